@@ -1,0 +1,173 @@
+//! `Map`: the members of an object, a vector sorted by key.
+//!
+//! Objects are small and read far more often than they grow, so a sorted vector beats a tree; and sorted is
+//! how custom resources, map fields, CBOR and managed fields are written anyway. The order in which a built-in
+//! type writes its fields is the schema's business.
+
+use crate::{Str, Value};
+
+/// Members of an object: unique keys in bytewise order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Map(Vec<(Str, Value)>);
+
+impl Map {
+    /// No members.
+    pub const fn new() -> Self {
+        Map(Vec::new())
+    }
+
+    /// No members, with room for `capacity`.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Map(Vec::with_capacity(capacity))
+    }
+
+    /// Takes entries in any order. Of entries with equal keys the last one stays; the keys that came more than
+    /// once are returned, each once.
+    pub fn from_entries(mut entries: Vec<(Str, Value)>) -> (Self, Vec<Str>) {
+        let sorted = entries.windows(2).all(|w| matches!(w, [a, b] if a.0 < b.0));
+        if sorted {
+            return (Map(entries), Vec::new());
+        }
+        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut repeated: Vec<Str> = Vec::new();
+        let mut unique: Vec<(Str, Value)> = Vec::with_capacity(entries.len());
+        for entry in entries {
+            match unique.last_mut() {
+                Some(last) if last.0 == entry.0 => {
+                    if repeated.last() != Some(&entry.0) {
+                        repeated.push(entry.0.clone());
+                    }
+                    last.1 = entry.1;
+                }
+                _ => unique.push(entry),
+            }
+        }
+        (Map(unique), repeated)
+    }
+
+    fn find(&self, key: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(k, _)| k.as_str().cmp(key))
+    }
+
+    /// How many members there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether `key` is a member.
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.find(key).is_ok()
+    }
+
+    /// The value of `key`.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.0.get(self.find(key).ok()?).map(|(_, v)| v)
+    }
+
+    /// The value of `key`.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        let at = self.find(key).ok()?;
+        self.0.get_mut(at).map(|(_, v)| v)
+    }
+
+    /// Sets `key`; returns what it had before.
+    pub fn insert(&mut self, key: impl AsRef<str> + Into<Str>, value: Value) -> Option<Value> {
+        match self.find(key.as_ref()) {
+            Ok(at) => self.0.get_mut(at).map(|(_, v)| std::mem::replace(v, value)),
+            Err(at) => {
+                self.0.insert(at, (key.into(), value));
+                None
+            }
+        }
+    }
+
+    /// The value of `key`, made `null` if it was not there.
+    pub fn entry(&mut self, key: &str) -> &mut Value {
+        let at = match self.find(key) {
+            Ok(at) => at,
+            Err(at) => {
+                self.0.insert(at, (Str::from(key), Value::Null));
+                at
+            }
+        };
+        #[expect(clippy::indexing_slicing, reason = "the position was found or made just above")]
+        &mut self.0[at].1
+    }
+
+    /// Removes `key`; returns what it had.
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        let at = self.find(key).ok()?;
+        Some(self.0.remove(at).1)
+    }
+
+    /// Keeps the members for which `keep` says so.
+    pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {
+        self.0.retain_mut(|(k, v)| keep(k, v));
+    }
+
+    /// The members in order of their keys.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Str, &Value)> + ExactSizeIterator {
+        self.0.iter().map(|(k, v)| (k, v))
+    }
+
+    /// The members in order of their keys, values mutable.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Str, &mut Value)> {
+        self.0.iter_mut().map(|(k, v)| (&*k, v))
+    }
+
+    /// The keys in order.
+    pub fn keys(&self) -> impl DoubleEndedIterator<Item = &Str> + ExactSizeIterator {
+        self.0.iter().map(|(k, _)| k)
+    }
+
+    /// The values in order of their keys.
+    pub fn values(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator {
+        self.0.iter().map(|(_, v)| v)
+    }
+}
+
+impl IntoIterator for Map {
+    type Item = (Str, Value);
+    type IntoIter = std::vec::IntoIter<(Str, Value)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<K: Into<Str>> FromIterator<(K, Value)> for Map {
+    fn from_iter<I: IntoIterator<Item = (K, Value)>>(entries: I) -> Self {
+        Map::from_entries(entries.into_iter().map(|(k, v)| (k.into(), v)).collect()).0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_equal_keys_the_last_stays_and_is_reported_once() {
+        let entries = [("b", 1), ("a", 2), ("b", 3), ("b", 4)].map(|(k, v)| (Str::from(k), Value::Int(v)));
+        let (map, repeated) = Map::from_entries(entries.to_vec());
+        assert_eq!(
+            map.iter().map(|(k, v)| (k.as_str(), v.as_int())).collect::<Vec<_>>(),
+            [("a", Some(2)), ("b", Some(4))]
+        );
+        assert_eq!(repeated, ["b"]);
+    }
+
+    #[test]
+    fn keys_stay_sorted_through_insert_and_remove() {
+        let mut map = Map::new();
+        for key in ["m", "a", "z", "k"] {
+            map.insert(key, Value::Null);
+        }
+        map.remove("m");
+        assert_eq!(map.keys().collect::<Vec<_>>(), ["a", "k", "z"]);
+    }
+}
