@@ -1,0 +1,113 @@
+//! `Hooks`: what no schema can say of a kind. All methods have a default: nothing.
+//!
+//! Objects are trees in the version that is kept in the store, written as Go would marshal them. Hooks are
+//! pure: clock, randomness and other objects come to them as arguments or not at all.
+
+use pintle_meta::FieldErrors;
+use pintle_value::{Str, Value};
+
+/// Which part of an object a write is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope<'a> {
+    /// The object itself.
+    Main,
+    /// A subresource that writes the same kind of object: `status`, `resize`, `ephemeralcontainers`, `approval`, `finalize`.
+    Sub(&'a str),
+}
+
+/// What no schema can say of a kind.
+pub trait Hooks: Sync + Send {
+    /// Fills in what is left out (Go's `SetDefaults_*`), on every decode. Takes the version the request is in.
+    fn default(&self, _version: &str, _object: &mut Value) {}
+
+    /// Brings a new object into its first state: status cleared, fields of disabled features dropped,
+    /// what the server alone decides set.
+    fn prepare_create(&self, _object: &mut Value) {}
+
+    /// Brings a changed object in line with the old one: what this scope may not touch is taken from `old`.
+    /// The default is right for most kinds: `Main` keeps the old status, `status` keeps the old everything else.
+    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
+        keep_other_side(scope, object, old);
+    }
+
+    /// All that is wrong with a new object (`metadata` is checked by the engine).
+    fn validate_create(&self, _object: &Value, _errors: &mut FieldErrors) {}
+
+    /// All that is wrong with a changed object.
+    fn validate_update(&self, _scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
+        self.validate_create(object, errors);
+    }
+
+    /// Warnings for the client, on create (`old` is none) and update.
+    fn warnings(&self, _object: &Value, _old: Option<&Value>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What is wrong with a name (empty: nothing). `prefix` is true for a generateName.
+    fn name_errors(&self, name: &str, prefix: bool) -> Vec<String> {
+        pintle_meta::names::dns_subdomain(name, prefix)
+    }
+
+    /// Whether a change from `old` to `object` makes a new generation. Only asked where `Rules::generation` is set.
+    fn new_generation(&self, object: &Value, old: &Value) -> bool {
+        differs_outside_metadata_and_status(object, old)
+    }
+
+    /// How long a deletion waits before it removes the object (pods). `asked` is the client's wish.
+    /// `None`: the object is removed at once.
+    fn grace_seconds(&self, _object: &Value, _asked: Option<i64>) -> Option<i64> {
+        None
+    }
+
+    /// Turns an object of one version into another. Only called for kinds with versions that differ.
+    fn convert(&self, _object: &mut Value, _from: &str, _to: &str) {}
+
+    /// Values of selectable fields that are computed rather than looked up by path.
+    fn selectable(&self, _label: &str, _object: &Value) -> Option<Str> {
+        None
+    }
+}
+
+/// A kind without rules of its own.
+pub struct NoHooks;
+
+impl Hooks for NoHooks {}
+
+/// Takes from `old` what a write of `scope` may not touch: the status for the object itself, everything else
+/// (spec, other top-level fields, metadata but for managedFields) for its status.
+pub fn keep_other_side(scope: Scope<'_>, object: &mut Value, old: &Value) {
+    let Value::Object(new) = object else { return };
+    match scope {
+        Scope::Main => match old.get("status") {
+            Some(status) => _ = new.insert("status", status.clone()),
+            None => _ = new.remove("status"),
+        },
+        Scope::Sub("status") => {
+            let status = new.remove("status");
+            let managed = new.get("metadata").and_then(|m| m.get("managedFields")).cloned();
+            let revision = new.get("metadata").and_then(|m| m.get("resourceVersion")).cloned();
+            *object = old.clone();
+            match status {
+                Some(status) => object.set_at(&["status"], status),
+                None => _ = object.remove_at(&["status"]),
+            }
+            for (key, value) in [("managedFields", managed), ("resourceVersion", revision)] {
+                match value {
+                    Some(value) => object.set_at(&["metadata", key], value),
+                    None => _ = object.remove_at(&["metadata", key]),
+                }
+            }
+        }
+        Scope::Sub(_) => {}
+    }
+}
+
+fn differs_outside_metadata_and_status(object: &Value, old: &Value) -> bool {
+    let rest = |v: &Value| -> Vec<(Str, Value)> {
+        let keep = |k: &str| !matches!(k, "metadata" | "status" | "kind" | "apiVersion");
+        v.as_object()
+            .map(|m| m.iter().filter(|(k, _)| keep(k)).map(|(k, v)| (k.clone(), v.clone())).collect())
+            .unwrap_or_default()
+    };
+    rest(object) != rest(old)
+}

@@ -1,0 +1,190 @@
+//! `Kind`: all that the server knows of one kind of object, built-in or custom.
+
+use crate::Hooks;
+use pintle_meta::{GroupKind, GroupResource, GroupVersionKind};
+use pintle_schema::Schema;
+use pintle_value::Str;
+
+/// One kind. Shared as `Arc<Kind>`; a changed definition makes a new one.
+pub struct Kind {
+    /// API group; "" is the core group.
+    pub group: Str,
+    /// Kind, such as `ConfigMap`.
+    pub kind: Str,
+    /// Kind of its lists, such as `ConfigMapList`.
+    pub list_kind: Str,
+    /// Plural resource name, as in URLs.
+    pub plural: Str,
+    /// Singular name.
+    pub singular: Str,
+    /// Short names for kubectl.
+    pub short_names: Vec<Str>,
+    /// Categories for kubectl (`all`).
+    pub categories: Vec<Str>,
+    /// Whether its objects live in namespaces.
+    pub namespaced: bool,
+    /// The versions, best first.
+    pub versions: Vec<KindVersion>,
+    /// Which of `versions` is kept in the store.
+    pub storage: usize,
+    /// What can be done with its collection and objects.
+    pub verbs: Verbs,
+    /// `storageVersionHash` of discovery.
+    pub storage_version_hash: Str,
+    /// Where its objects are in the store: `/registry/<prefix>/[namespace/]name`.
+    pub store_prefix: Str,
+    /// Rules of its update and deletion.
+    pub rules: Rules,
+    /// What no schema can say.
+    pub hooks: &'static dyn Hooks,
+}
+
+impl Kind {
+    /// Group and plural, as store errors name it.
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource { group: self.group.clone(), resource: self.plural.clone() }
+    }
+
+    /// Group and kind, as validation errors name it.
+    pub fn group_kind(&self) -> GroupKind {
+        GroupKind { group: self.group.clone(), kind: self.kind.clone() }
+    }
+
+    /// The version of this name, if it is served.
+    pub fn version(&self, name: &str) -> Option<&KindVersion> {
+        self.versions.iter().find(|v| v.name == name && v.served)
+    }
+
+    /// The version that is kept in the store.
+    #[expect(clippy::indexing_slicing, reason = "every kind has a storage version")]
+    pub fn storage_version(&self) -> &KindVersion {
+        &self.versions[self.storage]
+    }
+}
+
+/// One version of a kind.
+pub struct KindVersion {
+    /// Name, such as `v1`.
+    pub name: Str,
+    /// Whether requests for it are answered.
+    pub served: bool,
+    /// Group of this version, where a kind is served by two groups (`Event`); else the kind's own.
+    pub group: Str,
+    /// Its compiled schema.
+    pub schema: Schema,
+    /// Whether it can be written in protobuf.
+    pub protobuf: bool,
+    /// Subresources of this version.
+    pub subresources: Vec<Subresource>,
+    /// Fields that field selectors may name, beside `metadata.name` and `metadata.namespace`.
+    pub selectable: Vec<SelectableField>,
+    /// Columns of its Tables; empty means Name and Created At.
+    pub columns: Vec<Column>,
+    /// A warning that each request for it gets.
+    pub deprecation: Option<Str>,
+}
+
+impl KindVersion {
+    /// Group, version and kind of an object in this version.
+    pub fn gvk(&self, kind: &Kind) -> GroupVersionKind {
+        GroupVersionKind { group: self.group.clone(), version: self.name.clone(), kind: kind.kind.clone() }
+    }
+
+    /// The subresource of this name.
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|s| s.name == name)
+    }
+}
+
+/// What can be done, one bit a verb.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are the API's own verbs")]
+pub struct Verbs {
+    pub create: bool,
+    pub delete: bool,
+    pub deletecollection: bool,
+    pub get: bool,
+    pub list: bool,
+    pub patch: bool,
+    pub update: bool,
+    pub watch: bool,
+}
+
+/// A subresource: `status`, `scale`, `token`, …
+#[derive(Clone, Debug)]
+pub struct Subresource {
+    /// Last part of the path.
+    pub name: Str,
+    /// Kind of what it reads and writes.
+    pub gvk: GroupVersionKind,
+    /// What can be done with it.
+    pub verbs: Verbs,
+    /// For `scale` of a custom resource: where replicas are in spec and status, and the selector in status.
+    pub scale: Option<ScalePaths>,
+}
+
+/// Where the `scale` subresource finds its numbers, as field names from the object's root.
+#[derive(Clone, Debug, Default)]
+pub struct ScalePaths {
+    /// `spec.replicas`
+    pub spec_replicas: Vec<Str>,
+    /// `status.replicas`
+    pub status_replicas: Vec<Str>,
+    /// `status.selector`, where there is one
+    pub label_selector: Vec<Str>,
+}
+
+/// A field that field selectors may name.
+#[derive(Clone, Debug)]
+pub struct SelectableField {
+    /// The name in selectors: `status.phase`.
+    pub label: Str,
+    /// Where its value is, as field names from the object's root.
+    pub path: Vec<Str>,
+    /// What an unset field counts as ("" but for a few: `false` of booleans).
+    pub unset: Str,
+}
+
+/// A column of a Table.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Header.
+    pub name: Str,
+    /// `string`, `integer`, `number`, `boolean`, `date`
+    pub type_: Str,
+    /// `name`, `date-time`, … or ""
+    pub format: Str,
+    /// Text for people.
+    pub description: Str,
+    /// 0 is always shown, others only in wide output.
+    pub priority: i64,
+    /// JSON path of the cell, for custom resources.
+    pub path: Str,
+}
+
+/// Rules of update and deletion that differ from kind to kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// PUT of a missing object creates it.
+    pub create_on_update: bool,
+    /// An update need not name a resourceVersion.
+    pub unconditional_update: bool,
+    /// `metadata.generation` counts changes of all but metadata and status.
+    pub generation: bool,
+    /// Deletion answers with the object, not with a `Status`.
+    pub delete_returns_object: bool,
+    /// Default propagation of a deletion is to orphan dependents (old kinds).
+    pub orphan_by_default: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Rules {
+            create_on_update: false,
+            unconditional_update: true,
+            generation: false,
+            delete_returns_object: false,
+            orphan_by_default: false,
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! What all API objects share: names of kinds and resources, metadata, `Status`, field errors, selectors,
+//! quantities and times. Synchronous, no I/O, no clock of its own.
+
+pub mod field;
+pub mod gvk;
+pub mod status;
+
+pub use field::{FieldError, FieldErrors};
+pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use status::{Cause, Details, Reason, Status};

@@ -1,0 +1,6 @@
+//! Compiled schemas and everything they drive. A built-in type (compiled from embedded tables) and a custom
+//! resource (compiled from its definition) are the same thing here. Synchronous, no I/O, no clock.
+
+pub mod model;
+
+pub use model::{Arena, Field, ListKind, MapKind, Node, NodeId, Omit, Patch, Schema, Shape, Struct};

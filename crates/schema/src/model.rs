@@ -1,0 +1,235 @@
+//! The compiled schema: a graph of nodes in one arena, so that recursive types need no pointers.
+
+use pintle_value::{Str, Value};
+use std::sync::Arc;
+
+/// A node of an arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub u32);
+
+/// All nodes of a set of schemas. The built-in types share one arena, each custom resource version has its own.
+#[derive(Debug, Default)]
+pub struct Arena {
+    nodes: Vec<Node>,
+}
+
+impl Arena {
+    /// Adds a node.
+    pub fn push(&mut self, node: Node) -> NodeId {
+        let id = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
+        self.nodes.push(node);
+        id
+    }
+
+    /// The node `id`. Ids come from this arena's `push`.
+    #[expect(clippy::indexing_slicing, reason = "ids are handed out by push and nodes are never removed")]
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0 as usize]
+    }
+
+    /// The node `id`, while the arena is being built.
+    #[expect(clippy::indexing_slicing, reason = "ids are handed out by push and nodes are never removed")]
+    pub fn node_mut(&mut self, id: NodeId) -> &mut Node {
+        &mut self.nodes[id.0 as usize]
+    }
+}
+
+/// A schema: a root within a shared arena. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Schema {
+    arena: Arc<Arena>,
+    root: NodeId,
+}
+
+impl Schema {
+    /// The schema that begins at `root`.
+    pub fn new(arena: Arc<Arena>, root: NodeId) -> Self {
+        Schema { arena, root }
+    }
+
+    /// The arena, for walks by id.
+    pub fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// The root's id.
+    pub fn root(&self) -> NodeId {
+        self.root
+    }
+
+    /// The root itself.
+    pub fn node(&self) -> &Node {
+        self.arena.node(self.root)
+    }
+}
+
+/// What is known of one value.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its form.
+    pub shape: Shape,
+    /// The Go type kube-apiserver decodes it into (`int32`, `v1.PodSpec`, `[]v1.Container`), for error texts.
+    /// Empty for custom resources.
+    pub go: Str,
+    /// What it is when it is left out: schema defaults of custom resources; `+default` markers of built-ins,
+    /// which also complete the keys of list entries.
+    pub default: Option<Value>,
+    /// Whether `null` is a value of its own (custom resources).
+    pub nullable: bool,
+    /// Whether unknown fields below are kept (`x-kubernetes-preserve-unknown-fields`).
+    pub preserve_unknown: bool,
+    /// Whether the value is a whole object with kind, apiVersion and metadata (`x-kubernetes-embedded-resource`).
+    pub embedded: bool,
+}
+
+impl Node {
+    /// A node of this shape with nothing else known.
+    pub fn of(shape: Shape) -> Self {
+        Node {
+            shape,
+            go: Str::default(),
+            default: None,
+            nullable: false,
+            preserve_unknown: false,
+            embedded: false,
+        }
+    }
+}
+
+/// The form of a value.
+#[derive(Clone, Debug)]
+pub enum Shape {
+    /// Any JSON: raw extensions, schemaless parts.
+    Any,
+    /// A boolean.
+    Bool,
+    /// An integer of 32 or 64 bits.
+    Int {
+        /// 32 or 64.
+        bits: u8,
+    },
+    /// A floating point number.
+    Float,
+    /// Text.
+    String,
+    /// Bytes: base64 text in JSON, raw in protobuf and CBOR.
+    Bytes,
+    /// RFC 3339 time of whole seconds.
+    Time,
+    /// RFC 3339 time with microseconds.
+    MicroTime,
+    /// A Go duration as text (`1h0m0s`).
+    Duration,
+    /// A resource quantity; canonical text.
+    Quantity,
+    /// An integer or text.
+    IntOrString,
+    /// A list.
+    List {
+        /// Schema of each item.
+        item: NodeId,
+        /// How lists are merged.
+        kind: ListKind,
+    },
+    /// A map with free keys.
+    Map {
+        /// Schema of each value.
+        value: NodeId,
+        /// How maps are merged.
+        kind: MapKind,
+    },
+    /// An object with named fields.
+    Struct(Struct),
+}
+
+/// How two lists are merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListKind {
+    /// As a whole.
+    Atomic,
+    /// By value.
+    Set,
+    /// By these fields of each item.
+    Map(Box<[Str]>),
+}
+
+/// How two maps or structs are merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapKind {
+    /// Field by field.
+    Granular,
+    /// As a whole.
+    Atomic,
+}
+
+/// An object with named fields.
+#[derive(Clone, Debug)]
+pub struct Struct {
+    /// The fields, sorted by JSON name (inlined Go structs are flattened).
+    pub fields: Box<[Field]>,
+    /// Indices into `fields` in the order in which they are written: Go's struct order for built-in types,
+    /// by name for custom resources.
+    pub order: Box<[u16]>,
+    /// Protobuf numbers of the messages that hold inlined fields; `Field::inline` points here.
+    pub inlined: Box<[u32]>,
+    /// How it is merged.
+    pub kind: MapKind,
+    /// Go's name of the struct without its package (`PodSpec`), for error texts.
+    pub go_name: Str,
+}
+
+impl Struct {
+    /// The field of this JSON name.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        let at = self.fields.binary_search_by(|f| f.name.as_str().cmp(name)).ok()?;
+        self.fields.get(at)
+    }
+
+    /// The fields in the order in which they are written.
+    pub fn in_order(&self) -> impl Iterator<Item = &Field> {
+        self.order.iter().filter_map(|at| self.fields.get(usize::from(*at)))
+    }
+}
+
+/// One field of a struct.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// JSON name.
+    pub name: Str,
+    /// Schema of its value.
+    pub node: NodeId,
+    /// Whether Go holds a pointer: unset and zero are different things.
+    pub pointer: bool,
+    /// When the field is left out of what is written.
+    pub omit: Omit,
+    /// Whether a custom resource must have it.
+    pub required: bool,
+    /// Protobuf number; 0 where it has none.
+    pub proto: u32,
+    /// Position in `Struct::inlined` plus one, when protobuf nests it in an inlined message; 0 otherwise.
+    pub inline: u8,
+    /// How a strategic merge patch treats it.
+    pub patch: Patch,
+}
+
+/// When a field is left out of what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Omit {
+    /// Never: its zero value is written (`""`, `0`, `null` for lists, maps and pointers, `{}` for structs).
+    Never,
+    /// When it is Go-empty (`omitempty`): false, 0, "", nil, no items. A struct is never empty.
+    Empty,
+    /// When it is the zero value (`omitzero`), structs included.
+    Zero,
+}
+
+/// How a strategic merge patch treats a field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Patch {
+    /// Lists are merged, not replaced.
+    pub merge: bool,
+    /// Only the keys of the patch are kept (`retainKeys`).
+    pub retain_keys: bool,
+    /// Items are merged by this key; "" merges primitive items.
+    pub key: Str,
+}
