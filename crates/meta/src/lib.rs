@@ -3,8 +3,11 @@
 
 pub mod field;
 pub mod gvk;
+pub mod names;
+pub mod quantity;
 pub mod status;
 
 pub use field::{FieldError, FieldErrors};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use quantity::Quantity;
 pub use status::{Cause, Details, Reason, Status};
