@@ -62,7 +62,10 @@ fn mismatch(decoder: &mut Decoder<'_, '_>, place: &Place<'_>, fatal: bool, value
 }
 
 /// Go names the number itself when a whole number of this size was wanted.
-fn number(value: &Value) -> String {
+fn number(decoder: &Decoder<'_, '_>, value: &Value) -> String {
+    if let Some(written) = decoder.number {
+        return format!("number {written}");
+    }
     let mut text = b"number ".to_vec();
     json::print(value, &mut text);
     String::from_utf8_lossy(&text).into_owned()
@@ -72,7 +75,7 @@ fn int(decoder: &mut Decoder<'_, '_>, bits: u8, fatal: bool, go: &str, value: &m
     match value {
         Value::Int(i) if bits == 64 || i32::try_from(*i).is_ok() => {}
         Value::Null => *value = Value::Int(0),
-        Value::Int(_) | Value::Float(_) => mismatch(decoder, place, fatal, &number(value), go),
+        Value::Int(_) | Value::Float(_) => mismatch(decoder, place, fatal, &number(decoder, value), go),
         other => mismatch(decoder, place, fatal, other.json_type(), go),
     }
 }
@@ -97,7 +100,7 @@ fn bytes(decoder: &mut Decoder<'_, '_>, go: &str, value: &mut Value, place: &Pla
                     Value::Int(i) if u8::try_from(*i).is_ok() => raw.extend(u8::try_from(*i)),
                     Value::Null => raw.push(0),
                     Value::Int(_) | Value::Float(_) => {
-                        mismatch(decoder, place, false, &number(item), "uint8")
+                        mismatch(decoder, place, false, &number(decoder, item), "uint8")
                     }
                     other => mismatch(decoder, place, false, other.json_type(), "uint8"),
                 }
