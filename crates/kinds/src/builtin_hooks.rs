@@ -2,9 +2,10 @@
 
 use crate::{Hooks, NoHooks};
 
+/// Group, kind and hooks of each kind that has some.
+const HOOKS: [(&str, &str, &dyn Hooks); 0] = [];
+
 /// The hooks of a built-in kind.
 pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
-    match (group, kind) {
-        _ => &NoHooks,
-    }
+    HOOKS.iter().find(|(g, k, _)| *g == group && *k == kind).map_or(&NoHooks, |(.., hooks)| *hooks)
 }

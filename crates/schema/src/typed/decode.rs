@@ -7,7 +7,7 @@ use crate::model::{Arena, Choice, Field, NodeId, Omit, Other, Schema, Shape, Str
 use pintle_value::{Map, Str, Value};
 
 /// How deep a typed tree may be. Only JSON schemas nest freely, and none that is in use comes near.
-pub const TYPED_DEPTH_MAX: usize = 600;
+pub const TYPED_DEPTH_MAX: usize = 400;
 
 /// Makes an untyped tree the canonical tree of a Go type. Unknown fields are dropped and, if `strict` is there,
 /// collected. Schemas of custom resources say nothing of Go types: their trees are left as they are.

@@ -8,6 +8,9 @@ use pintle_meta::{Quantity, Timestamp, quantity};
 use pintle_value::{Str, Value, base64, json};
 use std::fmt::Write;
 
+/// Length of `2006-01-02T15:04:05Z`.
+const SECONDS_LEN: usize = 20;
+
 /// Decodes a scalar in place; `null` becomes its zero value.
 pub(super) fn decode(
     decoder: &mut Decoder<'_, '_>,
@@ -137,6 +140,8 @@ fn time(decoder: &mut Decoder<'_, '_>, micro: bool, value: &mut Value, place: &P
     };
     let parsed = if micro { Timestamp::parse_micro(text) } else { Timestamp::parse(text) };
     match parsed {
+        // This form is the canonical one already.
+        Ok(time) if !micro && text.len() == SECONDS_LEN && text.ends_with('Z') && !time.is_zero() => {}
         Ok(time) => {
             let canonical = if micro { time.to_value_micro() } else { time.to_value() };
             if canonical.as_str() != Some(text.as_str()) {
