@@ -48,15 +48,37 @@ pub trait Hooks: Sync + Send {
         pintle_meta::names::dns_subdomain(name, prefix)
     }
 
+    /// Whether the kind's own checks include those of metadata, so that metadata errors come before and beside
+    /// the others. A few kinds leave metadata to the checks that all objects get.
+    fn validates_metadata(&self) -> bool {
+        true
+    }
+
     /// Whether a change from `old` to `object` makes a new generation. Only asked where `Rules::generation` is set.
     fn new_generation(&self, object: &Value, old: &Value) -> bool {
         differs_outside_metadata_and_status(object, old)
     }
 
-    /// How long a deletion waits before it removes the object (pods). `asked` is the client's wish.
-    /// `None`: the object is removed at once.
+    /// Whether deletions of this kind can wait for a grace period at all (pods).
+    fn is_graceful(&self) -> bool {
+        false
+    }
+
+    /// How long a deletion waits before it removes the object. `asked` is the client's wish.
+    /// `None`: the object is removed at once. Only asked where `is_graceful`.
     fn grace_seconds(&self, _object: &Value, _asked: Option<i64>) -> Option<i64> {
         None
+    }
+
+    /// Begins a deletion that always has two phases (namespaces, definitions): brings the object into its
+    /// ending state and says so; the engine sets the deletionTimestamp.
+    fn begin_deletion(&self, _object: &mut Value) -> bool {
+        false
+    }
+
+    /// Whether nothing of the kind's own (a namespace's `spec.finalizers`) keeps an ending object.
+    fn may_remove(&self, _object: &Value) -> bool {
+        true
     }
 
     /// Turns an object of one version into another. Only called for kinds with versions that differ.

@@ -175,6 +175,8 @@ pub struct Rules {
     pub delete_returns_object: bool,
     /// Default propagation of a deletion is to orphan dependents (old kinds).
     pub orphan_by_default: bool,
+    /// Whether the garbage collector cares for its dependents at all (not for events).
+    pub garbage_collected: bool,
 }
 
 impl Default for Rules {
@@ -185,6 +187,7 @@ impl Default for Rules {
             generation: false,
             delete_returns_object: false,
             orphan_by_default: false,
+            garbage_collected: true,
         }
     }
 }
