@@ -38,6 +38,9 @@ pub trait Hooks: Sync + Send {
         self.validate_create(object, errors);
     }
 
+    /// The last touch after validation: forms that are equal become one (Go's `Canonicalize`).
+    fn canonicalize(&self, _object: &mut Value) {}
+
     /// Warnings for the client, on create (`old` is none) and update.
     fn warnings(&self, _object: &Value, _old: Option<&Value>) -> Vec<String> {
         Vec::new()
@@ -121,6 +124,14 @@ pub fn keep_other_side(scope: Scope<'_>, object: &mut Value, old: &Value) {
             }
         }
         Scope::Sub(_) => {}
+    }
+}
+
+/// Sets what is at `keys` to what `old` has there, absence included.
+pub fn take(object: &mut Value, old: &Value, keys: &[&str]) {
+    match old.at(keys) {
+        Some(value) => object.set_at(keys, value.clone()),
+        None => _ = object.remove_at(keys),
     }
 }
 
