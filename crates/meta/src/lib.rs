@@ -6,11 +6,13 @@ pub mod field;
 pub mod gvk;
 pub mod names;
 pub mod quantity;
+pub mod selector;
 pub mod status;
 pub mod time;
 
 pub use field::{FieldError, FieldErrors};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use quantity::Quantity;
+pub use selector::{FieldSelector, LabelSelector};
 pub use status::{Cause, Details, Reason, Status};
 pub use time::Timestamp;
