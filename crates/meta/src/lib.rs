@@ -5,6 +5,7 @@ pub mod duration;
 pub mod field;
 pub mod gvk;
 pub mod names;
+pub mod objectmeta;
 pub mod quantity;
 pub mod selector;
 pub mod status;
