@@ -34,4 +34,4 @@ pub use error::{OpenError, StoreFault, WriteError};
 pub use options::Options;
 pub use snapshot_file::{restore, write_backup};
 pub use state::Snapshot;
-pub use store::{BoxFuture, Change, Entry, Expect, Key, Loaded, Op, Revision, Sink, Store, Write};
+pub use store::{BoxFuture, Change, Entry, Expect, Key, Loaded, Note, Op, Revision, Sink, Store, Write};

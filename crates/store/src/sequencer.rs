@@ -10,7 +10,7 @@ use crate::log::Log;
 use crate::options::{BATCH_BYTES_MAX, Options};
 use crate::recovery::Recovered;
 use crate::state::Snapshot;
-use crate::store::{Change, Entry, Expect, Key, Loaded, Op, Revision, Sink, Write};
+use crate::store::{Change, Entry, Expect, Key, Loaded, Note, Op, Revision, Sink, Write};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -51,17 +51,17 @@ impl Writes {
         }
     }
 
-    fn into_records(self) -> impl Iterator<Item = Record> {
+    fn into_records(self) -> impl Iterator<Item = (Record, Note)> {
         let (one, many) = match self {
             Writes::One(write) => (Some(write), Vec::new()),
             Writes::Many(writes) => (None, writes),
         };
-        one.into_iter().chain(many).map(|write| Record {
-            key: write.key,
-            value: match write.op {
+        one.into_iter().chain(many).map(|write| {
+            let value = match write.op {
                 Op::Put(value) => Some(value),
                 Op::Delete => None,
-            },
+            };
+            (Record { key: write.key, value }, write.note)
         })
     }
 }
@@ -92,7 +92,7 @@ pub(crate) struct History {
 impl History {
     fn extend(&mut self, changes: Vec<Change>) {
         self.bytes += changes.iter().map(change_bytes).sum::<u64>();
-        self.changes.extend(changes);
+        self.changes.extend(changes.into_iter().map(|change| Change { note: Note::default(), ..change }));
         while self.bytes > self.bytes_max {
             let Some(dropped) = self.changes.pop_front() else { return };
             self.bytes -= change_bytes(&dropped);
@@ -174,14 +174,15 @@ impl Shared {
     }
 
     /// Applies durable records, tells the sink, and only then lets the new revision be seen.
-    fn publish(&self, records: Vec<Record>) {
+    fn publish(&self, records: Vec<Record>, notes: Vec<Note>) {
         let mut published = self.published();
         let published = &mut *published;
         let state = &mut published.state;
-        let changes: Vec<Change> = records
-            .into_iter()
-            .map(|record| state.apply(state.revision().next(), record.key, record.value))
-            .collect();
+        let mut changes: Vec<Change> = Vec::with_capacity(records.len());
+        for (record, note) in records.into_iter().zip(notes) {
+            let change = state.apply(state.revision().next(), record.key, record.value);
+            changes.push(Change { note, ..change });
+        }
         if let Some(sink) = &published.sink {
             sink.apply(&changes);
         }
@@ -288,7 +289,7 @@ impl Sequencer {
         }
         if !staged.records.is_empty() {
             self.last_time_ms = now_ms;
-            self.shared.publish(staged.records);
+            self.shared.publish(staged.records, staged.notes);
         }
         for (reply, answer) in staged.answers {
             let _ = reply.send(answer);
@@ -367,6 +368,8 @@ fn request_bytes(request: &Request) -> usize {
 struct Staged {
     first: Revision,
     records: Vec<Record>,
+    /// One for each record.
+    notes: Vec<Note>,
     answers: Vec<(oneshot::Sender<Result<Revision, WriteError>>, Result<Revision, WriteError>)>,
 }
 
@@ -375,6 +378,7 @@ fn stage(state: &Snapshot, batch: Vec<Request>) -> Staged {
     let first = state.revision().next();
     let mut overlay = Overlay { state, changed: HashMap::new(), next: first };
     let mut records = Vec::with_capacity(batch.len());
+    let mut notes = Vec::with_capacity(batch.len());
     let mut answers = Vec::with_capacity(batch.len());
     let last = batch.len() - 1;
     for (index, Request { writes, reply }) in batch.into_iter().enumerate() {
@@ -387,13 +391,16 @@ fn stage(state: &Snapshot, batch: Vec<Request>) -> Staged {
                 } else {
                     overlay.apply(writes.as_slice());
                 }
-                records.extend(writes.into_records());
+                for (record, note) in writes.into_records() {
+                    records.push(record);
+                    notes.push(note);
+                }
                 Ok(revision)
             }
         };
         answers.push((reply, answer));
     }
-    Staged { first, records, answers }
+    Staged { first, records, notes, answers }
 }
 
 /// The state with the not yet durable changes of the batch on top.

@@ -1,6 +1,6 @@
 //! The state in memory: an ordered, persistent map, so that a snapshot is a clone of the root.
 
-use crate::store::{Change, Entry, Key, Revision};
+use crate::store::{Change, Entry, Key, Note, Revision};
 use bytes::Bytes;
 use imbl::OrdMap;
 use std::ops::Bound;
@@ -62,7 +62,7 @@ impl Snapshot {
             None => self.entries.remove(&*key),
             Some(value) => self.put(revision, &key, value),
         };
-        Change { revision, key, value, previous }
+        Change { revision, key, value, previous, note: Note::default() }
     }
 
     fn put(&mut self, revision: Revision, key: &Key, value: &Bytes) -> Option<Entry> {

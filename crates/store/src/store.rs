@@ -3,6 +3,7 @@
 use crate::error::{StoreFault, WriteError};
 use crate::state::Snapshot;
 use bytes::Bytes;
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -56,6 +57,25 @@ pub enum Expect {
     Any,
 }
 
+/// Something the writer wants the sink to have along with the change. The store passes it through
+/// unseen and does not keep it: it is not there after a restart, and it plays no part in equality.
+#[derive(Clone, Default)]
+pub struct Note(pub Option<Arc<dyn Any + Send + Sync>>);
+
+impl PartialEq for Note {
+    fn eq(&self, _: &Note) -> bool {
+        true
+    }
+}
+
+impl Eq for Note {}
+
+impl fmt::Debug for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Note" } else { "-" })
+    }
+}
+
 /// What a write does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Op {
@@ -74,17 +94,24 @@ pub struct Write {
     pub expect: Expect,
     /// The change.
     pub op: Op,
+    /// Handed to the sink with the change.
+    pub note: Note,
 }
 
 impl Write {
     /// A write that puts `value` at `key`.
     pub fn put(key: impl Into<Key>, expect: Expect, value: impl Into<Bytes>) -> Write {
-        Write { key: key.into(), expect, op: Op::Put(value.into()) }
+        Write { key: key.into(), expect, op: Op::Put(value.into()), note: Note::default() }
     }
 
     /// A write that removes `key`.
     pub fn delete(key: impl Into<Key>, expect: Expect) -> Write {
-        Write { key: key.into(), expect, op: Op::Delete }
+        Write { key: key.into(), expect, op: Op::Delete, note: Note::default() }
+    }
+
+    /// The same write with something for the sink.
+    pub fn with_note(self, note: Note) -> Write {
+        Write { note, ..self }
     }
 }
 
@@ -99,6 +126,8 @@ pub struct Change {
     pub value: Option<Bytes>,
     /// What was there before.
     pub previous: Option<Entry>,
+    /// What the writer sent along; empty in loaded history.
+    pub note: Note,
 }
 
 /// Receives every change, in commit order.
