@@ -3,6 +3,8 @@
 
 pub mod json;
 pub mod merge;
+pub mod shown;
+pub mod strategic;
 
 use pintle_meta::{Reason, Status};
 
