@@ -2,10 +2,13 @@
 //!
 //! Knows nothing of Kubernetes types: what a field means is the business of `schema`.
 
+pub mod json;
 pub mod map;
+mod parsed;
 pub mod path;
 pub mod tree;
 
 pub use map::Map;
+pub use parsed::{DUPLICATES_MAX, ParseError, Parsed};
 pub use path::Path;
 pub use tree::{Str, Value};

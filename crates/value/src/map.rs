@@ -24,25 +24,30 @@ impl Map {
     /// Takes entries in any order. Of entries with equal keys the last one stays; the keys that came more than
     /// once are returned, each once.
     pub fn from_entries(mut entries: Vec<(Str, Value)>) -> (Self, Vec<Str>) {
-        let sorted = entries.windows(2).all(|w| matches!(w, [a, b] if a.0 < b.0));
-        if sorted {
+        if ascending(&entries) {
             return (Map(entries), Vec::new());
         }
         entries.sort_by(|a, b| a.0.cmp(&b.0));
-        let mut repeated: Vec<Str> = Vec::new();
-        let mut unique: Vec<(Str, Value)> = Vec::with_capacity(entries.len());
-        for entry in entries {
-            match unique.last_mut() {
-                Some(last) if last.0 == entry.0 => {
-                    if repeated.last() != Some(&entry.0) {
-                        repeated.push(entry.0.clone());
-                    }
-                    last.1 = entry.1;
-                }
-                _ => unique.push(entry),
-            }
+        if ascending(&entries) {
+            return (Map(entries), Vec::new());
         }
-        (Map(unique), repeated)
+        let mut repeated: Vec<Str> = Vec::new();
+        entries.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                std::mem::swap(&mut next.1, &mut kept.1);
+                if repeated.last() != Some(&kept.0) {
+                    repeated.push(kept.0.clone());
+                }
+            }
+            same
+        });
+        (Map(entries), repeated)
+    }
+
+    /// The members in order of their keys.
+    pub fn as_slice(&self) -> &[(Str, Value)] {
+        &self.0
     }
 
     fn find(&self, key: &str) -> Result<usize, usize> {
@@ -129,6 +134,11 @@ impl Map {
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &Value> + ExactSizeIterator {
         self.0.iter().map(|(_, v)| v)
     }
+}
+
+/// Whether the keys are unique and in order.
+fn ascending(entries: &[(Str, Value)]) -> bool {
+    entries.windows(2).all(|pair| matches!(pair, [a, b] if a.0 < b.0))
 }
 
 impl IntoIterator for Map {

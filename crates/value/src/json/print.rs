@@ -1,0 +1,202 @@
+//! Writes JSON as Go's `encoding/json` does: escapes safe for HTML, shortest numbers, no trailing newline.
+
+use crate::{Str, Value};
+use std::io::Write;
+
+/// Writes `value` without white space.
+pub fn print(value: &Value, out: &mut Vec<u8>) {
+    write_tree(value, out, None);
+}
+
+/// Writes `value` with every member on a line of its own, indented by two blanks for each level.
+pub fn print_pretty(value: &Value, out: &mut Vec<u8>) {
+    write_tree(value, out, Some("  "));
+}
+
+/// What is left of a container that was begun.
+enum Rest<'a> {
+    Items(std::slice::Iter<'a, Value>),
+    Members(std::slice::Iter<'a, (Str, Value)>),
+}
+
+/// Walks with a stack of its own: trees may be deeper than a thread's stack allows.
+fn write_tree(root: &Value, out: &mut Vec<u8>, indent: Option<&str>) {
+    let mut open: Vec<Rest<'_>> = Vec::new();
+    begin(root, out, &mut open);
+    let mut first = !open.is_empty();
+    while let Some(rest) = open.last_mut() {
+        let next = match rest {
+            Rest::Items(items) => items.next().map(|item| (None, item)),
+            Rest::Members(members) => members.next().map(|(key, value)| (Some(key), value)),
+        };
+        let Some((key, value)) = next else {
+            let close = if matches!(rest, Rest::Items(_)) { b']' } else { b'}' };
+            open.pop();
+            break_line(out, indent, open.len());
+            out.push(close);
+            first = false;
+            continue;
+        };
+        if !first {
+            out.push(b',');
+        }
+        break_line(out, indent, open.len());
+        if let Some(key) = key {
+            write_string(key, out);
+            out.push(b':');
+            if indent.is_some() {
+                out.push(b' ');
+            }
+        }
+        let depth = open.len();
+        begin(value, out, &mut open);
+        first = open.len() > depth;
+    }
+}
+
+fn break_line(out: &mut Vec<u8>, indent: Option<&str>, depth: usize) {
+    if let Some(indent) = indent {
+        out.push(b'\n');
+        for _ in 0..depth {
+            out.extend_from_slice(indent.as_bytes());
+        }
+    }
+}
+
+/// Writes a scalar or an empty container whole; of any other container only its opening bracket.
+#[inline]
+fn begin<'a>(value: &'a Value, out: &mut Vec<u8>, open: &mut Vec<Rest<'a>>) {
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Int(int) => write_int(*int, out),
+        Value::Float(float) => write_float(*float, out),
+        Value::String(text) => write_string(text, out),
+        Value::Array(items) if items.is_empty() => out.extend_from_slice(b"[]"),
+        Value::Array(items) => {
+            out.push(b'[');
+            open.push(Rest::Items(items.iter()));
+        }
+        Value::Object(map) if map.is_empty() => out.extend_from_slice(b"{}"),
+        Value::Object(map) => {
+            out.push(b'{');
+            open.push(Rest::Members(map.as_slice().iter()));
+        }
+    }
+}
+
+/// Writes an integer.
+pub fn write_int(int: i64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(int).as_bytes());
+}
+
+/// Writes a float with the fewest digits that read back as the same; very small and very large ones with an
+/// exponent. What JSON cannot say (an infinity, not-a-number) becomes `null`.
+pub fn write_float(float: f64, out: &mut Vec<u8>) {
+    if !float.is_finite() {
+        out.extend_from_slice(b"null");
+        return;
+    }
+    let magnitude = float.abs();
+    let written = if magnitude != 0.0 && magnitude < 1e-6 {
+        write!(out, "{float:e}")
+    } else if magnitude >= 1e21 {
+        // Go signs every exponent; Rust only negative ones.
+        write!(out, "{}", format!("{float:e}").replace('e', "e+"))
+    } else {
+        write!(out, "{float}")
+    };
+    debug_assert!(written.is_ok(), "a vector takes all writes");
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = 0x8080_8080_8080_8080;
+
+const fn zero_bytes(word: u64) -> u64 {
+    word.wrapping_sub(ONES) & !word & HIGHS
+}
+
+/// The high bit of the bytes that may need an escape: quotes, backslash, `<`, `>`, `&`, controls, and all beyond
+/// ASCII, because two line separators hide there.
+const fn suspects(word: u64) -> u64 {
+    // `"` and `&` differ in bit 2 alone, `<` and `>` in bit 1 alone.
+    zero_bytes((word | (ONES * 0x04)) ^ (ONES * b'&' as u64))
+        | zero_bytes((word | (ONES * 0x02)) ^ (ONES * b'>' as u64))
+        | zero_bytes(word ^ (ONES * b'\\' as u64))
+        | (word.wrapping_sub(ONES * 0x20) & HIGHS)
+        | (word & HIGHS)
+}
+
+/// Writes a string in quotes with Go's escapes.
+#[inline]
+pub fn write_string(text: &str, out: &mut Vec<u8>) {
+    let bytes = text.as_bytes();
+    out.reserve(bytes.len() + 2);
+    out.push(b'"');
+    let (chunks, tail) = bytes.as_chunks::<8>();
+    let plain = chunks.iter().all(|chunk| suspects(u64::from_le_bytes(*chunk)) == 0)
+        && tail.iter().all(|&byte| byte < 0x80 && ESCAPED[usize::from(byte)] == 0);
+    if plain {
+        out.extend_from_slice(bytes);
+    } else {
+        write_escaped(bytes, out);
+    }
+    out.push(b'"');
+}
+
+/// What ASCII bytes become: 0 themselves, `u` a `\u00XX` escape, anything else that letter after a backslash.
+const ESCAPED: [u8; 128] = {
+    let mut table = [0; 128];
+    let mut control = 0;
+    while control < 0x20 {
+        table[control] = b'u';
+        control += 1;
+    }
+    table[0x08] = b'b';
+    table[0x0c] = b'f';
+    table[b'\n' as usize] = b'n';
+    table[b'\r' as usize] = b'r';
+    table[b'\t' as usize] = b't';
+    table[b'"' as usize] = b'"';
+    table[b'\\' as usize] = b'\\';
+    table[b'<' as usize] = b'u';
+    table[b'>' as usize] = b'u';
+    table[b'&' as usize] = b'u';
+    table
+};
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+fn write_escaped(bytes: &[u8], out: &mut Vec<u8>) {
+    let mut rest = bytes;
+    let mut plain = 0;
+    while let Some(&byte) = rest.get(plain) {
+        let escape = ESCAPED.get(usize::from(byte)).copied().unwrap_or(0);
+        // U+2028 and U+2029 end a line in JavaScript; in UTF-8 they are e2 80 a8 and e2 80 a9.
+        let separator = byte == 0xe2 && matches!(rest.get(plain + 1..plain + 3), Some([0x80, 0xa8 | 0xa9]));
+        if escape == 0 && !separator {
+            plain += 1;
+            continue;
+        }
+        let (run, tail) = rest.split_at(plain);
+        out.extend_from_slice(run);
+        let taken = if separator {
+            let last = tail.get(2).copied().unwrap_or_default();
+            out.extend_from_slice(b"\\u202");
+            out.push(HEX[usize::from(last & 0xf)]);
+            3
+        } else if escape == b'u' {
+            out.extend_from_slice(b"\\u00");
+            out.push(HEX[usize::from(byte >> 4)]);
+            out.push(HEX[usize::from(byte & 0xf)]);
+            1
+        } else {
+            out.extend_from_slice(&[b'\\', escape]);
+            1
+        };
+        rest = tail.get(taken..).unwrap_or_default();
+        plain = 0;
+    }
+    out.extend_from_slice(rest);
+}

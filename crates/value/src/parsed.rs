@@ -1,0 +1,40 @@
+//! What the codecs return: a decoded tree, or why the bytes are not one.
+
+use crate::{Str, Value};
+
+/// A decoded tree and the object keys that came more than once in it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Parsed {
+    /// The tree; of equal keys in one object the last one stayed.
+    pub value: Value,
+    /// Full paths (`spec.containers[0].name`) of repeated keys, in order of appearance, each once and at most
+    /// [`DUPLICATES_MAX`] of them.
+    pub duplicates: Vec<Str>,
+}
+
+/// How many repeated keys are reported, as kube-apiserver caps its strict errors.
+pub const DUPLICATES_MAX: usize = 100;
+
+/// Why bytes could not be decoded. Its text is the one kube-apiserver shows.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ParseError {
+    message: Box<str>,
+    offset: usize,
+}
+
+impl ParseError {
+    pub(crate) fn new(message: impl Into<Box<str>>, offset: usize) -> Self {
+        ParseError { message: message.into(), offset }
+    }
+
+    /// The text of the error.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// How many bytes had been read when the error was found.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+}
