@@ -3,4 +3,7 @@
 
 pub mod model;
 
-pub use model::{Arena, Field, ListKind, MapKind, Node, NodeId, Omit, Patch, Schema, Shape, Struct};
+pub use model::{
+    Arena, Choice, Field, Inlined, ListKind, MapKind, Member, Node, NodeId, Omit, Other, Patch, Schema, Shape, Struct,
+    Wire,
+};
