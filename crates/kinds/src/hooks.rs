@@ -57,7 +57,7 @@ pub trait Hooks: Sync + Send {
         true
     }
 
-    /// Whether a change from `old` to `object` makes a new generation. Only asked where `Rules::generation` is set.
+    /// Whether a change from `old` to `object` makes a new generation. Only asked where `Rules::generation` counts.
     fn new_generation(&self, object: &Value, old: &Value) -> bool {
         differs_outside_metadata_and_status(object, old)
     }
