@@ -6,9 +6,11 @@ pub mod field;
 pub mod gvk;
 pub mod names;
 pub mod objectmeta;
+pub mod options;
 pub mod quantity;
 pub mod selector;
 pub mod status;
+pub mod strconv;
 pub mod time;
 
 pub use field::{FieldError, FieldErrors};
