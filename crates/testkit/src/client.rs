@@ -175,6 +175,11 @@ impl Client {
         &self.target
     }
 
+    /// A request on the wire, with this client's address and token.
+    pub fn bytes_of(&self, request: &Request) -> Vec<u8> {
+        request.to_bytes(&self.target.authority, self.token.as_deref())
+    }
+
     /// Sends a request and reads the whole answer.
     pub async fn send(&self, request: &Request) -> Result<Answer, WireError> {
         let mut streaming = self.open(request).await?;
@@ -197,7 +202,7 @@ impl Client {
 
     /// Sends a request and leaves its answer open.
     pub async fn open(&self, request: &Request) -> Result<Streaming, WireError> {
-        let bytes = request.to_bytes(&self.target.authority, self.token.as_deref());
+        let bytes = self.bytes_of(request);
         let mut connection = match self.take_idle().await {
             Some(connection) => connection,
             None => within(self.target.connect()).await?,
