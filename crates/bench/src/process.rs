@@ -5,6 +5,8 @@ use std::fs;
 
 /// Clock ticks of `/proc/PID/stat` a second; fixed by Linux's ABI.
 const TICKS_PER_SECOND: u64 = 100;
+/// By how much a difference of ticks may exceed the true time: user and system time are each cut to ticks.
+const TICK_ERROR_S: f64 = 0.05;
 
 /// The server's processes.
 #[derive(Debug, Clone, Default)]
@@ -53,16 +55,12 @@ impl Processes {
 }
 
 impl CpuTime {
-    /// Seconds spent since `earlier`. Threads that ended take their nanoseconds along, so then ticks decide.
+    /// Seconds spent since `earlier`. Threads that end take their nanoseconds along; ticks then tell more.
     pub(crate) fn seconds_since(&self, earlier: &CpuTime) -> f64 {
         let ticks = self.ticks.saturating_sub(earlier.ticks) as f64 / TICKS_PER_SECOND as f64;
-        let all_there = earlier.thread_ns.keys().all(|thread| self.thread_ns.contains_key(thread));
-        let is_precise = !self.thread_ns.is_empty() && all_there;
-        if !is_precise {
-            return ticks;
-        }
         let sum = |time: &CpuTime| time.thread_ns.values().sum::<u64>();
-        sum(self).saturating_sub(sum(earlier)) as f64 / 1e9
+        let precise = sum(self).saturating_sub(sum(earlier)) as f64 / 1e9;
+        if ticks > precise + TICK_ERROR_S { ticks } else { precise }
     }
 }
 
