@@ -100,11 +100,12 @@ mod tests {
 
     #[test]
     fn ended_threads_fall_back_to_ticks() {
-        let earlier =
-            CpuTime { thread_ns: BTreeMap::from([((1, 1), 5_000_000_000), ((1, 2), 7)]), ticks: 100 };
-        let later = CpuTime { thread_ns: BTreeMap::from([((1, 1), 6_000_000_000)]), ticks: 150 };
-        assert_eq!(later.seconds_since(&earlier), 0.5);
-        let later = CpuTime { thread_ns: BTreeMap::from([((1, 1), 6_000_000_000), ((1, 2), 7)]), ticks: 150 };
-        assert_eq!(later.seconds_since(&earlier), 1.0);
+        let at = |threads: &[(u32, u64)], ticks| CpuTime {
+            thread_ns: threads.iter().map(|(id, seconds)| ((1, *id), seconds * 1_000_000_000)).collect(),
+            ticks,
+        };
+        let earlier = at(&[(1, 5), (2, 7)], 1200);
+        assert_eq!(at(&[(1, 6), (2, 7)], 1305).seconds_since(&earlier), 1.0);
+        assert_eq!(at(&[(1, 6)], 1450).seconds_since(&earlier), 2.5);
     }
 }
