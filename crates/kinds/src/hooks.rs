@@ -3,6 +3,7 @@
 //! Objects are trees in the version that is kept in the store, written as Go would marshal them. Hooks are
 //! pure: clock, randomness and other objects come to them as arguments or not at all.
 
+use crate::KindVersion;
 use pintle_meta::FieldErrors;
 use pintle_value::{Str, Value};
 
@@ -85,7 +86,7 @@ pub trait Hooks: Sync + Send {
     }
 
     /// Turns an object of one version into another. Only called for kinds with versions that differ.
-    fn convert(&self, _object: &mut Value, _from: &str, _to: &str) {}
+    fn convert(&self, _object: &mut Value, _from: &KindVersion, _to: &KindVersion) {}
 
     /// Values of selectable fields that are computed rather than looked up by path.
     fn selectable(&self, _label: &str, _object: &Value) -> Option<Str> {

@@ -2,9 +2,10 @@
 //! resource (compiled from its definition) are the same thing here. Synchronous, no I/O, no clock.
 
 pub mod model;
+pub mod structural;
 pub mod typed;
 
 pub use model::{
-    Arena, Choice, Field, Inlined, ListKind, MapKind, Member, Node, NodeId, Omit, Other, Patch, Schema,
+    Arena, Checks, Choice, Field, Inlined, ListKind, MapKind, Member, Node, NodeId, Omit, Other, Patch, Schema,
     Shape, Struct, Wire,
 };

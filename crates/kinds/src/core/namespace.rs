@@ -1,7 +1,7 @@
 //! Namespace: its label, its phase and the finalizers of its spec.
 
 use crate::{Hooks, Scope};
-use pintle_meta::{FieldErrors, names};
+use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};
 
 /// The finalizer that the namespace controller takes away when all content is gone.
@@ -50,7 +50,7 @@ impl Hooks for Namespace {
         let spec = Path::of("spec");
         let path = spec.field("finalizers");
         for finalizer in object.items_at(&["spec", "finalizers"]) {
-            validate_finalizer(finalizer.as_str().unwrap_or(""), &path, errors);
+            objectmeta::validate_core_finalizer_name(finalizer.as_str().unwrap_or(""), &path, errors);
         }
     }
 
@@ -62,7 +62,7 @@ impl Hooks for Namespace {
                 let spec = Path::of("spec");
                 let path = spec.field("finalizers");
                 for (at, finalizer) in object.items_at(&["spec", "finalizers"]).iter().enumerate() {
-                    validate_finalizer(finalizer.as_str().unwrap_or(""), &path.index(at), errors);
+                    objectmeta::validate_core_finalizer_name(finalizer.as_str().unwrap_or(""), &path.index(at), errors);
                 }
             }
         }
@@ -83,17 +83,6 @@ fn set_name_label(object: &mut Value) {
     if !name.is_empty() {
         let name = Value::from(name);
         object.set_at(&["metadata", "labels", NAME_LABEL], name);
-    }
-}
-
-/// A finalizer is a qualified name, and one of ours when it has no domain.
-pub(crate) fn validate_finalizer(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
-    for why in names::qualified_name(name) {
-        errors.invalid(path, name, &why);
-    }
-    let ours = matches!(name, KUBERNETES | "orphan" | "foregroundDeletion");
-    if !name.contains('/') && !ours {
-        errors.invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified");
     }
 }
 

@@ -107,8 +107,9 @@ fn field(name: &str, node: NodeId, required: bool) -> Field {
     Field {
         name: name.into(),
         node,
+        rank: 0,
         pointer: true,
-        omit: Omit::Keep,
+        omit: Omit::Empty,
         required,
         proto: 0,
         inline: 0,
@@ -119,8 +120,11 @@ fn field(name: &str, node: NodeId, required: bool) -> Field {
 /// A struct whose fields are written by name.
 fn structure(mut fields: Vec<Field>, kind: MapKind) -> Struct {
     fields.sort_by(|a, b| a.name.cmp(&b.name));
+    for (rank, field) in fields.iter_mut().enumerate() {
+        field.rank = u16::try_from(rank).unwrap_or(u16::MAX);
+    }
     let order = (0..fields.len()).filter_map(|at| u16::try_from(at).ok()).collect();
-    Struct { fields: fields.into(), order, inlined: Box::default(), kind, go_name: Str::default() }
+    Struct { fields: fields.into(), order, inlined: Box::default(), wire: Box::default(), always: Box::default(), kind, go_name: Str::default() }
 }
 
 fn checks(map: &Map, arena: &mut Arena, depth: usize) -> Option<Checks> {
@@ -132,7 +136,6 @@ fn checks(map: &Map, arena: &mut Arena, depth: usize) -> Option<Checks> {
     let not = map.get("not").map(|schema| node(schema, arena, depth + 1));
     let count = |key: &str| map.get(key).and_then(Value::as_int).and_then(|n| usize::try_from(n).ok());
     let checks = Checks {
-        type_: text(map, "type").into(),
         format: text(map, "format").into(),
         pattern: text(map, "pattern").into(),
         enumeration: map.get("enum").and_then(Value::as_array).unwrap_or(&[]).to_vec(),
