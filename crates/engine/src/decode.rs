@@ -4,7 +4,8 @@
 
 use pintle_kinds::{Kind, KindVersion};
 use pintle_meta::{GroupVersion, Status, field::quoted};
-use pintle_schema::{Schema, proto, typed};
+use pintle_meta::options::FieldValidation;
+use pintle_schema::{Schema, typed};
 use pintle_value::{Str, Value, cbor, json, yaml};
 
 /// How a body is written.
@@ -18,17 +19,6 @@ pub enum Media {
     Protobuf,
     /// `application/cbor`
     Cbor,
-}
-
-/// What becomes of unknown and duplicate fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldValidation {
-    /// They are dropped without a word.
-    Ignore,
-    /// They are dropped with a warning each.
-    Warn,
-    /// They refuse the request.
-    Strict,
 }
 
 /// What a body is decoded as: the kind of the object, or of what a subresource takes.
@@ -67,12 +57,14 @@ pub fn decode(
     let gvk = settle_gvk(claimed, expected, body)?;
     let unfit = |why: &str| cannot_be_handled(&gvk, expected, why);
     let Parsed { tree, mut complaints, .. } = parsed;
-    let mut unknown = Vec::new();
+    let mut strict = typed::Strict::default();
     let mut value = match tree {
-        Tree::Untyped(tree) => typed::decode(expected.schema, tree, &mut unknown).map_err(|e| unfit(&e.to_string()))?,
+        Tree::Untyped(tree) => {
+            typed::decode(expected.schema, tree, Some(&mut strict)).map_err(|e| unfit(e.message()))?
+        }
         Tree::Protobuf(raw) => proto::decode(expected.schema, &raw).map_err(|e| unfit(&e.to_string()))?,
     };
-    complaints.extend(unknown.into_iter().map(|path| format!("unknown field {}", quoted(&path))));
+    complaints.extend(strict.unknown.iter().map(|path| format!("unknown field {}", quoted(path))));
     if !complaints.is_empty() && validation == FieldValidation::Strict {
         return Err(unfit(&format!("strict decoding error: {}", complaints.join(", "))));
     }

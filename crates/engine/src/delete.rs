@@ -6,9 +6,9 @@ use crate::{Engine, Target, metadata, object};
 use pintle_admission::{Attributes, Operation};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
-use pintle_meta::options::DeleteOptions;
-use pintle_meta::{GroupResource, Status};
-use pintle_store::{Expect, Write, WriteError};
+use pintle_meta::options::{DeleteOptions, Propagation};
+use pintle_meta::{Status, Timestamp};
+use pintle_store::{Expect, Revision, Write, WriteError};
 use pintle_value::Value;
 use std::sync::Arc;
 
@@ -69,7 +69,10 @@ impl Engine {
         let Some(live) = self.live(target)? else {
             return Err(Status::not_found(&kind.group_resource(), &target.name));
         };
-        check_preconditions(target, &live, options)?;
+        if let Some(preconditions) = &options.preconditions {
+            let null = Value::Null;
+            preconditions.check(&kind.group_kind(), live.tree.get("metadata").unwrap_or(&null))?;
+        }
         let step = self.next_step(target, &live.tree, options);
         if matches!(step, Step::Pending) {
             return Ok(Attempt::Done(pending(target, live)));
@@ -77,12 +80,12 @@ impl Engine {
         self.admit_deletion(target, &live.tree, options, user)?;
         match step {
             Step::Pending => Ok(Attempt::Done(pending(target, live))),
-            Step::Mark(marked) => self.mark(target, live, marked, options.is_dry_run()).await,
+            Step::Mark(marked) => self.mark(target, live, marked, options.dry_run).await,
             Step::Remove => {
                 let tree = live.tree.clone();
-                self.remove(target, live, tree, options.is_dry_run()).await
+                self.remove(target, live, tree, options.dry_run).await
             }
-            Step::MarkAndRemove(marked) => self.remove(target, live, marked, options.is_dry_run()).await,
+            Step::MarkAndRemove(marked) => self.remove(target, live, marked, options.dry_run).await,
         }
     }
 
@@ -103,7 +106,7 @@ impl Engine {
             subresource: &target.subresource,
             old: Some(old),
             user,
-            dry_run: options.is_dry_run(),
+            dry_run: options.dry_run,
         };
         self.admission.validate(&attributes, None, self, &mut Vec::new())
     }
@@ -157,7 +160,7 @@ impl Engine {
         let later = object
             .at(&["metadata", "deletionTimestamp"])
             .and_then(Value::as_str)
-            .and_then(|t| pintle_meta::time::parse_rfc3339(t).ok())
+            .and_then(|t| Timestamp::parse(t).ok())
             .is_none_or(|t| t.seconds > now);
         if later {
             object.set_at(&["metadata", "deletionTimestamp"], self.time_text(now).into());
@@ -185,7 +188,7 @@ impl Engine {
                 let deadline = live
                     .at(&["metadata", "deletionTimestamp"])
                     .and_then(Value::as_str)
-                    .and_then(|t| pintle_meta::time::parse_rfc3339(t).ok())
+                    .and_then(|t| Timestamp::parse(t).ok())
                     .map_or(now, |t| t.seconds);
                 let deadline = deadline - running + period;
                 // A grace that has run out already is cut to one second, so that it is still seen as graceful.
@@ -199,19 +202,16 @@ impl Engine {
     async fn mark(&self, target: &Target, live: Live, mut marked: Value, dry_run: bool) -> Result<Attempt, Status> {
         marked.remove_at(&["metadata", "resourceVersion"]);
         let encoded = object::encode(&target.kind, &marked);
-        if encoded == live.object.stored_bytes() {
+        if &encoded == live.object.value() {
             return Ok(Attempt::Done(Deleted::Object { object: live.object, gone: false }));
         }
         if dry_run {
-            let object = object::unstored(target, &encoded, &marked, live.object.revision());
+            let object = object::unstored(target, &encoded, &marked, live.object.revision())?;
             return Ok(Attempt::Done(Deleted::Object { object, gone: false }));
         }
-        let write = Write::put(target.store_key(), Expect::Revision(live.object.revision()), encoded.clone());
-        match self.store.write(write).await {
-            Ok(revision) => {
-                let object = self.committed(target, revision, &encoded, &marked);
-                Ok(Attempt::Done(Deleted::Object { object, gone: false }))
-            }
+        let expect = Expect::Revision(Revision(live.object.revision()));
+        match self.commit(target, Write::put(target.store_key(), expect, encoded), &marked).await {
+            Ok(object) => Ok(Attempt::Done(Deleted::Object { object, gone: false })),
             Err(WriteError::Conflict { .. }) => Ok(Attempt::Again),
             Err(error) => Err(crate::status::write_error(error)),
         }
@@ -221,9 +221,9 @@ impl Engine {
         let uid = live.tree.str_at(&["metadata", "uid"]).to_string();
         let mut revision = live.object.revision();
         if !dry_run {
-            let write = Write::delete(target.store_key(), Expect::Revision(revision));
+            let write = Write::delete(target.store_key(), Expect::Revision(Revision(revision)));
             match self.store.write(write).await {
-                Ok(removed) => revision = removed,
+                Ok(removed) => revision = removed.0,
                 Err(WriteError::Conflict { .. }) => return Ok(Attempt::Again),
                 Err(error) => return Err(crate::status::write_error(error)),
             }
@@ -231,7 +231,7 @@ impl Engine {
         if target.kind.rules.delete_returns_object {
             last.remove_at(&["metadata", "resourceVersion"]);
             let encoded = object::encode(&target.kind, &last);
-            let object = object::unstored(target, &encoded, &last, revision);
+            let object = object::unstored(target, &encoded, &last, revision)?;
             return Ok(Attempt::Done(Deleted::Object { object, gone: true }));
         }
         let status = Status::deleted(&target.kind.group_resource(), &target.name, &uid);
@@ -247,7 +247,7 @@ impl Engine {
     ) -> Result<crate::read::Listed, Status> {
         let listed = self.list(list).await?;
         for item in &listed.items {
-            let target = Target { namespace: item.namespace().into(), ..list.target.named(item.name()) };
+            let target = Target { namespace: item.namespace().unwrap_or("").into(), ..list.target.named(item.name()) };
             match self.delete(&target, options, user).await {
                 Ok(_) => {}
                 Err(status) if status.code == 404 => {}
@@ -273,28 +273,6 @@ fn pending(target: &Target, live: Live) -> Deleted {
     }
     let uid = live.tree.str_at(&["metadata", "uid"]);
     Deleted::Status(Box::new(Status::deleted(&target.kind.group_resource(), &target.name, uid)))
-}
-
-fn check_preconditions(target: &Target, live: &Live, options: &DeleteOptions) -> Result<(), Status> {
-    // The resource of this error is the kind: a quirk of BeforeDelete, pinned by delete-preconditions.http.
-    let resource = GroupResource::new(&target.kind.group, &target.kind.kind);
-    let uid = live.tree.str_at(&["metadata", "uid"]);
-    if let Some(wanted) = options.precondition_uid.as_deref().filter(|wanted| *wanted != uid) {
-        let why = format!(
-            "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). \
-             The object might have been deleted and then recreated"
-        );
-        return Err(Status::conflict(&resource, &target.name, &why));
-    }
-    let revision = live.object.revision().to_string();
-    if let Some(wanted) = options.precondition_resource_version.as_deref().filter(|wanted| *wanted != revision) {
-        let why = format!(
-            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
-             ({revision}). The object might have been modified"
-        );
-        return Err(Status::conflict(&resource, &target.name, &why));
-    }
-    Ok(())
 }
 
 /// Sets or clears the finalizers that tell the garbage collector what becomes of dependents.
@@ -323,16 +301,16 @@ fn apply_propagation(target: &Target, object: &mut Value, options: &DeleteOption
 /// Whether dependents are orphaned, and whether they go first: by the options, else by the finalizers that are
 /// there, else by the kind's default.
 fn propagation(target: &Target, object: &Value, options: &DeleteOptions) -> (bool, bool) {
-    if !target.kind.rules.garbage_collected {
+    if target.kind.rules.gc_unsupported {
         return (false, false);
     }
     if let Some(orphan) = options.orphan_dependents {
         return (orphan, false);
     }
-    match options.propagation_policy.as_deref() {
-        Some("Orphan") => return (true, false),
-        Some("Foreground") => return (false, true),
-        Some(_) => return (false, false),
+    match options.propagation {
+        Some(Propagation::Orphan) => return (true, false),
+        Some(Propagation::Foreground) => return (false, true),
+        Some(Propagation::Background) => return (false, false),
         None => {}
     }
     for finalizer in object.items_at(&["metadata", "finalizers"]) {

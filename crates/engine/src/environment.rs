@@ -18,5 +18,5 @@ pub trait Random: Send + Sync {
 pub fn new_uid(random: &dyn Random) -> Str {
     let mut bytes = [0u8; 16];
     random.fill(&mut bytes);
-    pintle_meta::names::uuid(bytes)
+    pintle_meta::identity::uuid(bytes)
 }

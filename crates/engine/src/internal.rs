@@ -4,7 +4,7 @@ use crate::write::Live;
 use crate::{Engine, Target, metadata, object};
 use pintle_auth::UserInfo;
 use pintle_cache::Registration;
-use pintle_kinds::Kind;
+use pintle_kinds::{Generation, Kind};
 use pintle_meta::Status;
 use pintle_schema::typed;
 use pintle_store::{Expect, Revision, Write, WriteError};
@@ -38,11 +38,7 @@ impl Engine {
 
     /// Who the server is when it acts by itself.
     pub fn system_user(&self) -> UserInfo {
-        UserInfo {
-            name: "system:apiserver".into(),
-            groups: vec!["system:masters".into(), "system:authenticated".into()],
-            ..UserInfo::default()
-        }
+        UserInfo::new("system:apiserver", &[UserInfo::MASTERS, UserInfo::AUTHENTICATED])
     }
 
     /// Changes an object that is there; nobody else is asked. A change that empties the finalizers of an ending
@@ -85,7 +81,7 @@ impl Engine {
         kind.hooks.default(&kind.storage_version().name, &mut tree);
         kind.hooks.prepare_create(&mut tree);
         kind.hooks.canonicalize(&mut tree);
-        if kind.rules.generation {
+        if matches!(kind.rules.generation, Generation::Counted | Generation::Fixed) {
             metadata::set_generation(&mut tree, 1);
         }
         typed::normalize(&kind.storage_version().schema, &mut tree);

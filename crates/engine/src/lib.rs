@@ -6,8 +6,10 @@
 pub mod decode;
 mod delete;
 pub mod environment;
+mod internal;
 mod metadata;
 mod object;
+mod ownership;
 mod propose;
 mod read;
 mod registry;
@@ -19,17 +21,17 @@ mod write;
 pub use delete::Deleted;
 pub use environment::{Clock, Random};
 pub use propose::{Body, Change, PatchType};
-pub use read::{ListRequest, Listed, VersionMatch};
+pub use read::{ListRequest, Listed};
 pub use registry::{Kinds, Registry};
 pub use target::{Target, object_key};
-pub use watch::{WatchRequest, Watched};
+pub use watch::Watched;
 pub use write::{WriteRequest, Written};
 
 use pintle_admission::{Chain, World};
-use pintle_cache::Cache;
+use pintle_cache::{Cache, Object};
 use pintle_kinds::Kind;
-use pintle_meta::{GroupVersion, Status};
-use pintle_store::Store;
+use pintle_meta::{GroupVersion, Status, Timestamp};
+use pintle_store::{Store, StoreFault, Write, WriteError};
 use pintle_value::Value;
 use std::sync::Arc;
 use write::Live;
@@ -58,16 +60,29 @@ impl Engine {
         Ok(Some(Live { object, tree }))
     }
 
-    fn kept(&self, kind: &Kind, key: &str) -> Option<Arc<pintle_cache::Object>> {
+    fn kept(&self, kind: &Kind, key: &str) -> Option<Arc<Object>> {
         self.cache.resource(&kind.store_prefix)?.get(key)
     }
 
-    fn now_text(&self) -> String {
+    /// Puts an object; answers with it as it is kept now.
+    async fn commit(&self, target: &Target, mut write: Write, tree: &Value) -> Result<Arc<Object>, WriteError> {
+        let extracted = object::extract(&target.kind, tree);
+        let draft = self.cache.resource(&target.kind.store_prefix).map(|resource| resource.draft(extracted));
+        if let Some(draft) = &draft {
+            write.note = draft.note();
+        }
+        self.store.write(write).await?;
+        let committed = draft.and_then(|draft| draft.committed().cloned());
+        committed.ok_or(WriteError::Unavailable(StoreFault::Stopped))
+    }
+
+    /// The time, as metadata writes it.
+    pub fn now_text(&self) -> String {
         self.time_text(self.clock.now().0)
     }
 
     fn time_text(&self, seconds: i64) -> String {
-        pintle_meta::time::format_rfc3339(seconds)
+        Timestamp { seconds, nanos: 0 }.rfc3339().to_string()
     }
 
     fn is_registered(&self, kinds: &Kinds, kind: &str, version: &GroupVersion) -> bool {
@@ -99,7 +114,7 @@ impl World for Engine {
         let kinds = self.registry.kinds();
         let Some(kind) = kinds.by_plural(group, plural) else { return Vec::new() };
         let Some(resource) = self.cache.resource(&kind.store_prefix) else { return Vec::new() };
-        let (view, _) = resource.view();
+        let view = resource.view();
         let namespace = if namespace.is_empty() { None } else { Some(namespace) };
         view.range(namespace, None).filter_map(|object| object::tree(object).ok()).collect()
     }

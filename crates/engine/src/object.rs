@@ -13,8 +13,8 @@ use std::sync::Arc;
 pub(crate) fn encode(kind: &Kind, tree: &Value) -> Bytes {
     let mut out = value_header(0).to_vec();
     let header = out.len();
-    let rv_offset = typed::encode_stored(&kind.storage_version().schema, tree, &mut out);
-    let rv_offset = u32::try_from(rv_offset.saturating_sub(header)).unwrap_or(0);
+    let slot = typed::encode_stored(&kind.storage_version().schema, tree, &mut out);
+    let rv_offset = u32::try_from(slot.at.saturating_sub(header)).unwrap_or(0);
     if let Some(head) = out.get_mut(..header) {
         head.copy_from_slice(&value_header(rv_offset));
     }

@@ -1,15 +1,17 @@
 //! Proposals: what the object would become. Pure: live object in, candidate out.
 //!
-//! Candidates are in the version of the request, decoded and defaulted; ownership of fields is recorded.
+//! Candidates are in the version of the request, decoded and defaulted.
 
-use crate::decode::{self, Decoded, FieldValidation, Media};
+use crate::decode::{self, Decoded, Media};
 use crate::{Target, metadata};
 use bytes::Bytes;
-use pintle_apply::managed::{self, Owner};
 use pintle_apply::patch::{self, PatchError};
-use pintle_meta::{FieldErrors, GroupKind, GroupVersion, Reason, Status};
-use pintle_schema::typed;
-use pintle_value::{Path, Value, json, yaml};
+use pintle_kinds::KindVersion;
+use pintle_meta::field::quoted;
+use pintle_meta::options::FieldValidation;
+use pintle_meta::{FieldErrors, GroupKind, GroupVersion, Status};
+use pintle_schema::typed::{self, Strict};
+use pintle_value::{Path, Str, Value, json, yaml};
 
 /// What a client wants done to an object.
 pub enum Change {
@@ -53,11 +55,10 @@ pub(crate) struct Proposed {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Who writes, and how strictly the body is read.
+/// What is written, and how strictly the body is read.
 pub(crate) struct Context<'a> {
     pub(crate) target: &'a Target,
     pub(crate) validation: FieldValidation,
-    pub(crate) owner: Owner<'a>,
     pub(crate) registered: &'a dyn Fn(&str, &GroupVersion) -> bool,
 }
 
@@ -67,8 +68,7 @@ pub(crate) fn decode_object(cx: &Context<'_>, body: &Body) -> Result<Proposed, S
     let expected = decode::expected_object(&cx.target.kind, version, cx.registered);
     let Decoded { value: mut object, complaints: mut warnings } =
         decode::decode(&body.bytes, body.media, &expected, cx.validation)?;
-    cx.target.kind.hooks.default(&version.name, &mut object);
-    typed::normalize(&version.schema, &mut object);
+    complete(cx.target, &mut object);
     warnings.extend(metadata::dedup_owner_references(&mut object, metadata::Dedup::Request));
     Ok(Proposed { object, warnings })
 }
@@ -77,68 +77,66 @@ pub(crate) fn decode_object(cx: &Context<'_>, body: &Body) -> Result<Proposed, S
 pub(crate) fn patch_object(cx: &Context<'_>, live: &Value, kind: PatchType, body: &[u8]) -> Result<Proposed, Status> {
     let version = cx.target.kind_version();
     let reported = cx.validation != FieldValidation::Ignore;
+    let refuse = |error: PatchError| error.to_status();
     let (patched, mut complaints, shown) = match kind {
         PatchType::Json => {
-            let (ops, complaints) = patch::json::parse(body, reported).map_err(refuse)?;
-            let patched = patch::json::apply(&ops, live.clone()).map_err(refuse)?;
-            (patched, complaints, None)
+            let parsed = json::parse(body).map_err(|e| undecodable(&e.to_string(), reported))?;
+            let decoded = patch::json::decode(parsed.value, &parsed.duplicates, reported).map_err(refuse)?;
+            (decoded.apply(live.clone()).map_err(refuse)?, decoded.strict_errors, None)
         }
         PatchType::Merge => {
-            let parsed = json::parse(body).map_err(|e| bad_patch(&e.to_string(), reported))?;
-            if !matches!(parsed.value, Value::Object(_)) && reported {
-                let why = format!(
-                    "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-                    parsed.value.json_type()
-                );
-                return Err(Status::bad_request(why));
-            }
-            let complaints = duplicates(&parsed.duplicates);
-            (patch::merge::apply(live.clone(), parsed.value), complaints, None)
+            let parsed = json::parse(body).map_err(|e| undecodable(&e.to_string(), reported))?;
+            let patched = patch::merge::apply(live.clone(), parsed.value, reported).map_err(refuse)?;
+            (patched, duplicates(&parsed.duplicates), None)
         }
         PatchType::Strategic => {
             let parsed = json::parse(body).map_err(|e| Status::bad_request(e.to_string()))?;
-            let Value::Object(map) = parsed.value else {
-                let why = format!(
-                    "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-                    parsed.value.json_type()
-                );
-                return Err(Status::bad_request(why));
-            };
-            let shown = patch::strategic::shown(&map);
-            let patched = patch::strategic::apply(&version.schema, live.clone(), map).map_err(refuse)?;
+            let shown = patch::shown::shown(&parsed.value);
+            let patched = patch::strategic::apply(live.clone(), parsed.value, &version.schema).map_err(refuse)?;
             (patched, duplicates(&parsed.duplicates), Some(shown))
         }
     };
-    let shown = shown.unwrap_or_else(|| compact(&patched));
-    let mut unknown = Vec::new();
+    let shown = shown.unwrap_or_else(|| encoded(version, &patched));
+    let mut strict = Strict::default();
     let mut object =
-        typed::decode(&version.schema, patched, &mut unknown).map_err(|e| invalid_patch(&shown, &e.to_string()))?;
-    complaints.extend(unknown.into_iter().map(|path| format!("unknown field {}", pintle_meta::field::quoted(&path))));
+        typed::decode(&version.schema, patched, Some(&mut strict)).map_err(|e| invalid_patch(&shown, e.message()))?;
+    complaints.extend(unknown_fields(&strict));
     if !complaints.is_empty() && cx.validation == FieldValidation::Strict {
         return Err(invalid_patch(&shown, &format!("strict decoding error: {}", complaints.join(", "))));
     }
     if !reported {
         complaints.clear();
     }
-    cx.target.kind.hooks.default(&version.name, &mut object);
-    typed::normalize(&version.schema, &mut object);
+    complete(cx.target, &mut object);
     metadata::settle_namespace(&mut object, cx.target)?;
     metadata::check_name(&object, cx.target)?;
     Ok(Proposed { object, warnings: complaints })
 }
 
-fn duplicates(paths: &[pintle_value::Str]) -> Vec<String> {
-    paths.iter().map(|path| format!("duplicate field {}", pintle_meta::field::quoted(path))).collect()
+/// Defaults of the version, and the form that Go would write.
+fn complete(target: &Target, object: &mut Value) {
+    let version = target.kind_version();
+    target.kind.hooks.default(&version.name, object);
+    typed::normalize(&version.schema, object);
 }
 
-fn compact(value: &Value) -> String {
+fn duplicates(paths: &[Str]) -> Vec<String> {
+    paths.iter().map(|path| format!("duplicate field {}", quoted(path))).collect()
+}
+
+fn unknown_fields(strict: &Strict) -> impl Iterator<Item = String> + '_ {
+    strict.unknown.iter().map(|path| format!("unknown field {}", quoted(path)))
+}
+
+fn encoded(version: &KindVersion, value: &Value) -> String {
     let mut out = Vec::new();
-    json::print(value, &mut out);
+    typed::encode_json(&version.schema, value, &mut out);
     String::from_utf8_lossy(&out).into_owned()
 }
 
-fn bad_patch(why: &str, reported: bool) -> Status {
-    Status::bad_request(if reported { format!("error decoding patch: {why}") } else { "Invalid JSON Patch".to_string() })
+/// A patch that is no JSON.
+fn undecodable(why: &str, reported: bool) -> Status {
+    Status::bad_request(if reported { format!("error decoding patch: {why}") } else { why.to_string() })
 }
 
 /// 422 with the patched object as the bad value, as kube-apiserver answers a patch that does not decode.
@@ -146,17 +144,6 @@ fn invalid_patch(shown: &str, why: &str) -> Status {
     let mut errors = FieldErrors::new();
     errors.invalid(&Path::of("patch"), shown, why);
     Status::invalid(&GroupKind::default(), "", &errors)
-}
-
-fn refuse(error: PatchError) -> Status {
-    match error {
-        PatchError::BadRequest(why) => Status::bad_request(why),
-        PatchError::TooManyOperations(why) => Status::new(413, Reason::RequestEntityTooLarge, why),
-        PatchError::Unprocessable(_) => {
-            Status::new(422, Reason::Invalid, "the server rejected our request due to an error in our request")
-        }
-        PatchError::Internal(why) => Status::new(500, Reason::Unknown, why),
-    }
 }
 
 /// Reads an applied configuration. Its fields are merged later, against the live object.
@@ -181,10 +168,4 @@ pub(crate) fn decode_applied(cx: &Context<'_>, body: &Body) -> Result<(Value, Ve
         FieldValidation::Ignore => Ok((value, Vec::new())),
         _ => Ok((value, complaints)),
     }
-}
-
-/// Records on `object` that its writer owns what differs from `live`.
-pub(crate) fn own(cx: &Context<'_>, managed: &managed::Context<'_>, live: Option<&Value>, object: &mut Value) {
-    // An update that cannot be attributed goes through unattributed, as in kube-apiserver.
-    _ = managed::update(managed, live, object, cx.owner);
 }

@@ -1,7 +1,5 @@
 //! Failures of the store and of apply, as the `Status` a client sees.
 
-use crate::Target;
-use pintle_apply::managed::ApplyError;
 use pintle_meta::{Reason, Status};
 use pintle_store::WriteError;
 
@@ -13,7 +11,3 @@ pub(crate) fn write_error(error: WriteError) -> Status {
     }
 }
 
-/// What a client is told when an apply does not go through.
-pub(crate) fn apply_error(target: &Target, error: ApplyError) -> Status {
-    error.into_status(&target.kind.group_resource(), &target.name)
-}

@@ -1,13 +1,13 @@
 //! Every mutation but deletion: one function from the request to the commit.
 
-use crate::decode::FieldValidation;
 use crate::propose::{self, Change, Proposed};
-use crate::{Engine, Target, metadata, object};
+use crate::{Engine, Target, metadata, object, ownership};
 use pintle_admission::{Attributes, Operation};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
-use pintle_kinds::Scope;
-use pintle_meta::{FieldErrors, GroupKind, Reason, Status, objectmeta};
+use pintle_kinds::{Generation, Scope};
+use pintle_meta::options::FieldValidation;
+use pintle_meta::{FieldErrors, GroupKind, Reason, Status, names, objectmeta};
 use pintle_schema::typed;
 use pintle_store::{Expect, Revision, Write, WriteError};
 use pintle_value::{Path, Str, Value};
@@ -101,7 +101,7 @@ impl Engine {
         warnings.extend(target.kind.hooks.warnings(&candidate, live_tree));
         target.kind.hooks.canonicalize(&mut candidate);
         if let Some(old) = live_tree {
-            pintle_apply::managed::keep_times(&mut candidate, old);
+            ownership::keep_times(&mut candidate, old);
         }
         self.admit_finally(request, live_tree, &candidate, &mut warnings)?;
         match live {
@@ -117,22 +117,15 @@ impl Engine {
         let manager = metadata::manager(&request.field_manager, &request.user_agent);
         let kinds = self.registry.kinds();
         let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_registered(&kinds, kind, gv);
-        let api_version = crate::decode::api_version(&target.kind_version().group, &target.kind_version().name);
-        let owner = pintle_apply::managed::Owner {
-            manager: &manager,
-            subresource: &target.subresource,
-            api_version: &api_version,
-            now: &now,
-        };
-        let cx = propose::Context { target, validation: request.validation, owner, registered: &registered };
-        let managed = self.managed_context(target);
+        let owner = ownership::Owner { manager: &manager, now: &now };
+        let cx = propose::Context { target, validation: request.validation, registered: &registered };
         let spoken = live.map(|live| self.in_version(target, &live.tree));
         let mut proposed = match &request.change {
             Change::Create(body) => {
                 let mut proposed = propose::decode_object(&cx, body)?;
                 metadata::wipe_system_fields(&mut proposed.object);
                 metadata::settle_namespace(&mut proposed.object, target)?;
-                propose::own(&cx, &managed, None, &mut proposed.object);
+                ownership::record(target, owner, None, &mut proposed.object);
                 proposed
             }
             Change::Replace(body) => {
@@ -140,7 +133,7 @@ impl Engine {
                 metadata::settle_namespace(&mut proposed.object, target)?;
                 metadata::check_name(&proposed.object, target)?;
                 check_uid(target, &proposed.object, live)?;
-                propose::own(&cx, &managed, spoken.as_ref(), &mut proposed.object);
+                ownership::record(target, owner, spoken.as_ref(), &mut proposed.object);
                 proposed
             }
             Change::Patch(kind, body) => {
@@ -148,13 +141,12 @@ impl Engine {
                     return Err(Status::not_found(&target.kind.group_resource(), &target.name));
                 };
                 let mut proposed = propose::patch_object(&cx, spoken, *kind, body)?;
-                propose::own(&cx, &managed, Some(spoken), &mut proposed.object);
+                ownership::record(target, owner, Some(spoken), &mut proposed.object);
                 proposed
             }
             Change::Apply { body, force } => {
                 let (config, warnings) = propose::decode_applied(&cx, body)?;
-                let applied = pintle_apply::managed::apply(&managed, spoken.as_ref(), config, owner, *force)
-                    .map_err(|e| crate::status::apply_error(target, e))?;
+                let applied = ownership::apply(target, owner, spoken.as_ref(), config, *force)?;
                 let Some(mut object) = applied else { return Ok(None) };
                 let version = target.kind_version();
                 target.kind.hooks.default(&version.name, &mut object);
@@ -196,13 +188,15 @@ impl Engine {
         metadata::fill_system_fields(object, crate::environment::new_uid(&*self.random), &self.now_text());
         let prefix = object.str_at(&["metadata", "generateName"]);
         if object.str_at(&["metadata", "name"]).is_empty() && !prefix.is_empty() {
-            let name = pintle_meta::names::generate(prefix, &mut |bytes| self.random.fill(bytes));
+            let name = pintle_meta::identity::generate_name(prefix, |bytes| self.random.fill(bytes));
             object.set_at(&["metadata", "name"], Value::String(name));
         }
         metadata::settle_namespace(object, target)?;
         target.kind.hooks.prepare_create(object);
-        if target.kind.rules.generation {
-            metadata::set_generation(object, 1);
+        match target.kind.rules.generation {
+            Generation::Counted | Generation::Fixed => metadata::set_generation(object, 1),
+            Generation::CountedFromZero => metadata::set_generation(object, 0),
+            Generation::Unset => {}
         }
         Ok(())
     }
@@ -226,15 +220,12 @@ impl Engine {
             if self.live(&target)?.is_some() {
                 return Err(Status::already_exists(&resource, &name));
             }
-            let object = object::unstored(&target, &encoded, &candidate, Revision(0));
+            let object = object::unstored(&target, &encoded, &candidate, 0)?;
             return Ok(Attempt::Done(Written { object, created: true, warnings }));
         }
-        let write = Write::put(target.store_key(), Expect::Absent, encoded.clone());
-        match self.store.write(write).await {
-            Ok(revision) => {
-                let object = self.committed(&target, revision, &encoded, &candidate);
-                Ok(Attempt::Done(Written { object, created: true, warnings }))
-            }
+        let write = Write::put(target.store_key(), Expect::Absent, encoded);
+        match self.commit(&target, write, &candidate).await {
+            Ok(object) => Ok(Attempt::Done(Written { object, created: true, warnings })),
             Err(WriteError::Conflict { .. }) => {
                 let taken = Status::already_exists(&resource, &name);
                 let generated = request.target.name.is_empty() && !candidate.str_at(&["metadata", "generateName"]).is_empty();
@@ -259,29 +250,23 @@ impl Engine {
         let removes = metadata::completes_deletion(&candidate, &live.tree) && target.kind.hooks.may_remove(&candidate);
         candidate.remove_at(&["metadata", "resourceVersion"]);
         let encoded = object::encode(&target.kind, &candidate);
-        if encoded == live.object.stored_bytes() && !removes {
+        if &encoded == live.object.value() && !removes {
             return Ok(Attempt::Done(unchanged(Some(live), warnings)?));
         }
         if request.dry_run {
-            let object = object::unstored(target, &encoded, &candidate, live.object.revision());
+            let object = object::unstored(target, &encoded, &candidate, live.object.revision())?;
             return Ok(Attempt::Done(Written { object, created: false, warnings }));
         }
-        let expect = Expect::Revision(live.object.revision());
-        let write = if removes {
-            Write::delete(target.store_key(), expect)
+        let expect = Expect::Revision(Revision(live.object.revision()));
+        let committed = if removes {
+            // The client expects the object it wrote, at the revision it knew.
+            let last = object::unstored(target, &encoded, &candidate, live.object.revision())?;
+            self.store.write(Write::delete(target.store_key(), expect)).await.map(|_| last)
         } else {
-            Write::put(target.store_key(), expect, encoded.clone())
+            self.commit(target, Write::put(target.store_key(), expect, encoded), &candidate).await
         };
-        match self.store.write(write).await {
-            Ok(_) if removes => {
-                // The client expects the object it wrote, at the revision it knew.
-                let object = object::unstored(target, &encoded, &candidate, live.object.revision());
-                Ok(Attempt::Done(Written { object, created: false, warnings }))
-            }
-            Ok(revision) => {
-                let object = self.committed(target, revision, &encoded, &candidate);
-                Ok(Attempt::Done(Written { object, created: false, warnings }))
-            }
+        match committed {
+            Ok(object) => Ok(Attempt::Done(Written { object, created: false, warnings })),
             Err(WriteError::Conflict { .. }) => Ok(Attempt::Again),
             Err(error) => Err(crate::status::write_error(error)),
         }
@@ -342,7 +327,7 @@ fn check_revision(target: &Target, object: &mut Value, live: &Live) -> Result<()
     let resource = target.kind.group_resource();
     let text = object.str_at(&["metadata", "resourceVersion"]);
     let named = pintle_meta::rv::parse(text).map_err(|why| Status::new(500, Reason::Unknown, why))?;
-    let current = live.object.revision().0;
+    let current = live.object.revision();
     if named == 0 && target.kind.rules.unconditional_update {
         object.set_at(&["metadata", "resourceVersion"], current.to_string().into());
         return Ok(());
@@ -365,7 +350,8 @@ fn prepare_update(target: &Target, object: &mut Value, old: &Value) -> Result<()
     metadata::set_generation(object, metadata::generation(old));
     target.kind.hooks.prepare_update(target.scope(), object, old);
     metadata::inherit(object, old);
-    let counts = target.kind.rules.generation && target.scope() == Scope::Main;
+    let counted = matches!(target.kind.rules.generation, Generation::Counted | Generation::CountedFromZero);
+    let counts = counted && target.scope() == Scope::Main;
     if counts && target.kind.hooks.new_generation(object, old) {
         metadata::set_generation(object, metadata::generation(old) + 1);
     }
@@ -386,7 +372,7 @@ fn validate_create(target: &Target, object: &Value) -> Result<(), Status> {
     }
     kind.hooks.validate_create(object, &mut errors);
     if errors.is_empty() {
-        objectmeta::validate_create(meta, kind.namespaced, &pintle_meta::names::path_segment, &path, &mut errors);
+        objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
     }
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&kind.group_kind(), name, &errors)) }
 }
@@ -399,7 +385,7 @@ fn validate_update(target: &Target, object: &Value, old: &Value) -> Result<(), S
     let (meta, old_meta) = (object.get("metadata").unwrap_or(&null), old.get("metadata").unwrap_or(&null));
     let path = Path::of("metadata");
     let mut errors = FieldErrors::new();
-    objectmeta::validate_create(meta, kind.namespaced, &pintle_meta::names::path_segment, &path, &mut errors);
+    objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
     objectmeta::validate_update(meta, old_meta, &path, &mut errors);
     if kind.hooks.validates_metadata() {
         objectmeta::validate_update(meta, old_meta, &path, &mut errors);

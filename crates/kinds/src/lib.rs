@@ -11,4 +11,4 @@ pub mod kind;
 
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
 pub use hooks::{Hooks, NoHooks, Scope};
-pub use kind::{Column, Generation, Kind, KindVersion, Rules, SelectableField, Subresource, Verbs};
+pub use kind::{Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs};
