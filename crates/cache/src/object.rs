@@ -64,6 +64,12 @@ impl Object {
         })
     }
 
+    /// An object that is not in the store: the answer of a dry run, or the last state of what is gone. At
+    /// revision 0 it is written without resourceVersion.
+    pub fn unstored(key: ObjectKey, revision: u64, value: Bytes, extracted: Extracted) -> Option<Arc<Object>> {
+        Object::new(key, revision, revision, value, extracted).map(Arc::new)
+    }
+
     /// `namespace/name` or `name`.
     pub fn key(&self) -> &ObjectKey {
         &self.key
@@ -154,7 +160,7 @@ impl Object {
             out.put_slice(b"{");
         }
         out.put_slice(before);
-        if self.rv_offset() > 0 {
+        if self.rv_offset() > 0 && revision > 0 {
             out.put_slice(b"\"resourceVersion\":\"");
             out.put_slice(itoa::Buffer::new().format(revision).as_bytes());
             out.put_slice(b"\",");

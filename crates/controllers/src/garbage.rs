@@ -8,7 +8,7 @@ mod graph;
 use graph::{Graph, Node, Owner};
 use pintle_cache::{CloseReason, Filter, Item};
 use pintle_engine::{Engine, Target};
-use pintle_meta::options::DeleteOptions;
+use pintle_meta::options::{DeleteOptions, Preconditions, Propagation};
 use pintle_meta::{GroupVersion, Status};
 use pintle_value::{Str, Value};
 use std::sync::Arc;
@@ -133,15 +133,15 @@ async fn collect(engine: &Engine, graph: &Graph, uid: &str, node: &Node, target:
     }
     let has_dependents = graph.dependents(uid).next().is_some();
     let policy = if (waiting && has_dependents) || node.foreground {
-        "Foreground"
+        Propagation::Foreground
     } else if node.orphans {
-        "Orphan"
+        Propagation::Orphan
     } else {
-        "Background"
+        Propagation::Background
     };
     let options = DeleteOptions {
-        propagation_policy: Some(policy.into()),
-        precondition_uid: Some(uid.into()),
+        propagation: Some(policy),
+        preconditions: Some(Preconditions { uid: Some(uid.into()), resource_version: None }),
         ..DeleteOptions::default()
     };
     engine.delete(target, &options, &engine.system_user()).await.map(|_| ())

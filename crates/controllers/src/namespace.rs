@@ -5,7 +5,7 @@ use pintle_cache::{Filter, Item};
 use pintle_engine::{Engine, ListRequest, Target};
 use pintle_kinds::Kind;
 use pintle_meta::Status;
-use pintle_meta::options::DeleteOptions;
+use pintle_meta::options::{DeleteOptions, Propagation};
 use pintle_value::{Str, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -140,7 +140,7 @@ async fn delete_all(engine: &Engine, kind: &Arc<Kind>, namespace: &str, remainin
         name: Str::default(),
         subresource: Str::default(),
     };
-    let options = DeleteOptions { propagation_policy: Some("Background".into()), ..DeleteOptions::default() };
+    let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
     let list = ListRequest::all(target);
     if let Err(status) = engine.delete_collection(&list, &options, &engine.system_user()).await {
         remaining.failures.push(status.message);

@@ -62,7 +62,7 @@ pub fn decode(
         Tree::Untyped(tree) => {
             typed::decode(expected.schema, tree, Some(&mut strict)).map_err(|e| unfit(e.message()))?
         }
-        Tree::Protobuf(raw) => proto::decode(expected.schema, &raw).map_err(|e| unfit(&e.to_string()))?,
+        Tree::Protobuf(raw) => return Err(unfit(&format!("protobuf of {} bytes is not read yet", raw.len()))),
     };
     complaints.extend(strict.unknown.iter().map(|path| format!("unknown field {}", quoted(path))));
     if !complaints.is_empty() && validation == FieldValidation::Strict {
@@ -106,16 +106,14 @@ fn parse(body: &[u8], media: Media, _expected: &Expected<'_>) -> Result<Parsed, 
         }
         Media::Yaml => {
             let parsed = yaml::parse(body).map_err(|e| e.to_string())?;
-            Ok(untyped(parsed.value, duplicates(&parsed.duplicates)))
+            Ok(untyped(parsed.value, parsed.strict_error.into_iter().map(|e| e.to_string()).collect()))
         }
         Media::Cbor => {
             let value = cbor::decode(body).map_err(|e| format!("unable to determine group/version/kind: {e}"))?;
             Ok(untyped(value, Vec::new()))
         }
         Media::Protobuf => {
-            let unknown = proto::open_envelope(body).map_err(|e| e.to_string())?;
-            let claimed = Some((unknown.api_version, unknown.kind));
-            Ok(Parsed { tree: Tree::Protobuf(unknown.raw), complaints: Vec::new(), claimed })
+            Ok(Parsed { tree: Tree::Protobuf(body.to_vec()), complaints: Vec::new(), claimed: None })
         }
     }
 }

@@ -12,11 +12,18 @@ pub trait Clock: Send + Sync {
 pub trait Random: Send + Sync {
     /// Fills `out` with random bytes.
     fn fill(&self, out: &mut [u8]);
+
+    /// A random number.
+    fn number(&self) -> u64 {
+        let mut bytes = [0; 8];
+        self.fill(&mut bytes);
+        u64::from_ne_bytes(bytes)
+    }
 }
 
 /// A new uid.
 pub fn new_uid(random: &dyn Random) -> Str {
     let mut bytes = [0u8; 16];
     random.fill(&mut bytes);
-    pintle_meta::identity::uuid(bytes)
+    pintle_meta::generated::uid(bytes)
 }

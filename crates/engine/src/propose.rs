@@ -148,24 +148,23 @@ fn invalid_patch(shown: &str, why: &str) -> Status {
 
 /// Reads an applied configuration. Its fields are merged later, against the live object.
 pub(crate) fn decode_applied(cx: &Context<'_>, body: &Body) -> Result<(Value, Vec<String>), Status> {
-    let (value, repeated) = match body.media {
+    let (value, strict_error) = match body.media {
         Media::Cbor => {
             let value = pintle_value::cbor::decode(&body.bytes)
                 .map_err(|e| Status::bad_request(format!("error decoding YAML: {e}")))?;
-            (value, Vec::new())
+            (value, None)
         }
         _ => {
             let parsed = yaml::parse(&body.bytes)
                 .map_err(|e| Status::bad_request(format!("error decoding YAML: {e}")))?;
-            (parsed.value, parsed.duplicates)
+            (parsed.value, parsed.strict_error)
         }
     };
-    let complaints = duplicates(&repeated);
-    match cx.validation {
-        FieldValidation::Strict if !complaints.is_empty() => {
-            Err(Status::bad_request(format!("error strict decoding YAML: {}", complaints.join(", "))))
+    match (cx.validation, strict_error) {
+        (FieldValidation::Strict, Some(why)) => {
+            Err(Status::bad_request(format!("error strict decoding YAML: {why}")))
         }
-        FieldValidation::Ignore => Ok((value, Vec::new())),
-        _ => Ok((value, complaints)),
+        (FieldValidation::Warn, Some(why)) => Ok((value, vec![why.to_string()])),
+        _ => Ok((value, Vec::new())),
     }
 }

@@ -3,8 +3,8 @@
 use crate::{Engine, Target};
 use pintle_cache::{Object, Resource, RevisionError, View};
 use pintle_meta::options::{ListOptions, VersionMatch};
-use pintle_meta::rv::{self, Continue};
-use pintle_meta::{LabelSelector, Reason, Status};
+use pintle_meta::rv::{self, ContinueToken};
+use pintle_meta::{LabelSelector, Status};
 use pintle_value::Str;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,6 @@ use std::time::Duration;
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
 /// When a client shall ask again for a revision that did not come.
 const FUTURE_RETRY_SECONDS: i32 = 1;
-
-const LIST_TOO_OLD: &str = "The resourceVersion for the provided list is too old.";
-const CONTINUE_TOO_OLD: &str = "The provided continue parameter is too old to display a consistent list result. \
-    You can start a new list without the continue parameter, or use the continue token in this response to retrieve \
-    the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that \
-    were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
 /// A list and what narrows it.
 #[derive(Clone)]
@@ -58,7 +52,7 @@ struct Moment {
 impl Engine {
     /// One object.
     pub async fn get(&self, target: &Target, resource_version: &str) -> Result<Arc<Object>, Status> {
-        let wanted = rv::parse(resource_version).map_err(|why| Status::new(500, Reason::Unknown, why))?;
+        let wanted = rv::parse_for_get(resource_version)?;
         self.wait_for(wanted).await?;
         let found = self.kept(&target.kind, &target.object_key());
         found.ok_or_else(|| Status::not_found(&target.kind.group_resource(), &target.name))
@@ -92,8 +86,8 @@ impl Engine {
                 resource.pin(&moment.view);
                 let key = last.key().as_str();
                 let start = namespace.map_or(key, |ns| key.get(ns.len() + 1..).unwrap_or(key));
-                let revision = i64::try_from(moment.revision).unwrap_or(0);
-                rv::encode_continue(&Continue { revision, start: format!("{start}\u{0}") })
+                let version = i64::try_from(moment.revision).unwrap_or(0);
+                ContinueToken { version, start: format!("{start}\u{0}") }.encode()
             }
             _ => String::new(),
         };
@@ -112,8 +106,7 @@ impl Engine {
         if !options.continue_token.is_empty() {
             return continued(resource, request);
         }
-        let bad = |why: String| Status::bad_request(format!("invalid resource version: {why}"));
-        let wanted = rv::parse(&options.resource_version).map_err(bad)?;
+        let wanted = rv::parse_for_list(&options.resource_version)?;
         let exact = match options.resource_version_match {
             Some(VersionMatch::Exact) => true,
             Some(VersionMatch::NotOlderThan) => false,
@@ -125,8 +118,8 @@ impl Engine {
             return Ok(Moment { revision: view.revision(), view, after: None });
         }
         let view = resource.view_at(wanted).map_err(|error| match error {
-            RevisionError::Expired { .. } => Status::expired(LIST_TOO_OLD),
-            RevisionError::Future { current } => too_large(wanted, current),
+            RevisionError::Expired { .. } => rv::expired_list(),
+            RevisionError::Future { current, .. } => too_large(wanted, current),
         })?;
         Ok(Moment { view, after: None, revision: wanted })
     }
@@ -143,31 +136,23 @@ impl Engine {
 /// The moment of an earlier page.
 fn continued(resource: &Resource, request: &ListRequest) -> Result<Moment, Status> {
     let options = &request.options;
-    let bad = |why: String| Status::bad_request(format!("invalid continue token: {why}"));
-    let token = rv::decode_continue(&options.continue_token).map_err(bad)?;
-    if !matches!(options.resource_version.as_str(), "" | "0") {
-        return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
-    }
+    let token = ContinueToken::decode_for_list(&options.continue_token, &options.resource_version)?;
     let start = &token.start;
     let after = Some(list_namespace(&request.target).map_or(start.clone(), |ns| format!("{ns}/{start}")));
     // A negative revision asks for the rest as it is now.
-    let Ok(revision) = u64::try_from(token.revision) else {
+    let Ok(revision) = u64::try_from(token.version) else {
         let view = resource.view();
         return Ok(Moment { revision: view.revision(), view, after });
     };
     match resource.view_at(revision) {
         Ok(view) => Ok(Moment { view, after, revision }),
-        Err(RevisionError::Future { current }) => Err(too_large(revision, current)),
-        Err(RevisionError::Expired { .. }) => {
-            let mut status = Status::expired(CONTINUE_TOO_OLD);
-            status.continue_token = rv::encode_continue(&Continue { revision: -1, start: token.start });
-            Err(status)
-        }
+        Err(RevisionError::Future { current, .. }) => Err(too_large(revision, current)),
+        Err(RevisionError::Expired { .. }) => Err(rv::expired_continue(&token.start)),
     }
 }
 
 fn too_large(wanted: u64, current: u64) -> Status {
-    Status::too_large_resource_version(wanted, current, FUTURE_RETRY_SECONDS)
+    rv::too_large(wanted, current, FUTURE_RETRY_SECONDS)
 }
 
 /// The namespace that a list stays in; none across all and for cluster-scoped kinds.

@@ -19,8 +19,7 @@ impl Engine {
     pub fn watch(&self, request: &ListRequest) -> Result<Watched, Status> {
         let target = &request.target;
         let resource = self.resource(target)?;
-        let bad = |why: String| Status::bad_request(format!("invalid resource version: {why}"));
-        let revision = rv::parse(&request.options.resource_version).map_err(bad)?;
+        let revision = rv::parse_for_list(&request.options.resource_version)?;
         let wants_state = request.options.send_initial_events.unwrap_or(revision == 0);
         let start = match (wants_state, revision) {
             (true, _) => WatchStart::WithInitialState(resource.view()),
@@ -28,10 +27,8 @@ impl Engine {
             (false, revision) => WatchStart::FromRevision(revision),
         };
         let watcher = resource.watch(start, self.filter(request)).map_err(|error| match error {
-            RevisionError::Expired { oldest } => {
-                Status::expired(format!("too old resource version: {revision} ({oldest})"))
-            }
-            RevisionError::Future { current } => Status::too_large_resource_version(revision, current, 1),
+            RevisionError::Expired { oldest, .. } => rv::too_old(revision, oldest),
+            RevisionError::Future { current, .. } => rv::too_large(revision, current, 1),
         })?;
         Ok(Watched { watcher, announces_initial_end: request.options.send_initial_events == Some(true) })
     }

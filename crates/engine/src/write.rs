@@ -7,7 +7,7 @@ use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_kinds::{Generation, Scope};
 use pintle_meta::options::FieldValidation;
-use pintle_meta::{FieldErrors, GroupKind, Reason, Status, names, objectmeta};
+use pintle_meta::{FieldErrors, Status, names, objectmeta, rv};
 use pintle_schema::typed;
 use pintle_store::{Expect, Revision, Write, WriteError};
 use pintle_value::{Path, Str, Value};
@@ -188,7 +188,7 @@ impl Engine {
         metadata::fill_system_fields(object, crate::environment::new_uid(&*self.random), &self.now_text());
         let prefix = object.str_at(&["metadata", "generateName"]);
         if object.str_at(&["metadata", "name"]).is_empty() && !prefix.is_empty() {
-            let name = pintle_meta::identity::generate_name(prefix, |bytes| self.random.fill(bytes));
+            let name = pintle_meta::generated::name(prefix, &mut || self.random.number());
             object.set_at(&["metadata", "name"], Value::String(name));
         }
         metadata::settle_namespace(object, target)?;
@@ -213,7 +213,7 @@ impl Engine {
         let revision = candidate.remove_at(&["metadata", "resourceVersion"]);
         if revision.and_then(|v| v.as_str().map(|s| !s.is_empty() && s != "0")).unwrap_or(false) {
             let why = "resourceVersion should not be set on objects to be created";
-            return Err(Status::new(500, Reason::Unknown, why));
+            return Err(Status::unclassified(why));
         }
         let encoded = object::encode(&target.kind, &candidate);
         if request.dry_run {
@@ -326,17 +326,14 @@ fn check_uid(target: &Target, object: &Value, live: Option<&Live>) -> Result<(),
 fn check_revision(target: &Target, object: &mut Value, live: &Live) -> Result<(), Status> {
     let resource = target.kind.group_resource();
     let text = object.str_at(&["metadata", "resourceVersion"]);
-    let named = pintle_meta::rv::parse(text).map_err(|why| Status::new(500, Reason::Unknown, why))?;
+    let named = rv::parse_of_object(text)?;
     let current = live.object.revision();
     if named == 0 && target.kind.rules.unconditional_update {
         object.set_at(&["metadata", "resourceVersion"], current.to_string().into());
         return Ok(());
     }
     if named == 0 {
-        let mut errors = FieldErrors::new();
-        let metadata = Path::of("metadata");
-        errors.invalid(&metadata.field("resourceVersion"), 0, "must be specified for an update");
-        return Err(Status::invalid(&GroupKind::new(&resource.group, &resource.resource), &target.name, &errors));
+        return Err(rv::version_required(&resource, &target.name));
     }
     if named != current {
         return Err(Status::conflict(&resource, &target.name, MODIFIED));
