@@ -3,6 +3,7 @@
 //! User mistakes accumulate here; the whole list becomes one 422 `Status`.
 
 use pintle_value::{Path, Str, Value, json};
+use std::collections::HashSet;
 
 /// What kind of mistake it is; decides the cause's reason and the opening words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,14 +185,10 @@ impl FieldErrors {
 
     /// The errors as one sentence: alone, or as `[a, b]` without repetitions.
     pub fn sentence(&self) -> String {
-        let mut seen: Vec<String> = Vec::new();
-        for error in &self.0 {
-            let text = error.to_string();
-            if !seen.contains(&text) {
-                seen.push(text);
-            }
-        }
-        match seen.as_slice() {
+        let mut seen = HashSet::with_capacity(self.0.len());
+        let texts: Vec<String> =
+            self.0.iter().map(FieldError::to_string).filter(|text| seen.insert(text.clone())).collect();
+        match texts.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         }

@@ -2,6 +2,7 @@
 //! quantities and times. Synchronous, no I/O, no clock of its own.
 
 pub mod base64;
+pub mod conditions;
 pub mod duration;
 pub mod field;
 pub mod generated;
