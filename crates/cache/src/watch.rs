@@ -1,0 +1,302 @@
+//! One watcher: the initial state if asked for, then the window, then what follows, without a seam.
+
+use crate::error::RevisionError;
+use crate::event::{CloseReason, Delivery, Event, Item};
+use crate::filter::Filter;
+use crate::group::{Cursor, Group, GroupKey, Next};
+use crate::object::Object;
+use crate::options::{INITIAL_OBJECTS_MAX, WATCH_STEPS_MAX};
+use crate::resource::{Replay, Resource};
+use crate::shared::Shared;
+use crate::view::View;
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Where a watch begins.
+pub enum WatchStart {
+    /// With what happens after the call.
+    FromNow,
+    /// With the first change after this revision, which may lie in the future.
+    FromRevision(u64),
+    /// With the selected objects of a view as additions, then with what happened after it.
+    WithInitialState(View),
+}
+
+/// Follows a resource (or all of them). It has no buffer that could fill up: it is a cursor, and is
+/// closed when what it would have to read next is no longer retained.
+pub struct Watcher {
+    shared: Arc<Shared>,
+    /// `None` for all resources.
+    resource: Option<Arc<Resource>>,
+    group: Arc<Group>,
+    key: GroupKey,
+    filter: Filter,
+    phase: Phase,
+    /// Everything up to this revision was delivered or is not selected.
+    position: u64,
+    bookmarks: Option<(Duration, Instant)>,
+}
+
+enum Phase {
+    Initial(Initial),
+    /// Events from the window, up to a revision, and then perhaps the live cursor.
+    Replay(VecDeque<Arc<Event>>, u64, Option<Cursor>),
+    Live(Cursor),
+    Ended,
+}
+
+struct Initial {
+    view: View,
+    prefix: String,
+    chunk: VecDeque<Arc<Object>>,
+    last: Option<Arc<Object>>,
+}
+
+enum Step {
+    Item(Item),
+    /// Nothing to deliver yet.
+    Wait,
+    /// Something was done, and there may be more.
+    Again,
+    Ended,
+}
+
+impl Watcher {
+    pub(crate) fn new(
+        resource: &Arc<Resource>,
+        start: WatchStart,
+        filter: Filter,
+    ) -> Result<Watcher, RevisionError> {
+        let key = filter.group(resource.namespaced());
+        let (from, initial) = match start {
+            WatchStart::FromNow => (None, None),
+            WatchStart::FromRevision(revision) => (Some(revision), None),
+            WatchStart::WithInitialState(view) => (Some(view.revision), Some(view)),
+        };
+        let (group, position) = resource.join(&key, from)?;
+        let phase = match initial {
+            None => Phase::Replay(VecDeque::new(), position, None),
+            Some(view) => Phase::Initial(Initial::new(view, &filter)),
+        };
+        Ok(Watcher {
+            shared: resource.shared.clone(),
+            resource: Some(resource.clone()),
+            group,
+            filter: filter.within(&key),
+            key,
+            phase,
+            position,
+            bookmarks: None,
+        })
+    }
+
+    pub(crate) fn wildcard(shared: &Arc<Shared>, filter: Filter) -> Watcher {
+        let group = shared.wildcard.clone();
+        // First counted, then placed: from here on the sink appends for us.
+        group.watchers.fetch_add(1, Ordering::SeqCst);
+        let position = shared.published();
+        let phase = Phase::Live(group.end());
+        let (shared, key) = (shared.clone(), GroupKey::All);
+        Watcher { shared, resource: None, group, key, filter, phase, position, bookmarks: None }
+    }
+
+    /// Asks for a bookmark whenever `every` has passed.
+    pub fn with_bookmarks(mut self, every: Duration) -> Watcher {
+        self.bookmarks = Some((every, Instant::now() + every));
+        self
+    }
+
+    /// The next thing to tell the client; `None` after [`Item::Closed`]. Nothing is lost when the
+    /// future is dropped.
+    pub async fn next(&mut self) -> Option<Item> {
+        loop {
+            let group = self.group.clone();
+            let mut woken = pin!(group.wake.notified());
+            let mut step = self.advance();
+            if let Step::Wait = step {
+                // Look again once wake-ups are noted, so that none is missed.
+                woken.as_mut().enable();
+                step = self.advance();
+            }
+            match step {
+                Step::Item(item) => return Some(item),
+                Step::Ended => return None,
+                Step::Again => give_way().await,
+                Step::Wait => match self.bookmarks {
+                    None => woken.await,
+                    Some((every, due)) => {
+                        if tokio::time::timeout_at(due, woken).await.is_err() {
+                            return Some(self.bookmark(every));
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    /// The next item if it is there already.
+    pub fn try_next(&mut self) -> Option<Item> {
+        loop {
+            match self.advance() {
+                Step::Item(item) => return Some(item),
+                Step::Wait | Step::Ended => return None,
+                Step::Again => {}
+            }
+        }
+    }
+
+    /// The revision up to which everything selected was delivered: what a bookmark may say. `None`
+    /// while the initial state is being delivered.
+    pub fn progress(&self) -> Option<u64> {
+        match self.phase {
+            Phase::Initial(_) => None,
+            _ => Some(self.position),
+        }
+    }
+
+    fn bookmark(&mut self, every: Duration) -> Item {
+        self.bookmarks = Some((every, Instant::now() + every));
+        // The sink wakes nobody for changes of others; look at how far they have come.
+        match self.advance() {
+            Step::Item(item) => item,
+            Step::Wait | Step::Again | Step::Ended => Item::Bookmark(self.position),
+        }
+    }
+
+    fn advance(&mut self) -> Step {
+        for _ in 0..WATCH_STEPS_MAX {
+            match self.step() {
+                Step::Again => {}
+                step => return step,
+            }
+        }
+        Step::Again
+    }
+
+    fn step(&mut self) -> Step {
+        if let Phase::Ended = self.phase {
+            return Step::Ended;
+        }
+        if self.shared.is_closed() {
+            return self.close(CloseReason::Shutdown);
+        }
+        // Read before looking for events: when there are none, all up to here was seen.
+        let published = self.shared.published();
+        match &mut self.phase {
+            Phase::Ended => Step::Ended,
+            Phase::Initial(initial) => match initial.next() {
+                None => {
+                    self.phase = Phase::Replay(VecDeque::new(), self.position, None);
+                    Step::Item(Item::InitialEventsEnd(self.position))
+                }
+                Some(object) if self.filter.passes(&object) => {
+                    Step::Item(Item::Event(Delivery::initial(object)))
+                }
+                Some(_) => Step::Again,
+            },
+            Phase::Replay(events, scanned, cursor) => match events.pop_front() {
+                Some(event) => self.deliver(&event),
+                None => {
+                    self.position = self.position.max(*scanned);
+                    match cursor.take() {
+                        Some(cursor) => self.phase = Phase::Live(cursor),
+                        None => return self.replay(),
+                    }
+                    Step::Again
+                }
+            },
+            Phase::Live(cursor) => match cursor.next() {
+                Next::Event(event) if event.revision <= self.position => Step::Again,
+                Next::Event(event) => {
+                    // As in `deliver`, without touching the count of an event that is not selected.
+                    self.position = event.revision;
+                    match self.filter.classify(event) {
+                        None => Step::Again,
+                        Some(kind) => Step::Item(Item::Event(Delivery::event(kind, event.clone()))),
+                    }
+                }
+                Next::Lost => self.replay(),
+                Next::Empty => self.idle(published),
+            },
+        }
+    }
+
+    fn deliver(&mut self, event: &Arc<Event>) -> Step {
+        if event.revision <= self.position {
+            return Step::Again;
+        }
+        self.position = event.revision;
+        match self.filter.classify(event) {
+            None => Step::Again,
+            Some(kind) => Step::Item(Item::Event(Delivery::event(kind, event.clone()))),
+        }
+    }
+
+    fn idle(&mut self, published: u64) -> Step {
+        self.position = self.position.max(published);
+        match &self.resource {
+            Some(resource) if resource.is_gone() => self.close(CloseReason::Gone),
+            _ => Step::Wait,
+        }
+    }
+
+    fn replay(&mut self) -> Step {
+        let Some(resource) = &self.resource else { return self.close(CloseReason::Slow) };
+        match resource.replay(self.position, &self.key, &self.group) {
+            Replay::Expired => self.close(CloseReason::Slow),
+            Replay::Events(stretch, cursor) => {
+                self.phase = Phase::Replay(stretch.events, stretch.scanned, cursor);
+                Step::Again
+            }
+        }
+    }
+
+    fn close(&mut self, reason: CloseReason) -> Step {
+        self.phase = Phase::Ended;
+        Step::Item(Item::Closed(reason))
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        match &self.resource {
+            Some(resource) => resource.leave(&self.key, &self.group),
+            None => drop(self.group.watchers.fetch_sub(1, Ordering::SeqCst)),
+        }
+    }
+}
+
+impl Initial {
+    fn new(view: View, filter: &Filter) -> Initial {
+        let prefix = filter.namespace.as_ref().map_or_else(String::new, |namespace| format!("{namespace}/"));
+        Initial { view, prefix, chunk: VecDeque::new(), last: None }
+    }
+
+    fn next(&mut self) -> Option<Arc<Object>> {
+        if self.chunk.is_empty() {
+            let after = self.last.as_ref().map(|object| object.key().as_str());
+            self.chunk = self.view.chunk(&self.prefix, after, INITIAL_OBJECTS_MAX).into();
+            self.last = self.chunk.back().cloned();
+        }
+        self.chunk.pop_front()
+    }
+}
+
+/// Lets other tasks run before this one goes on.
+async fn give_way() {
+    let mut gave = false;
+    std::future::poll_fn(|context| {
+        if gave {
+            return Poll::Ready(());
+        }
+        gave = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
