@@ -3,6 +3,9 @@
 //! User mistakes accumulate here; the whole list becomes one 422 `Status`.
 
 use pintle_value::{Path, Str, Value, json};
+use std::collections::HashSet;
+
+pub use pintle_value::quote::go_quoted as quoted;
 
 /// What kind of mistake it is; decides the cause's reason and the opening words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,14 +187,10 @@ impl FieldErrors {
 
     /// The errors as one sentence: alone, or as `[a, b]` without repetitions.
     pub fn sentence(&self) -> String {
-        let mut seen: Vec<String> = Vec::new();
-        for error in &self.0 {
-            let text = error.to_string();
-            if !seen.contains(&text) {
-                seen.push(text);
-            }
-        }
-        match seen.as_slice() {
+        let mut seen = HashSet::with_capacity(self.0.len());
+        let texts: Vec<String> =
+            self.0.iter().map(FieldError::to_string).filter(|text| seen.insert(text.clone())).collect();
+        match texts.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         }
@@ -226,31 +225,6 @@ pub fn is_print(c: char) -> bool {
     pair[0] = b'a';
     let end = 1 + c.encode_utf8(&mut pair[1..]).len();
     std::str::from_utf8(&pair[..end]).is_ok_and(|text| text.escape_debug().count() == 2)
-}
-
-/// A Go-quoted string.
-pub fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{b}' => out.push_str("\\v"),
-            '\u{c}' => out.push_str("\\f"),
-            c if (c as u32) < 0x20 || c == '\u{7f}' => out.push_str(&format!("\\x{:02x}", c as u32)),
-            c if is_print(c) => out.push(c),
-            c if (c as u32) < 0x10000 => out.push_str(&format!("\\u{:04x}", c as u32)),
-            c => out.push_str(&format!("\\U{:08x}", c as u32)),
-        }
-    }
-    out.push('"');
-    out
 }
 
 impl Shown for &str {
@@ -359,15 +333,12 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_quoted_as_go_does() {
-        for (text, expected) in [
-            ("a\"b\\", r#""a\"b\\""#),
-            ("\u{7f}\u{1}\n", r#""\x7f\x01\n""#),
-            ("é\u{301}漢", "\"é\u{301}漢\""),
-            ("\u{200b}\u{a0}\u{feff}", r#""\u200b\u00a0\ufeff""#),
-            ("\u{e0001}", r#""\U000e0001""#),
-        ] {
-            assert_eq!(quoted(text), expected);
+    fn printable_is_what_go_prints() {
+        for (c, expected) in [('a', true), (' ', true), ('é', true), ('\u{301}', true), ('😀', true)]
+            .into_iter()
+            .chain(['\t', '\u{7f}', '\u{a0}', '\u{200b}', '\u{e000}'].map(|c| (c, false)))
+        {
+            assert_eq!(is_print(c), expected, "{c:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What all API objects share: names of kinds and resources, metadata, `Status`, field errors, selectors,
 //! quantities and times. Synchronous, no I/O, no clock of its own.
 
-pub mod base64;
+pub mod conditions;
 pub mod duration;
 pub mod field;
 pub mod generated;

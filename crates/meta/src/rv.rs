@@ -1,7 +1,7 @@
 //! Resource versions and continue tokens: their text, and what is answered when it is wrong or too old.
 
-use crate::base64::Encoding;
 use crate::{Cause, FieldErrors, GroupKind, GroupResource, Status, strconv};
+use pintle_value::base64::{self, CorruptInput};
 use pintle_value::{Path, Value, json};
 
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
@@ -115,13 +115,13 @@ impl ContinueToken {
         let mut out = format!("{{\"v\":\"{TOKEN_VERSION}\",\"rv\":{},\"start\":", self.version).into_bytes();
         json::write_string(&self.start, &mut out);
         out.push(b'}');
-        Encoding::RawUrl.encode(&out)
+        base64::encode_url(&out)
     }
 
     /// Reads a token. The key that it holds cannot climb out of the list.
     pub fn decode(text: &str) -> Result<Self, ContinueError> {
         let unreadable = |why: &dyn std::fmt::Display| ContinueError::Unreadable(why.to_string());
-        let bytes = Encoding::RawUrl.decode(text).map_err(|e| unreadable(&e))?;
+        let bytes = decode_url(text).map_err(|e| unreadable(&e))?;
         let tree = json::parse(&bytes).map_err(|e| unreadable(&e))?.value;
         if !matches!(tree, Value::Object(_) | Value::Null) {
             let what = tree.json_type();
@@ -161,6 +161,26 @@ impl ContinueToken {
     }
 }
 
+/// Reads base64 in the alphabet for URLs and without padding, with Go's idea of where it goes wrong.
+fn decode_url(text: &str) -> Result<Vec<u8>, CorruptInput> {
+    let mut standard = String::with_capacity(text.len() + 2);
+    for (at, b) in text.bytes().enumerate() {
+        match b {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' => standard.push(char::from(b)),
+            b'-' => standard.push('+'),
+            b'_' => standard.push('/'),
+            b'\r' | b'\n' => {}
+            _ => return Err(CorruptInput(at)),
+        }
+    }
+    match standard.len() % 4 {
+        0 => {}
+        1 => return Err(CorruptInput(text.len() - 1)),
+        digits => standard.extend(std::iter::repeat_n('=', 4 - digits)),
+    }
+    base64::decode(&standard)
+}
+
 fn member<T>(
     tree: &Value,
     name: &str,
@@ -198,10 +218,7 @@ mod tests {
     fn tokens() {
         let token = ContinueToken { version: 7, start: "ns/a\0".to_string() };
         let text = token.encode();
-        assert_eq!(
-            Encoding::RawUrl.decode(&text).unwrap(),
-            br#"{"v":"meta.k8s.io/v1","rv":7,"start":"ns/a\u0000"}"#
-        );
+        assert_eq!(decode_url(&text).unwrap(), br#"{"v":"meta.k8s.io/v1","rv":7,"start":"ns/a\u0000"}"#);
         assert_eq!(ContinueToken::decode(&text), Ok(token));
         for (json, expected) in [
             ("i", "continue key is not valid: invalid character 'i' looking for beginning of value"),
@@ -221,13 +238,16 @@ mod tests {
                 "continue key is not valid: json: cannot unmarshal string into Go struct field continueToken.rv of type int64",
             ),
         ] {
-            let got = ContinueToken::decode(&Encoding::RawUrl.encode(json.as_bytes())).unwrap_err();
+            let got = ContinueToken::decode(&base64::encode_url(json.as_bytes())).unwrap_err();
             assert_eq!(got.to_string(), expected, "{json}");
         }
         assert_eq!(
             ContinueToken::decode("!").unwrap_err().to_string(),
             "continue key is not valid: illegal base64 data at input byte 0"
         );
+        for (text, at) in [("YQ==", 2), ("Y", 0), ("YWJjY", 4), ("a+b", 1)] {
+            assert_eq!(decode_url(text), Err(CorruptInput(at)), "{text}");
+        }
         let status = expired_continue("a");
         assert_eq!(ContinueToken::decode(&status.continue_token).unwrap().version, NEWEST);
     }
