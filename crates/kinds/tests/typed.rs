@@ -29,7 +29,12 @@ fn trees_are_written_as_go_writes_them() {
             r#"{"data":{"b":"1","a":null},"kind":"ConfigMap","metadata":{"labels":{},"name":"x","creationTimestamp":null},"immutable":false}"#,
             r#"{"kind":"ConfigMap","metadata":{"name":"x"},"immutable":false,"data":{"a":"","b":"1"}}"#,
         ),
-        ("v1", "Secret", r#"{"data":{"a":null,"b":"YQ==\n"}}"#, r#"{"metadata":{},"data":{"a":"","b":"YQ=="}}"#),
+        (
+            "v1",
+            "Secret",
+            r#"{"data":{"a":null,"b":"YQ==\n"}}"#,
+            r#"{"metadata":{},"data":{"a":"","b":"YQ=="}}"#,
+        ),
         ("v1", "Pod", r#"{"spec":null}"#, r#"{"metadata":{},"spec":{"containers":null},"status":{}}"#),
         (
             "v1",
@@ -43,12 +48,7 @@ fn trees_are_written_as_go_writes_them() {
             r#"{"metadata":{"creationTimestamp":"2024-01-02T03:04:05.9+01:00"},"spec":{"containers":[],"hostNetwork":null}}"#,
             r#"{"metadata":{"creationTimestamp":"2024-01-02T02:04:05Z"},"spec":{"containers":null},"status":{}}"#,
         ),
-        (
-            "rbac.authorization.k8s.io/v1",
-            "Role",
-            r#"{"rules":[]}"#,
-            r#"{"metadata":{},"rules":null}"#,
-        ),
+        ("rbac.authorization.k8s.io/v1", "Role", r#"{"rules":[]}"#, r#"{"metadata":{},"rules":null}"#),
         (
             "v1",
             "Service",
@@ -190,7 +190,10 @@ fn a_stored_object_has_a_place_for_its_revision() {
             r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","uid":"u","resourceVersion":"1","creationTimestamp":"2024-01-02T02:04:05Z"}}"#,
             r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","uid":"u","resourceVersion":"42","creationTimestamp":"2024-01-02T02:04:05Z"}}"#,
         ),
-        (r#"{"metadata":{"name":"a","uid":"u"}}"#, r#"{"metadata":{"name":"a","uid":"u","resourceVersion":"42"}}"#),
+        (
+            r#"{"metadata":{"name":"a","uid":"u"}}"#,
+            r#"{"metadata":{"name":"a","uid":"u","resourceVersion":"42"}}"#,
+        ),
         (r#"{"metadata":{"generation":1}}"#, r#"{"metadata":{"resourceVersion":"42","generation":1}}"#),
         (r#"{"metadata":{}}"#, r#"{"metadata":{"resourceVersion":"42"}}"#),
     ] {

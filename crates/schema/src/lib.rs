@@ -2,6 +2,7 @@
 //! resource (compiled from its definition) are the same thing here. Synchronous, no I/O, no clock.
 
 pub mod model;
+pub mod proto;
 pub mod structural;
 pub mod typed;
 

@@ -12,4 +12,5 @@ mod zero;
 pub use decode::{TYPED_DEPTH_MAX, decode, normalize};
 pub use encode::{Slot, encode_json, encode_stored};
 pub use errors::{STRICT_ERRORS_MAX, Strict, TypeError};
+pub(crate) use scalar::float_value;
 pub use zero::zero;
