@@ -180,7 +180,7 @@ impl Resource {
         if position < oldest {
             return Err(RevisionError::Expired { requested: position, oldest });
         }
-        Ok((live.groups.join(key), position))
+        Ok((live.groups.join(key, self.shared.options.fanout_events_max), position))
     }
 
     pub(crate) fn leave(&self, key: &GroupKey, group: &Group) {

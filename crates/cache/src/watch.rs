@@ -54,7 +54,8 @@ struct Initial {
     view: View,
     prefix: String,
     chunk: VecDeque<Arc<Object>>,
-    last: Option<Arc<Object>>,
+    /// Whether there is nothing after the chunk.
+    complete: bool,
 }
 
 enum Step {
@@ -81,7 +82,7 @@ impl Watcher {
         let (group, position) = resource.join(&key, from)?;
         let phase = match initial {
             None => Phase::Replay(VecDeque::new(), position, None),
-            Some(view) => Phase::Initial(Initial::new(view, &filter)),
+            Some(view) => Phase::Initial(Initial::new(view, &filter, &key)),
         };
         Ok(Watcher {
             shared: resource.shared.clone(),
@@ -272,18 +273,32 @@ impl Drop for Watcher {
 }
 
 impl Initial {
-    fn new(view: View, filter: &Filter) -> Initial {
-        let prefix = filter.namespace.as_ref().map_or_else(String::new, |namespace| format!("{namespace}/"));
-        Initial { view, prefix, chunk: VecDeque::new(), last: None }
+    fn new(view: View, filter: &Filter, key: &GroupKey) -> Initial {
+        let mut initial = Initial { view, prefix: String::new(), chunk: VecDeque::new(), complete: false };
+        if let GroupKey::Name(name) = key {
+            initial.chunk.extend(initial.view.get(name).cloned());
+            initial.complete = true;
+        } else if let Some(namespace) = &filter.namespace {
+            initial.prefix = format!("{namespace}/");
+        }
+        initial.refill(None);
+        initial
     }
 
     fn next(&mut self) -> Option<Arc<Object>> {
-        if self.chunk.is_empty() {
-            let after = self.last.as_ref().map(|object| object.key().as_str());
-            self.chunk = self.view.chunk(&self.prefix, after, INITIAL_OBJECTS_MAX).into();
-            self.last = self.chunk.back().cloned();
+        let object = self.chunk.pop_front()?;
+        self.refill(Some(&object));
+        Some(object)
+    }
+
+    /// Takes the objects after `last`, once those before them are delivered.
+    fn refill(&mut self, last: Option<&Object>) {
+        if self.complete || !self.chunk.is_empty() {
+            return;
         }
-        self.chunk.pop_front()
+        let after = last.map(|object| object.key().as_str());
+        self.chunk = self.view.chunk(&self.prefix, after, INITIAL_OBJECTS_MAX).into();
+        self.complete = self.chunk.len() < INITIAL_OBJECTS_MAX;
     }
 }
 
