@@ -62,7 +62,14 @@ fn cpu_ms() -> u64 {
     (ticks(11) + ticks(12)) * 10
 }
 
-async fn measure(title: &str, watchers: u64, batch: u64, batches: u64, filter: impl Fn(u64) -> Filter) {
+async fn measure(
+    title: &str,
+    watchers: u64,
+    batch: u64,
+    batches: u64,
+    pause: Duration,
+    filter: impl Fn(u64) -> Filter,
+) {
     let mut bench = Bench::new();
     let running = tokio::spawn(bench.cache.clone().run());
     let delivered = Arc::new(AtomicU64::new(0));
@@ -92,11 +99,14 @@ async fn measure(title: &str, watchers: u64, batch: u64, batches: u64, filter: i
     let (cpu, started) = (cpu_ms(), Instant::now());
     // As in production: the sink is called by a thread of its own.
     let sink = std::thread::spawn(move || {
-        let started = Instant::now();
+        let mut applied = Duration::ZERO;
         for changes in batches {
+            let started = Instant::now();
             cache.apply(&changes);
+            applied += started.elapsed();
+            std::thread::sleep(pause);
         }
-        started.elapsed()
+        applied
     });
     while !sink.is_finished() {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -137,11 +147,14 @@ async fn main() {
         name: Some(Str::from(format!("pod-{watcher}"))),
         ..Filter::default()
     };
-    measure("nobody", 0, 1, 20_000, all).await;
-    measure("all", 1000, 1, 2_000, all).await;
-    measure("all", 1000, 32, 100, all).await;
-    measure("label selector", 1000, 32, 100, labelled).await;
-    measure("one node each", 1000, 1, 20_000, by_node).await;
-    measure("one object each", 1000, 1, 20_000, by_name).await;
-    measure("one watcher", 1, 1, 20_000, all).await;
+    let (none, some) = (Duration::ZERO, Duration::from_millis(4));
+    measure("nobody", 0, 1, 20_000, none, all).await;
+    measure("all", 1000, 1, 2_000, none, all).await;
+    measure("all", 1000, 32, 100, none, all).await;
+    measure("label selector", 1000, 32, 100, none, labelled).await;
+    measure("all, asleep each time", 1000, 1, 500, some, all).await;
+    measure("all, asleep each time", 1000, 8, 100, some, all).await;
+    measure("one node each", 1000, 1, 20_000, none, by_node).await;
+    measure("one object each", 1000, 1, 20_000, none, by_name).await;
+    measure("one watcher", 1, 1, 20_000, none, all).await;
 }

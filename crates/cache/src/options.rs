@@ -22,6 +22,8 @@ pub(crate) const SEGMENT_EVENTS_ALL: usize = 64;
 pub(crate) const SEGMENT_EVENTS_PART: usize = 16;
 /// The same for the watchers of one object: a waiting watcher keeps one segment of old events alive.
 pub(crate) const SEGMENT_EVENTS_NAME: usize = 4;
+/// Changes of unregistered resources kept as history; beyond it all of it is dropped.
+pub(crate) const ORPHAN_EVENTS_MAX: usize = 100_000;
 /// How often windows and snapshots are aged.
 pub(crate) const AGING_EVERY: Duration = Duration::from_secs(5);
 

@@ -10,12 +10,13 @@ use crate::resource::{Replay, Resource};
 use crate::shared::Shared;
 use crate::view::View;
 use std::collections::VecDeque;
-use std::pin::pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep};
 
 /// Where a watch begins.
 pub enum WatchStart {
@@ -39,7 +40,13 @@ pub struct Watcher {
     phase: Phase,
     /// Everything up to this revision was delivered or is not selected.
     position: u64,
-    bookmarks: Option<(Duration, Instant)>,
+    bookmarks: Option<Bookmarks>,
+}
+
+struct Bookmarks {
+    every: Duration,
+    /// Kept, because making a timer for each wait costs more than delivering an event.
+    due: Pin<Box<Sleep>>,
 }
 
 enum Phase {
@@ -106,9 +113,9 @@ impl Watcher {
         Watcher { shared, resource: None, group, key, filter, phase, position, bookmarks: None }
     }
 
-    /// Asks for a bookmark whenever `every` has passed.
+    /// Asks for a bookmark whenever `every` has passed. To be called within a runtime.
     pub fn with_bookmarks(mut self, every: Duration) -> Watcher {
-        self.bookmarks = Some((every, Instant::now() + every));
+        self.bookmarks = Some(Bookmarks { every, due: Box::pin(sleep(every)) });
         self
     }
 
@@ -116,28 +123,39 @@ impl Watcher {
     /// future is dropped.
     pub async fn next(&mut self) -> Option<Item> {
         loop {
-            let group = self.group.clone();
-            let mut woken = pin!(group.wake.notified());
-            let mut step = self.advance();
-            if let Step::Wait = step {
-                // Look again once wake-ups are noted, so that none is missed.
-                woken.as_mut().enable();
-                step = self.advance();
-            }
-            match step {
+            match self.advance() {
                 Step::Item(item) => return Some(item),
                 Step::Ended => return None,
                 Step::Again => give_way().await,
-                Step::Wait => match self.bookmarks {
-                    None => woken.await,
-                    Some((every, due)) => {
-                        if tokio::time::timeout_at(due, woken).await.is_err() {
-                            return Some(self.bookmark(every));
-                        }
+                Step::Wait => {
+                    if let Some(item) = self.wait().await {
+                        return Some(item);
                     }
-                },
+                }
             }
         }
+    }
+
+    /// Waits until there may be something; answers with an item that came up in the meantime.
+    async fn wait(&mut self) -> Option<Item> {
+        let group = self.group.clone();
+        let mut woken = pin!(group.wake.notified());
+        // Wake-ups are noted from here on. Looking once more makes sure that none was missed.
+        woken.as_mut().enable();
+        match self.advance() {
+            Step::Item(item) => return Some(item),
+            Step::Again | Step::Ended => return None,
+            Step::Wait => {}
+        }
+        let Some(bookmarks) = &mut self.bookmarks else {
+            woken.await;
+            return None;
+        };
+        let is_due = poll_fn(|context| match woken.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(false),
+            Poll::Pending => bookmarks.due.as_mut().poll(context).map(|()| true),
+        });
+        if is_due.await { Some(self.bookmark()) } else { None }
     }
 
     /// The next item if it is there already.
@@ -160,8 +178,10 @@ impl Watcher {
         }
     }
 
-    fn bookmark(&mut self, every: Duration) -> Item {
-        self.bookmarks = Some((every, Instant::now() + every));
+    fn bookmark(&mut self) -> Item {
+        if let Some(Bookmarks { every, due }) = &mut self.bookmarks {
+            due.as_mut().reset(Instant::now() + *every);
+        }
         // The sink wakes nobody for changes of others; look at how far they have come.
         match self.advance() {
             Step::Item(item) => item,
@@ -305,7 +325,7 @@ impl Initial {
 /// Lets other tasks run before this one goes on.
 async fn give_way() {
     let mut gave = false;
-    std::future::poll_fn(|context| {
+    poll_fn(|context| {
         if gave {
             return Poll::Ready(());
         }
