@@ -113,18 +113,21 @@ impl Selection {
 
 type State = BTreeMap<String, (String, u64)>;
 
-/// What happens to pods, up to a revision or from it on.
-fn changes(history: &[Change]) -> impl Iterator<Item = (u64, String, Option<String>)> + '_ {
-    history.iter().filter_map(|change| {
-        let key = change.key.strip_prefix(PODS)?.to_owned();
+/// What happens to one resource.
+fn changes<'a>(
+    history: &'a [Change],
+    prefix: &'a str,
+) -> impl Iterator<Item = (u64, String, Option<String>)> + 'a {
+    history.iter().filter_map(move |change| {
+        let key = change.key.strip_prefix(prefix)?.to_owned();
         let text = change.value.as_ref().map(|value| String::from_utf8(value[4..].to_vec()).unwrap());
         Some((change.revision.0, key, text))
     })
 }
 
-pub(crate) fn state_at(history: &[Change], at: u64) -> State {
+pub(crate) fn state_at(history: &[Change], prefix: &str, at: u64) -> State {
     let mut state = State::new();
-    for (revision, key, text) in changes(history).filter(|change| change.0 <= at) {
+    for (revision, key, text) in changes(history, prefix).filter(|change| change.0 <= at) {
         match text {
             Some(text) => drop(state.insert(key, (text, revision))),
             None => drop(state.remove(&key)),
@@ -135,14 +138,14 @@ pub(crate) fn state_at(history: &[Change], at: u64) -> State {
 
 /// The lines that a watcher of `selection` must be told after revision `start`.
 pub(crate) fn expected(history: &[Change], start: u64, selection: &Selection, initial: bool) -> Vec<String> {
-    let mut state = state_at(history, start);
+    let mut state = state_at(history, PODS, start);
     let mut lines = Vec::new();
     if initial {
         let selected = state.iter().filter(|(key, (text, _))| selection.has(key, text));
         lines.extend(selected.map(|(key, (text, revision))| format!("ADDED {key}={text}@{revision}")));
         lines.push(format!("InitialEventsEnd({start})"));
     }
-    for (revision, key, text) in changes(history).filter(|change| change.0 > start) {
+    for (revision, key, text) in changes(history, PODS).filter(|change| change.0 > start) {
         let old = match &text {
             Some(text) => state.insert(key.clone(), (text.clone(), revision)),
             None => state.remove(&key),
