@@ -58,7 +58,8 @@ impl Embedded {
             .name("store-sequencer".into())
             .spawn(move || serve(sequencer, receiver))
             .map_err(OpenError::io("start", "sequencer"))?;
-        let value_bytes_max = options.value_bytes_max.min(TRANSACTION_BYTES_MAX);
+        let value_bytes_max =
+            options.value_bytes_max.min(TRANSACTION_BYTES_MAX - KEY_BYTES_MAX - RECORD_HEADER);
         Ok(Embedded { queue, shared, value_bytes_max, _thread: Joined(Some(thread)) })
     }
 
@@ -85,11 +86,13 @@ impl Embedded {
             at_most(value, self.value_bytes_max)?;
             total += RECORD_HEADER + write.key.len() + value;
         }
-        at_most(total, TRANSACTION_BYTES_MAX + KEY_BYTES_MAX + RECORD_HEADER)?;
+        at_most(total, TRANSACTION_BYTES_MAX)?;
         check_distinct(writes)
     }
 
+    /// Why a request got no answer: nobody is there to give one.
     fn stopped(&self) -> StoreFault {
+        self.shared.set_fault(StoreFault::Stopped);
         self.shared.fault().unwrap_or(StoreFault::Stopped)
     }
 }

@@ -1,35 +1,50 @@
-//! Tests of the engine as a whole.
-use crate::*;
-use std::sync::{Arc, Mutex};
+//! Tests of the engine as a whole: conformance, crashes, damage, failing disks, two processes.
 
-#[tokio::test]
-async fn smoke() {
-    let dir = std::env::temp_dir().join(format!("pintle-store-smoke-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&dir);
-    let s = Embedded::open(&dir, Options::default()).unwrap();
-    assert_eq!(s.write(Write::put("/a", Expect::Absent, "x")).await, Ok(Revision(2)));
-    assert!(matches!(
-        s.write(Write::put("/a", Expect::Absent, "x")).await,
-        Err(WriteError::Conflict { current: Some(_), .. })
-    ));
-    assert_eq!(
-        s.commit(vec![
-            Write::put("/a", Expect::Revision(Revision(2)), "y"),
-            Write::put("/b", Expect::Any, "z")
-        ])
-        .await,
-        Ok(vec![Revision(3), Revision(4)])
-    );
-    println!("{}", Embedded::open(&dir, Options::default()).err().unwrap());
-    s.close().await;
-    let s = Embedded::open(&dir, Options::default()).unwrap();
-    struct N(Mutex<Vec<Change>>);
-    impl Sink for N {
-        fn apply(&self, c: &[Change]) {
-            self.0.lock().unwrap().extend_from_slice(c)
-        }
+mod crash;
+mod damage;
+mod engines;
+mod failures;
+
+use crate::{Embedded, ManualClock, Options};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A folder that is removed with its owner.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Folder {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("pintle-store-{}-{number}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Folder(path)
     }
-    let l = s.load(Arc::new(N(Mutex::default())));
-    println!("{l:?}");
-    std::fs::remove_dir_all(&dir).unwrap();
+
+    pub(crate) fn open(&self) -> Embedded {
+        Embedded::open(&self.0, Options::default()).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Options that make everything happen early, and nothing behind the test's back.
+pub(crate) fn small_options(clock: Arc<ManualClock>) -> Options {
+    Options {
+        retention: Duration::from_secs(10),
+        history_bytes_max: 16 << 10,
+        compact_bytes_min: 4 << 10,
+        segment_bytes_min: 2 << 10,
+        segment_bytes_max: 8 << 10,
+        clock,
+        salt: 42,
+        inline: true,
+        ..Options::default()
+    }
 }
