@@ -34,6 +34,8 @@ pub(crate) struct Recovered {
 
 /// Reads the store on `disk`, or makes a new one if there is none.
 pub(crate) fn open(disk: Arc<dyn Disk>, options: &Options) -> Result<Recovered, OpenError> {
+    // A process that was killed may have left names that no sync has made durable yet.
+    disk.sync_dir().map_err(OpenError::io("sync", "data folder"))?;
     let names = disk.list().map_err(OpenError::io("list", "data folder"))?;
     let manifest = match Manifest::read(&*disk)? {
         Some(manifest) => manifest,
