@@ -3,6 +3,7 @@
 
 pub mod fieldset;
 pub mod patch;
+pub mod typed;
 
 pub use fieldset::{FieldPath, Filter, PathElement, Set, Step};
 pub use patch::PatchError;
