@@ -48,7 +48,7 @@ pub trait Hooks: Sync + Send {
         pintle_meta::names::dns_subdomain(name, prefix)
     }
 
-    /// Whether a change from `old` to `object` makes a new generation. Only asked where `Rules::generation` is set.
+    /// Whether a change from `old` to `object` makes a new generation. Only asked where `Rules::generation` counts.
     fn new_generation(&self, object: &Value, old: &Value) -> bool {
         differs_outside_metadata_and_status(object, old)
     }

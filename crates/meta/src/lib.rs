@@ -1,10 +1,16 @@
 //! What all API objects share: names of kinds and resources, metadata, `Status`, field errors, selectors,
 //! quantities and times. Synchronous, no I/O, no clock of its own.
 
+pub mod duration;
 pub mod field;
 pub mod gvk;
+pub mod names;
+pub mod quantity;
 pub mod status;
+pub mod time;
 
 pub use field::{FieldError, FieldErrors};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use quantity::Quantity;
 pub use status::{Cause, Details, Reason, Status};
+pub use time::Timestamp;

@@ -2,5 +2,9 @@
 //! resource (compiled from its definition) are the same thing here. Synchronous, no I/O, no clock.
 
 pub mod model;
+pub mod typed;
 
-pub use model::{Arena, Field, ListKind, MapKind, Node, NodeId, Omit, Patch, Schema, Shape, Struct};
+pub use model::{
+    Arena, Choice, Field, Inlined, ListKind, MapKind, Member, Node, NodeId, Omit, Other, Patch, Schema,
+    Shape, Struct, Wire,
+};

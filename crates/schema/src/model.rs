@@ -27,6 +27,22 @@ impl Arena {
         &self.nodes[id.0 as usize]
     }
 
+    /// Works out, once all nodes are there, which fields the structs of Go types always write.
+    pub fn seal(&mut self) {
+        for at in 0..self.nodes.len() {
+            let Some(Node { shape: Shape::Struct(s), .. }) = self.nodes.get(at) else { continue };
+            if s.go_name.is_empty() {
+                continue;
+            }
+            let always =
+                s.fields.iter().enumerate().filter(|(_, f)| f.always_written(&self.node(f.node).shape));
+            let always: Box<[u16]> = always.filter_map(|(at, _)| u16::try_from(at).ok()).collect();
+            if let Some(Node { shape: Shape::Struct(s), .. }) = self.nodes.get_mut(at) {
+                s.always = always;
+            }
+        }
+    }
+
     /// The node `id`, while the arena is being built.
     #[expect(clippy::indexing_slicing, reason = "ids are handed out by push and nodes are never removed")]
     pub fn node_mut(&mut self, id: NodeId) -> &mut Node {
@@ -80,6 +96,30 @@ pub struct Node {
     pub preserve_unknown: bool,
     /// Whether the value is a whole object with kind, apiVersion and metadata (`x-kubernetes-embedded-resource`).
     pub embedded: bool,
+    /// For the few built-in types of shape `Any` that are a JSON schema or something else.
+    pub choice: Option<Choice>,
+    /// Whether protobuf nests the list in a message of its own (named list types such as `ExtraValue`).
+    pub wrapped: bool,
+}
+
+/// A value that is a JSON schema or something else, told apart by its JSON type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The node of the JSON schema.
+    pub props: NodeId,
+    /// What it may be instead.
+    pub other: Other,
+}
+
+/// What may stand in place of a JSON schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Other {
+    /// A list of JSON schemas (`items`).
+    List,
+    /// A boolean (`additionalProperties`).
+    Bool,
+    /// A list of field names (`dependencies`).
+    Strings,
 }
 
 impl Node {
@@ -92,6 +132,8 @@ impl Node {
             nullable: false,
             preserve_unknown: false,
             embedded: false,
+            choice: None,
+            wrapped: false,
         }
     }
 }
@@ -142,6 +184,14 @@ pub enum Shape {
     Struct(Struct),
 }
 
+impl Shape {
+    /// Whether Go holds it in a struct, which `omitempty` never leaves out.
+    pub fn is_go_struct(&self) -> bool {
+        use Shape::{Any, Duration, IntOrString, MicroTime, Quantity, Struct, Time};
+        matches!(self, Any | Duration | IntOrString | MicroTime | Quantity | Struct(_) | Time)
+    }
+}
+
 /// How two lists are merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListKind {
@@ -170,8 +220,12 @@ pub struct Struct {
     /// Indices into `fields` in the order in which they are written: Go's struct order for built-in types,
     /// by name for custom resources.
     pub order: Box<[u16]>,
-    /// Protobuf numbers of the messages that hold inlined fields; `Field::inline` points here.
-    pub inlined: Box<[u32]>,
+    /// The Go structs that are inlined here; `Field::inline` points here.
+    pub inlined: Box<[Inlined]>,
+    /// The members in order of their protobuf numbers.
+    pub wire: Box<[Wire]>,
+    /// Positions of the fields that are written even when they are unset; see [`Arena::seal`].
+    pub always: Box<[u16]>,
     /// How it is merged.
     pub kind: MapKind,
     /// Go's name of the struct without its package (`PodSpec`), for error texts.
@@ -191,6 +245,33 @@ impl Struct {
     }
 }
 
+/// A Go struct whose fields JSON shows as fields of the struct around it, while protobuf nests it.
+#[derive(Clone, Debug)]
+pub struct Inlined {
+    /// Name of the Go field that embeds it, for error texts.
+    pub go_name: Str,
+    /// Its own node; its fields are also fields of the struct around it.
+    pub node: NodeId,
+}
+
+/// A member of a protobuf message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wire {
+    /// Its number.
+    pub number: u32,
+    /// What it holds.
+    pub member: Member,
+}
+
+/// What a member of a protobuf message holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Member {
+    /// A field, by its position in `Struct::fields`.
+    Field(u16),
+    /// An inlined struct, by its position in `Struct::inlined`.
+    Inlined(u16),
+}
+
 /// One field of a struct.
 #[derive(Clone, Debug)]
 pub struct Field {
@@ -206,10 +287,23 @@ pub struct Field {
     pub required: bool,
     /// Protobuf number; 0 where it has none.
     pub proto: u32,
-    /// Position in `Struct::inlined` plus one, when protobuf nests it in an inlined message; 0 otherwise.
+    /// Position in `Struct::inlined` plus one, when it belongs to an inlined struct; 0 otherwise.
     pub inline: u8,
+    /// Its place in `Struct::order`.
+    pub rank: u16,
     /// How a strategic merge patch treats it.
     pub patch: Patch,
+}
+
+impl Field {
+    /// Whether Go writes it even when it is unset: it lacks `omitempty`, or it is a struct, which is never empty.
+    fn always_written(&self, shape: &Shape) -> bool {
+        match self.omit {
+            Omit::Never => true,
+            Omit::Zero => false,
+            Omit::Empty => !self.pointer && shape.is_go_struct(),
+        }
+    }
 }
 
 /// When a field is left out of what is written.

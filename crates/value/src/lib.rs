@@ -2,11 +2,13 @@
 //!
 //! Knows nothing of Kubernetes types: what a field means is the business of `schema`.
 
+pub mod base64;
 pub mod json;
 pub mod map;
 mod parsed;
 pub mod path;
 pub mod tree;
+pub mod yaml;
 
 pub use map::Map;
 pub use parsed::{DUPLICATES_MAX, ParseError, Parsed};

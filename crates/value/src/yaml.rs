@@ -1,0 +1,74 @@
+//! YAML as `sigs.k8s.io/yaml` reads and writes it: YAML 1.1 scalars, then the rules of JSON.
+//!
+//! Documents are read by way of libyaml's events. Anything that JSON cannot say is an error here.
+
+mod compose;
+mod convert;
+mod decode;
+mod emit;
+mod print;
+mod scalar;
+
+pub use crate::parsed::ParseError;
+use crate::{Str, Value};
+use compose::Document;
+pub use print::print;
+
+/// How deep lists and maps may nest, as in Go.
+pub const DEPTH_MAX: usize = 10_000;
+
+/// How deep documents may be to be decoded on the caller's stack.
+const DEPTH_SHALLOW: usize = 200;
+
+/// Room for [`DEPTH_MAX`] levels of decoding. Only what is used of it takes memory.
+const DEEP_STACK_BYTES: usize = 64 << 20;
+
+/// A decoded document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parsed {
+    /// The tree; of equal keys in one map the last one stayed.
+    pub value: Value,
+    /// What strict reading would fail with: the repeated keys, all in one text.
+    pub strict_error: Option<Str>,
+}
+
+/// Reads the first document of the input; no document at all is `null`.
+pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
+    let Some(document) = compose::compose(bytes)? else {
+        return Ok(Parsed { value: Value::Null, strict_error: None });
+    };
+    match read(&document, DEPTH_SHALLOW) {
+        Err(error) if error == too_deep(DEPTH_SHALLOW) => read_deep(&document),
+        result => result,
+    }
+}
+
+fn read(document: &Document, depth_max: usize) -> Result<Parsed, ParseError> {
+    let (tree, repeated) = decode::decode(document, depth_max)?;
+    let value = convert::to_value(tree)?;
+    let strict_error = (!repeated.is_empty())
+        .then(|| Str::from(format!("yaml: unmarshal errors:\n  {}", repeated.join("\n  "))));
+    Ok(Parsed { value, strict_error })
+}
+
+/// Reads a document that is too deep for the caller's stack on a stack of its own. Such documents are not
+/// written by hand, so what a thread costs does not matter.
+fn read_deep(document: &Document) -> Result<Parsed, ParseError> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(DEEP_STACK_BYTES);
+        let reader = thread.spawn_scoped(scope, || read(document, DEPTH_MAX));
+        reader.ok().and_then(|reader| reader.join().ok()).unwrap_or_else(|| Err(too_deep(DEPTH_MAX)))
+    })
+}
+
+fn too_deep(depth_max: usize) -> ParseError {
+    failure(format!("exceeded max depth of {depth_max}"))
+}
+
+/// An error that has no position of its own.
+fn failure(message: impl AsRef<str>) -> ParseError {
+    ParseError::new(format!("yaml: {}", message.as_ref()), 0)
+}
+
+#[cfg(test)]
+mod tests;
