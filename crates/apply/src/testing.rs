@@ -18,7 +18,7 @@ pub(crate) fn text(value: &Value) -> String {
 /// `"string"`, `"int"`, `"bool"`, `"float"`, `"any"`, `"quantity"`, `"intorstring"`;
 /// `{"fields":{…},"go":"PodSpec","atomic":true,"unknown":true}`; `{"list":…,"keys":["name"]}`, `{"list":…,"set":true}`
 /// (else atomic) with `"patch":"name"` for lists that a strategic merge patch merges; `{"map":…,"atomic":true}`;
-/// `{"is":…,"default":…}`.
+/// `{"is":…,"default":…}`. `"pointer":true` for fields that Go holds by pointer.
 pub(crate) fn schema(text: &str) -> Schema {
     let mut arena = Arena::default();
     let root = node(&tree(text), &mut arena);
@@ -65,7 +65,7 @@ fn field(name: &Str, of: &Value, arena: &mut Arena) -> Field {
     Field {
         name: name.clone(),
         node: node(of, arena),
-        pointer: false,
+        pointer: of.get("pointer").is_some(),
         omit: Omit::Empty,
         required: false,
         proto: 0,
