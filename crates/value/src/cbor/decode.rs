@@ -98,7 +98,9 @@ type Decoded<T> = Result<T, DecodeError>;
 impl<'a> Decoder<'a> {
     fn new(bytes: &'a [u8], careful: bool) -> Self {
         let reader = Reader { bytes, at: 0 };
-        Decoder { reader, open: Vec::new(), items: Vec::new(), entries: Vec::new(), careful }
+        // Nothing is split off at the very start, where that would take the whole vector and its room.
+        let (items, entries) = (vec![Value::Null], vec![(Str::default(), Value::Null)]);
+        Decoder { reader, open: Vec::new(), items, entries, careful }
     }
 
     fn run(mut self) -> Decoded<Value> {
@@ -220,9 +222,9 @@ impl<'a> Decoder<'a> {
 
     fn close(&mut self, closed: Open) -> Decoded<Value> {
         let value = match closed.kind {
-            Kind::Array => Value::Array(self.items.drain(closed.start..).collect()),
+            Kind::Array => Value::Array(self.items.split_off(closed.start)),
             Kind::Map { .. } => {
-                let (map, repeated) = Map::from_entries(self.entries.drain(closed.start..).collect());
+                let (map, repeated) = Map::from_entries(self.entries.split_off(closed.start));
                 if let (false, Some(key)) = (self.careful, repeated.first()) {
                     return Err(DecodeError::invalid(format!(
                         "cbor: found duplicate map key {}",
