@@ -147,6 +147,15 @@ impl Object {
         self.value.len() + RV_BYTES_MAX
     }
 
+    /// The number of bytes that [`Object::write_json`] writes with this `skip`.
+    pub fn json_len(&self, skip: usize) -> usize {
+        let version = match self.rv_offset() > 0 && self.revision > 0 {
+            true => RV_FRAME_BYTES + itoa::Buffer::new().format(self.revision).len(),
+            false => 0,
+        };
+        self.json().len() - skip.min(self.json().len()) + version
+    }
+
     /// Writes the JSON with its resourceVersion. `skip` bytes after the opening brace are left out:
     /// the length of `"kind":…,"apiVersion":…,` for items of built-in lists, otherwise 0.
     pub fn write_json(&self, skip: usize, out: &mut impl BufMut) {
@@ -195,8 +204,10 @@ impl Object {
     }
 }
 
+/// What a resourceVersion adds beside its digits.
+const RV_FRAME_BYTES: usize = b"\"resourceVersion\":\"\",".len();
 /// The most that a resourceVersion adds: its name, twenty digits and punctuation.
-const RV_BYTES_MAX: usize = 42;
+const RV_BYTES_MAX: usize = RV_FRAME_BYTES + 20;
 
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -287,6 +298,11 @@ mod tests {
         );
         check(12, skip, r#"{"metadata":{"name":"a","resourceVersion":"12","uid":"u"}}"#);
         assert!(object.to_json().len() <= object.json_len_max());
+        for skip in [0, skip] {
+            let mut out = Vec::new();
+            object.write_json(skip, &mut out);
+            assert_eq!(out.len(), object.json_len(skip));
+        }
         assert_eq!(object.body(), json);
     }
 

@@ -96,6 +96,18 @@ impl Engine {
         out
     }
 
+    /// An object as a tree in the version that the request speaks, with this resourceVersion (0 is none).
+    pub fn tree_in(&self, target: &Target, object: &Object, revision: u64) -> Result<Value, Status> {
+        let mut tree = object::tree(object)?;
+        if revision == 0 {
+            tree.remove_at(&["metadata", "resourceVersion"]);
+        } else {
+            tree.set_at(&["metadata", "resourceVersion"], revision.to_string().into());
+        }
+        object::convert(&target.kind, &mut tree, target.kind.storage, target.version);
+        Ok(tree)
+    }
+
     /// Turns a tree of the request's version into the stored version.
     fn to_storage(&self, target: &Target, tree: &mut Value) {
         object::convert(&target.kind, tree, target.version, target.kind.storage);
