@@ -3,6 +3,7 @@
 mod delete;
 mod encode;
 mod list;
+mod transform;
 mod watch;
 mod write;
 

@@ -66,15 +66,25 @@ fn list_head(target: &Target, listed: &Listed) -> Value {
     let mut head = Value::object();
     head.set_at(&["kind"], Value::String(target.kind.list_kind.clone()));
     head.set_at(&["apiVersion"], pintle_engine::decode::api_version(&version.group, &version.name).into());
-    head.set_at(&["metadata", "resourceVersion"], listed.revision.to_string().into());
+    head.set_at(&["metadata"], list_metadata(listed));
     // Lists of custom resources always name a continuation: they are maps in Go, not structs.
-    if !listed.continue_token.is_empty() || !version.protobuf {
+    if !version.protobuf {
         head.set_at(&["metadata", "continue"], listed.continue_token.clone().into());
     }
-    if let Some(remaining) = listed.remaining {
-        head.set_at(&["metadata", "remainingItemCount"], Value::Int(remaining));
-    }
     head
+}
+
+/// The metadata of a list.
+pub(super) fn list_metadata(listed: &Listed) -> Value {
+    let mut metadata = Value::object();
+    metadata.set_at(&["resourceVersion"], listed.revision.to_string().into());
+    if !listed.continue_token.is_empty() {
+        metadata.set_at(&["continue"], listed.continue_token.clone().into());
+    }
+    if let Some(remaining) = listed.remaining {
+        metadata.set_at(&["remainingItemCount"], Value::Int(remaining));
+    }
+    metadata
 }
 
 /// The list in JSON, from the kept bytes of its items.
