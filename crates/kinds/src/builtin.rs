@@ -84,7 +84,7 @@ mod tests {
         let pods = builtin.kinds.iter().find(|k| k.plural == "pods").unwrap();
         assert_eq!(pods.short_names, ["po"]);
         assert_eq!(pods.list_kind, "PodList");
-        assert_eq!(pods.store_prefix, "pods");
+        assert_eq!(pods.store_prefix, "/registry/pods/");
         assert!(pods.verbs.watch && pods.rules.delete_returns_object && pods.rules.unconditional_update);
         assert_eq!(
             pods.versions[0].subresource("eviction").unwrap().gvk.to_string(),

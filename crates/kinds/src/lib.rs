@@ -5,6 +5,7 @@ pub mod builtin;
 mod builtin_hooks;
 mod builtin_resources;
 mod builtin_types;
+mod core;
 pub mod hooks;
 pub mod kind;
 

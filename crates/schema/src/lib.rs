@@ -3,9 +3,10 @@
 
 pub mod model;
 pub mod proto;
+pub mod structural;
 pub mod typed;
 
 pub use model::{
-    Arena, Choice, Field, Inlined, ListKind, MapKind, Member, Node, NodeId, Omit, Other, Patch, Schema,
+    Arena, Checks, Choice, Field, Inlined, ListKind, MapKind, Member, Node, NodeId, Omit, Other, Patch, Schema,
     Shape, Struct, Wire,
 };

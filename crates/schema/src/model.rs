@@ -100,6 +100,34 @@ pub struct Node {
     pub choice: Option<Choice>,
     /// Whether protobuf nests the list in a message of its own (named list types such as `ExtraValue`).
     pub wrapped: bool,
+    /// What values must be like (custom resources).
+    pub checks: Option<Box<Checks>>,
+}
+
+/// What values must be like, beside their shape: the value validations of a custom resource's schema.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the names are those of JSON schema")]
+pub struct Checks {
+    pub format: Str,
+    pub pattern: Str,
+    pub enumeration: Vec<Value>,
+    pub minimum: Option<f64>,
+    pub exclusive_minimum: bool,
+    pub maximum: Option<f64>,
+    pub exclusive_maximum: bool,
+    pub multiple_of: Option<f64>,
+    pub min_length: Option<usize>,
+    pub max_length: Option<usize>,
+    pub min_items: Option<usize>,
+    pub max_items: Option<usize>,
+    pub unique_items: bool,
+    pub min_properties: Option<usize>,
+    pub max_properties: Option<usize>,
+    pub required: Vec<Str>,
+    pub all_of: Vec<NodeId>,
+    pub any_of: Vec<NodeId>,
+    pub one_of: Vec<NodeId>,
+    pub not: Option<NodeId>,
 }
 
 /// A value that is a JSON schema or something else, told apart by its JSON type.
@@ -134,6 +162,7 @@ impl Node {
             embedded: false,
             choice: None,
             wrapped: false,
+            checks: None,
         }
     }
 }

@@ -1,0 +1,354 @@
+//! Role-based access: rules of roles, bound to users, groups and service accounts.
+//!
+//! Works on an immutable `Policy` that is compiled from Role, ClusterRole and binding objects; whoever watches
+//! those objects swaps in a new one.
+
+use super::{Attributes, Decision};
+use crate::UserInfo;
+use pintle_value::Value;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// One rule of a role.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are the API's own")]
+pub struct Rule {
+    pub verbs: Vec<String>,
+    pub api_groups: Vec<String>,
+    pub resources: Vec<String>,
+    pub resource_names: Vec<String>,
+    pub non_resource_urls: Vec<String>,
+}
+
+/// Rules of a role, shared with the bindings that name it.
+pub type Rules = Arc<[Rule]>;
+
+/// All roles and bindings at one moment.
+#[derive(Clone, Default)]
+pub struct Policy {
+    cluster_roles: HashMap<String, Rules>,
+    roles: HashMap<String, HashMap<String, Rules>>,
+    cluster_bindings: BTreeMap<String, Binding>,
+    bindings: HashMap<String, BTreeMap<String, Binding>>,
+}
+
+#[derive(Clone, Debug)]
+struct Binding {
+    role_kind: String,
+    role_name: String,
+    subjects: Vec<Subject>,
+}
+
+#[derive(Clone, Debug)]
+struct Subject {
+    kind: String,
+    name: String,
+    namespace: String,
+}
+
+/// The four kinds of objects that make a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are the API's own")]
+pub enum PolicyKind {
+    ClusterRole,
+    Role,
+    ClusterRoleBinding,
+    RoleBinding,
+}
+
+impl Policy {
+    /// Puts in an object, or the new state of one.
+    pub fn insert(&mut self, kind: PolicyKind, object: &Value) {
+        let namespace = object.str_at(&["metadata", "namespace"]).to_string();
+        let name = object.str_at(&["metadata", "name"]).to_string();
+        match kind {
+            PolicyKind::ClusterRole => _ = self.cluster_roles.insert(name, rules_of(object)),
+            PolicyKind::Role => _ = self.roles.entry(namespace).or_default().insert(name, rules_of(object)),
+            PolicyKind::ClusterRoleBinding => _ = self.cluster_bindings.insert(name, binding_of(object)),
+            PolicyKind::RoleBinding => {
+                _ = self.bindings.entry(namespace).or_default().insert(name, binding_of(object));
+            }
+        }
+    }
+
+    /// Takes an object out.
+    pub fn remove(&mut self, kind: PolicyKind, namespace: &str, name: &str) {
+        match kind {
+            PolicyKind::ClusterRole => _ = self.cluster_roles.remove(name),
+            PolicyKind::Role => {
+                if let Some(roles) = self.roles.get_mut(namespace) {
+                    roles.remove(name);
+                }
+            }
+            PolicyKind::ClusterRoleBinding => _ = self.cluster_bindings.remove(name),
+            PolicyKind::RoleBinding => {
+                if let Some(bindings) = self.bindings.get_mut(namespace) {
+                    bindings.remove(name);
+                }
+            }
+        }
+    }
+
+    /// Whether a rule allows this.
+    pub fn authorize(&self, attributes: &Attributes) -> Decision {
+        let mut reason = None;
+        let mut errors = Vec::new();
+        self.visit(&attributes.user, &attributes.namespace, |source, rules| {
+            match rules {
+                Ok(rules) if rules.iter().any(|rule| rule.allows(attributes)) => reason = Some(source.describe()),
+                Ok(_) => {}
+                Err(error) => errors.push(error),
+            }
+            reason.is_none()
+        });
+        match reason {
+            Some(source) => Decision::Allow(format!("RBAC: allowed by {source}")),
+            None => Decision::NoOpinion(aggregate(errors)),
+        }
+    }
+
+    /// All rules that apply to a user in a namespace ("" is none), and what went wrong in finding them.
+    pub fn rules_for(&self, user: &UserInfo, namespace: &str) -> (Vec<Rule>, Vec<String>) {
+        let mut found = Vec::new();
+        let mut errors = Vec::new();
+        self.visit(user, namespace, |_, rules| {
+            match rules {
+                Ok(rules) => found.extend_from_slice(rules),
+                Err(error) => errors.push(error),
+            }
+            true
+        });
+        (found, errors)
+    }
+
+    /// The rules of a role that a binding in `namespace` ("" for a cluster binding) names.
+    pub fn role_rules(&self, kind: &str, name: &str, namespace: &str) -> Result<&[Rule], String> {
+        let missing = |word: &str| format!("{word}.rbac.authorization.k8s.io {} not found", quoted(name));
+        match kind {
+            "ClusterRole" => self.cluster_roles.get(name).map(|r| &**r).ok_or_else(|| missing("clusterrole")),
+            "Role" => self
+                .roles
+                .get(namespace)
+                .and_then(|roles| roles.get(name))
+                .map(|r| &**r)
+                .ok_or_else(|| missing("role")),
+            _ => Err(format!("unsupported role reference kind: {}", quoted(kind))),
+        }
+    }
+
+    /// Shows each binding that applies until `visitor` has enough: those of the cluster, then those of the namespace.
+    fn visit<'a>(
+        &'a self,
+        user: &UserInfo,
+        namespace: &'a str,
+        mut visitor: impl FnMut(&Source<'a>, Result<&'a [Rule], String>) -> bool,
+    ) {
+        let cluster = self.cluster_bindings.iter().map(|(name, binding)| (name, binding, ""));
+        let local = self.bindings.get(namespace).filter(|_| !namespace.is_empty());
+        let local = local.into_iter().flatten().map(|(name, binding)| (name, binding, namespace));
+        for (name, binding, namespace) in cluster.chain(local) {
+            let Some(subject) = binding.subjects.iter().find(|s| s.is(user, namespace)) else { continue };
+            let rules = self.role_rules(&binding.role_kind, &binding.role_name, namespace);
+            let source = Source { name, binding, subject, namespace };
+            if !visitor(&source, rules) {
+                return;
+            }
+        }
+    }
+}
+
+/// Which binding, by which subject, gave rules.
+struct Source<'a> {
+    name: &'a str,
+    binding: &'a Binding,
+    subject: &'a Subject,
+    namespace: &'a str,
+}
+
+impl Source<'_> {
+    fn describe(&self) -> String {
+        let (kind, full_name) = match self.namespace {
+            "" => ("ClusterRoleBinding", self.name.to_string()),
+            namespace => ("RoleBinding", format!("{}/{namespace}", self.name)),
+        };
+        let subject = match self.subject.kind.as_str() {
+            "ServiceAccount" => {
+                let own = self.subject.namespace.as_str();
+                format!("{}/{}", self.subject.name, if own.is_empty() { self.namespace } else { own })
+            }
+            _ => self.subject.name.clone(),
+        };
+        format!(
+            "{kind} {} of {} {} to {} {}",
+            quoted(&full_name),
+            self.binding.role_kind,
+            quoted(&self.binding.role_name),
+            self.subject.kind,
+            quoted(&subject)
+        )
+    }
+}
+
+impl Subject {
+    fn is(&self, user: &UserInfo, binding_namespace: &str) -> bool {
+        match self.kind.as_str() {
+            "User" => user.name == self.name,
+            "Group" => user.in_group(&self.name),
+            "ServiceAccount" => {
+                let namespace = if self.namespace.is_empty() { binding_namespace } else { &self.namespace };
+                let account = user.name.strip_prefix("system:serviceaccount:");
+                !namespace.is_empty()
+                    && account
+                        .and_then(|rest| rest.strip_prefix(namespace))
+                        .and_then(|rest| rest.strip_prefix(':'))
+                        .is_some_and(|name| name == self.name)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Rule {
+    /// The rule of its tree.
+    pub fn from_value(value: &Value) -> Self {
+        let strings = |key: &str| value.items_at(&[key]).iter().filter_map(Value::as_str).map(str::to_string).collect();
+        Rule {
+            verbs: strings("verbs"),
+            api_groups: strings("apiGroups"),
+            resources: strings("resources"),
+            resource_names: strings("resourceNames"),
+            non_resource_urls: strings("nonResourceURLs"),
+        }
+    }
+
+    /// Whether it allows this.
+    pub fn allows(&self, a: &Attributes) -> bool {
+        if !has(&self.verbs, &a.verb) {
+            return false;
+        }
+        if !a.resource_request {
+            return self.non_resource_urls.iter().any(|url| path_matches(url, &a.path));
+        }
+        has(&self.api_groups, &a.group)
+            && self.resources.iter().any(|r| resource_matches(r, &a.resource, &a.subresource))
+            && (self.resource_names.is_empty() || self.resource_names.contains(&a.name))
+    }
+}
+
+/// Whether a list names this or everything.
+fn has(list: &[String], wanted: &str) -> bool {
+    list.iter().any(|item| item == "*" || item == wanted)
+}
+
+fn resource_matches(rule: &str, resource: &str, subresource: &str) -> bool {
+    match rule.split_once('/') {
+        _ if rule == "*" => true,
+        None => subresource.is_empty() && rule == resource,
+        Some((of, sub)) => !subresource.is_empty() && sub == subresource && (of == "*" || of == resource),
+    }
+}
+
+fn path_matches(rule: &str, path: &str) -> bool {
+    rule == "*" || rule == path || (rule.ends_with('*') && path.starts_with(rule.trim_end_matches('*')))
+}
+
+fn rules_of(role: &Value) -> Rules {
+    role.items_at(&["rules"]).iter().map(Rule::from_value).collect()
+}
+
+fn binding_of(object: &Value) -> Binding {
+    let subject = |s: &Value| Subject {
+        kind: s.str_at(&["kind"]).to_string(),
+        name: s.str_at(&["name"]).to_string(),
+        namespace: s.str_at(&["namespace"]).to_string(),
+    };
+    Binding {
+        role_kind: object.str_at(&["roleRef", "kind"]).to_string(),
+        role_name: object.str_at(&["roleRef", "name"]).to_string(),
+        subjects: object.items_at(&["subjects"]).iter().map(subject).collect(),
+    }
+}
+
+/// The sentence of what went wrong: one error by itself, several in brackets, each once.
+fn aggregate(errors: Vec<String>) -> String {
+    let mut unique: Vec<String> = Vec::new();
+    for error in errors {
+        if !unique.contains(&error) {
+            unique.push(error);
+        }
+    }
+    match unique.as_slice() {
+        [] => String::new(),
+        [one] => format!("RBAC: {one}"),
+        several => format!("RBAC: [{}]", several.join(", ")),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    pintle_meta::field::quoted(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pintle_value::json;
+
+    fn policy(objects: &[(PolicyKind, &str)]) -> Policy {
+        let mut policy = Policy::default();
+        for (kind, text) in objects {
+            policy.insert(*kind, &json::parse(text.as_bytes()).unwrap().value);
+        }
+        policy
+    }
+
+    fn asked(user: &str, verb: &str, path: &str) -> Attributes {
+        let mut parts = path.split('/').map(str::to_string);
+        let mut next = || parts.next().unwrap_or_default();
+        Attributes {
+            user: UserInfo::new(user, &["dev"]),
+            verb: verb.into(),
+            resource_request: true,
+            namespace: next(),
+            resource: next(),
+            name: next(),
+            subresource: next(),
+            ..Attributes::default()
+        }
+    }
+
+    #[test]
+    fn rules_are_found_through_bindings() {
+        let policy = policy(&[
+            (PolicyKind::ClusterRole, r#"{"metadata":{"name":"view"},"rules":[{"verbs":["get","list"],"apiGroups":[""],"resources":["pods","*/scale"]}]}"#),
+            (PolicyKind::ClusterRoleBinding, r#"{"metadata":{"name":"b"},"roleRef":{"kind":"ClusterRole","name":"view"},"subjects":[{"kind":"Group","name":"dev"}]}"#),
+            (PolicyKind::Role, r#"{"metadata":{"name":"one","namespace":"x"},"rules":[{"verbs":["*"],"apiGroups":["*"],"resources":["secrets"],"resourceNames":["s"]}]}"#),
+            (PolicyKind::RoleBinding, r#"{"metadata":{"name":"c","namespace":"x"},"roleRef":{"kind":"Role","name":"one"},"subjects":[{"kind":"ServiceAccount","name":"sa"}]}"#),
+        ]);
+        let allowed = |a: Attributes| matches!(policy.authorize(&a), Decision::Allow(_));
+        assert!(allowed(asked("alice", "list", "x/pods")));
+        assert!(allowed(asked("alice", "get", "/rs/a/scale")));
+        assert!(!allowed(asked("alice", "get", "x/pods/a/log")));
+        assert!(!allowed(asked("alice", "delete", "x/pods/a")));
+        assert!(allowed(asked("system:serviceaccount:x:sa", "delete", "x/secrets/s")));
+        assert!(!allowed(asked("system:serviceaccount:x:sa", "delete", "y/secrets/s")));
+        assert!(!allowed(asked("system:serviceaccount:x:sa", "list", "x/secrets")));
+        let Decision::Allow(why) = policy.authorize(&asked("system:serviceaccount:x:sa", "get", "x/secrets/s")) else {
+            panic!("allowed")
+        };
+        assert_eq!(why, "RBAC: allowed by RoleBinding \"c/x\" of Role \"one\" to ServiceAccount \"sa/x\"");
+    }
+
+    #[test]
+    fn missing_roles_are_the_reason() {
+        let policy = policy(&[(PolicyKind::ClusterRoleBinding, r#"{"metadata":{"name":"b"},"roleRef":{"kind":"ClusterRole","name":"none"},"subjects":[{"kind":"User","name":"alice"}]}"#)]);
+        let want = "RBAC: clusterrole.rbac.authorization.k8s.io \"none\" not found";
+        assert_eq!(policy.authorize(&asked("alice", "get", "x/pods/a")), Decision::NoOpinion(want.into()));
+    }
+
+    #[test]
+    fn paths_match_by_prefix() {
+        for (rule, path, want) in [("*", "/a", true), ("/healthz/*", "/healthz/x", true), ("/healthz/*", "/healthz", false), ("/version", "/version/", false)] {
+            assert_eq!(path_matches(rule, path), want, "{rule} {path}");
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! The text form of label selectors: a lexer and a parser that stumble where kube-apiserver's do, in its words.
+
+use super::label::{Operator, Requirement, check_key};
+use crate::FieldErrors;
+use pintle_value::{Path, Str};
+
+const EXPECTED_OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    Error,
+    End,
+    ClosedPar,
+    Comma,
+    Not,
+    DoubleEquals,
+    Equals,
+    Greater,
+    Identifier,
+    In,
+    Less,
+    NotEquals,
+    NotIn,
+    OpenPar,
+}
+
+fn keyword(text: &str) -> Option<Token> {
+    Some(match text {
+        ")" => Token::ClosedPar,
+        "," => Token::Comma,
+        "!" => Token::Not,
+        "==" => Token::DoubleEquals,
+        "=" => Token::Equals,
+        ">" => Token::Greater,
+        "in" => Token::In,
+        "<" => Token::Less,
+        "!=" => Token::NotEquals,
+        "notin" => Token::NotIn,
+        "(" => Token::OpenPar,
+        _ => return None,
+    })
+}
+
+fn is_symbol(c: char) -> bool {
+    matches!(c, '=' | '!' | '(' | ')' | ',' | '>' | '<')
+}
+
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\n')
+}
+
+/// All tokens, the last of them `End`. A NUL between tokens ends the text.
+fn lex(text: &str) -> Vec<(Token, String)> {
+    let mut out = Vec::new();
+    let mut rest = text.trim_start_matches(is_space);
+    while let Some(first) = rest.chars().next().filter(|c| *c != '\0') {
+        let (token, literal, used) = if is_symbol(first) { symbol(rest) } else { word(rest) };
+        out.push((token, literal));
+        rest = rest.get(used..).unwrap_or("").trim_start_matches(is_space);
+    }
+    out.push((Token::End, String::new()));
+    out
+}
+
+fn word(rest: &str) -> (Token, String, usize) {
+    let end = rest.find(|c| c == '\0' || is_symbol(c) || is_space(c)).unwrap_or(rest.len());
+    let literal = rest.get(..end).unwrap_or(rest);
+    // A NUL that ends a word is swallowed with it.
+    let used = end + usize::from(rest.get(end..).is_some_and(|r| r.starts_with('\0')));
+    (keyword(literal).unwrap_or(Token::Identifier), literal.to_string(), used)
+}
+
+/// The longest run of symbols that is an operator, looking at symbols until one does not extend it.
+fn symbol(rest: &str) -> (Token, String, usize) {
+    let mut found = None;
+    let run = rest.find(|c| !is_symbol(c)).unwrap_or(rest.len());
+    for end in 1..=run {
+        let literal = rest.get(..end).unwrap_or("");
+        match (keyword(literal), found) {
+            (Some(token), _) => found = Some((token, end)),
+            (None, Some(_)) => break,
+            (None, None) => {}
+        }
+    }
+    match found {
+        Some((token, end)) => (token, rest.get(..end).unwrap_or("").to_string(), end),
+        None => {
+            let literal = rest.get(..run).unwrap_or("");
+            (Token::Error, format!("error expected: keyword found '{literal}'"), run)
+        }
+    }
+}
+
+struct Parser {
+    tokens: Vec<(Token, String)>,
+    position: usize,
+}
+
+/// The requirements in the order of the text.
+pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, String> {
+    Parser { tokens: lex(text), position: 0 }.run()
+}
+
+impl Parser {
+    /// The token at hand; `in` and `notin` are ordinary words where values are expected.
+    fn look(&self) -> (Token, &str) {
+        match self.tokens.get(self.position) {
+            Some((Token::In | Token::NotIn, literal)) => (Token::Identifier, literal),
+            Some((token, literal)) => (*token, literal),
+            None => (Token::End, ""),
+        }
+    }
+
+    fn take(&mut self) -> (Token, String) {
+        let (token, literal) = self.look();
+        let taken = (token, literal.to_string());
+        self.position += 1;
+        taken
+    }
+
+    fn run(mut self) -> Result<Vec<Requirement>, String> {
+        let mut out = Vec::new();
+        loop {
+            match self.look() {
+                (Token::Identifier | Token::Not, _) => {
+                    let requirement = self.requirement();
+                    out.push(requirement.map_err(|e| format!("unable to parse requirement: {e}"))?);
+                    if self.after_requirement()? {
+                        return Ok(out);
+                    }
+                }
+                (Token::End, _) => return Ok(out),
+                (_, literal) => {
+                    return Err(format!("found '{literal}', expected: !, identifier, or 'end of string'"));
+                }
+            }
+        }
+    }
+
+    /// Whether the text ends here.
+    fn after_requirement(&mut self) -> Result<bool, String> {
+        match self.take() {
+            (Token::End, _) => Ok(true),
+            (Token::Comma, _) => match self.look() {
+                (Token::Identifier | Token::Not, _) => Ok(false),
+                (_, literal) => Err(format!("found '{literal}', expected: identifier after ','")),
+            },
+            (_, literal) => Err(format!("found '{literal}', expected: ',' or 'end of string'")),
+        }
+    }
+
+    fn requirement(&mut self) -> Result<Requirement, String> {
+        let (key, unary) = self.key()?;
+        let (operator, values) = match unary {
+            Some(operator) => (operator, Vec::new()),
+            None => {
+                let operator = self.operator()?;
+                let mut values = match operator {
+                    Operator::In | Operator::NotIn => self.values()?,
+                    _ => vec![self.exact_value()?],
+                };
+                values.sort_unstable();
+                values.dedup();
+                (operator, values)
+            }
+        };
+        Requirement::new(&key, operator, values, None).map_err(|errors| errors.sentence())
+    }
+
+    /// The key, and the operator if it is one that takes no values.
+    fn key(&mut self) -> Result<(String, Option<Operator>), String> {
+        let (mut token, mut literal) = self.take();
+        let mut operator = None;
+        if token == Token::Not {
+            operator = Some(Operator::DoesNotExist);
+            (token, literal) = self.take();
+        }
+        if token != Token::Identifier {
+            return Err(format!("found '{literal}', expected: identifier"));
+        }
+        let mut errors = FieldErrors::new();
+        // kube-apiserver checks the key here with no path at hand, and Go prints that as <nil>.
+        check_key(&literal, &Path::of("<nil>"), &mut errors);
+        if !errors.is_empty() {
+            return Err(errors.sentence());
+        }
+        if operator.is_none() && matches!(self.look().0, Token::End | Token::Comma) {
+            operator = Some(Operator::Exists);
+        }
+        Ok((literal, operator))
+    }
+
+    fn operator(&mut self) -> Result<Operator, String> {
+        let (token, literal) = self.tokens.get(self.position).cloned().unwrap_or((Token::End, String::new()));
+        self.position += 1;
+        Ok(match token {
+            Token::In => Operator::In,
+            Token::NotIn => Operator::NotIn,
+            Token::Equals => Operator::Equals,
+            Token::DoubleEquals => Operator::DoubleEquals,
+            Token::NotEquals => Operator::NotEquals,
+            Token::Greater => Operator::GreaterThan,
+            Token::Less => Operator::LessThan,
+            _ => return Err(format!("found '{literal}', expected: {EXPECTED_OPERATORS}")),
+        })
+    }
+
+    fn values(&mut self) -> Result<Vec<Str>, String> {
+        let (token, literal) = self.take();
+        if token != Token::OpenPar {
+            return Err(format!("found '{literal}' expected: '('"));
+        }
+        match self.look() {
+            (Token::Identifier | Token::Comma, _) => {
+                let values = self.identifiers()?;
+                self.position += 1;
+                Ok(values)
+            }
+            (Token::ClosedPar, _) => {
+                self.position += 1;
+                Ok(vec![Str::default()])
+            }
+            (_, literal) => Err(format!("found '{literal}', expected: ',', ')' or identifier")),
+        }
+    }
+
+    /// Words and commas up to the closing parenthesis; missing words are empty values.
+    fn identifiers(&mut self) -> Result<Vec<Str>, String> {
+        let mut out: Vec<Str> = Vec::new();
+        loop {
+            match self.take() {
+                (Token::Identifier, literal) => {
+                    out.push(literal.into());
+                    match self.look() {
+                        (Token::Comma, _) => {}
+                        (Token::ClosedPar, _) => return Ok(out),
+                        (_, literal) => return Err(format!("found '{literal}', expected: ',' or ')'")),
+                    }
+                }
+                (Token::Comma, _) => {
+                    let next = self.look().0;
+                    if out.is_empty() || matches!(next, Token::ClosedPar | Token::Comma) {
+                        out.push(Str::default());
+                    }
+                    if next == Token::ClosedPar {
+                        return Ok(out);
+                    }
+                }
+                (_, literal) => return Err(format!("found '{literal}', expected: ',', or identifier")),
+            }
+        }
+    }
+
+    fn exact_value(&mut self) -> Result<Str, String> {
+        match self.look().0 {
+            Token::End | Token::Comma => Ok(Str::default()),
+            token => {
+                let (_, literal) = self.take();
+                match token {
+                    Token::Identifier => Ok(literal.into()),
+                    _ => Err(format!("found '{literal}', expected: identifier")),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::selector::LabelSelector;
+
+    fn read(text: &str) -> String {
+        LabelSelector::parse(text).map_or_else(|e| e, |s| s.to_string())
+    }
+
+    #[test]
+    fn texts_are_read_and_written_sorted_by_key() {
+        for (text, expected) in [
+            ("", ""),
+            (" ", ""),
+            ("c!=d, a = b", "a=b,c!=d"),
+            ("e in (y,x,y),!f,g notin (z),h>1,i<2", "e in (x,y),!f,g notin (z),h>1,i<2"),
+            ("x in (),y in (,),z in (a,,b)", "x in (),y in (),z in (,a,b)"),
+            ("in in (in,notin)", "in in (in,notin)"),
+            ("a==b", "a==b"),
+            ("a=,b", "a=,b"),
+            ("!a,b", "!a,b"),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn errors_read_as_kube_apiserver_writes_them() {
+        for (text, expected) in [
+            (",", "found ',', expected: !, identifier, or 'end of string'"),
+            ("=a", "found '=', expected: !, identifier, or 'end of string'"),
+            ("a,", "found '', expected: identifier after ','"),
+            ("!a=b", "found '=', expected: ',' or 'end of string'"),
+            ("!", "unable to parse requirement: found '', expected: identifier"),
+            ("a=b=c", "found '=', expected: ',' or 'end of string'"),
+            ("a==b c", "found 'c', expected: ',' or 'end of string'"),
+            ("a=(", "unable to parse requirement: found '(', expected: identifier"),
+            ("a in", "unable to parse requirement: found '' expected: '('"),
+            ("a in (", "unable to parse requirement: found '', expected: ',', ')' or identifier"),
+            ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+            ("a in (b,=", "unable to parse requirement: found '=', expected: ',', or identifier"),
+            ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+            (
+                "a>b",
+                "unable to parse requirement: values[0]: Invalid value: \"b\": for 'Gt', 'Lt' operators, the value must be an integer",
+            ),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
+        }
+        assert!(read("a=-x").starts_with(
+            "unable to parse requirement: values[0][a]: Invalid value: \"-x\": a valid label must"
+        ));
+        assert!(read("-a=x").starts_with(
+            "unable to parse requirement: <nil>: Invalid value: \"-a\": name part must consist"
+        ));
+        assert_eq!(read("a\0"), "a");
+        let _ = read("é in (\u{0}é,)>=");
+    }
+}

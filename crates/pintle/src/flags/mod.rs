@@ -1,0 +1,309 @@
+//! The command line: one table of flags, a parser and a help text that derive from it, and typed access to the result.
+
+mod duration;
+mod gates;
+mod table;
+
+use clap::builder::ValueParser;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+use table::{FLAGS, Flag, Type};
+
+/// What was asked for on the command line.
+pub(crate) enum Invocation {
+    /// Run the server.
+    Serve(Flags),
+    /// Print this to stdout and leave.
+    Print(String),
+}
+
+/// The parsed flags. Names are those of the table.
+pub(crate) struct Flags {
+    matches: ArgMatches,
+}
+
+/// Why a command line is refused: one line.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct FlagError(String);
+
+/// Reads a command line without the program's name.
+pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Invocation, FlagError> {
+    let mut args: Vec<String> = args.into_iter().map(dashes_for_underscores).collect();
+    if args.first().is_some_and(|a| a == "serve") {
+        args.remove(0);
+    }
+    match command().try_get_matches_from(args) {
+        Ok(matches) => {
+            let flags = Flags { matches };
+            flags.gates()?;
+            Ok(Invocation::Serve(flags))
+        }
+        Err(e) if e.kind() == clap::error::ErrorKind::DisplayHelp => Ok(Invocation::Print(help())),
+        Err(e) if e.kind() == clap::error::ErrorKind::DisplayVersion => {
+            Ok(Invocation::Print(format!("Kubernetes {}\n", pintle_http::version::GIT_VERSION)))
+        }
+        Err(e) => Err(FlagError(first_line(&e.to_string()))),
+    }
+}
+
+impl Flags {
+    /// The text of a flag; "" where it has none.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.matches.get_one::<String>(name).map_or("", String::as_str)
+    }
+
+    /// Whether a boolean flag is set to true.
+    pub(crate) fn bool(&self, name: &str) -> bool {
+        self.text(name) == "true"
+    }
+
+    /// The number of a flag; 0 where it has none.
+    pub(crate) fn int(&self, name: &str) -> i64 {
+        self.text(name).parse().unwrap_or(0)
+    }
+
+    /// The duration of a flag; zero where it has none or a negative one.
+    pub(crate) fn duration(&self, name: &str) -> Duration {
+        duration::parse(self.text(name)).unwrap_or(Duration::ZERO)
+    }
+
+    /// The address of a flag.
+    pub(crate) fn ip(&self, name: &str) -> Option<IpAddr> {
+        self.text(name).parse().ok()
+    }
+
+    /// The items of a list flag, in order.
+    pub(crate) fn list(&self, name: &str) -> Vec<String> {
+        let values = self.matches.get_many::<String>(name).into_iter().flatten();
+        values.flat_map(|v| v.split(',')).map(str::trim).filter(|s| !s.is_empty()).map(str::to_string).collect()
+    }
+
+    /// The entries of a map flag; a key alone has the value `true`.
+    pub(crate) fn map(&self, name: &str) -> BTreeMap<String, String> {
+        let entry = |item: String| match item.split_once('=') {
+            Some((key, value)) => (key.trim().to_string(), value.trim().to_string()),
+            None => (item, "true".to_string()),
+        };
+        self.list(name).into_iter().map(entry).collect()
+    }
+
+    /// Whether a flag was given rather than defaulted.
+    pub(crate) fn given(&self, name: &str) -> bool {
+        self.matches.value_source(name) == Some(ValueSource::CommandLine)
+    }
+
+    /// Names of the flags that were given and have no effect.
+    pub(crate) fn without_effect(&self) -> Vec<&'static str> {
+        FLAGS.iter().filter(|f| f.help.is_none() && self.given(f.name)).map(|f| f.name).collect()
+    }
+
+    /// Every feature gate with its value, as the command line leaves it.
+    pub(crate) fn gates(&self) -> Result<BTreeMap<&'static str, bool>, FlagError> {
+        let asked = self.map("feature-gates");
+        let asked: BTreeMap<&str, &str> =
+            asked.iter().map(|(k, v)| (k.rsplit_once(':').map_or(k.as_str(), |(_, k)| k), v.as_str())).collect();
+        let boolean = |name: &str| asked.get(name).map(|v| go_bool(v));
+        for (name, value) in &asked {
+            let Some((_, _, default, locked)) = gates::GATES.iter().find(|g| g.0 == *name) else {
+                return Err(FlagError(format!(
+                    "invalid argument for \"--feature-gates\" flag: unrecognized feature gate: {name}"
+                )));
+            };
+            let Some(value) = go_bool(value) else {
+                return Err(FlagError(format!(
+                    "invalid argument for \"--feature-gates\" flag: invalid value of {name}={value}, expected true or false"
+                )));
+            };
+            if *locked && value != *default {
+                return Err(FlagError(format!(
+                    "cannot set feature gate {name} to {value}, feature is locked to {default}"
+                )));
+            }
+        }
+        let all = |stage: gates::Stage| match stage {
+            gates::Stage::Alpha => boolean("AllAlpha").flatten(),
+            gates::Stage::Beta => boolean("AllBeta").flatten(),
+            _ => None,
+        };
+        Ok(gates::GATES
+            .iter()
+            .map(|(name, stage, default, _)| {
+                (*name, boolean(name).flatten().or_else(|| all(*stage)).unwrap_or(*default))
+            })
+            .collect())
+    }
+}
+
+fn command() -> Command {
+    let mut command =
+        Command::new("pintle").no_binary_name(true).disable_version_flag(true).version("x").arg(
+            Arg::new("version").long("version").action(ArgAction::Version).help("Print the version and leave"),
+        );
+    for flag in FLAGS {
+        command = command.arg(argument(flag));
+    }
+    command
+}
+
+fn argument(flag: &'static Flag) -> Arg {
+    let mut arg = Arg::new(flag.name)
+        .long(flag.name)
+        .value_parser(value_parser(flag.type_))
+        .allow_hyphen_values(true)
+        .overrides_with(flag.name);
+    if flag.name == "v" {
+        arg = arg.short('v');
+    }
+    if matches!(flag.type_, Type::List | Type::Map | Type::IntList) {
+        arg = Arg::new(flag.name)
+            .long(flag.name)
+            .value_parser(value_parser(flag.type_))
+            .allow_hyphen_values(true)
+            .action(ArgAction::Append);
+    }
+    if flag.type_ == Type::Bool {
+        arg = arg.num_args(0..=1).require_equals(true).default_missing_value("true");
+    } else {
+        arg = arg.num_args(1);
+    }
+    if flag.default.is_empty() { arg } else { arg.default_value(flag.default) }
+}
+
+fn value_parser(type_: Type) -> ValueParser {
+    fn checked(ok: fn(&str) -> bool, what: &'static str) -> ValueParser {
+        ValueParser::new(move |text: &str| {
+            if text.is_empty() || ok(text) { Ok(text.to_string()) } else { Err(format!("it must be {what}")) }
+        })
+    }
+    match type_ {
+        Type::Bool => ValueParser::new(|text: &str| match go_bool(text) {
+            Some(value) => Ok(value.to_string()),
+            None => Err("it must be true or false".to_string()),
+        }),
+        Type::Int => checked(|t| t.parse::<i64>().is_ok(), "a whole number"),
+        Type::Float => checked(|t| t.parse::<f64>().is_ok(), "a number"),
+        Type::Duration => checked(|t| duration::parse(t).is_some(), "a duration such as 1m30s"),
+        Type::Ip => checked(|t| t.parse::<IpAddr>().is_ok(), "an IP address"),
+        Type::IntList => {
+            checked(|t| t.split(',').all(|i| i.trim().parse::<i32>().is_ok()), "whole numbers, comma separated")
+        }
+        Type::Text | Type::List | Type::Map => ValueParser::string(),
+    }
+}
+
+/// Go's `strconv.ParseBool`.
+fn go_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// `--secure_port` is another way to write `--secure-port`, as with kube-apiserver.
+fn dashes_for_underscores(arg: String) -> String {
+    if !arg.starts_with("--") {
+        return arg;
+    }
+    match arg.split_once('=') {
+        Some((name, value)) => format!("{}={value}", name.replace('_', "-")),
+        None => arg.replace('_', "-"),
+    }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or("bad command line").trim_start_matches("error: ").to_string()
+}
+
+fn help() -> String {
+    let mut out = String::from(
+        "The Kubernetes API server in one binary.\n\nUsage:\n  pintle [serve] [flags]\n\nFlags:\n",
+    );
+    for flag in FLAGS {
+        let Some(text) = flag.help else { continue };
+        push_flag(&mut out, flag, text);
+    }
+    out.push_str("  -h, --help\n      --version\n\nAccepted for kube-apiserver's command lines, without effect:\n");
+    for flag in FLAGS.iter().filter(|f| f.help.is_none()) {
+        push_flag(&mut out, flag, "");
+    }
+    out
+}
+
+fn push_flag(out: &mut String, flag: &Flag, text: &str) {
+    use std::fmt::Write;
+    let type_ = match flag.type_ {
+        Type::Bool => "",
+        Type::Text => "string",
+        Type::Int => "int",
+        Type::Float => "float",
+        Type::Duration => "duration",
+        Type::Ip => "ip",
+        Type::List => "strings",
+        Type::IntList => "ints",
+        Type::Map => "key=value,...",
+    };
+    let short = if flag.name == "v" { "  -v, " } else { "      " };
+    let head = format!("{short}--{} {type_}", flag.name);
+    _ = write!(out, "{head:<50} {text}");
+    if !flag.default.is_empty() {
+        _ = write!(out, " (default {})", flag.default);
+    }
+    let end = out.trim_end().len();
+    out.truncate(end);
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(line: &str) -> Result<Flags, String> {
+        match parse(line.split_whitespace().map(str::to_string)) {
+            Ok(Invocation::Serve(flags)) => Ok(flags),
+            Ok(Invocation::Print(text)) => Err(text),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+
+    #[test]
+    fn forms_of_values() {
+        let f = flags("serve --secure-port=0 --anonymous-auth=false --allow-privileged --authorization-mode Node,RBAC --authorization-mode=Webhook -v=3 --request_timeout 1m5s").unwrap();
+        assert_eq!(f.int("secure-port"), 0);
+        assert!(!f.bool("anonymous-auth"));
+        assert!(f.bool("allow-privileged"));
+        assert_eq!(f.list("authorization-mode"), ["Node", "RBAC", "Webhook"]);
+        assert_eq!(f.int("v"), 3);
+        assert_eq!(f.duration("request-timeout"), Duration::from_secs(65));
+        assert_eq!(f.text("bind-address"), "127.0.0.1");
+        assert_eq!(f.without_effect(), ["allow-privileged"]);
+    }
+
+    #[test]
+    fn bad_values_are_refused_in_one_line() {
+        for line in ["--nope", "--secure-port=x", "--bind-address=localhost", "--request-timeout=5", "--anonymous-auth=maybe", "--feature-gates=Nope=true", "--feature-gates=BtreeWatchCache=false", "extra"] {
+            let error = flags(line).err().unwrap_or_default();
+            assert!(!error.is_empty() && !error.contains('\n'), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn gates_follow_their_stage_and_the_command_line() {
+        let gates = flags("--feature-gates=CBORServingAndStorage=true,kube:WatchList=false").unwrap().gates().unwrap();
+        assert_eq!(gates.get("CBORServingAndStorage"), Some(&true));
+        assert_eq!(gates.get("WatchList"), Some(&false));
+        assert_eq!(gates.get("BtreeWatchCache"), Some(&true));
+        let gates = flags("--feature-gates=AllAlpha=true").unwrap().gates().unwrap();
+        assert_eq!(gates.get("CBORServingAndStorage"), Some(&true));
+    }
+
+    #[test]
+    fn help_and_version_are_printed() {
+        assert!(flags("--help").err().unwrap().contains("--data-dir string"));
+        assert_eq!(flags("--version").err().unwrap(), "Kubernetes v1.36.4\n");
+    }
+}
