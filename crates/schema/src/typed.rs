@@ -16,3 +16,6 @@ pub use encode::{Slot, encode_json, encode_stored};
 pub use errors::{STRICT_ERRORS_MAX, Strict, TypeError};
 pub(crate) use scalar::float_value;
 pub use zero::zero;
+
+#[cfg(test)]
+mod tests;
