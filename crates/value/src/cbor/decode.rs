@@ -354,11 +354,7 @@ fn read_key(reader: &mut Reader<'_>, mut encoding: Option<LaterEncoding>) -> Dec
         head = reader.head()?;
     }
     match head.major {
-        Major::Bytes | Major::Text => {
-            let text = string(reader, head, encoding);
-            reader.at = end_of(reader.bytes, begin);
-            text
-        }
+        Major::Bytes | Major::Text => string(reader, head, encoding),
         Major::Primitive if head.info == 22 => Ok(Str::default()),
         Major::Primitive if !(20..22).contains(&head.info) && head::float(head).is_none() => {
             primitive(head).map(|_| Str::default())
