@@ -23,8 +23,8 @@ fn keyed(item_type: Type<'_>, keys: &[Str], item: &Value) -> Result<PathElement,
     let fields: Vec<(Str, Value)> = keys
         .iter()
         .filter_map(|key| {
-            let value = map.get(key).or_else(|| item_type.key_default(key))?;
-            Some((key.clone(), value.clone()))
+            let value = map.get(key).cloned().or_else(|| item_type.key_default(key))?;
+            Some((key.clone(), value))
         })
         .collect();
     if fields.is_empty() && !keys.is_empty() {
