@@ -215,15 +215,11 @@ fn segment_numbers(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<u64>, Ope
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| SegmentHeader::parse_name(name)).collect();
     numbers.retain(|number| *number >= manifest.first_segment);
     numbers.sort_unstable();
-    let mut expected = manifest.first_segment;
-    for number in numbers.iter().chain(numbers.is_empty().then_some(&u64::MAX)) {
-        if *number != expected {
-            let missing = SegmentHeader::file_name(expected);
-            return Err(OpenError::corrupt(&missing, 0, "segment is missing"));
-        }
-        expected += 1;
+    let last = numbers.last().copied().unwrap_or(manifest.first_segment);
+    match (manifest.first_segment..=last).find(|number| numbers.binary_search(number).is_err()) {
+        Some(missing) => Err(OpenError::corrupt(&SegmentHeader::file_name(missing), 0, "segment is missing")),
+        None => Ok(numbers),
     }
-    Ok(numbers)
 }
 
 fn nonzero_end(bytes: &[u8]) -> usize {
