@@ -78,7 +78,8 @@ fn is_unused_segment(disk: &dyn Disk, name: &str) -> Result<bool, OpenError> {
         return Ok(false);
     }
     let file = disk.open(name).map_err(OpenError::io("open", name))?;
-    let bytes = segment::read(&*file, name)?;
+    let mut bytes = Vec::new();
+    segment::read(&*file, name, &mut bytes)?;
     Ok(bytes.get(SEGMENT_HEADER..).is_none_or(all_zero))
 }
 
@@ -125,19 +126,26 @@ impl Replay {
             tail: Tail::default(),
         };
         let numbers = segment_numbers(disk, manifest)?;
+        let mut buffer = Vec::new();
         for (index, number) in numbers.iter().enumerate() {
-            replay.read_segment(disk, *number, index + 1 == numbers.len())?;
+            replay.read_segment(disk, *number, index + 1 == numbers.len(), &mut buffer)?;
         }
         Ok(replay)
     }
 
-    fn read_segment(&mut self, disk: &dyn Disk, number: u64, newest: bool) -> Result<(), OpenError> {
+    fn read_segment(
+        &mut self,
+        disk: &dyn Disk,
+        number: u64,
+        newest: bool,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), OpenError> {
         let name = SegmentHeader::file_name(number);
         let file = disk.open(&name).map_err(OpenError::io("open", &name))?;
-        let bytes = segment::read(&*file, &name)?;
-        let header = SegmentHeader::decode(&bytes, number)?;
+        segment::read(&*file, &name, bytes)?;
+        let header = SegmentHeader::decode(bytes, number)?;
         self.check_base(&header)?;
-        let mut reader = Reader::new(&bytes, header, newest);
+        let mut reader = Reader::new(bytes, header, newest);
         let mut last_frame = None;
         while let Some(frame) = reader.next_frame()? {
             last_frame = Some(frame.offset..frame.end);
@@ -151,7 +159,7 @@ impl Replay {
         self.tail = Tail {
             offset,
             last_frame: last_frame.map(|range| (range.start as u64, bytes[range].to_vec())),
-            torn: reader.torn().then(|| offset..nonzero_end(&bytes) as u64),
+            torn: reader.torn().then(|| offset..nonzero_end(bytes) as u64),
         };
         self.log_next = Some(reader.next_revision());
         self.segments.push(header);
