@@ -78,7 +78,7 @@ impl Engine {
 /// What discovery shows to tell storage versions apart.
 fn storage_version_hash(group: &str, version: &str, kind: &str) -> Str {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, format!("{group}/{version}/{kind}").as_bytes());
-    Str::from(base64::Encoding::Standard.encode(digest.as_ref().get(..8).unwrap_or_default()))
+    Str::from(base64::encode(digest.as_ref().get(..8).unwrap_or_default()))
 }
 
 fn texts(items: &[Value]) -> Vec<Str> {
