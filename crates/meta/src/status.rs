@@ -99,8 +99,10 @@ pub struct Status {
     pub details: Details,
     /// `metadata.continue`, where an expired list can be taken up again.
     pub continue_token: String,
-    /// Whether `details` are written even when empty.
+    /// Whether this is a success.
     pub success: bool,
+    /// Whether `details` are written even when empty, as for everything that is about a resource or a path.
+    pub details_shown: bool,
 }
 
 impl Status {
@@ -113,7 +115,13 @@ impl Status {
             details: Details::default(),
             continue_token: String::new(),
             success: false,
+            details_shown: false,
         }
+    }
+
+    /// An answer of the router, before any resource is known: `details` are written though there is nothing in them.
+    pub fn generic(code: u16, reason: Reason, message: impl Into<String>) -> Self {
+        Status { details_shown: true, ..Status::new(code, reason, message) }
     }
 
     /// `Success`, as a finished deletion answers it.
@@ -132,6 +140,7 @@ impl Status {
             details,
             continue_token: String::new(),
             success: true,
+            details_shown: true,
         }
     }
 
@@ -139,6 +148,7 @@ impl Status {
         self.details.group = resource.group.clone();
         self.details.kind = resource.resource.clone();
         self.details.name = name.into();
+        self.details_shown = true;
         self
     }
 
@@ -236,7 +246,7 @@ impl Status {
         if self.reason != Reason::Unknown {
             out.insert("reason", self.reason.as_str().into());
         }
-        if !self.details.is_empty() {
+        if self.details_shown || !self.details.is_empty() {
             out.insert("details", self.details_value());
         }
         if !self.success {
