@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use pintle_auth::authn::x509::CertificateIdentity;
 use pintle_auth::{Attributes, Authenticator, Authorizer, Credentials, Decision, UserInfo, authz};
-use pintle_meta::{Reason, Status};
+use pintle_meta::Status;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -156,7 +156,10 @@ where
     }
     match tokio::time::timeout(timeout, work).await {
         Ok(response) => response,
-        Err(_) => respond::status(&timed_out(), Some(crate::Encoding::JSON)),
+        Err(_) => {
+            let status = Status::timeout("request did not complete within the allotted timeout", 0);
+            respond::status(&status, Some(crate::Encoding::JSON))
+        },
     }
 }
 
@@ -262,13 +265,6 @@ fn seconds(text: &str) -> Option<Duration> {
         rest = tail;
     }
     Duration::try_from_secs_f64(total).ok()
-}
-
-fn timed_out() -> Status {
-    let message = "request did not complete within the allotted timeout";
-    let mut status = Status::generic(504, Reason::Timeout, format!("Timeout: {message}"));
-    status.details.retry_after_seconds = 0;
-    status
 }
 
 /// Turns an answer into what hyper sends: warnings, compression, caching.

@@ -1,6 +1,6 @@
 //! Content negotiation: which representation a client gets, and in which its bodies may be.
 
-use pintle_meta::{Reason, Status};
+use pintle_meta::Status;
 
 /// A representation that can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,7 +211,7 @@ impl Accept {
             },
         };
         let chosen = self.choose(&Offer { media: all, allows: &allows, server_version: true });
-        let Some(chosen) = chosen else { return Err(not_acceptable(&names(all))) };
+        let Some(chosen) = chosen else { return Err(Status::not_acceptable(&names(all))) };
         let transform = chosen.convert.as_ref().and_then(transform_of).unwrap_or(Transform::None);
         Ok(Negotiated { encoding: chosen.encoding, transform })
     }
@@ -286,23 +286,9 @@ pub fn stream_names(media: &[Media]) -> Vec<&'static str> {
     media.iter().filter_map(|m| m.stream_name()).collect()
 }
 
-/// 406: nothing that the client accepts can be served.
-pub fn not_acceptable(accepted: &[&str]) -> Status {
-    let message = format!("only the following media types are accepted: {}", accepted.join(", "));
-    Status::new(406, Reason::NotAcceptable, message)
-}
-
-/// 415: the body is in none of these.
-pub fn unsupported_media_type(accepted: &[&str]) -> Status {
-    let list = accepted.join(", ");
-    let message =
-        format!("the body of the request was in an unknown format - accepted media types include: {list}");
-    Status::new(415, Reason::UnsupportedMediaType, message)
-}
-
 /// In which of the `supported` a body is, by its `Content-Type`; the first one where it does not say.
 pub fn of_body(content_type: &str, supported: &[Media]) -> Result<Media, Status> {
-    let refused = || unsupported_media_type(&names(supported));
+    let refused = || Status::unsupported_media_type(&names(supported));
     if content_type.is_empty() {
         return supported.first().copied().ok_or_else(refused);
     }

@@ -3,8 +3,8 @@
 use crate::api::ApiResponse;
 use crate::negotiate::{Encoding, Media};
 use crate::statuspb;
-use pintle_meta::{Cause, Reason, Status};
-use pintle_value::{Value, json, yaml};
+use pintle_meta::{Cause, GroupResource, Status};
+use pintle_value::{Value, cbor, json, yaml};
 
 /// A `Status`. `encoding` is what `Accept::for_errors` chose; `None` is indented JSON.
 pub fn status(status: &Status, encoding: Option<Encoding>) -> ApiResponse {
@@ -28,7 +28,8 @@ pub fn encode(value: &Value, encoding: Encoding) -> Vec<u8> {
     match encoding {
         Encoding::Yaml => yaml::print(value, &mut out),
         Encoding::Json { pretty: true } => json::print_pretty(value, &mut out),
-        Encoding::Json { pretty: false } | Encoding::Protobuf | Encoding::Cbor => {
+        Encoding::Cbor => cbor::encode(value, &mut out),
+        Encoding::Json { pretty: false } | Encoding::Protobuf => {
             json::print(value, &mut out);
             out.push(b'\n');
         }
@@ -55,34 +56,36 @@ pub fn raw_json(code: u16, body: impl Into<crate::Body>) -> ApiResponse {
 
 /// 404 of the router.
 pub fn route_not_found() -> Status {
-    Status::generic(404, Reason::NotFound, "the server could not find the requested resource")
+    router(404, "")
 }
 
 /// 405 of the router.
 pub fn method_not_allowed() -> Status {
-    let message = "the server does not allow this method on the requested resource";
-    Status::generic(405, Reason::MethodNotAllowed, message)
+    router(405, "")
 }
 
 /// 406 of the router: no name in `Accept` is, by the letter, one of these.
 pub fn route_not_acceptable(available: &[&str]) -> Status {
-    let message = format!("406: Not Acceptable\n\nAvailable representations: {}", available.join(", "));
-    Status::generic(406, Reason::NotAcceptable, message)
+    router(406, &format!("406: Not Acceptable\n\nAvailable representations: {}", available.join(", ")))
 }
 
 /// 415 of the router.
 pub fn route_unsupported_media_type() -> Status {
-    Status::generic(415, Reason::UnsupportedMediaType, "415: Unsupported Media Type")
+    router(415, "415: Unsupported Media Type")
+}
+
+fn router(code: u16, said: &str) -> Status {
+    Status::generic_response(code, "", &GroupResource::default(), "", said)
 }
 
 /// 401: who asks is not told why.
 pub fn unauthorized() -> Status {
-    Status::new(401, Reason::Unauthorized, "Unauthorized")
+    Status::unauthorized("Unauthorized")
 }
 
 /// 413 for a body over the limit.
 pub fn too_large(limit: usize) -> Status {
-    Status::new(413, Reason::RequestEntityTooLarge, format!("Request entity too large: limit is {limit}"))
+    Status::entity_too_large(&format!("limit is {limit}"))
 }
 
 /// A `Status` in JSON, fields in the order of the type.
@@ -99,7 +102,7 @@ fn status_json(status: &Status, pretty: bool) -> Vec<u8> {
     out.nonempty("message", &status.message);
     out.nonempty("reason", status.reason.as_str());
     let details = &status.details;
-    if status.details_shown || *details != pintle_meta::Details::default() {
+    if status.empty_details || **details != pintle_meta::Details::default() {
         out.key("details");
         out.open();
         out.nonempty("name", &details.name);
@@ -208,7 +211,6 @@ impl JsonWriter {
 mod tests {
     use super::*;
     use expect_test::expect;
-    use pintle_meta::GroupResource;
 
     #[test]
     fn fields_come_in_the_order_of_the_type() {

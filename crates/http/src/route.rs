@@ -7,7 +7,7 @@ use crate::negotiate::{self, Accept, Encoding, Media, Negotiated};
 use crate::requestinfo::RequestInfo;
 use crate::respond;
 use pintle_kinds::{Kind, KindVersion, Subresource, Verbs};
-use pintle_meta::{GroupResource, Reason, Status};
+use pintle_meta::Status;
 use std::sync::Arc;
 
 /// What is to be done.
@@ -267,15 +267,7 @@ fn defined(resource: &Resource, info: &RequestInfo) -> Result<(Option<usize>, Ac
             (Some(index), action.filter(|_| allowed))
         }
     };
-    action.map(|action| (sub, action)).ok_or_else(|| not_supported(&kind.group_resource(), &info.verb))
-}
-
-fn not_supported(resource: &GroupResource, verb: &str) -> Status {
-    let message = format!("{verb} is not supported on resources of kind \"{resource}\"");
-    let mut status = Status::generic(405, Reason::MethodNotAllowed, message);
-    status.details.group = resource.group.clone();
-    status.details.kind = resource.resource.clone();
-    status
+    action.map(|action| (sub, action)).ok_or_else(|| Status::method_not_supported(&kind.group_resource(), &info.verb))
 }
 
 /// The router compares media types by the letter, before anybody negotiates.
@@ -302,7 +294,7 @@ fn negotiated(resource: &Resource, action: &Action, asked: &Asked<'_>, media: &[
     let accept = asked.accept.for_resource(media, &standard, true)?;
     let streams = matches!(action, Action::Watch | Action::WatchOne);
     if streams && accept.encoding.media().stream_name().is_none() {
-        return Err(negotiate::not_acceptable(&negotiate::stream_names(media)));
+        return Err(Status::not_acceptable(&negotiate::stream_names(media)));
     }
     Ok(accept)
 }
@@ -334,7 +326,7 @@ fn checked_body(
                 Some((_, patch_type)) => Ok((Action::Patch(*patch_type), Media::Json)),
                 None => {
                     let names: Vec<&str> = known.iter().map(|(n, _)| *n).collect();
-                    Err(negotiate::unsupported_media_type(&names))
+                    Err(Status::unsupported_media_type(&names))
                 }
             }
         }

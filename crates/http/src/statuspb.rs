@@ -62,7 +62,7 @@ pub(crate) fn encode(status: &Status) -> Vec<u8> {
     out.string(3, &status.message);
     out.string(4, status.reason.as_str());
     let details = &status.details;
-    if status.details_shown || *details != pintle_meta::Details::default() {
+    if status.empty_details || **details != pintle_meta::Details::default() {
         out.message(5, |w| {
             w.string(1, &details.name);
             w.string(2, &details.group);

@@ -3,6 +3,7 @@
 //! Objects are trees in the version that is kept in the store, written as Go would marshal them. Hooks are
 //! pure: clock, randomness and other objects come to them as arguments or not at all.
 
+use crate::KindVersion;
 use pintle_meta::FieldErrors;
 use pintle_value::{Str, Value};
 
@@ -38,6 +39,9 @@ pub trait Hooks: Sync + Send {
         self.validate_create(object, errors);
     }
 
+    /// The last touch after validation: forms that are equal become one (Go's `Canonicalize`).
+    fn canonicalize(&self, _object: &mut Value) {}
+
     /// Warnings for the client, on create (`old` is none) and update.
     fn warnings(&self, _object: &Value, _old: Option<&Value>) -> Vec<String> {
         Vec::new()
@@ -48,19 +52,41 @@ pub trait Hooks: Sync + Send {
         pintle_meta::names::dns_subdomain(name, prefix)
     }
 
-    /// Whether a change from `old` to `object` makes a new generation. Only asked where `Rules::generation` is set.
+    /// Whether the kind's own checks include those of metadata, so that metadata errors come before and beside
+    /// the others. A few kinds leave metadata to the checks that all objects get.
+    fn validates_metadata(&self) -> bool {
+        true
+    }
+
+    /// Whether a change from `old` to `object` makes a new generation. Only asked where `Rules::generation` counts.
     fn new_generation(&self, object: &Value, old: &Value) -> bool {
         differs_outside_metadata_and_status(object, old)
     }
 
-    /// How long a deletion waits before it removes the object (pods). `asked` is the client's wish.
-    /// `None`: the object is removed at once.
+    /// Whether deletions of this kind can wait for a grace period at all (pods).
+    fn is_graceful(&self) -> bool {
+        false
+    }
+
+    /// How long a deletion waits before it removes the object. `asked` is the client's wish.
+    /// `None`: the object is removed at once. Only asked where `is_graceful`.
     fn grace_seconds(&self, _object: &Value, _asked: Option<i64>) -> Option<i64> {
         None
     }
 
+    /// Begins a deletion that always has two phases (namespaces, definitions): brings the object into its
+    /// ending state and says so; the engine sets the deletionTimestamp.
+    fn begin_deletion(&self, _object: &mut Value) -> bool {
+        false
+    }
+
+    /// Whether nothing of the kind's own (a namespace's `spec.finalizers`) keeps an ending object.
+    fn may_remove(&self, _object: &Value) -> bool {
+        true
+    }
+
     /// Turns an object of one version into another. Only called for kinds with versions that differ.
-    fn convert(&self, _object: &mut Value, _from: &str, _to: &str) {}
+    fn convert(&self, _object: &mut Value, _from: &KindVersion, _to: &KindVersion) {}
 
     /// Values of selectable fields that are computed rather than looked up by path.
     fn selectable(&self, _label: &str, _object: &Value) -> Option<Str> {
@@ -99,6 +125,14 @@ pub fn keep_other_side(scope: Scope<'_>, object: &mut Value, old: &Value) {
             }
         }
         Scope::Sub(_) => {}
+    }
+}
+
+/// Sets what is at `keys` to what `old` has there, absence included.
+pub fn take(object: &mut Value, old: &Value, keys: &[&str]) {
+    match old.at(keys) {
+        Some(value) => object.set_at(keys, value.clone()),
+        None => _ = object.remove_at(keys),
     }
 }
 

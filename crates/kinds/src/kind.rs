@@ -78,6 +78,10 @@ pub struct KindVersion {
     pub subresources: Vec<Subresource>,
     /// Fields that field selectors may name, beside `metadata.name` and `metadata.namespace`.
     pub selectable: Vec<SelectableField>,
+    /// Whether field selectors may name `metadata.namespace`.
+    pub namespace_selectable: bool,
+    /// The error for other labels: `{}` stands for the label, `{q}` for the label in quotes.
+    pub unsupported_label: Str,
     /// Columns of its Tables; empty means Name and Created At.
     pub columns: Vec<Column>,
     /// A warning that each request for it gets.
@@ -88,6 +92,12 @@ impl KindVersion {
     /// Group, version and kind of an object in this version.
     pub fn gvk(&self, kind: &Kind) -> GroupVersionKind {
         GroupVersionKind { group: self.group.clone(), version: self.name.clone(), kind: kind.kind.clone() }
+    }
+
+    /// The error for a field selector that names `label`, which is none that can be selected.
+    pub fn unsupported(&self, label: &str) -> String {
+        let quoted = pintle_meta::field::quoted(label);
+        self.unsupported_label.replace("{q}", &quoted).replace("{}", label)
     }
 
     /// The subresource of this name.
@@ -108,6 +118,23 @@ pub struct Verbs {
     pub patch: bool,
     pub update: bool,
     pub watch: bool,
+}
+
+impl Verbs {
+    /// The verbs in a comma-separated list.
+    pub fn of(names: &str) -> Self {
+        let has = |verb: &str| names.split(',').any(|name| name == verb);
+        Verbs {
+            create: has("create"),
+            delete: has("delete"),
+            deletecollection: has("deletecollection"),
+            get: has("get"),
+            list: has("list"),
+            patch: has("patch"),
+            update: has("update"),
+            watch: has("watch"),
+        }
+    }
 }
 
 /// A subresource: `status`, `scale`, `token`, …
@@ -134,12 +161,17 @@ pub struct ScalePaths {
     pub label_selector: Vec<Str>,
 }
 
+/// The error of kinds that know no label but `metadata.name` and `metadata.namespace`.
+pub const UNSUPPORTED_LABEL: &str =
+    r#"{q} is not a known field selector: only "metadata.name", "metadata.namespace""#;
+
 /// A field that field selectors may name.
 #[derive(Clone, Debug)]
 pub struct SelectableField {
     /// The name in selectors: `status.phase`.
     pub label: Str,
-    /// Where its value is, as field names from the object's root.
+    /// Where its value is in the stored version, as field names from the object's root. Empty: it is what
+    /// `Hooks::selectable` says, or always "".
     pub path: Vec<Str>,
     /// What an unset field counts as ("" but for a few: `false` of booleans).
     pub unset: Str,
@@ -169,12 +201,28 @@ pub struct Rules {
     pub create_on_update: bool,
     /// An update need not name a resourceVersion.
     pub unconditional_update: bool,
-    /// `metadata.generation` counts changes of all but metadata and status.
-    pub generation: bool,
+    /// What `metadata.generation` does.
+    pub generation: Generation,
     /// Deletion answers with the object, not with a `Status`.
     pub delete_returns_object: bool,
     /// Default propagation of a deletion is to orphan dependents (old kinds).
     pub orphan_by_default: bool,
+    /// Dependents are not looked after at all (events): no finalizers for their sake.
+    pub gc_unsupported: bool,
+}
+
+/// What `metadata.generation` does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Generation {
+    /// It is never set.
+    #[default]
+    Unset,
+    /// It is 1 at first and counts changes of all but metadata and status.
+    Counted,
+    /// It is 1 and stays.
+    Fixed,
+    /// It is unset at first and counts changes.
+    CountedFromZero,
 }
 
 impl Default for Rules {
@@ -182,9 +230,10 @@ impl Default for Rules {
         Rules {
             create_on_update: false,
             unconditional_update: true,
-            generation: false,
+            generation: Generation::Unset,
             delete_returns_object: false,
             orphan_by_default: false,
+            gc_unsupported: false,
         }
     }
 }

@@ -3,6 +3,9 @@
 //! User mistakes accumulate here; the whole list becomes one 422 `Status`.
 
 use pintle_value::{Path, Str, Value, json};
+use std::collections::HashSet;
+
+pub use pintle_value::quote::go_quoted as quoted;
 
 /// What kind of mistake it is; decides the cause's reason and the opening words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +24,12 @@ pub enum ErrorKind {
     Forbidden,
     /// The text is too long.
     TooLong,
+    /// The text is too short.
+    TooShort,
     /// There are too many items.
     TooMany,
+    /// There are too few items.
+    TooFew,
     /// The value has the wrong type.
     TypeInvalid,
     /// Something failed on our side while checking.
@@ -40,7 +47,9 @@ impl ErrorKind {
             ErrorKind::NotSupported => "FieldValueNotSupported",
             ErrorKind::Forbidden => "FieldValueForbidden",
             ErrorKind::TooLong => "FieldValueTooLong",
+            ErrorKind::TooShort => "FieldValueTooShort",
             ErrorKind::TooMany => "FieldValueTooMany",
+            ErrorKind::TooFew => "FieldValueTooFew",
             ErrorKind::TypeInvalid => "FieldValueTypeInvalid",
             ErrorKind::Internal => "InternalError",
         }
@@ -55,7 +64,9 @@ impl ErrorKind {
             ErrorKind::NotSupported => "Unsupported value",
             ErrorKind::Forbidden => "Forbidden",
             ErrorKind::TooLong => "Too long",
+            ErrorKind::TooShort => "Too short",
             ErrorKind::TooMany => "Too many",
+            ErrorKind::TooFew => "Too few",
             ErrorKind::Internal => "Internal error",
         }
     }
@@ -134,20 +145,39 @@ impl FieldErrors {
         self.push(ErrorKind::NotSupported, path, Some(&value.shown()), &detail);
     }
 
+    /// `Invalid value: <value>: detail` for a value of the wrong type.
+    pub fn type_invalid(&mut self, path: &Path<'_>, value: impl Shown, detail: &str) {
+        self.push(ErrorKind::TypeInvalid, path, Some(&value.shown()), detail);
+    }
+
     /// `Too long: may not be more than N bytes` (kube-apiserver no longer shows the value itself)
     pub fn too_long(&mut self, path: &Path<'_>, max_bytes: usize) {
-        self.push(ErrorKind::TooLong, path, None, &format!("may not be more than {max_bytes} bytes"));
+        let detail = format!("may not be more than {}", counted(max_bytes, "byte"));
+        self.push(ErrorKind::TooLong, path, None, &detail);
+    }
+
+    /// `Too long: may not be more than N characters`
+    pub fn too_long_characters(&mut self, path: &Path<'_>, max: usize) {
+        let detail = format!("may not be more than {}", counted(max, "character"));
+        self.push(ErrorKind::TooLong, path, None, &detail);
+    }
+
+    /// `Too short: must be at least N characters`
+    pub fn too_short(&mut self, path: &Path<'_>, min: usize) {
+        let detail = format!("must be at least {}", counted(min, "character"));
+        self.push(ErrorKind::TooShort, path, None, &detail);
     }
 
     /// `Too many: N: must have at most M items`
     pub fn too_many(&mut self, path: &Path<'_>, actual: usize, max: usize) {
-        let noun = if max == 1 { "item" } else { "items" };
-        self.push(
-            ErrorKind::TooMany,
-            path,
-            Some(&actual.to_string()),
-            &format!("must have at most {max} {noun}"),
-        );
+        let detail = format!("must have at most {}", counted(max, "item"));
+        self.push(ErrorKind::TooMany, path, Some(&actual.to_string()), &detail);
+    }
+
+    /// `Too few: N: must have at least M items`
+    pub fn too_few(&mut self, path: &Path<'_>, actual: usize, min: usize) {
+        let detail = format!("must have at least {}", counted(min, "item"));
+        self.push(ErrorKind::TooFew, path, Some(&actual.to_string()), &detail);
     }
 
     /// `Internal error: detail`
@@ -157,14 +187,10 @@ impl FieldErrors {
 
     /// The errors as one sentence: alone, or as `[a, b]` without repetitions.
     pub fn sentence(&self) -> String {
-        let mut seen: Vec<String> = Vec::new();
-        for error in &self.0 {
-            let text = error.to_string();
-            if !seen.contains(&text) {
-                seen.push(text);
-            }
-        }
-        match seen.as_slice() {
+        let mut seen = HashSet::with_capacity(self.0.len());
+        let texts: Vec<String> =
+            self.0.iter().map(FieldError::to_string).filter(|text| seen.insert(text.clone())).collect();
+        match texts.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         }
@@ -184,28 +210,21 @@ pub trait Shown {
     fn shown(&self) -> String;
 }
 
-/// A Go-quoted string.
-pub fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{b}' => out.push_str("\\v"),
-            '\u{c}' => out.push_str("\\f"),
-            c if (c as u32) < 0x20 || c == '\u{7f}' => out.push_str(&format!("\\x{:02x}", c as u32)),
-            c if (0x80..0xa0).contains(&(c as u32)) => out.push_str(&format!("\\u{:04x}", c as u32)),
-            c => out.push(c),
-        }
+fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
+/// Whether Go's `unicode.IsPrint` holds: letters, marks, numbers, punctuation, symbols and the ASCII space.
+pub fn is_print(c: char) -> bool {
+    if c.is_ascii() {
+        return c == ' ' || c.is_ascii_graphic();
     }
-    out.push('"');
-    out
+    // The standard library escapes exactly the others; a leading letter keeps it from escaping combining marks.
+    let mut pair = [0; 5];
+    pair[0] = b'a';
+    let end = 1 + c.encode_utf8(&mut pair[1..]).len();
+    std::str::from_utf8(&pair[..end]).is_ok_and(|text| text.escape_debug().count() == 2)
 }
 
 impl Shown for &str {
@@ -246,6 +265,35 @@ impl Shown for &Value {
     }
 }
 
+/// A text of one of Go's named string types (enums, UIDs), which kube-apiserver shows as JSON.
+pub struct Named<'a>(pub &'a str);
+
+impl Shown for Named<'_> {
+    fn shown(&self) -> String {
+        let mut out = Vec::new();
+        json::write_string(self.0, &mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    }
+}
+
+impl Shown for &[Str] {
+    /// A list of strings as JSON; an empty one is taken for Go's nil.
+    fn shown(&self) -> String {
+        if self.is_empty() {
+            return "null".to_string();
+        }
+        let items: Vec<String> = self.iter().map(|s| Named(s).shown()).collect();
+        format!("[{}]", items.join(","))
+    }
+}
+
+impl Shown for Option<&Value> {
+    /// What is not there is shown as `null`.
+    fn shown(&self) -> String {
+        self.unwrap_or(&Value::Null).shown()
+    }
+}
+
 /// A text that is shown as it stands, without quotes.
 pub struct Plain<'a>(pub &'a str);
 
@@ -271,5 +319,26 @@ mod tests {
             errors.sentence(),
             r#"[a: Invalid value: -1: must be positive, b: Required value, c: Unsupported value: "x": supported values: "y", "z", d: Duplicate value: "n"]"#
         );
+        let mut errors = FieldErrors::new();
+        errors.too_long(&Path::of("a"), 1);
+        errors.too_many(&Path::of("b"), 3, 2);
+        errors.too_few(&Path::of("c"), 0, 1);
+        errors.too_short(&Path::of("d"), 2);
+        errors.not_supported(&Path::of("e"), Named("<"), &[]);
+        errors.invalid(&Path::of("f"), None::<&Value>, "");
+        assert_eq!(
+            errors.sentence(),
+            r#"[a: Too long: may not be more than 1 byte, b: Too many: 3: must have at most 2 items, c: Too few: 0: must have at least 1 item, d: Too short: must be at least 2 characters, e: Unsupported value: "\u003c", f: Invalid value: null]"#
+        );
+    }
+
+    #[test]
+    fn printable_is_what_go_prints() {
+        for (c, expected) in [('a', true), (' ', true), ('é', true), ('\u{301}', true), ('😀', true)]
+            .into_iter()
+            .chain(['\t', '\u{7f}', '\u{a0}', '\u{200b}', '\u{e000}'].map(|c| (c, false)))
+        {
+            assert_eq!(is_print(c), expected, "{c:?}");
+        }
     }
 }

@@ -1,13 +1,20 @@
 //! What all API objects share: names of kinds and resources, metadata, `Status`, field errors, selectors,
 //! quantities and times. Synchronous, no I/O, no clock of its own.
 
+pub mod conditions;
 pub mod duration;
 pub mod field;
+pub mod generated;
 pub mod gvk;
 pub mod names;
+pub mod net;
+pub mod objectmeta;
+pub mod options;
 pub mod quantity;
+pub mod rv;
 pub mod selector;
 pub mod status;
+pub mod strconv;
 pub mod time;
 
 pub use field::{FieldError, FieldErrors};

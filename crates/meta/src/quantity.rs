@@ -43,6 +43,8 @@ pub struct Quantity {
     mantissa: i128,
     exponent: i32,
     format: Format,
+    /// Whether Go would hold it in its arbitrary-precision form, which shows in what counts as an integer.
+    wide: bool,
     /// The text it was read from, where Go keeps that as the canonical one.
     text: Option<Str>,
 }
@@ -58,7 +60,7 @@ impl Quantity {
         match value {
             Value::Null => Ok(Quantity::new(0, Format::DecimalSI)),
             Value::String(s) => Quantity::parse(s.trim()),
-            Value::Int(i) => Quantity::parse(itoa(*i).trim()),
+            Value::Int(i) => Quantity::parse(&i.to_string()),
             other => {
                 let mut out = Vec::new();
                 json::print(other, &mut out);
@@ -78,7 +80,7 @@ impl Quantity {
     }
 
     fn scaled(value: i64, exponent: i32, format: Format) -> Self {
-        Quantity { mantissa: i128::from(value), exponent, format, text: None }
+        Quantity { mantissa: i128::from(value), exponent, format, wide: false, text: None }
     }
 
     /// The format that it is written in.
@@ -127,15 +129,34 @@ impl Quantity {
         (whole + rest.signum(), rest == 0)
     }
 
-    /// Whether the whole amount can be had without loss as 64 bits.
+    /// The whole amount, where Go has it without effort: not for what was read with a fraction or a suffix below
+    /// one, nor for what is larger than 64 bits.
     pub fn as_i64(&self) -> Option<i64> {
+        if self.wide || self.exponent < 0 {
+            return None;
+        }
         let (whole, exact) = self.rounded_to(0);
         i64::try_from(whole).ok().filter(|_| exact)
     }
 
-    /// The amount as a floating-point number.
+    /// The amount as a floating-point number, as good as that goes.
     pub fn as_f64(&self) -> f64 {
-        self.mantissa as f64 * 10f64.powi(self.exponent)
+        if self.exponent == 0 {
+            return self.mantissa as f64;
+        }
+        // Reading the power from text rounds it correctly, which repeated multiplication does not.
+        let power = format!("1e{}", self.exponent).parse().unwrap_or(f64::INFINITY);
+        self.mantissa as f64 * power
+    }
+
+    /// Rounds away from zero to whole multiples of `10^exponent`; tells whether nothing was lost.
+    pub fn round_up(&mut self, exponent: i32) -> bool {
+        if self.exponent >= exponent {
+            return true;
+        }
+        let (mantissa, exact) = self.rounded_to(exponent);
+        (self.mantissa, self.exponent, self.text) = (mantissa, exponent, None);
+        exact
     }
 
     /// Adds another amount. Zero takes over the other's format.
@@ -153,19 +174,20 @@ impl Quantity {
         if self.mantissa == 0 {
             self.format = other.format;
             (self.mantissa, self.exponent) = (mantissa, other.exponent);
+            self.wide = self.wide || other.wide;
             return;
         }
         if mantissa == 0 {
             return;
         }
-        let (mine, theirs) = (reduced(self.mantissa, self.exponent), reduced(mantissa, other.exponent));
-        let low = mine.1.min(theirs.1);
-        let align = |(m, e): (i128, i32)| {
-            let by = (i64::from(e) - i64::from(low)).unsigned_abs();
-            scale_up(m, by).unwrap_or(if m < 0 { i128::MIN } else { i128::MAX })
-        };
-        self.mantissa = align(mine).saturating_add(align(theirs));
-        self.exponent = low;
+        let (mine, theirs) = ((self.mantissa, self.exponent), (mantissa, other.exponent));
+        let sum = aligned_sum(mine, theirs).or_else(|| {
+            // Factors of ten may be what does not fit.
+            aligned_sum(reduced(mine.0, mine.1), reduced(theirs.0, theirs.1))
+        });
+        let saturated = if mine.0 < 0 { i128::MIN } else { i128::MAX };
+        (self.mantissa, self.exponent) = sum.unwrap_or((saturated, self.exponent));
+        self.wide = self.wide || other.wide || i64::try_from(self.mantissa).is_err();
     }
 
     /// Turns the sign around.
@@ -178,6 +200,7 @@ impl Quantity {
     pub fn mul(&mut self, factor: i64) {
         self.text = None;
         self.mantissa = self.mantissa.saturating_mul(i128::from(factor));
+        self.wide = self.wide || i64::try_from(self.mantissa).is_err();
     }
 
     /// Compares with a whole amount.
@@ -186,16 +209,19 @@ impl Quantity {
     }
 }
 
-fn itoa(i: i64) -> String {
-    i.to_string()
-}
-
 /// `mantissa * 10^by`, if that fits.
 fn scale_up(mantissa: i128, by: u64) -> Option<i128> {
     if mantissa == 0 {
         return Some(0);
     }
     10i128.checked_pow(u32::try_from(by).ok()?)?.checked_mul(mantissa)
+}
+
+/// The sum at the smaller of both powers, if that fits.
+fn aligned_sum(a: (i128, i32), b: (i128, i32)) -> Option<(i128, i32)> {
+    let low = a.1.min(b.1);
+    let align = |(m, e): (i128, i32)| scale_up(m, (i64::from(e) - i64::from(low)).unsigned_abs());
+    Some((align(a)?.checked_add(align(b)?)?, low))
 }
 
 /// The same amount with all factors of ten in the exponent.

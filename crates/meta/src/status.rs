@@ -1,6 +1,8 @@
 //! `Status`: the one place that knows codes, reasons and the sentences of errors.
 
-use crate::{FieldErrors, GroupKind, GroupResource};
+mod errors;
+
+use crate::GroupResource;
 use pintle_value::{Map, Str, Value};
 
 /// Why a request failed, in one word.
@@ -96,13 +98,13 @@ pub struct Status {
     /// Why, in a sentence.
     pub message: String,
     /// What it is about.
-    pub details: Details,
+    pub details: Box<Details>,
     /// `metadata.continue`, where an expired list can be taken up again.
     pub continue_token: String,
-    /// Whether this is a success.
+    /// Whether this is no error.
     pub success: bool,
-    /// Whether `details` are written even when empty, as for everything that is about a resource or a path.
-    pub details_shown: bool,
+    /// Whether `details` are written even when empty, as some errors do.
+    pub empty_details: bool,
 }
 
 impl Status {
@@ -112,16 +114,11 @@ impl Status {
             code,
             reason,
             message: message.into(),
-            details: Details::default(),
+            details: Box::default(),
             continue_token: String::new(),
             success: false,
-            details_shown: false,
+            empty_details: false,
         }
-    }
-
-    /// An answer of the router, before any resource is known: `details` are written though there is nothing in them.
-    pub fn generic(code: u16, reason: Reason, message: impl Into<String>) -> Self {
-        Status { details_shown: true, ..Status::new(code, reason, message) }
     }
 
     /// `Success`, as a finished deletion answers it.
@@ -137,96 +134,11 @@ impl Status {
             code: 200,
             reason: Reason::Unknown,
             message: String::new(),
-            details,
+            details: Box::new(details),
             continue_token: String::new(),
             success: true,
-            details_shown: true,
+            empty_details: false,
         }
-    }
-
-    fn about(mut self, resource: &GroupResource, name: &str) -> Self {
-        self.details.group = resource.group.clone();
-        self.details.kind = resource.resource.clone();
-        self.details.name = name.into();
-        self.details_shown = true;
-        self
-    }
-
-    /// 404 for an object.
-    pub fn not_found(resource: &GroupResource, name: &str) -> Self {
-        Status::new(404, Reason::NotFound, format!("{resource} {} not found", crate::field::quoted(name)))
-            .about(resource, name)
-    }
-
-    /// 409 for a name that is taken.
-    pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
-        Status::new(
-            409,
-            Reason::AlreadyExists,
-            format!("{resource} {} already exists", crate::field::quoted(name)),
-        )
-        .about(resource, name)
-    }
-
-    /// 409 for a write that would undo another's.
-    pub fn conflict(resource: &GroupResource, name: &str, why: &str) -> Self {
-        let message =
-            format!("Operation cannot be fulfilled on {resource} {}: {why}", crate::field::quoted(name));
-        Status::new(409, Reason::Conflict, message).about(resource, name)
-    }
-
-    /// 403 for an object: `pods "a" is forbidden: why`.
-    pub fn forbidden(resource: &GroupResource, name: &str, why: &str) -> Self {
-        let message = if resource.resource.is_empty() {
-            format!("forbidden: {why}")
-        } else if name.is_empty() {
-            format!("{resource} is forbidden: {why}")
-        } else {
-            format!("{resource} {} is forbidden: {why}", crate::field::quoted(name))
-        };
-        Status::new(403, Reason::Forbidden, message).about(resource, name)
-    }
-
-    /// 422 for an object with mistakes.
-    pub fn invalid(kind: &GroupKind, name: &str, errors: &FieldErrors) -> Self {
-        let head = format!("{kind} {} is invalid", crate::field::quoted(name));
-        let message = if errors.is_empty() { head } else { format!("{head}: {}", errors.sentence()) };
-        let mut status = Status::new(422, Reason::Invalid, message);
-        status.details.group = kind.group.clone();
-        status.details.kind = kind.kind.clone();
-        status.details.name = name.into();
-        status.details.causes = errors
-            .0
-            .iter()
-            .map(|e| Cause {
-                reason: e.kind.reason().into(),
-                message: e.body.clone(),
-                field: e.field.clone(),
-            })
-            .collect();
-        status
-    }
-
-    /// 400
-    pub fn bad_request(message: impl Into<String>) -> Self {
-        Status::new(400, Reason::BadRequest, message)
-    }
-
-    /// 405
-    pub fn method_not_allowed(message: impl Into<String>) -> Self {
-        Status::new(405, Reason::MethodNotAllowed, message)
-    }
-
-    /// 410 for a list or watch whose revision is gone.
-    pub fn expired(message: impl Into<String>) -> Self {
-        Status::new(410, Reason::Expired, message)
-    }
-
-    /// 500 with kube-apiserver's opening words.
-    pub fn internal(why: &str) -> Self {
-        let mut status = Status::new(500, Reason::InternalError, format!("Internal error occurred: {why}"));
-        status.details.causes = vec![Cause { message: why.to_string(), ..Cause::default() }];
-        status
     }
 
     /// The tree of this answer, as `v1.Status` is written.
@@ -246,7 +158,7 @@ impl Status {
         if self.reason != Reason::Unknown {
             out.insert("reason", self.reason.as_str().into());
         }
-        if self.details_shown || !self.details.is_empty() {
+        if self.empty_details || !self.details.is_empty() {
             out.insert("details", self.details_value());
         }
         if !self.success {
@@ -284,3 +196,6 @@ fn cause_value(cause: &Cause) -> Value {
     }
     Value::Object(out)
 }
+
+#[cfg(test)]
+mod tests;

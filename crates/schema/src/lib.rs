@@ -2,8 +2,11 @@
 //! resource (compiled from its definition) are the same thing here. Synchronous, no I/O, no clock.
 
 pub mod model;
+pub mod proto;
+pub mod structural;
+pub mod typed;
 
 pub use model::{
-    Arena, Choice, Field, Inlined, ListKind, MapKind, Member, Node, NodeId, Omit, Other, Patch, Schema, Shape, Struct,
-    Wire,
+    Arena, Checks, Choice, Field, Inlined, ListKind, MapKind, Member, Node, NodeId, Omit, Other, Patch, Schema,
+    Shape, Struct, Wire,
 };

@@ -27,6 +27,22 @@ impl Arena {
         &self.nodes[id.0 as usize]
     }
 
+    /// Works out, once all nodes are there, which fields the structs of Go types always write.
+    pub fn seal(&mut self) {
+        for at in 0..self.nodes.len() {
+            let Some(Node { shape: Shape::Struct(s), .. }) = self.nodes.get(at) else { continue };
+            if s.go_name.is_empty() {
+                continue;
+            }
+            let always =
+                s.fields.iter().enumerate().filter(|(_, f)| f.always_written(&self.node(f.node).shape));
+            let always: Box<[u16]> = always.filter_map(|(at, _)| u16::try_from(at).ok()).collect();
+            if let Some(Node { shape: Shape::Struct(s), .. }) = self.nodes.get_mut(at) {
+                s.always = always;
+            }
+        }
+    }
+
     /// The node `id`, while the arena is being built.
     #[expect(clippy::indexing_slicing, reason = "ids are handed out by push and nodes are never removed")]
     pub fn node_mut(&mut self, id: NodeId) -> &mut Node {
@@ -84,6 +100,34 @@ pub struct Node {
     pub choice: Option<Choice>,
     /// Whether protobuf nests the list in a message of its own (named list types such as `ExtraValue`).
     pub wrapped: bool,
+    /// What values must be like (custom resources).
+    pub checks: Option<Box<Checks>>,
+}
+
+/// What values must be like, beside their shape: the value validations of a custom resource's schema.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the names are those of JSON schema")]
+pub struct Checks {
+    pub format: Str,
+    pub pattern: Str,
+    pub enumeration: Vec<Value>,
+    pub minimum: Option<f64>,
+    pub exclusive_minimum: bool,
+    pub maximum: Option<f64>,
+    pub exclusive_maximum: bool,
+    pub multiple_of: Option<f64>,
+    pub min_length: Option<usize>,
+    pub max_length: Option<usize>,
+    pub min_items: Option<usize>,
+    pub max_items: Option<usize>,
+    pub unique_items: bool,
+    pub min_properties: Option<usize>,
+    pub max_properties: Option<usize>,
+    pub required: Vec<Str>,
+    pub all_of: Vec<NodeId>,
+    pub any_of: Vec<NodeId>,
+    pub one_of: Vec<NodeId>,
+    pub not: Option<NodeId>,
 }
 
 /// A value that is a JSON schema or something else, told apart by its JSON type.
@@ -118,6 +162,7 @@ impl Node {
             embedded: false,
             choice: None,
             wrapped: false,
+            checks: None,
         }
     }
 }
@@ -168,6 +213,14 @@ pub enum Shape {
     Struct(Struct),
 }
 
+impl Shape {
+    /// Whether Go holds it in a struct, which `omitempty` never leaves out.
+    pub fn is_go_struct(&self) -> bool {
+        use Shape::{Any, Duration, IntOrString, MicroTime, Quantity, Struct, Time};
+        matches!(self, Any | Duration | IntOrString | MicroTime | Quantity | Struct(_) | Time)
+    }
+}
+
 /// How two lists are merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListKind {
@@ -200,6 +253,8 @@ pub struct Struct {
     pub inlined: Box<[Inlined]>,
     /// The members in order of their protobuf numbers.
     pub wire: Box<[Wire]>,
+    /// Positions of the fields that are written even when they are unset; see [`Arena::seal`].
+    pub always: Box<[u16]>,
     /// How it is merged.
     pub kind: MapKind,
     /// Go's name of the struct without its package (`PodSpec`), for error texts.
@@ -263,8 +318,21 @@ pub struct Field {
     pub proto: u32,
     /// Position in `Struct::inlined` plus one, when it belongs to an inlined struct; 0 otherwise.
     pub inline: u8,
+    /// Its place in `Struct::order`.
+    pub rank: u16,
     /// How a strategic merge patch treats it.
     pub patch: Patch,
+}
+
+impl Field {
+    /// Whether Go writes it even when it is unset: it lacks `omitempty`, or it is a struct, which is never empty.
+    fn always_written(&self, shape: &Shape) -> bool {
+        match self.omit {
+            Omit::Never => true,
+            Omit::Zero => false,
+            Omit::Empty => !self.pointer && shape.is_go_struct(),
+        }
+    }
 }
 
 /// When a field is left out of what is written.

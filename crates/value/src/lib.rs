@@ -3,12 +3,17 @@
 //! Knows nothing of Kubernetes types: what a field means is the business of `schema`.
 
 pub mod base64;
+pub mod cbor;
 pub mod json;
 pub mod map;
 mod parsed;
 pub mod path;
+pub mod quote;
 pub mod tree;
 pub mod yaml;
+
+#[cfg(test)]
+mod tests;
 
 pub use map::Map;
 pub use parsed::{DUPLICATES_MAX, ParseError, Parsed};

@@ -1,13 +1,17 @@
 //! YAML as `sigs.k8s.io/yaml` reads and writes it: YAML 1.1 scalars, then the rules of JSON.
 //!
-//! Documents are read by way of libyaml's events. Anything that JSON cannot say is an error here.
+//! `source` has characters, `scan` makes tokens of them, `parse` events, `compose` nodes, `decode` values, and
+//! `convert` the tree. Anything that JSON cannot say is an error there.
 
 mod compose;
 mod convert;
 mod decode;
 mod emit;
+mod parse;
 mod print;
 mod scalar;
+mod scan;
+mod source;
 
 pub use crate::parsed::ParseError;
 use crate::{Str, Value};

@@ -37,7 +37,9 @@ fn components(dir: &Path) -> Result<Map, Error> {
     let entries = std::fs::read_dir(dir).map_err(|source| Error::Io { path: dir.to_owned(), source })?;
     for entry in entries.flatten() {
         let document = parse(&entry.path())?;
-        let Some(schemas) = document.at(&["components", "schemas"]).and_then(Value::as_object) else { continue };
+        let Some(schemas) = document.at(&["components", "schemas"]).and_then(Value::as_object) else {
+            continue;
+        };
         for (name, schema) in schemas.iter() {
             all.insert(name.clone(), schema.clone());
         }

@@ -43,7 +43,10 @@ const SPECIAL: [(&str, &str); 11] = [
     ("k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSON", "Raw"),
     ("k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaPropsOrArray", "PropsOrArray"),
     ("k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaPropsOrBool", "PropsOrBool"),
-    ("k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaPropsOrStringArray", "PropsOrStrings"),
+    (
+        "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaPropsOrStringArray",
+        "PropsOrStrings",
+    ),
 ];
 
 /// The whole table.
@@ -51,7 +54,8 @@ pub(crate) fn table(reference: &Reference) -> String {
     let versions = group_versions(reference);
     let reached = reachable(reference, &versions);
     let mut out = String::from(HEADER);
-    let packages: BTreeSet<&str> = reached.iter().filter_map(|name| name.rsplit_once('.')).map(|(p, _)| p).collect();
+    let packages: BTreeSet<&str> =
+        reached.iter().filter_map(|name| name.rsplit_once('.')).map(|(p, _)| p).collect();
     for package in packages {
         let version = versions.get(package).map_or("", String::as_str);
         _ = writeln!(out, "{}", format!("package {} {package} {version}", tag(package)).trim_end());
@@ -91,10 +95,15 @@ pub(crate) fn go_package(group: &str, version: &str) -> String {
 
 /// The types with kind and apiVersion in the wanted packages, and all types these are made of.
 fn reachable(reference: &Reference, versions: &BTreeMap<String, String>) -> BTreeSet<Str> {
-    let wanted = |name: &str| name.rsplit_once('.').is_some_and(|(package, _)| versions.contains_key(package));
+    let wanted =
+        |name: &str| name.rsplit_once('.').is_some_and(|(package, _)| versions.contains_key(package));
     let has_type_meta = |v: &Value| v.items_at(&["fields"]).iter().any(|f| f.str_at(&["go"]) == TYPE_META);
-    let mut pending: Vec<Str> =
-        reference.types.iter().filter(|(n, v)| wanted(n) && has_type_meta(v)).map(|(n, _)| n.clone()).collect();
+    let mut pending: Vec<Str> = reference
+        .types
+        .iter()
+        .filter(|(n, v)| wanted(n) && has_type_meta(v))
+        .map(|(n, _)| n.clone())
+        .collect();
     pending.extend(MORE_ROOTS.iter().map(|name| Str::from(format!("{META}.{name}"))));
     let mut reached = BTreeSet::new();
     while let Some(name) = pending.pop() {
@@ -154,9 +163,7 @@ fn write_type(out: &mut String, reference: &Reference, name: &str) {
         return;
     }
     let Some(go) = reference.types.get(name) else {
-        // Names of machinery that the data leaves out (`types.UID`, `types.NodeName`) are texts.
-        _ = writeln!(out, "named {} string", short(name));
-        return;
+        return write_missing(out, reference, name);
     };
     if go.str_at(&["kind"]) == "alias" {
         let message = name.replace('/', ".");
@@ -169,6 +176,20 @@ fn write_type(out: &mut String, reference: &Reference, name: &str) {
     _ = writeln!(out, "{}", format!("struct {} {atomic}", short(name)).trim_end());
     for field in go.items_at(&["fields"]) {
         write_field(out, field, component);
+    }
+}
+
+/// Machinery that the data on Go types leaves out: messages of texts (`GroupVersionKind`), or texts (`UID`).
+fn write_missing(out: &mut String, reference: &Reference, name: &str) {
+    match reference.messages.get(&name.replace('/', ".")).and_then(Value::as_array) {
+        Some(fields) => {
+            _ = writeln!(out, "struct {}", short(name));
+            for field in fields {
+                let number = field.get("n").and_then(Value::as_int).unwrap_or(0);
+                _ = writeln!(out, " {} {} #{number}", field.str_at(&["name"]), field.str_at(&["type"]));
+            }
+        }
+        None => _ = writeln!(out, "named {} string", short(name)),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::node::Node;
 use super::{DiscoveryState, documents, protobuf};
 use crate::api::ApiResponse;
-use crate::negotiate::{Accept, Convert, Encoding, Media, Offer, names, not_acceptable};
+use crate::negotiate::{Accept, Convert, Encoding, Media, Offer, names};
 use crate::respond;
 use pintle_meta::Status;
 
@@ -159,7 +159,7 @@ fn document(
 ) -> ApiResponse {
     let Some(encoding) = asked.accept.for_errors(media) else {
         // Nobody negotiated: the error is indented JSON.
-        return respond::status(&not_acceptable(&names(media)), None);
+        return respond::status(&Status::not_acceptable(&names(media)), None);
     };
     let body = match encoding {
         Encoding::Json { pretty } => {

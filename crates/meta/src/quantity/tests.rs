@@ -105,7 +105,18 @@ fn amounts_compare_and_add_exactly() {
     assert_eq!((q("1.5").value(), q("1.5").milli_value(), q("-1.5").value()), (2, 1500, -2));
     assert_eq!(q("100Ei").value(), i64::MAX);
     assert_eq!(q("1e2000000000").value(), i64::MAX);
-    assert_eq!((q("1.5").as_i64(), q("2k").as_i64()), (None, Some(2000)));
+    for (text, expected) in
+        [("1.5", None), ("2k", Some(2000)), ("1000m", None), ("0.5Gi", None), ("1Gi", Some(1 << 30))]
+    {
+        assert_eq!(q(text).as_i64(), expected, "{text}");
+    }
+    for (text, expected, exact) in
+        [("0.0001", "1m", false), ("1n", "1m", false), ("1500m", "1500m", true), ("1k", "1k", true)]
+    {
+        let mut rounded = q(text);
+        assert_eq!((rounded.round_up(-3), rounded.to_string().as_str()), (exact, expected), "{text}");
+    }
+    assert_eq!((q("50M").as_f64(), q("1500m").as_f64()), (5e7, 1.5));
 }
 
 #[test]

@@ -100,6 +100,7 @@ fn fast(
         mantissa: i128::from(if parts.negative { -product } else { product }),
         exponent: scale,
         format,
+        wide: false,
         text: keeps_text.then(|| Str::from(text)),
     }))
 }
@@ -110,7 +111,7 @@ fn slow(parts: &Parts<'_>, exponent: i32, format: Format) -> Result<Quantity, Qu
     }
     let binary = format == Format::BinarySI;
     let (mantissa, mut scale) = significant(parts, binary)?;
-    let mut out = Quantity { mantissa, exponent: scale, format, text: None };
+    let mut out = Quantity { mantissa, exponent: scale, format, wide: true, text: None };
     if binary {
         // Anything beyond 64 bits is capped anyway, so saturating loses nothing.
         out.mantissa = out.mantissa.saturating_mul(1i128 << exponent);
@@ -122,7 +123,7 @@ fn slow(parts: &Parts<'_>, exponent: i32, format: Format) -> Result<Quantity, Qu
         (out.mantissa, _) = out.rounded_to(EXPONENT_MIN);
         out.exponent = EXPONENT_MIN;
     }
-    let max = Quantity::new(i64::MAX, format);
+    let max = Quantity { wide: true, ..Quantity::new(i64::MAX, format) };
     if binary && out > max {
         out = max;
     }

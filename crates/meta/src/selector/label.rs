@@ -1,9 +1,8 @@
 //! Label selectors: requirements that labels must meet, checked and matched as `k8s.io/apimachinery/pkg/labels` does.
 
 use super::label_text;
-use crate::field::Plain;
 use crate::{FieldErrors, names};
-use pintle_value::{Map, Path, Str, Value, json};
+use pintle_value::{Map, Path, Str, Value};
 use std::fmt;
 
 /// How a requirement relates its key to its values.
@@ -42,7 +41,7 @@ impl Requirement {
         check_key(key, &child("key"), &mut errors);
         let values_path = child("values");
         if let Some(complaint) = count_complaint(operator, values.len()) {
-            errors.invalid(&values_path, Plain(&shown(&values)), complaint);
+            errors.invalid(&values_path, values.as_slice(), complaint);
         }
         if matches!(operator, Operator::GreaterThan | Operator::LessThan) {
             for (i, value) in values.iter().enumerate().filter(|(_, v)| v.parse::<i64>().is_err()) {
@@ -117,16 +116,6 @@ fn count_complaint(operator: Operator, count: usize) -> Option<&'static str> {
         }
         _ => None,
     }
-}
-
-/// A list of strings as JSON; none at all is Go's nil slice.
-fn shown(values: &[Str]) -> String {
-    if values.is_empty() {
-        return "null".to_string();
-    }
-    let mut out = Vec::new();
-    json::print(&Value::Array(values.iter().map(|v| Value::String(v.clone())).collect()), &mut out);
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 impl fmt::Display for Requirement {

@@ -1,5 +1,6 @@
 //! What is wrong with labels and `LabelSelector` objects, field by field.
 
+use crate::field::Named;
 use crate::{FieldErrors, names};
 use pintle_value::{Map, Path, Value};
 
@@ -91,7 +92,7 @@ fn validate_operator(expression: &Value, leniency: Leniency, path: &Path<'_>, er
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
         other if !leniency.unknown_operators => {
-            errors.invalid(&path.field("operator"), other, "not a valid selector operator");
+            errors.invalid(&path.field("operator"), Named(other), "not a valid selector operator");
         }
         _ => {}
     }

@@ -2,6 +2,7 @@
 
 use super::ParseError;
 use super::scalar::format_g;
+use crate::quote::go_quoted;
 use crate::{Map, Str, Value, json};
 
 /// A value as go-yaml decodes it.
@@ -91,30 +92,6 @@ fn go_float(float: f64) -> String {
         f64::NEG_INFINITY => "-Inf".into(),
         _ => format_g(&format!("{float:e}")),
     }
-}
-
-/// Text in Go's quotes.
-fn go_quoted(text: &str) -> String {
-    let mut out = String::from('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{b}' => out.push_str("\\v"),
-            '\u{c}' => out.push_str("\\f"),
-            '\0'..=' ' if c != ' ' => out.push_str(&format!("\\x{:02x}", u32::from(c))),
-            '\u{7f}' => out.push_str("\\x7f"),
-            '\u{80}'..='\u{a0}' | '\u{ad}' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-            _ => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 /// The tree that is left after YAML was written as JSON and that was read again.

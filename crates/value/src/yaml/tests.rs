@@ -25,7 +25,7 @@ fn documents_become_json() {
         ("a: !!binary aGk=\nb: !foo x\nc: !!float 3\n", r#"{"a":"hi","b":"x","c":3}"#),
         ("a: &x {b: 1}\nc: *x\n", r#"{"a":{"b":1},"c":{"b":1}}"#),
         ("x: &x {a: 1}\nz:\n  <<: *x\n  b: 3\n", r#"{"x":{"a":1},"z":{"a":1,"b":3}}"#),
-        ("a:\n  <<: [{x: 1, y: 1}, {y: 2, z: 2}]\n", r#"{"a":{"x":1,"y":1,"z":2}}"#),
+        ("a:\n  <<: [{x: 1}, {z: 2}]\n", r#"{"a":{"x":1,"z":2}}"#),
         ("'<<': 1\n", r#"{"\u003c\u003c":1}"#),
         ("a: |\n  x\n  y\nb: >-\n  x\n  y\n", r#"{"a":"x\ny\n","b":"x y"}"#),
         ("a: 1\n---\nb: 2\n", r#"{"a":1}"#),
@@ -36,6 +36,58 @@ fn documents_become_json() {
         assert_eq!(as_json(&parsed.value), expected, "{input}");
         assert_eq!(parsed.strict_error, None, "{input}");
     }
+}
+
+#[test]
+fn go_yaml_has_its_own_ways() {
+    for (input, expected) in [
+        ("{a:}", Ok(r#"{"a:":null}"#)),
+        ("{a: b:c, d: 'x'}", Ok(r#"{"a":"b:c","d":"x"}"#)),
+        ("[a, b: c, ? d : e]", Ok(r#"["a",{"b":"c"},{"d":"e"}]"#)),
+        ("a: ! 12\n", Ok(r#"{"a":"12"}"#)),
+        ("a: !!str\nb: &x\nc: !<tag:yaml.org,2002:int> 1\n", Ok(r#"{"a":"","b":null,"c":1}"#)),
+        ("%YAML 1.1\n%TAG !e! tag:yaml.org,2002:\n---\n!e!int 5\n...\nrest", Ok("5")),
+        ("\u{feff}a: 1\r\nb: 2\r\n", Ok(r#"{"a":1,"b":2}"#)),
+        ("- a\n-\n- - b\n  - c\n", Ok(r#"["a",null,["b","c"]]"#)),
+        ("-\td\n", Err("yaml: found character that cannot start any token")),
+        ("? a\n: b\n? c\n", Ok(r#"{"a":"b","c":null}"#)),
+        ("a:\n  b\n  c\n\n  d\n", Ok(r#"{"a":"b c\nd"}"#)),
+        ("a: \"x\\\n  y\n\n  z\"\n", Ok(r#"{"a":"xy\nz"}"#)),
+        ("a: 'it''s \\'\nb: \"it's\"\n", Ok(r#"{"a":"it's \\","b":"it's"}"#)),
+        (
+            "a: |2\n    x\n   y\n\nb: >+\n  x\n\n   y\n  z\n\n",
+            Ok(r#"{"a":"  x\n y\n","b":"x\n\n y\nz\n\n"}"#),
+        ),
+        ("a: |- # note\n  x\n", Ok(r#"{"a":"x"}"#)),
+        (r#"{"a": "b\/c"}"#, Err("yaml: found unknown escape character")),
+        ("[a?b]", Err("yaml: did not find expected ',' or ']'")),
+        ("%YAML 1.2\n---\na", Err("yaml: found incompatible YAML document")),
+        ("%FOO\n---\na", Err("yaml: found unknown directive name")),
+        ("a: !x!y z", Err("yaml: found undefined tag handle")),
+        ("a: 1\nb\nc: 2\n", Err("yaml: line 3: could not find expected ':'")),
+        ("- a\nb: c\n", Err("yaml: line 1: did not find expected '-' indicator")),
+        ("a: b\n- c\n", Err("yaml: line 1: did not find expected key")),
+        ("a: - b\n", Err("yaml: block sequence entries are not allowed in this context")),
+        ("a: @b\n", Err("yaml: found character that cannot start any token")),
+        ("a: |x\n", Err("yaml: did not find expected comment or line break")),
+        ("a: |0\n", Err("yaml: found an indentation indicator equal to 0")),
+        ("a: \"\\ud800\"", Err("yaml: found invalid Unicode character escape code")),
+        ("a: \"\\xg\"", Err("yaml: did not find expected hexdecimal number")),
+        ("a: &\n", Err("yaml: did not find expected alphabetic or numeric character")),
+        ("{\"apiVersion\":\"v1\"\n", Err("yaml: line 1: did not find expected ',' or '}'")),
+        ("# a\nb: c\nkind: [Widget\n", Err("yaml: line 3: did not find expected ',' or ']'")),
+        ("a: \"x\n---\ny\"\n", Err("yaml: line 2: found unexpected document indicator")),
+    ] {
+        let found =
+            parse(input.as_bytes()).map(|parsed| as_json(&parsed.value)).map_err(|error| error.to_string());
+        assert_eq!(found, expected.map(str::to_owned).map_err(str::to_owned), "{input}");
+    }
+    // A syntax error far before a bad byte is told first.
+    let far = format!("a: b: c\n{}\u{1}", "x".repeat(1000));
+    assert_eq!(
+        parse(far.as_bytes()).unwrap_err().to_string(),
+        "yaml: mapping values are not allowed in this context"
+    );
 }
 
 #[test]

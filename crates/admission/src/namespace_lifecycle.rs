@@ -1,0 +1,57 @@
+//! NamespaceLifecycle: nothing is created in a namespace that is missing or ending, and the namespaces the
+//! system needs stay.
+
+use crate::{Attributes, Operation, Plugin, World};
+use pintle_meta::{Cause, GroupResource, Status};
+use pintle_value::Value;
+
+/// Namespaces that may not be deleted.
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+pub(crate) struct NamespaceLifecycle;
+
+impl Plugin for NamespaceLifecycle {
+    fn name(&self) -> &'static str {
+        "NamespaceLifecycle"
+    }
+
+    fn mutate(&self, request: &Attributes<'_>, _object: &mut Value, world: &dyn World) -> Result<(), Status> {
+        let exempt = request.is("", "namespaces") || request.is("authorization.k8s.io", "localsubjectaccessreviews");
+        if request.namespace.is_empty() || exempt {
+            return Ok(());
+        }
+        let Some(namespace) = world.object("", "namespaces", "", request.namespace) else {
+            return Err(Status::not_found(&GroupResource::new("", "namespaces"), request.namespace));
+        };
+        if request.operation == Operation::Create && namespace.str_at(&["status", "phase"]) == "Terminating" {
+            return Err(terminating(request));
+        }
+        Ok(())
+    }
+
+    fn validate(
+        &self,
+        request: &Attributes<'_>,
+        _object: Option<&Value>,
+        _world: &dyn World,
+        _warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        if request.operation == Operation::Delete && request.is("", "namespaces") && IMMORTAL.contains(&request.name) {
+            let resource = request.kind.group_resource();
+            return Err(Status::forbidden(&resource, request.name, "this namespace may not be deleted"));
+        }
+        Ok(())
+    }
+}
+
+fn terminating(request: &Attributes<'_>) -> Status {
+    let namespace = request.namespace;
+    let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+    let mut status = Status::forbidden(&request.kind.group_resource(), request.name, &why);
+    status.details.causes.push(Cause {
+        reason: "NamespaceTerminating".into(),
+        message: format!("namespace {namespace} is being terminated"),
+        field: "metadata.namespace".into(),
+    });
+    status
+}

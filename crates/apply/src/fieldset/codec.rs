@@ -1,0 +1,137 @@
+//! FieldsV1: a set as JSON, in which each step is a key and what is below it the value; `.` marks a member that
+//! has more below it.
+
+use super::{Entry, PathElement, Set};
+use crate::DEPTH_MAX;
+use pintle_value::{Map, Str, Value, json};
+
+/// Why FieldsV1 could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct FieldsError(pub String);
+
+impl Set {
+    /// The set as FieldsV1. A tree keeps its keys sorted bytewise; `to_json` has structured-merge-diff's order.
+    pub fn to_value(&self) -> Value {
+        Value::Object(members(self, false))
+    }
+
+    /// The set as the bytes structured-merge-diff writes: steps in their own order, numbers by size.
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        write(self, false, &mut out);
+        out
+    }
+
+    /// Reads FieldsV1. Steps of unknown types are left out.
+    pub fn from_value(fields: &Value) -> Result<Set, FieldsError> {
+        match fields {
+            Value::Null => Ok(Set::new()),
+            Value::Object(map) => Ok(read(map, 0)?.1),
+            other => Err(FieldsError(format!("expected an object, got {}", other.json_type()))),
+        }
+    }
+}
+
+fn members(set: &Set, also_member: bool) -> Map {
+    let dot = (also_member && !set.is_empty()).then(|| (Str::from("."), Value::object()));
+    let below = set.entries().iter().map(|entry| {
+        let below = members(&entry.below, entry.member);
+        (Str::from(step_text(&entry.element)), Value::Object(below))
+    });
+    dot.into_iter().chain(below).collect()
+}
+
+fn write(set: &Set, also_member: bool, out: &mut Vec<u8>) {
+    out.push(b'{');
+    let mut first = true;
+    if also_member && !set.is_empty() {
+        out.extend_from_slice(b"\".\":{}");
+        first = false;
+    }
+    for entry in set.entries() {
+        if !first {
+            out.push(b',');
+        }
+        first = false;
+        json::print(&Value::String(step_text(&entry.element).into()), out);
+        out.push(b':');
+        write(&entry.below, entry.member, out);
+    }
+    out.push(b'}');
+}
+
+/// `f:name`, `k:{"name":"c"}`, `v:"x"` or `i:3`
+fn step_text(element: &PathElement) -> String {
+    let mut out: Vec<u8> = Vec::new();
+    match element {
+        PathElement::Field(name) => return format!("f:{name}"),
+        PathElement::Index(at) => return format!("i:{at}"),
+        PathElement::Value(value) => {
+            out.extend_from_slice(b"v:");
+            json::print(value, &mut out);
+        }
+        PathElement::Key(fields) => {
+            out.extend_from_slice(b"k:{");
+            for (at, (name, value)) in fields.iter().enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                json::print(&Value::String(name.clone()), &mut out);
+                out.push(b':');
+                json::print(value, &mut out);
+            }
+            out.push(b'}');
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Reads the members of an object: whether the object itself is a member, and what is below.
+fn read(map: &Map, depth: usize) -> Result<(bool, Set), FieldsError> {
+    if depth > DEPTH_MAX {
+        return Err(FieldsError(format!("exceeded max depth of {DEPTH_MAX}")));
+    }
+    let mut member = false;
+    let mut entries = Vec::with_capacity(map.len());
+    for (key, value) in map.iter() {
+        if key == "." {
+            member = true;
+            continue;
+        }
+        let Some(element) = read_step(key)? else { continue };
+        let (member, below) = match value {
+            Value::Object(map) => read(map, depth + 1)?,
+            Value::Null => (true, Set::new()),
+            other => {
+                return Err(FieldsError(format!("{key}: expected an object, got {}", other.json_type())));
+            }
+        };
+        entries.push(Entry { element, member, below });
+    }
+    let below = Set::from_entries(entries);
+    Ok((member || below.is_empty(), below))
+}
+
+/// The step that `key` stands for; none if its type is unknown.
+fn read_step(key: &str) -> Result<Option<PathElement>, FieldsError> {
+    let bad = |why: String| FieldsError(format!("parsing key as path element: {why}"));
+    if key.len() < 2 {
+        return Err(bad("key must be 2 characters long:".into()));
+    }
+    if key.as_bytes().get(1) != Some(&b':') {
+        return Err(bad(format!("missing colon: {key}")));
+    }
+    let rest = key.get(2..).unwrap_or_default();
+    let value = || json::parse(rest.as_bytes()).map(|p| p.value).map_err(|e| bad(e.to_string()));
+    Ok(Some(match key.as_bytes().first() {
+        Some(b'f') => PathElement::Field(rest.into()),
+        Some(b'v') => PathElement::Value(value()?),
+        Some(b'k') => match value()? {
+            Value::Object(map) => PathElement::key(map.into_iter().collect()),
+            other => return Err(bad(format!("expected an object, got {}", other.json_type()))),
+        },
+        Some(b'i') => PathElement::Index(rest.parse().map_err(|_| bad(format!("invalid index: {rest}")))?),
+        _ => return Ok(None),
+    }))
+}

@@ -1,0 +1,1 @@
+//! Random stories: what must hold whatever managers do.

@@ -1,0 +1,53 @@
+//! The patch formats: each turns a document and a patch into a new document. What the result means to the
+//! schema is not asked here, but for the strategic merge patch.
+
+pub mod json;
+pub mod merge;
+pub mod shown;
+pub mod strategic;
+
+use pintle_meta::{Reason, Status};
+
+/// Why a patch was not applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatchError {
+    /// The patch itself is malformed: 400 with this text.
+    #[error("{0}")]
+    Malformed(String),
+    /// More operations than allowed: 413.
+    #[error("The allowed maximum operations in a JSON patch is {max}, got {got}")]
+    TooManyOperations {
+        /// How many there are.
+        got: usize,
+        /// How many there may be.
+        max: usize,
+    },
+    /// The patch does not fit the document: 422. Clients see a fixed sentence, this text is for the log.
+    #[error("{0}")]
+    DoesNotApply(String),
+    /// A failure kube-apiserver has no code for: 500 with this text.
+    #[error("{0}")]
+    Unclassified(String),
+}
+
+impl PatchError {
+    /// The answer to the client.
+    pub fn to_status(&self) -> Status {
+        match self {
+            PatchError::Malformed(text) => Status::bad_request(text.clone()),
+            PatchError::TooManyOperations { .. } => {
+                Status::new(413, Reason::RequestEntityTooLarge, format!("Request entity too large: {self}"))
+            }
+            PatchError::DoesNotApply(_) => Status::new(
+                422,
+                Reason::Invalid,
+                "the server rejected our request due to an error in our request",
+            ),
+            PatchError::Unclassified(text) => Status::new(500, Reason::Unknown, text.clone()),
+        }
+    }
+}
+
+pub(crate) fn too_deep() -> PatchError {
+    PatchError::Malformed(format!("exceeded max depth of {}", crate::DEPTH_MAX))
+}

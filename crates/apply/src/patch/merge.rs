@@ -1,0 +1,111 @@
+//! JSON Merge Patch (RFC 7386): objects are merged member by member, `null` removes, all else replaces.
+
+use super::{PatchError, too_deep};
+use crate::DEPTH_MAX;
+use pintle_value::{Map, Value};
+
+/// Merges `patch` into `document`. With `strict` set (field validation Warn and Strict) a patch that is no
+/// object is named by its type; without it, a list replaces the document.
+pub fn apply(document: Value, patch: Value, strict: bool) -> Result<Value, PatchError> {
+    match patch {
+        Value::Null => Err(PatchError::Malformed("Invalid JSON Patch".into())),
+        Value::Object(_) => merge(document, patch, 0),
+        other if strict => Err(PatchError::Malformed(format!(
+            "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            other.json_type()
+        ))),
+        Value::Array(_) => without_nulls(patch, 0),
+        _ => Err(PatchError::Malformed("Invalid JSON Patch".into())),
+    }
+}
+
+fn merge(current: Value, patch: Value, depth: usize) -> Result<Value, PatchError> {
+    if depth > DEPTH_MAX {
+        return Err(too_deep());
+    }
+    match (current, patch) {
+        (Value::Object(target), Value::Object(patch)) => merge_objects(target, patch, depth),
+        // A list or scalar over an object is taken as it is, nulls included; over anything else it is cleaned.
+        (Value::Object(_), patch) => Ok(patch),
+        (_, patch) => without_nulls(patch, depth),
+    }
+}
+
+fn merge_objects(mut target: Map, patch: Map, depth: usize) -> Result<Value, PatchError> {
+    for (key, change) in patch {
+        if change.is_null() {
+            target.remove(&key);
+            continue;
+        }
+        let slot = target.entry(&key);
+        *slot = merge(std::mem::take(slot), change, depth + 1)?;
+    }
+    Ok(Value::Object(target))
+}
+
+/// Drops the null members of objects at any depth; nulls that are items of lists stay.
+fn without_nulls(value: Value, depth: usize) -> Result<Value, PatchError> {
+    if depth > DEPTH_MAX {
+        return Err(too_deep());
+    }
+    match value {
+        Value::Object(map) => {
+            let mut kept = Vec::with_capacity(map.len());
+            for (key, member) in map {
+                if !member.is_null() {
+                    kept.push((key, without_nulls(member, depth + 1)?));
+                }
+            }
+            Ok(Value::Object(Map::from_entries(kept).0))
+        }
+        Value::Array(items) => {
+            let cleaned: Result<Vec<_>, _> =
+                items.into_iter().map(|item| without_nulls(item, depth + 1)).collect();
+            Ok(Value::Array(cleaned?))
+        }
+        scalar => Ok(scalar),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{text, tree};
+
+    #[test]
+    fn objects_merge_and_all_else_replaces() {
+        for (document, patch, expected) in [
+            (r#"{"a":"b"}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),
+            (r#"{"a":"b"}"#, r#"{"b":"c"}"#, r#"{"a":"b","b":"c"}"#),
+            (r#"{"a":"b","b":"c"}"#, r#"{"a":null}"#, r#"{"b":"c"}"#),
+            (r#"{"a":["b"]}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),
+            (r#"{"a":{"b":"c"}}"#, r#"{"a":{"b":"d","c":null}}"#, r#"{"a":{"b":"d"}}"#),
+            (r#"{"a":[{"b":"c"}]}"#, r#"{"a":[1]}"#, r#"{"a":[1]}"#),
+            (r#"{"e":null}"#, r#"{"a":1}"#, r#"{"a":1,"e":null}"#),
+            (r#"{}"#, r#"{"a":{"bb":{"ccc":null}}}"#, r#"{"a":{"bb":{}}}"#),
+            (r#"{"a":1}"#, r#"{"a":[null,{"b":null}]}"#, r#"{"a":[null,{}]}"#),
+            (r#"{"a":{}}"#, r#"{"a":[null,{"b":null}]}"#, r#"{"a":[null,{"b":null}]}"#),
+        ] {
+            let got = apply(tree(document), tree(patch), true).map(|v| text(&v));
+            assert_eq!(got.as_deref(), Ok(expected), "{document} + {patch}");
+        }
+    }
+
+    #[test]
+    fn a_patch_that_is_no_object_is_refused() {
+        let refusal = |patch, strict| apply(tree("{}"), tree(patch), strict).map_err(|e| e.to_string());
+        assert_eq!(refusal("null", true), Err("Invalid JSON Patch".into()));
+        assert_eq!(
+            refusal("[]", true),
+            Err("error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}".into())
+        );
+        assert_eq!(refusal("[]", false), Ok(tree("[]")));
+        assert_eq!(refusal("7", false), Err("Invalid JSON Patch".into()));
+    }
+
+    #[test]
+    fn a_patch_that_is_too_deep_is_refused() {
+        let deep = format!("{}1{}", r#"{"a":"#.repeat(DEPTH_MAX + 2), "}".repeat(DEPTH_MAX + 2));
+        assert_eq!(apply(tree("{}"), tree(&deep), true), Err(too_deep()));
+    }
+}

@@ -1,0 +1,135 @@
+//! How Go prints a tree (`%v`), which is how some errors show parts of a patch.
+
+use pintle_value::{Value, json};
+
+/// `map[a:1 b:[x y]]`
+pub fn shown(value: &Value) -> String {
+    let mut out = String::new();
+    write(value, &mut out);
+    out
+}
+
+fn write(value: &Value, out: &mut String) {
+    match value {
+        Value::Null => out.push_str("<nil>"),
+        Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
+        Value::Int(i) => out.push_str(&i.to_string()),
+        Value::Float(f) => out.push_str(&float(*f)),
+        Value::String(s) => out.push_str(s),
+        Value::Array(items) => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                if at > 0 {
+                    out.push(' ');
+                }
+                write(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(map) => {
+            out.push_str("map[");
+            for (at, (key, member)) in map.iter().enumerate() {
+                if at > 0 {
+                    out.push(' ');
+                }
+                out.push_str(key);
+                out.push(':');
+                write(member, out);
+            }
+            out.push(']');
+        }
+    }
+}
+
+/// Like `%g` with the shortest digits: an exponent of at least two digits below 1e-4 and from 1e21.
+fn float(f: f64) -> String {
+    let size = f.abs();
+    if size != 0.0 && !(1e-4..1e21).contains(&size) {
+        let text = format!("{f:e}");
+        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let (sign, exponent) = match exponent.strip_prefix('-') {
+            Some(exponent) => ('-', exponent),
+            None => ('+', exponent),
+        };
+        return format!("{digits}e{sign}{exponent:0>2}");
+    }
+    format!("{f}")
+}
+
+/// The name of the Go type that holds a value of this kind in an untyped tree, as `%s` prints it.
+pub(crate) fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "%!s(<nil>)",
+        Value::Bool(_) => "bool",
+        Value::Int(_) => "int64",
+        Value::Float(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// The name of the Go type of a value, as `%T` prints it.
+pub(crate) fn go_type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        other => go_type(other),
+    }
+}
+
+/// A value as Go source (`%#v`).
+pub(crate) fn go_syntax(value: &Value) -> String {
+    match value {
+        Value::Null => "interface {}(nil)".into(),
+        Value::String(s) => pintle_meta::field::quoted(s),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(go_syntax).collect();
+            format!("[]interface {{}}{{{}}}", items.join(", "))
+        }
+        Value::Object(map) => {
+            let member = |(key, value): (&pintle_value::Str, &Value)| {
+                format!("{}:{}", pintle_meta::field::quoted(key), go_syntax(value))
+            };
+            let members: Vec<String> = map.iter().map(member).collect();
+            format!("map[string]interface {{}}{{{}}}", members.join(", "))
+        }
+        scalar => shown(scalar),
+    }
+}
+
+/// A value as `%s` prints it: what is no text is marked as such.
+pub(crate) fn shown_as_text(value: &Value) -> String {
+    match value {
+        Value::Null => "%!s(<nil>)".into(),
+        Value::Bool(_) | Value::Int(_) | Value::Float(_) => {
+            format!("%!s({}={})", go_type(value), shown(value))
+        }
+        _ => shown(value),
+    }
+}
+
+/// A text that two values share exactly if they are equal: an index key for values that have no order.
+pub(crate) fn identity(value: &Value) -> Vec<u8> {
+    let mut out = vec![match value {
+        Value::Float(_) => b'f',
+        _ => b'v',
+    }];
+    json::print(value, &mut out);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    #[test]
+    fn trees_print_as_go_prints_them() {
+        for (json, expected) in [
+            (r#"{"b":[1,"x y",null,true],"a":{}}"#, "map[a:map[] b:[1 x y <nil> true]]"),
+            ("[1.5,1e30,1e-7,2.0]", "[1.5 1e+30 1e-07 2]"),
+        ] {
+            assert_eq!(shown(&tree(json)), expected);
+        }
+    }
+}

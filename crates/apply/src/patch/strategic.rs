@@ -1,0 +1,235 @@
+//! Strategic merge patch: a merge patch that knows, from the schema, which lists are merged and by which key,
+//! and that obeys directives (`$patch`, `$retainKeys`, `$setElementOrder/…`, `$deleteFromPrimitiveList/…`).
+//!
+//! Fields the schema does not know go through; field validation names them in the result.
+
+mod list;
+
+use super::{PatchError, shown, too_deep};
+use crate::DEPTH_MAX;
+use pintle_schema::{Arena, Node, NodeId, Patch, Schema, Shape};
+use pintle_value::{Map, Str, Value};
+
+const DIRECTIVE: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const DELETE_FROM: &str = "$deleteFromPrimitiveList";
+const ELEMENT_ORDER: &str = "$setElementOrder";
+
+/// Merges `patch` into `document`, both in the version of `schema`.
+pub fn apply(document: Value, patch: Value, schema: &Schema) -> Result<Value, PatchError> {
+    let patch = match patch {
+        Value::Object(patch) => patch,
+        Value::Null => Map::new(),
+        other => {
+            return Err(PatchError::Malformed(format!(
+                "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                other.json_type()
+            )));
+        }
+    };
+    let Value::Object(document) = document else {
+        return Err(unclassified("invalid JSON document"));
+    };
+    let merged = Merge { arena: schema.arena() }.map(document, patch, schema.root(), 0)?;
+    Ok(Value::Object(merged))
+}
+
+fn unclassified(text: impl Into<String>) -> PatchError {
+    PatchError::Unclassified(text.into())
+}
+
+fn wrong_type(expected: &Value, found: &Value) -> PatchError {
+    let (expected, found) = (shown::go_type(expected), shown::go_type(found));
+    unclassified(format!("expected a {expected}, but received a {found}"))
+}
+
+fn bad_directive(directive: &Value, patch: Map) -> PatchError {
+    let directive = shown::shown_as_text(directive);
+    unclassified(format!("unknown patch type: {directive} in map: {}", shown::shown(&Value::Object(patch))))
+}
+
+fn bad_element_order() -> PatchError {
+    PatchError::Malformed("invalid patch format of setElementOrder list".into())
+}
+
+/// One merge, over the nodes of one arena.
+struct Merge<'a> {
+    arena: &'a Arena,
+}
+
+impl<'a> Merge<'a> {
+    fn map(&self, mut original: Map, mut patch: Map, node: NodeId, depth: usize) -> Result<Map, PatchError> {
+        if depth > DEPTH_MAX {
+            return Err(too_deep());
+        }
+        if let Some(directive) = patch.remove(DIRECTIVE) {
+            return match directive.as_str() {
+                Some("replace") => Ok(patch),
+                Some("delete") => Ok(Map::new()),
+                _ => {
+                    patch.insert(DIRECTIVE, directive.clone());
+                    Err(bad_directive(&directive, patch))
+                }
+            };
+        }
+        retain_keys(&mut original, &mut patch)?;
+        self.element_orders(&mut original, &mut patch, node, depth)?;
+        for (key, change) in patch {
+            self.member(&mut original, key, change, node, depth)?;
+        }
+        Ok(original)
+    }
+
+    fn member(
+        &self,
+        original: &mut Map,
+        key: Str,
+        change: Value,
+        node: NodeId,
+        depth: usize,
+    ) -> Result<(), PatchError> {
+        let deletes = key.starts_with(DELETE_FROM);
+        let key = if deletes {
+            let bad = || PatchError::Malformed("invalid patch format of primitive list".into());
+            list_name(&key, DELETE_FROM).ok_or_else(bad)?
+        } else {
+            key
+        };
+        if change.is_null() {
+            original.remove(&key);
+            return Ok(());
+        }
+        let both = original.get(&key).map(|current| (current, &change));
+        match both {
+            Some((Value::Object(_), Value::Object(_))) | Some((Value::Array(_), Value::Array(_))) => {}
+            _ if deletes => return Ok(()),
+            _ => {
+                put_or_drop(original, key, without_directives(without_nulls(change)));
+                return Ok(());
+            }
+        }
+        let (below, rule) = self.lookup(node, &key)?;
+        match (std::mem::take(original.entry(&key)), change) {
+            (Value::Object(current), Value::Object(change)) => {
+                *original.entry(&key) = Value::Object(self.map(current, change, below, depth + 1)?);
+            }
+            (Value::Array(current), Value::Array(change)) => {
+                let item = self.item(node, below)?;
+                let merged = self.list(current, change, item, rule, deletes, depth)?;
+                *original.entry(&key) = Value::Array(merged);
+            }
+            (_, change) => *original.entry(&key) = change,
+        }
+        Ok(())
+    }
+
+    /// Schema and patch rule of a member, as Go would find them in the struct's tags.
+    fn lookup(&self, node: NodeId, key: &str) -> Result<(NodeId, &'a Patch), PatchError> {
+        let node = self.arena.node(node);
+        let unknown = |name: &str| {
+            unclassified(format!(
+                "unable to find api field in struct {name} for the json field {}",
+                pintle_meta::field::quoted(key)
+            ))
+        };
+        match &node.shape {
+            Shape::Struct(fields) => {
+                let field = fields.field(key).ok_or_else(|| unknown(&fields.go_name))?;
+                Ok((field.node, &field.patch))
+            }
+            Shape::Any => Err(unknown(node.go.rsplit('.').next().unwrap_or_default())),
+            _ => Err(unclassified(format!(
+                "merging an object in json but data type is not struct, instead is: {}",
+                go_kind(node)
+            ))),
+        }
+    }
+
+    /// Schema of the items of the list at `list`, a member of `parent`.
+    fn item(&self, parent: NodeId, list: NodeId) -> Result<NodeId, PatchError> {
+        match &self.arena.node(list).shape {
+            Shape::List { item, .. } => match self.arena.node(*item).shape {
+                Shape::List { .. } => Err(unclassified("unexpected slice of slice")),
+                _ => Ok(*item),
+            },
+            _ => Err(unclassified(format!(
+                "expected slice or array type, but got: {}",
+                go_kind(self.arena.node(parent))
+            ))),
+        }
+    }
+}
+
+fn go_kind(node: &Node) -> &'static str {
+    match node.shape {
+        Shape::Bool => "bool",
+        Shape::Int { bits: 32 } => "int32",
+        Shape::Int { .. } => "int64",
+        Shape::Float => "float64",
+        Shape::String => "string",
+        Shape::Bytes | Shape::List { .. } => "slice",
+        Shape::Map { .. } => "map",
+        _ => "struct",
+    }
+}
+
+/// The name of the list that a directive `prefix/name` is about.
+fn list_name(key: &str, prefix: &str) -> Option<Str> {
+    key.strip_prefix(prefix)?.strip_prefix('/').map(Str::from)
+}
+
+/// Keeps only the members that `$retainKeys` lists; the patch may not set others.
+fn retain_keys(original: &mut Map, patch: &mut Map) -> Result<(), PatchError> {
+    let bad = || PatchError::Malformed("invalid patch format of retainKeys".into());
+    let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
+    let keys = keys.as_array().ok_or_else(bad)?;
+    let listed = |key: &str| keys.iter().any(|k| k.as_str() == Some(key));
+    let set = |(key, value): (&Str, &Value)| {
+        !value.is_null() && !key.starts_with(DELETE_FROM) && !key.starts_with(ELEMENT_ORDER) && !listed(key)
+    };
+    if patch.iter().any(set) {
+        return Err(bad());
+    }
+    original.retain(|key, _| listed(key));
+    Ok(())
+}
+
+fn put_or_drop(original: &mut Map, key: Str, value: Option<Value>) {
+    match value {
+        Some(value) => _ = original.insert(key, value),
+        None => _ = original.remove(&key),
+    }
+}
+
+/// Drops the null members of objects at any depth.
+fn without_nulls(mut value: Value) -> Value {
+    drop_nulls(&mut value);
+    value
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => map.retain(|_, member| {
+            drop_nulls(member);
+            !member.is_null()
+        }),
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+/// Drops objects that are directives, at any depth; none is left if `value` itself is one.
+fn without_directives(value: Value) -> Option<Value> {
+    match value {
+        Value::Object(map) if map.contains_key(DIRECTIVE) => None,
+        Value::Object(map) => {
+            let kept = map.into_iter().filter_map(|(k, v)| Some((k, without_directives(v)?)));
+            Some(Value::Object(kept.collect()))
+        }
+        Value::Array(items) => Some(Value::Array(items.into_iter().filter_map(without_directives).collect())),
+        scalar => Some(scalar),
+    }
+}
+
+#[cfg(test)]
+mod tests;

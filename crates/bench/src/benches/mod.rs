@@ -1,0 +1,143 @@
+//! The benches, one entry each. A new bench is a function and a line of the table.
+
+mod read;
+mod resources;
+mod watch;
+mod write;
+
+use std::pin::Pin;
+
+use pintle_testkit::{Client, Request};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use crate::args::Arguments;
+use crate::error::BenchError;
+use crate::load::{Load, Until};
+use crate::process::Processes;
+use crate::row::Row;
+
+/// Clients that fill a namespace.
+const FILLING_CLIENTS: usize = 32;
+/// Objects of the lists.
+pub(crate) const LISTED_OBJECTS: u64 = 10_000;
+
+type Running<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, BenchError>> + Send + 'a>>;
+
+/// A bench: its name on the command line, what it measures, and the measuring.
+pub(crate) struct Bench {
+    pub(crate) name: &'static str,
+    pub(crate) what: &'static str,
+    pub(crate) run: for<'a> fn(&'a Context) -> Running<'a>,
+}
+
+macro_rules! bench {
+    ($name:literal, $what:literal, $run:path) => {
+        Bench { name: $name, what: $what, run: |context| Box::pin($run(context)) }
+    };
+}
+
+/// All benches, in the order they run: those that need an empty server first, the one that fills it last.
+pub(crate) const BENCHES: &[Bench] = &[
+    bench!("idle", "memory and CPU of a server nobody asks", resources::idle),
+    bench!("get", "GET of a 1 KB ConfigMap, 1 and 32 clients", read::get),
+    bench!("create", "durable POST of a 1 KB ConfigMap, 1 and 32 clients", write::create),
+    bench!("update", "durable PUT of a 1 KB ConfigMap, 1 and 32 clients", write::update),
+    bench!("patch", "durable merge PATCH of a 1 KB ConfigMap, 1 and 32 clients", write::patch),
+    bench!("apply", "durable server-side apply of a 1 KB ConfigMap, 1 and 32 clients", write::apply),
+    bench!("list", "list of 10,000 ConfigMaps in one answer", read::list),
+    bench!("list-chunks", "the same in pages of 500", read::list_chunks),
+    bench!("list-table", "the same as a Table", read::list_table),
+    bench!("list-protobuf", "the same in protobuf", read::list_protobuf),
+    bench!("watch", "updates seen by 1,000 watchers", watch::fan_out),
+    bench!("memory", "memory per object at --objects ConfigMaps of 1 KB", resources::memory),
+];
+
+/// What benches share: the server, its processes, and namespaces of their own.
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    pub(crate) server: Processes,
+    pub(crate) arguments: Arguments,
+    prefix: String,
+    listed: OnceCell<String>,
+}
+
+impl Context {
+    pub(crate) fn new(client: Client, server: Processes, arguments: Arguments) -> Context {
+        let prefix = format!("bench-{}", std::process::id());
+        Context { client, server, arguments, prefix, listed: OnceCell::new() }
+    }
+
+    /// Makes a namespace for a bench.
+    pub(crate) async fn namespace(&self, purpose: &str) -> Result<String, BenchError> {
+        let name = format!("{}-{purpose}", self.prefix);
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        let request = Request::new("POST", "/api/v1/namespaces").json(&body);
+        let answer = self.client.send(&request).await?;
+        match answer.status() {
+            201 | 409 => Ok(name),
+            status => Err(BenchError::Status {
+                method: request.method,
+                path: request.path,
+                status,
+                body: answer.text(),
+            }),
+        }
+    }
+
+    /// Removes a namespace; how long the server takes for its content is its own business.
+    pub(crate) async fn remove_namespace(&self, name: &str) -> Result<(), BenchError> {
+        self.client.delete(&format!("/api/v1/namespaces/{name}")).await?;
+        Ok(())
+    }
+
+    /// The namespace with the objects to list, made when first asked for.
+    pub(crate) async fn listed_namespace(&self) -> Result<&str, BenchError> {
+        let make = || async {
+            let namespace = self.namespace("list").await?;
+            self.fill(&namespace, LISTED_OBJECTS).await?;
+            Ok::<_, BenchError>(namespace)
+        };
+        Ok(self.listed.get_or_try_init(make).await?)
+    }
+
+    /// Removes what the benches shared.
+    pub(crate) async fn clean_up(&self) -> Result<(), BenchError> {
+        match self.listed.get() {
+            Some(namespace) => self.remove_namespace(namespace).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Creates that many ConfigMaps of 1 KB.
+    pub(crate) async fn fill(&self, namespace: &str, objects: u64) -> Result<Row, BenchError> {
+        let path = config_maps(namespace);
+        let load = self.load("fill", FILLING_CLIENTS, Until::Operations(objects));
+        load.run(move |n| Request::new("POST", &path).json(&config_map(&format!("cm-{n:06}"), n))).await
+    }
+
+    /// A load on this server.
+    pub(crate) fn load<'a>(&'a self, name: &'a str, clients: usize, until: Until) -> Load<'a> {
+        Load { name, client: &self.client, clients, until, server: &self.server }
+    }
+
+    /// How long a load lasts.
+    pub(crate) fn elapsed(&self) -> Until {
+        Until::Elapsed(self.arguments.duration)
+    }
+}
+
+/// The path of a namespace's ConfigMaps.
+pub(crate) fn config_maps(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/configmaps")
+}
+
+/// A ConfigMap of about 1 KB.
+pub(crate) fn config_map(name: &str, revision: u64) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "labels": {"app": "bench"}},
+        "data": {"revision": revision.to_string(), "payload": "0123456789abcdef".repeat(53)},
+    })
+}

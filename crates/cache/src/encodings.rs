@@ -1,0 +1,84 @@
+//! Encodings of one immutable thing, made on first use and shared by everyone after that.
+
+use crate::options::ENCODINGS_MAX;
+use bytes::Bytes;
+use std::sync::OnceLock;
+
+/// Names one encoding (version and format); the caller gives out the numbers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct EncodingKey(pub u16);
+
+/// An append-only list: reading takes no lock, and empty it is one word and a flag.
+#[derive(Default)]
+pub(crate) struct Encodings {
+    head: OnceLock<Box<Node>>,
+}
+
+struct Node {
+    key: u32,
+    bytes: Bytes,
+    next: OnceLock<Box<Node>>,
+}
+
+impl Encodings {
+    /// The encoding under `key`, made by `make` if there is none. Two callers at the same moment
+    /// may both make it; one of the results is kept.
+    pub(crate) fn get_or_make<E>(
+        &self,
+        key: u32,
+        make: impl FnOnce() -> Result<Bytes, E>,
+    ) -> Result<Bytes, E> {
+        if let Some(found) = self.get(key) {
+            return Ok(found);
+        }
+        Ok(self.keep(key, make()?))
+    }
+
+    fn get(&self, key: u32) -> Option<Bytes> {
+        let mut cell = &self.head;
+        while let Some(node) = cell.get() {
+            if node.key == key {
+                return Some(node.bytes.clone());
+            }
+            cell = &node.next;
+        }
+        None
+    }
+
+    fn keep(&self, key: u32, bytes: Bytes) -> Bytes {
+        let mut cell = &self.head;
+        for _ in 0..ENCODINGS_MAX {
+            let node =
+                cell.get_or_init(|| Box::new(Node { key, bytes: bytes.clone(), next: OnceLock::new() }));
+            if node.key == key {
+                return node.bytes.clone();
+            }
+            cell = &node.next;
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn makes_each_key_once_up_to_the_limit() {
+        let list = Encodings::default();
+        for round in 0..2 {
+            for key in 0..(ENCODINGS_MAX as u32 + 4) {
+                let mut made = false;
+                let bytes = list
+                    .get_or_make(key, || {
+                        made = true;
+                        Ok::<_, ()>(Bytes::from(key.to_string()))
+                    })
+                    .unwrap();
+                assert_eq!(bytes, key.to_string());
+                assert_eq!(made, round == 0 || key >= ENCODINGS_MAX as u32, "{key}");
+            }
+        }
+        assert_eq!(list.get_or_make(999, || Err("no")), Err("no"));
+    }
+}

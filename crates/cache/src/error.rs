@@ -1,0 +1,32 @@
+//! Why a read or a watch at some revision cannot be answered.
+
+/// A revision that cannot be served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RevisionError {
+    /// Too old: what happened since is no longer known in full.
+    #[error("revision {requested} is too old; the oldest retained is {oldest}")]
+    Expired {
+        /// The revision asked for.
+        requested: u64,
+        /// The oldest revision that can still be served.
+        oldest: u64,
+    },
+    /// Not reached yet.
+    #[error("revision {requested} lies in the future; the current one is {current}")]
+    Future {
+        /// The revision asked for.
+        requested: u64,
+        /// The revision the cache is at.
+        current: u64,
+    },
+}
+
+/// The cache did not reach a revision in time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("revision {requested} was not reached in time; the current one is {current}")]
+pub struct WaitTimeout {
+    /// The revision waited for.
+    pub requested: u64,
+    /// The revision the cache was at when time was up.
+    pub current: u64,
+}

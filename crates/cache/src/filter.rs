@@ -1,0 +1,79 @@
+//! Which objects a watcher selects, and what a change looks like from inside that selection.
+
+use crate::Str;
+use crate::event::{Event, EventType};
+use crate::group::GroupKey;
+use crate::object::Object;
+use std::fmt;
+use std::sync::Arc;
+
+/// Decides about one object: label and field selectors, compiled by the caller.
+pub type Matches = Arc<dyn Fn(&Object) -> bool + Send + Sync>;
+
+/// A selection of objects. The default selects all.
+#[derive(Clone, Default)]
+pub struct Filter {
+    /// Only objects of this namespace.
+    pub namespace: Option<Str>,
+    /// Only objects of this name.
+    pub name: Option<Str>,
+    /// Only objects whose selectable field of this index has this value. Watchers are indexed by
+    /// it: when another object changes, this one is not even woken.
+    pub field: Option<(usize, Str)>,
+    /// Everything else.
+    pub matches: Option<Matches>,
+}
+
+impl Filter {
+    /// Whether the object is selected.
+    pub fn passes(&self, object: &Object) -> bool {
+        self.namespace.as_ref().is_none_or(|namespace| object.namespace() == Some(namespace))
+            && self.name.as_ref().is_none_or(|name| object.name() == name)
+            && self.field.as_ref().is_none_or(|(index, value)| object.field(*index) == value)
+            && self.matches.as_ref().is_none_or(|matches| matches(object))
+    }
+
+    /// What this change is to someone who sees only the selection; `None` when it is nothing.
+    pub fn classify(&self, event: &Event) -> Option<EventType> {
+        let now = event.object.as_ref().is_some_and(|object| self.passes(object));
+        let before = event.previous.as_ref().is_some_and(|object| self.passes(object));
+        match (before, now) {
+            (false, true) => Some(EventType::Added),
+            (true, true) => Some(EventType::Modified),
+            (true, false) => Some(EventType::Deleted),
+            (false, false) => None,
+        }
+    }
+
+    /// The smallest group that has all events this filter can pass.
+    pub(crate) fn group(&self, namespaced: bool) -> GroupKey {
+        match (&self.namespace, &self.name, &self.field) {
+            (Some(namespace), Some(name), _) if namespaced => {
+                GroupKey::Name(Str::from(format!("{namespace}/{name}")))
+            }
+            (_, Some(name), _) if !namespaced => GroupKey::Name(name.clone()),
+            // Objects that lack the field count as empty, and those are not indexed.
+            (_, _, Some((index, value))) if !value.is_empty() => GroupKey::Field(*index, value.clone()),
+            (Some(namespace), _, _) => GroupKey::Namespace(namespace.clone()),
+            _ => GroupKey::All,
+        }
+    }
+
+    /// What is left to check for events of the filter's own group.
+    pub(crate) fn within(mut self, group: &GroupKey) -> Filter {
+        match group {
+            GroupKey::Name(_) => (self.namespace, self.name) = (None, None),
+            GroupKey::Namespace(_) => self.namespace = None,
+            // The field may have had another value before, so it must still be looked at.
+            GroupKey::Field(..) | GroupKey::All => {}
+        }
+        self
+    }
+}
+
+impl fmt::Debug for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Filter { namespace, name, field, matches } = self;
+        write!(f, "{namespace:?} {name:?} {field:?} {}", if matches.is_some() { "selector" } else { "-" })
+    }
+}

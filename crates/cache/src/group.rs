@@ -1,0 +1,247 @@
+//! Fan-out: the watchers that want the same events share one list of them and keep a cursor each.
+//!
+//! A push costs the same for one watcher and for a thousand. The list is a chain of segments with
+//! write-once slots, so following it takes no lock; links are weak, so a watcher that stands still
+//! keeps one segment alive and not the rest. Whoever falls behind the chain goes back to the window.
+
+use crate::Str;
+use crate::event::Event;
+use crate::options::{SEGMENT_EVENTS_ALL, SEGMENT_EVENTS_NAME, SEGMENT_EVENTS_PART};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use tokio::sync::Notify;
+
+/// Which events a group has.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum GroupKey {
+    /// Those of the whole resource.
+    All,
+    /// Those of one namespace.
+    Namespace(Str),
+    /// Those of one object.
+    Name(Str),
+    /// Those of objects whose field has a value, before or after.
+    Field(usize, Str),
+}
+
+impl GroupKey {
+    pub(crate) fn has(&self, event: &Event) -> bool {
+        match self {
+            GroupKey::All => true,
+            GroupKey::Namespace(namespace) => event.key.namespace() == Some(namespace),
+            GroupKey::Name(name) => event.key.as_str() == name,
+            GroupKey::Field(index, value) => [&event.object, &event.previous]
+                .into_iter()
+                .flatten()
+                .any(|object| object.field(*index) == value),
+        }
+    }
+
+    fn segment_events(&self) -> usize {
+        match self {
+            GroupKey::All => SEGMENT_EVENTS_ALL,
+            GroupKey::Namespace(_) | GroupKey::Field(..) => SEGMENT_EVENTS_PART,
+            GroupKey::Name(_) => SEGMENT_EVENTS_NAME,
+        }
+    }
+}
+
+struct Segment {
+    slots: Box<[OnceLock<Arc<Event>>]>,
+    next: OnceLock<Weak<Segment>>,
+}
+
+impl Segment {
+    fn new(slots: usize) -> Arc<Segment> {
+        let slots = (0..slots).map(|_| OnceLock::new()).collect();
+        Arc::new(Segment { slots, next: OnceLock::new() })
+    }
+}
+
+/// The end of the chain: what the group itself keeps alive.
+struct Tail {
+    segments: VecDeque<Arc<Segment>>,
+    last: Arc<Segment>,
+    used: usize,
+}
+
+/// The watchers of the same events.
+pub(crate) struct Group {
+    tail: Mutex<Tail>,
+    slots: usize,
+    segments_max: usize,
+    pub(crate) wake: Notify,
+    pub(crate) watchers: AtomicUsize,
+    /// Already handed to the dispatcher.
+    pub(crate) queued: AtomicBool,
+}
+
+impl Group {
+    pub(crate) fn new(segment_events: usize, events_max: usize) -> Arc<Group> {
+        let slots = segment_events.min(events_max).max(1);
+        let last = Segment::new(slots);
+        Arc::new(Group {
+            tail: Mutex::new(Tail { segments: VecDeque::new(), last, used: 0 }),
+            slots,
+            segments_max: (events_max / slots).max(1),
+            wake: Notify::new(),
+            watchers: AtomicUsize::new(0),
+            queued: AtomicBool::new(false),
+        })
+    }
+
+    /// Appends an event. Wakes nobody: that is done once for many events.
+    pub(crate) fn push(&self, event: &Arc<Event>) {
+        let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        if tail.used == tail.last.slots.len() {
+            self.extend(&mut tail);
+        }
+        if let Some(slot) = tail.last.slots.get(tail.used) {
+            // Only this function fills slots, each once.
+            let _ = slot.set(event.clone());
+        }
+        tail.used += 1;
+    }
+
+    fn extend(&self, tail: &mut Tail) {
+        let new = Segment::new(self.slots);
+        // Only the last segment has no next one.
+        let _ = tail.last.next.set(Arc::downgrade(&new));
+        let full = std::mem::replace(&mut tail.last, new);
+        tail.segments.push_back(full);
+        tail.used = 0;
+        // The oldest goes when no cursor stands in it: the only way in is from one that is gone.
+        while tail.segments.len() >= self.segments_max
+            || tail.segments.front().is_some_and(|oldest| Arc::strong_count(oldest) == 1)
+        {
+            if tail.segments.pop_front().is_none() {
+                break;
+            }
+        }
+    }
+
+    /// A cursor that sees what is pushed from now on.
+    pub(crate) fn end(&self) -> Cursor {
+        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+        Cursor { segment: tail.last.clone(), index: tail.used }
+    }
+}
+
+/// A watcher's place in the chain.
+pub(crate) struct Cursor {
+    segment: Arc<Segment>,
+    index: usize,
+}
+
+/// What a cursor finds.
+pub(crate) enum Next<'a> {
+    Event(&'a Arc<Event>),
+    /// Nothing yet.
+    Empty,
+    /// The next segment is gone.
+    Lost,
+}
+
+impl Cursor {
+    pub(crate) fn next(&mut self) -> Next<'_> {
+        if self.index == self.segment.slots.len() {
+            match self.segment.next.get().map(Weak::upgrade) {
+                None => return Next::Empty,
+                Some(None) => return Next::Lost,
+                Some(Some(next)) => (self.segment, self.index) = (next, 0),
+            }
+        }
+        match self.segment.slots.get(self.index).and_then(OnceLock::get) {
+            None => Next::Empty,
+            Some(event) => {
+                self.index += 1;
+                Next::Event(event)
+            }
+        }
+    }
+}
+
+/// The groups of one resource that have watchers.
+#[derive(Default)]
+pub(crate) struct Groups {
+    all: Option<Arc<Group>>,
+    namespaces: HashMap<Str, Arc<Group>>,
+    names: HashMap<Str, Arc<Group>>,
+    fields: BTreeMap<usize, HashMap<Str, Arc<Group>>>,
+}
+
+impl Groups {
+    /// The group with this key, with one watcher more.
+    pub(crate) fn join(&mut self, key: &GroupKey, events_max: usize) -> Arc<Group> {
+        let new = || Group::new(key.segment_events(), events_max);
+        let group = match key {
+            GroupKey::All => self.all.get_or_insert_with(new),
+            GroupKey::Namespace(namespace) => self.namespaces.entry(namespace.clone()).or_insert_with(new),
+            GroupKey::Name(name) => self.names.entry(name.clone()).or_insert_with(new),
+            GroupKey::Field(index, value) => {
+                self.fields.entry(*index).or_default().entry(value.clone()).or_insert_with(new)
+            }
+        };
+        group.watchers.fetch_add(1, Ordering::Relaxed);
+        group.clone()
+    }
+
+    /// One watcher less; the last one takes the group with it.
+    pub(crate) fn leave(&mut self, key: &GroupKey, group: &Group) {
+        if group.watchers.fetch_sub(1, Ordering::Relaxed) > 1 {
+            return;
+        }
+        match key {
+            GroupKey::All => self.all = None,
+            GroupKey::Namespace(namespace) => drop(self.namespaces.remove(namespace)),
+            GroupKey::Name(name) => drop(self.names.remove(name)),
+            GroupKey::Field(index, value) => self.remove_field(*index, value),
+        }
+    }
+
+    fn remove_field(&mut self, index: usize, value: &str) {
+        let Some(values) = self.fields.get_mut(&index) else { return };
+        values.remove(value);
+        if values.is_empty() {
+            self.fields.remove(&index);
+        }
+    }
+
+    /// Appends the event to every group that has it and tells which these are.
+    pub(crate) fn push(&self, event: &Arc<Event>, mut pushed: impl FnMut(&Arc<Group>)) {
+        let mut push = |group: Option<&Arc<Group>>| {
+            if let Some(group) = group {
+                group.push(event);
+                pushed(group);
+            }
+        };
+        push(self.all.as_ref());
+        if !self.namespaces.is_empty() {
+            push(event.key.namespace().and_then(|namespace| self.namespaces.get(namespace)));
+        }
+        if !self.names.is_empty() {
+            push(self.names.get(event.key.as_str()));
+        }
+        for (index, values) in &self.fields {
+            let now = event.object.as_ref().map(|object| object.field(*index));
+            let before = event.previous.as_ref().map(|object| object.field(*index));
+            push(now.and_then(|value| values.get(value)));
+            if before != now {
+                push(before.and_then(|value| values.get(value)));
+            }
+        }
+    }
+
+    /// Every group, to wake them all.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Group>> {
+        let parts = self.namespaces.values().chain(self.names.values());
+        let fields = self.fields.values().flat_map(HashMap::values);
+        self.all.iter().chain(parts).chain(fields)
+    }
+
+    /// How many watchers there are.
+    pub(crate) fn watchers(&self) -> usize {
+        self.iter().map(|group| group.watchers.load(Ordering::Relaxed)).sum()
+    }
+}

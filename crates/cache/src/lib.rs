@@ -1,0 +1,39 @@
+//! Every resource as it is and as it recently was: views, event windows and watches.
+//!
+//! The cache sits above the store as its one [`pintle_store::Sink`]. Reads take a persistent map and never
+//! wait; a watch is a cursor over what the sink appends. The cache knows keys, labels, selectable
+//! fields and bytes. It never parses an object itself: an [`Extract`] given at registration does.
+
+mod cache;
+mod encodings;
+mod error;
+mod event;
+mod filter;
+mod group;
+mod key;
+mod object;
+mod options;
+mod orphans;
+mod resource;
+mod shared;
+mod view;
+mod watch;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+/// Short strings: label keys and values, field values, uids.
+pub type Str = compact_str::CompactString;
+
+pub use cache::Cache;
+pub use encodings::EncodingKey;
+pub use error::{RevisionError, WaitTimeout};
+pub use event::{CloseReason, Delivery, Event, EventType, Item};
+pub use filter::{Filter, Matches};
+pub use key::ObjectKey;
+pub use object::{Draft, Extract, Extracted, Object, value_header};
+pub use options::Options;
+pub use resource::{Registration, Resource};
+pub use view::View;
+pub use watch::{WatchStart, Watcher};

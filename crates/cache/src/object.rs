@@ -1,0 +1,316 @@
+//! One version of one object: its bytes, what selectors ask about, and its other encodings.
+
+use crate::Str;
+use crate::encodings::{EncodingKey, Encodings};
+use crate::key::ObjectKey;
+use bytes::{BufMut, Bytes};
+use pintle_store::Note;
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Bytes in front of the JSON in a stored value.
+const HEADER_BYTES: usize = 4;
+
+/// What a stored value begins with: where in the JSON after it `"resourceVersion":"N",` belongs.
+/// 0 stands for nowhere.
+pub fn value_header(rv_offset: u32) -> [u8; HEADER_BYTES] {
+    rv_offset.to_le_bytes()
+}
+
+/// What selectors ask about and the cache cannot see in the bytes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Extracted {
+    /// The labels, sorted by key.
+    pub labels: Box<[(Str, Str)]>,
+    /// The values of the kind's selectable fields, in the kind's order.
+    pub fields: Box<[Str]>,
+    /// The uid.
+    pub uid: Str,
+}
+
+/// Reads an object's JSON; one for each registered resource.
+pub trait Extract: Send + Sync {
+    /// Labels, fields and uid of the object in `json`, which has no resourceVersion. Of an object
+    /// that cannot be read, nothing.
+    fn extract(&self, json: &[u8]) -> Extracted;
+}
+
+/// One version of one object. Immutable and shared by views, events and the store's bytes.
+pub struct Object {
+    key: ObjectKey,
+    revision: u64,
+    created: u64,
+    value: Bytes,
+    extracted: Extracted,
+    encodings: Encodings,
+}
+
+impl Object {
+    /// Puts an object together; `None` when the stored value has no valid header.
+    pub(crate) fn new(
+        key: ObjectKey,
+        revision: u64,
+        created: u64,
+        value: Bytes,
+        extracted: Extracted,
+    ) -> Option<Object> {
+        is_valid(&value).then(|| Object {
+            key,
+            revision,
+            created,
+            value,
+            extracted,
+            encodings: Encodings::default(),
+        })
+    }
+
+    /// An object that is not in the store: the answer of a dry run, or the last state of what is gone. At
+    /// revision 0 it is written without resourceVersion.
+    pub fn unstored(key: ObjectKey, revision: u64, value: Bytes, extracted: Extracted) -> Option<Arc<Object>> {
+        Object::new(key, revision, revision, value, extracted).map(Arc::new)
+    }
+
+    /// `namespace/name` or `name`.
+    pub fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    /// The namespace, if there is one.
+    pub fn namespace(&self) -> Option<&str> {
+        self.key.namespace()
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        self.key.name()
+    }
+
+    /// The revision of this version.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The revision of the object's first version.
+    pub fn created(&self) -> u64 {
+        self.created
+    }
+
+    /// The labels, sorted by key.
+    pub fn labels(&self) -> &[(Str, Str)] {
+        &self.extracted.labels
+    }
+
+    /// The value of one label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let labels = self.labels();
+        let at = labels.binary_search_by(|(label, _)| label.as_str().cmp(key)).ok()?;
+        labels.get(at).map(|(_, value)| value.as_str())
+    }
+
+    /// The values of the kind's selectable fields, in the kind's order.
+    pub fn fields(&self) -> &[Str] {
+        &self.extracted.fields
+    }
+
+    /// The value of one selectable field; empty when the object does not have it.
+    pub fn field(&self, index: usize) -> &str {
+        self.extracted.fields.get(index).map_or("", Str::as_str)
+    }
+
+    /// The uid.
+    pub fn uid(&self) -> &str {
+        &self.extracted.uid
+    }
+
+    /// The value as the store has it.
+    pub fn value(&self) -> &Bytes {
+        &self.value
+    }
+
+    /// The JSON without resourceVersion, sharing the store's bytes.
+    pub fn body(&self) -> Bytes {
+        self.value.slice(HEADER_BYTES..)
+    }
+
+    /// The JSON without resourceVersion.
+    pub fn json(&self) -> &[u8] {
+        json(&self.value)
+    }
+
+    /// Where in the JSON the resourceVersion belongs.
+    pub fn rv_offset(&self) -> usize {
+        rv_offset(&self.value)
+    }
+
+    /// The number of bytes that [`Object::write_json`] writes, at most.
+    pub fn json_len_max(&self) -> usize {
+        self.value.len() + RV_BYTES_MAX
+    }
+
+    /// The number of bytes that [`Object::write_json`] writes with this `skip`.
+    pub fn json_len(&self, skip: usize) -> usize {
+        let version = match self.rv_offset() > 0 && self.revision > 0 {
+            true => RV_FRAME_BYTES + itoa::Buffer::new().format(self.revision).len(),
+            false => 0,
+        };
+        self.json().len() - skip.min(self.json().len()) + version
+    }
+
+    /// Writes the JSON with its resourceVersion. `skip` bytes after the opening brace are left out:
+    /// the length of `"kind":…,"apiVersion":…,` for items of built-in lists, otherwise 0.
+    pub fn write_json(&self, skip: usize, out: &mut impl BufMut) {
+        self.write_json_at(self.revision, skip, out);
+    }
+
+    /// The same with another resourceVersion: a deleted object is shown at its deletion's revision.
+    pub fn write_json_at(&self, revision: u64, skip: usize, out: &mut impl BufMut) {
+        let (before, after) = self.halves(skip);
+        if skip > 0 {
+            out.put_slice(b"{");
+        }
+        out.put_slice(before);
+        if self.rv_offset() > 0 && revision > 0 {
+            out.put_slice(b"\"resourceVersion\":\"");
+            out.put_slice(itoa::Buffer::new().format(revision).as_bytes());
+            out.put_slice(b"\",");
+        }
+        out.put_slice(after);
+    }
+
+    /// The JSON with its resourceVersion.
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.json_len_max());
+        self.write_json(0, &mut out);
+        out
+    }
+
+    /// Another encoding of this version, kept beside it once made.
+    pub fn encoded<E>(
+        &self,
+        key: EncodingKey,
+        make: impl FnOnce(&Object) -> Result<Bytes, E>,
+    ) -> Result<Bytes, E> {
+        self.encodings.get_or_make(u32::from(key.0), || make(self))
+    }
+
+    fn halves(&self, skip: usize) -> (&[u8], &[u8]) {
+        let json = self.json();
+        let (before, after) = json.split_at_checked(self.rv_offset()).unwrap_or((json, &[]));
+        let from = if skip > 0 { skip + 1 } else { 0 };
+        match before.get(from..) {
+            Some(before) => (before, after),
+            None => (&[], json.get(from..).unwrap_or_default()),
+        }
+    }
+}
+
+/// What a resourceVersion adds beside its digits.
+const RV_FRAME_BYTES: usize = b"\"resourceVersion\":\"\",".len();
+/// The most that a resourceVersion adds: its name, twenty digits and punctuation.
+const RV_BYTES_MAX: usize = RV_FRAME_BYTES + 20;
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}@{}", self.key, self.revision)
+    }
+}
+
+pub(crate) fn is_valid(value: &[u8]) -> bool {
+    value.len() > HEADER_BYTES && rv_offset(value) <= json(value).len()
+}
+
+pub(crate) fn json(value: &[u8]) -> &[u8] {
+    value.get(HEADER_BYTES..).unwrap_or_default()
+}
+
+fn rv_offset(value: &[u8]) -> usize {
+    value.first_chunk::<HEADER_BYTES>().map_or(0, |header| u32::from_le_bytes(*header) as usize)
+}
+
+/// What a writer knows about an object before it has a revision. It travels with the write as the
+/// note, so that the sink has nothing to parse; afterwards the writer finds the object in it.
+pub struct Draft {
+    resource: u64,
+    extracted: Mutex<Option<Extracted>>,
+    object: OnceLock<Arc<Object>>,
+}
+
+impl Draft {
+    pub(crate) fn new(resource: u64, extracted: Extracted) -> Arc<Draft> {
+        Arc::new(Draft { resource, extracted: Mutex::new(Some(extracted)), object: OnceLock::new() })
+    }
+
+    /// The note to send along with the write of this object. A draft is good for one write.
+    pub fn note(self: &Arc<Draft>) -> Note {
+        Note(Some(self.clone()))
+    }
+
+    /// The object as it was committed; there once the write is acknowledged.
+    pub fn committed(&self) -> Option<&Arc<Object>> {
+        self.object.get()
+    }
+
+    /// The draft in a note, if it is one.
+    pub(crate) fn of(note: &Note) -> Option<&Draft> {
+        note.0.as_ref()?.downcast_ref()
+    }
+
+    /// What was prepared, once, and only for the resource it was prepared for.
+    pub(crate) fn take(&self, resource: u64) -> Option<Extracted> {
+        if self.resource != resource {
+            return None;
+        }
+        self.extracted.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(crate) fn set_committed(&self, object: &Arc<Object>) {
+        // A second commit of the same draft leaves the first object in place.
+        let _ = self.object.set(object.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pintle_store::Key;
+
+    fn object(rv_offset: u32, json: &str) -> Option<Object> {
+        let value = [value_header(rv_offset).as_slice(), json.as_bytes()].concat();
+        let key = ObjectKey::new(&Key::from("/r/a"), "/r/").unwrap();
+        Object::new(key, 7, 3, value.into(), Extracted::default())
+    }
+
+    #[test]
+    fn splices_the_resource_version_in() {
+        let json = r#"{"kind":"A","apiVersion":"v1","metadata":{"name":"a","uid":"u"}}"#;
+        let at = json.find("\"uid\"").unwrap() as u32;
+        let skip = r#""kind":"A","apiVersion":"v1","#.len();
+        let object = object(at, json).unwrap();
+        let check = |revision, skip, expected: &str| {
+            let mut out = Vec::new();
+            object.write_json_at(revision, skip, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        };
+        check(
+            7,
+            0,
+            r#"{"kind":"A","apiVersion":"v1","metadata":{"name":"a","resourceVersion":"7","uid":"u"}}"#,
+        );
+        check(12, skip, r#"{"metadata":{"name":"a","resourceVersion":"12","uid":"u"}}"#);
+        assert!(object.to_json().len() <= object.json_len_max());
+        for skip in [0, skip] {
+            let mut out = Vec::new();
+            object.write_json(skip, &mut out);
+            assert_eq!(out.len(), object.json_len(skip));
+        }
+        assert_eq!(object.body(), json);
+    }
+
+    #[test]
+    fn refuses_values_without_a_valid_header() {
+        for (offset, json, valid) in [(0, "{}", true), (2, "{}", true), (3, "{}", false), (0, "", false)] {
+            assert_eq!(object(offset, json).is_some(), valid, "{offset} {json}");
+        }
+        assert!(!is_valid(b"abc"));
+    }
+}

@@ -1,0 +1,389 @@
+//! One registered resource: its current index, its window, and the groups of its watchers.
+
+use crate::error::RevisionError;
+use crate::event::Event;
+use crate::filter::Filter;
+use crate::group::{Cursor, Group, GroupKey, Groups};
+use crate::key::ObjectKey;
+use crate::object::{self, Draft, Extract, Extracted, Object};
+use crate::orphans::Orphaned;
+use crate::shared::Shared;
+use crate::view::{Index, View};
+use crate::watch::{WatchStart, Watcher};
+use crate::window::{Stretch, Window};
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use pintle_store::{Change, Entry, Key};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What the cache must know about a resource.
+#[derive(Clone)]
+pub struct Registration {
+    /// What its keys begin with, for example `/registry/configmaps/`. No prefix may contain another.
+    pub prefix: Arc<str>,
+    /// Whether keys are `namespace/name`.
+    pub namespaced: bool,
+    /// Reads its objects.
+    pub extract: Arc<dyn Extract>,
+}
+
+/// A registered resource.
+pub struct Resource {
+    pub(crate) shared: Arc<Shared>,
+    id: u64,
+    registration: Registration,
+    view: ArcSwap<View>,
+    live: Mutex<Live>,
+    snapshots: Mutex<VecDeque<(u64, View)>>,
+    gone: AtomicBool,
+}
+
+/// What the sink changes; readers of views never wait for it.
+struct Live {
+    index: Index,
+    /// The revision of the last change.
+    revision: u64,
+    window: Window,
+    groups: Groups,
+}
+
+/// What a replaying watcher finds.
+pub(crate) enum Replay {
+    /// Some events, and the live cursor if there are no more.
+    Events(Stretch, Option<Cursor>),
+    /// What it asks for is no longer retained.
+    Expired,
+}
+
+impl Resource {
+    pub(crate) fn new(shared: &Arc<Shared>, registration: Registration, orphaned: Orphaned) -> Resource {
+        static IDS: AtomicU64 = AtomicU64::new(1);
+        let (window, groups) = (Window::new(0, &shared.options), Groups::default());
+        let live = Live { index: Index::new(), revision: 0, window, groups };
+        let resource = Resource {
+            shared: shared.clone(),
+            id: IDS.fetch_add(1, Ordering::Relaxed),
+            registration,
+            view: ArcSwap::from_pointee(View { revision: 0, index: Index::new() }),
+            live: Mutex::new(live),
+            snapshots: Mutex::default(),
+            gone: AtomicBool::new(false),
+        };
+        resource.fill(orphaned);
+        resource
+    }
+
+    /// What the resource's keys begin with.
+    pub fn prefix(&self) -> &Arc<str> {
+        &self.registration.prefix
+    }
+
+    /// Whether its objects have a namespace.
+    pub fn namespaced(&self) -> bool {
+        self.registration.namespaced
+    }
+
+    /// The current state. What is written and acknowledged before the call is in it; its revision
+    /// is the one to answer a list with.
+    pub fn view(&self) -> View {
+        // The order matters: the view has everything up to the revision published before it is taken.
+        let published = self.shared.published();
+        let view = self.view.load();
+        View { revision: view.revision.max(published), index: view.index.clone() }
+    }
+
+    /// The current version of one object, by `namespace/name` or `name`.
+    pub fn get(&self, key: &str) -> Option<Arc<Object>> {
+        self.view.load().get(key).cloned()
+    }
+
+    /// The state at exactly this revision.
+    pub fn view_at(&self, revision: u64) -> Result<View, RevisionError> {
+        let current = self.view();
+        if revision > current.revision {
+            return Err(RevisionError::Future { requested: revision, current: current.revision });
+        }
+        match self.snapshot(revision) {
+            Some(view) => Ok(view),
+            None => self.rebuild(revision),
+        }
+    }
+
+    /// Keeps a view at hand for [`Resource::view_at`]: a paged list will come back for it.
+    pub fn pin(&self, view: &View) {
+        let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        snapshots.retain(|(_, pinned)| pinned.revision != view.revision);
+        snapshots.push_back((self.now_ms(), view.clone()));
+        while snapshots.len() > self.shared.options.snapshots_max {
+            snapshots.pop_front();
+        }
+    }
+
+    /// The oldest revision that views and watches can start from.
+    pub fn oldest(&self) -> u64 {
+        self.lock().window.compacted()
+    }
+
+    /// How many events are retained and how many watchers there are.
+    pub fn stats(&self) -> (usize, usize) {
+        let live = self.lock();
+        (live.window.len(), live.groups.watchers())
+    }
+
+    /// Reads an object's JSON as the cache itself would.
+    pub fn extract(&self, json: &[u8]) -> Extracted {
+        self.registration.extract.extract(json)
+    }
+
+    /// Prepares what is known of an object before it is written, so that the sink need not parse.
+    pub fn draft(&self, extracted: Extracted) -> Arc<Draft> {
+        Draft::new(self.id, extracted)
+    }
+
+    /// Starts a watch.
+    pub fn watch(self: &Arc<Resource>, start: WatchStart, filter: Filter) -> Result<Watcher, RevisionError> {
+        Watcher::new(self, start, filter)
+    }
+
+    /// Whether the resource was unregistered.
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
+    fn snapshot(&self, revision: u64) -> Option<View> {
+        let now = self.now_ms();
+        let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        let (used, view) = snapshots.iter_mut().find(|(_, view)| view.revision == revision)?;
+        *used = now;
+        Some(view.clone())
+    }
+
+    fn rebuild(&self, revision: u64) -> Result<View, RevisionError> {
+        let (mut index, events) = {
+            let live = self.lock();
+            let oldest = live.window.compacted();
+            if revision < oldest {
+                return Err(RevisionError::Expired { requested: revision, oldest });
+            }
+            (live.index.clone(), live.window.since(revision))
+        };
+        undo(&mut index, &events);
+        let view = View { revision, index };
+        if !events.is_empty() {
+            // Whoever asks for an earlier revision mostly asks again for the next page.
+            self.pin(&view);
+        }
+        Ok(view)
+    }
+
+    /// One watcher more that has seen everything up to `from`, or up to now; says which that is.
+    pub(crate) fn join(&self, key: &GroupKey, from: Option<u64>) -> Result<(Arc<Group>, u64), RevisionError> {
+        let mut live = self.lock();
+        let oldest = live.window.compacted();
+        let position = from.unwrap_or_else(|| self.shared.published().max(oldest));
+        if position < oldest {
+            return Err(RevisionError::Expired { requested: position, oldest });
+        }
+        Ok((live.groups.join(key, self.shared.options.fanout_events_max), position))
+    }
+
+    pub(crate) fn leave(&self, key: &GroupKey, group: &Group) {
+        self.lock().groups.leave(key, group);
+    }
+
+    /// The group's events after `position`. When these are all, the cursor for what follows: taken
+    /// under the same lock, so that nothing can fall between.
+    pub(crate) fn replay(&self, position: u64, key: &GroupKey, group: &Group) -> Replay {
+        let live = self.lock();
+        match live.window.stretch(position, key) {
+            None => Replay::Expired,
+            Some(stretch) => {
+                let cursor = stretch.complete.then(|| group.end());
+                Replay::Events(stretch, cursor)
+            }
+        }
+    }
+
+    /// Applies changes of this resource, in order, and names the groups to wake.
+    pub(crate) fn apply(&self, changes: &[Change], wake: &mut Vec<Arc<Group>>) {
+        let at_ms = self.now_ms();
+        let mut live = self.lock();
+        let mut events = Vec::with_capacity(changes.len());
+        for change in changes {
+            if let Some(event) = self.event(&live.index, change, at_ms) {
+                live.change(&event);
+                events.push(Arc::new(event));
+            }
+        }
+        // First the view: whoever hears of an event finds the object changed.
+        self.view.store(Arc::new(View { revision: live.revision, index: live.index.clone() }));
+        for event in events {
+            self.announce(&live.groups, &event, wake);
+            live.window.push(event);
+        }
+    }
+
+    fn announce(&self, groups: &Groups, event: &Arc<Event>, wake: &mut Vec<Arc<Group>>) {
+        let mut pushed = |group: &Arc<Group>| {
+            if !wake.iter().any(|other| Arc::ptr_eq(other, group)) {
+                wake.push(group.clone());
+            }
+        };
+        groups.push(event, &mut pushed);
+        if self.shared.wildcard.watchers.load(Ordering::Relaxed) > 0 {
+            self.shared.wildcard.push(event);
+            pushed(&self.shared.wildcard);
+        }
+    }
+
+    fn event(&self, index: &Index, change: &Change, at_ms: u64) -> Option<Event> {
+        let key = ObjectKey::new(&change.key, self.prefix())?;
+        let previous = index.get(key.as_str()).cloned();
+        let object = match &change.value {
+            None => None,
+            Some(value) => {
+                let revision = change.revision.0;
+                // The index has the key already; sharing it saves a copy of each key.
+                let key = previous.as_ref().map_or_else(|| key.clone(), |previous| previous.key().clone());
+                let created = previous.as_ref().map_or(revision, |previous| previous.created());
+                let draft = Draft::of(&change.note);
+                let prepared = draft.and_then(|draft| draft.take(self.id));
+                let object = self.object(key, revision, created, value, prepared);
+                if let (Some(draft), Some(object)) = (draft, &object) {
+                    draft.set_committed(object);
+                }
+                object
+            }
+        };
+        if object.is_none() && previous.is_none() {
+            return None;
+        }
+        Some(Event::new(self.prefix(), change.revision.0, at_ms, key, object, previous))
+    }
+
+    fn object(
+        &self,
+        key: ObjectKey,
+        revision: u64,
+        created: u64,
+        value: &Bytes,
+        prepared: Option<Extracted>,
+    ) -> Option<Arc<Object>> {
+        let extracted = prepared.unwrap_or_else(|| self.extract(object::json(value)));
+        let object = Object::new(key, revision, created, value.clone(), extracted);
+        if object.is_none() {
+            tracing::error!(prefix = &**self.prefix(), revision, "stored value has no valid header");
+        }
+        object.map(Arc::new)
+    }
+
+    fn entry_object(&self, key: &Key, entry: &Entry) -> Option<Arc<Object>> {
+        let key = ObjectKey::new(key, self.prefix())?;
+        self.object(key, entry.modified.0, entry.created.0, &entry.value, None)
+    }
+
+    /// Takes over state and history from before the registration.
+    pub(crate) fn fill(&self, orphaned: Orphaned) {
+        let at_ms = self.now_ms();
+        let mut live = self.lock();
+        live.revision = orphaned.compacted;
+        live.window = Window::new(orphaned.compacted, &self.shared.options);
+        let mut known: HashMap<Key, Arc<Object>> = HashMap::new();
+        for change in &orphaned.history {
+            let Some(key) = ObjectKey::new(&change.key, self.prefix()) else { continue };
+            let previous = known
+                .remove(&change.key)
+                .or_else(|| change.previous.as_ref().and_then(|entry| self.entry_object(&change.key, entry)));
+            let revision = change.revision.0;
+            let created = previous.as_ref().map_or(revision, |previous| previous.created());
+            let object = change
+                .value
+                .as_ref()
+                .and_then(|value| self.object(key.clone(), revision, created, value, None));
+            if let Some(object) = &object {
+                known.insert(change.key.clone(), object.clone());
+            }
+            if object.is_some() || previous.is_some() {
+                let event = Event::new(self.prefix(), revision, at_ms, key, object, previous);
+                live.revision = revision;
+                live.window.push(Arc::new(event));
+            }
+        }
+        for (key, entry) in &orphaned.entries {
+            let seen = known.get(key).filter(|object| object.revision() == entry.modified.0).cloned();
+            if let Some(object) = seen.or_else(|| self.entry_object(key, entry)) {
+                live.revision = live.revision.max(object.revision());
+                live.index.insert(object.key().clone(), object);
+            }
+        }
+        self.view.store(Arc::new(View { revision: live.revision, index: live.index.clone() }));
+    }
+
+    /// Drops what is too old.
+    pub(crate) fn age(&self) {
+        let options = &self.shared.options;
+        let now = self.now_ms();
+        self.lock().window.age(now.saturating_sub(options.retention.as_millis() as u64));
+        let oldest = now.saturating_sub(options.snapshot_age_max.as_millis() as u64);
+        let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        snapshots.retain(|(used, _)| *used >= oldest);
+    }
+
+    /// Drops the events up to `revision`.
+    pub(crate) fn compact(&self, revision: u64) {
+        self.lock().window.compact(revision);
+        let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        snapshots.retain(|(_, view)| view.revision >= revision);
+    }
+
+    /// Ends all watches.
+    pub(crate) fn retire(&self) {
+        self.gone.store(true, Ordering::Release);
+        self.wake_all();
+    }
+
+    /// Wakes all watchers so that they see how things ended.
+    pub(crate) fn wake_all(&self) {
+        for group in self.lock().groups.iter() {
+            group.wake.notify_waiters();
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.shared.options.clock.now_ms()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Live> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Live {
+    fn change(&mut self, event: &Event) {
+        self.revision = event.revision;
+        match &event.object {
+            Some(object) => drop(self.index.insert(event.key.clone(), object.clone())),
+            None => drop(self.index.remove(event.key.as_str())),
+        }
+    }
+}
+
+/// Takes back events, given oldest first: what was there before an object's first one counts.
+fn undo(index: &mut Index, events: &[Arc<Event>]) {
+    let mut seen = HashSet::new();
+    for event in events.iter().filter(|event| seen.insert(event.key.as_str())) {
+        match &event.previous {
+            Some(previous) => drop(index.insert(event.key.clone(), previous.clone())),
+            None => drop(index.remove(event.key.as_str())),
+        }
+    }
+}
+
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.prefix())
+    }
+}

@@ -1,0 +1,89 @@
+//! What all resources of a cache share: the published revision, the wake-up queue and the end.
+
+use crate::group::Group;
+use crate::options::{Options, SEGMENT_EVENTS_ALL, WAKE_DIRECT_MAX};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{Notify, watch};
+
+/// Owned by the cache, held by every resource and watcher.
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    published: AtomicU64,
+    announced: watch::Sender<u64>,
+    closed: AtomicBool,
+    /// The watchers of all resources at once.
+    pub(crate) wildcard: Arc<Group>,
+    queue: Mutex<Vec<Arc<Group>>>,
+    pub(crate) queued: Notify,
+    dispatching: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn new(options: Options) -> Shared {
+        Shared {
+            wildcard: Group::new(SEGMENT_EVENTS_ALL, options.wildcard_events_max),
+            options,
+            published: AtomicU64::new(0),
+            announced: watch::Sender::new(0),
+            closed: AtomicBool::new(false),
+            queue: Mutex::new(Vec::new()),
+            queued: Notify::new(),
+            dispatching: AtomicBool::new(false),
+        }
+    }
+
+    /// Every change up to this revision is in the views and the groups.
+    pub(crate) fn published(&self) -> u64 {
+        self.published.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn publish(&self, revision: u64) {
+        self.published.store(revision, Ordering::Release);
+        self.announced.send_replace(revision);
+    }
+
+    pub(crate) fn announcements(&self) -> watch::Receiver<u64> {
+        self.announced.subscribe()
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.announced.send_modify(|_| ());
+        self.wildcard.wake.notify_waiters();
+        self.queued.notify_one();
+    }
+
+    /// Wakes the watchers of a group: the few here, the many by the dispatcher, so that a write is
+    /// not held up by a thousand wake-ups.
+    pub(crate) fn wake(&self, group: &Arc<Group>) {
+        let few = group.watchers.load(Ordering::Relaxed) <= WAKE_DIRECT_MAX;
+        if few || !self.dispatching.load(Ordering::Acquire) {
+            return group.wake.notify_waiters();
+        }
+        if !group.queued.swap(true, Ordering::AcqRel) {
+            self.queue.lock().unwrap_or_else(PoisonError::into_inner).push(group.clone());
+            self.queued.notify_one();
+        }
+    }
+
+    /// Wakes the watchers of the groups that were left to the dispatcher.
+    pub(crate) fn dispatch(&self) {
+        let groups = std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner));
+        for group in groups {
+            // First the flag: an event pushed from here on queues the group again.
+            group.queued.swap(false, Ordering::AcqRel);
+            group.wake.notify_waiters();
+        }
+    }
+
+    /// Says whether someone calls [`Shared::dispatch`]; groups already queued are woken.
+    pub(crate) fn set_dispatching(&self, dispatching: bool) {
+        self.dispatching.store(dispatching, Ordering::Release);
+        self.dispatch();
+    }
+}

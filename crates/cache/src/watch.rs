@@ -1,0 +1,337 @@
+//! One watcher: the initial state if asked for, then the window, then what follows, without a seam.
+
+use crate::error::RevisionError;
+use crate::event::{CloseReason, Delivery, Event, Item};
+use crate::filter::Filter;
+use crate::group::{Cursor, Group, GroupKey, Next};
+use crate::object::Object;
+use crate::options::{INITIAL_OBJECTS_MAX, WATCH_STEPS_MAX};
+use crate::resource::{Replay, Resource};
+use crate::shared::Shared;
+use crate::view::View;
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::time::{Instant, Sleep, sleep};
+
+/// Where a watch begins.
+pub enum WatchStart {
+    /// With what happens after the call.
+    FromNow,
+    /// With the first change after this revision, which may lie in the future.
+    FromRevision(u64),
+    /// With the selected objects of a view as additions, then with what happened after it.
+    WithInitialState(View),
+}
+
+/// Follows a resource (or all of them). It has no buffer that could fill up: it is a cursor, and is
+/// closed when what it would have to read next is no longer retained.
+pub struct Watcher {
+    shared: Arc<Shared>,
+    /// `None` for all resources.
+    resource: Option<Arc<Resource>>,
+    group: Arc<Group>,
+    key: GroupKey,
+    filter: Filter,
+    phase: Phase,
+    /// Everything up to this revision was delivered or is not selected.
+    position: u64,
+    bookmarks: Option<Bookmarks>,
+}
+
+struct Bookmarks {
+    every: Duration,
+    /// Kept, because making a timer for each wait costs more than delivering an event.
+    due: Pin<Box<Sleep>>,
+}
+
+enum Phase {
+    Initial(Initial),
+    /// Events from the window, up to a revision, and then perhaps the live cursor.
+    Replay(VecDeque<Arc<Event>>, u64, Option<Cursor>),
+    Live(Cursor),
+    Ended,
+}
+
+struct Initial {
+    view: View,
+    prefix: String,
+    chunk: VecDeque<Arc<Object>>,
+    /// Whether there is nothing after the chunk.
+    complete: bool,
+}
+
+enum Step {
+    Item(Item),
+    /// Nothing to deliver yet.
+    Wait,
+    /// Something was done, and there may be more.
+    Again,
+    Ended,
+}
+
+impl Watcher {
+    pub(crate) fn new(
+        resource: &Arc<Resource>,
+        start: WatchStart,
+        filter: Filter,
+    ) -> Result<Watcher, RevisionError> {
+        let key = filter.group(resource.namespaced());
+        let (from, initial) = match start {
+            WatchStart::FromNow => (None, None),
+            WatchStart::FromRevision(revision) => (Some(revision), None),
+            WatchStart::WithInitialState(view) => (Some(view.revision), Some(view)),
+        };
+        let (group, position) = resource.join(&key, from)?;
+        let phase = match initial {
+            None => Phase::Replay(VecDeque::new(), position, None),
+            Some(view) => Phase::Initial(Initial::new(view, &filter, &key)),
+        };
+        Ok(Watcher {
+            shared: resource.shared.clone(),
+            resource: Some(resource.clone()),
+            group,
+            filter: filter.within(&key),
+            key,
+            phase,
+            position,
+            bookmarks: None,
+        })
+    }
+
+    pub(crate) fn wildcard(shared: &Arc<Shared>, filter: Filter) -> Watcher {
+        let group = shared.wildcard.clone();
+        // First counted, then placed: from here on the sink appends for us.
+        group.watchers.fetch_add(1, Ordering::SeqCst);
+        let position = shared.published();
+        let phase = Phase::Live(group.end());
+        let (shared, key) = (shared.clone(), GroupKey::All);
+        Watcher { shared, resource: None, group, key, filter, phase, position, bookmarks: None }
+    }
+
+    /// Asks for a bookmark whenever `every` has passed. To be called within a runtime.
+    pub fn with_bookmarks(mut self, every: Duration) -> Watcher {
+        self.bookmarks = Some(Bookmarks { every, due: Box::pin(sleep(every)) });
+        self
+    }
+
+    /// The next thing to tell the client; `None` after [`Item::Closed`]. Nothing is lost when the
+    /// future is dropped.
+    pub async fn next(&mut self) -> Option<Item> {
+        loop {
+            match self.advance() {
+                Step::Item(item) => return Some(item),
+                Step::Ended => return None,
+                Step::Again => give_way().await,
+                Step::Wait => {
+                    if let Some(item) = self.wait().await {
+                        return Some(item);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until there may be something; answers with an item that came up in the meantime.
+    async fn wait(&mut self) -> Option<Item> {
+        let group = self.group.clone();
+        let mut woken = pin!(group.wake.notified());
+        // Wake-ups are noted from here on. Looking once more makes sure that none was missed.
+        woken.as_mut().enable();
+        match self.advance() {
+            Step::Item(item) => return Some(item),
+            Step::Again | Step::Ended => return None,
+            Step::Wait => {}
+        }
+        let Some(bookmarks) = &mut self.bookmarks else {
+            woken.await;
+            return None;
+        };
+        let is_due = poll_fn(|context| match woken.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(false),
+            Poll::Pending => bookmarks.due.as_mut().poll(context).map(|()| true),
+        });
+        if is_due.await { Some(self.bookmark()) } else { None }
+    }
+
+    /// The next item if it is there already.
+    pub fn try_next(&mut self) -> Option<Item> {
+        loop {
+            match self.advance() {
+                Step::Item(item) => return Some(item),
+                Step::Wait | Step::Ended => return None,
+                Step::Again => {}
+            }
+        }
+    }
+
+    /// The revision up to which everything selected was delivered: what a bookmark may say. `None`
+    /// while the initial state is being delivered.
+    pub fn progress(&self) -> Option<u64> {
+        match self.phase {
+            Phase::Initial(_) => None,
+            _ => Some(self.position),
+        }
+    }
+
+    fn bookmark(&mut self) -> Item {
+        if let Some(Bookmarks { every, due }) = &mut self.bookmarks {
+            due.as_mut().reset(Instant::now() + *every);
+        }
+        // The sink wakes nobody for changes of others; look at how far they have come.
+        match self.advance() {
+            Step::Item(item) => item,
+            Step::Wait | Step::Again | Step::Ended => Item::Bookmark(self.position),
+        }
+    }
+
+    fn advance(&mut self) -> Step {
+        for _ in 0..WATCH_STEPS_MAX {
+            match self.step() {
+                Step::Again => {}
+                step => return step,
+            }
+        }
+        Step::Again
+    }
+
+    fn step(&mut self) -> Step {
+        if let Phase::Ended = self.phase {
+            return Step::Ended;
+        }
+        if self.shared.is_closed() {
+            return self.close(CloseReason::Shutdown);
+        }
+        // Read before looking for events: when there are none, all up to here was seen.
+        let published = self.shared.published();
+        match &mut self.phase {
+            Phase::Ended => Step::Ended,
+            Phase::Initial(initial) => match initial.next() {
+                None => {
+                    self.phase = Phase::Replay(VecDeque::new(), self.position, None);
+                    Step::Item(Item::InitialEventsEnd(self.position))
+                }
+                Some(object) if self.filter.passes(&object) => {
+                    Step::Item(Item::Event(Delivery::initial(object)))
+                }
+                Some(_) => Step::Again,
+            },
+            Phase::Replay(events, scanned, cursor) => match events.pop_front() {
+                Some(event) => self.deliver(&event),
+                None => {
+                    self.position = self.position.max(*scanned);
+                    match cursor.take() {
+                        Some(cursor) => self.phase = Phase::Live(cursor),
+                        None => return self.replay(),
+                    }
+                    Step::Again
+                }
+            },
+            Phase::Live(cursor) => match cursor.next() {
+                Next::Event(event) if event.revision <= self.position => Step::Again,
+                Next::Event(event) => {
+                    // As in `deliver`, without touching the count of an event that is not selected.
+                    self.position = event.revision;
+                    match self.filter.classify(event) {
+                        None => Step::Again,
+                        Some(kind) => Step::Item(Item::Event(Delivery::event(kind, event.clone()))),
+                    }
+                }
+                Next::Lost => self.replay(),
+                Next::Empty => self.idle(published),
+            },
+        }
+    }
+
+    fn deliver(&mut self, event: &Arc<Event>) -> Step {
+        if event.revision <= self.position {
+            return Step::Again;
+        }
+        self.position = event.revision;
+        match self.filter.classify(event) {
+            None => Step::Again,
+            Some(kind) => Step::Item(Item::Event(Delivery::event(kind, event.clone()))),
+        }
+    }
+
+    fn idle(&mut self, published: u64) -> Step {
+        self.position = self.position.max(published);
+        match &self.resource {
+            Some(resource) if resource.is_gone() => self.close(CloseReason::Gone),
+            _ => Step::Wait,
+        }
+    }
+
+    fn replay(&mut self) -> Step {
+        let Some(resource) = &self.resource else { return self.close(CloseReason::Slow) };
+        match resource.replay(self.position, &self.key, &self.group) {
+            Replay::Expired => self.close(CloseReason::Slow),
+            Replay::Events(stretch, cursor) => {
+                self.phase = Phase::Replay(stretch.events, stretch.scanned, cursor);
+                Step::Again
+            }
+        }
+    }
+
+    fn close(&mut self, reason: CloseReason) -> Step {
+        self.phase = Phase::Ended;
+        Step::Item(Item::Closed(reason))
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        match &self.resource {
+            Some(resource) => resource.leave(&self.key, &self.group),
+            None => drop(self.group.watchers.fetch_sub(1, Ordering::SeqCst)),
+        }
+    }
+}
+
+impl Initial {
+    fn new(view: View, filter: &Filter, key: &GroupKey) -> Initial {
+        let mut initial = Initial { view, prefix: String::new(), chunk: VecDeque::new(), complete: false };
+        if let GroupKey::Name(name) = key {
+            initial.chunk.extend(initial.view.get(name).cloned());
+            initial.complete = true;
+        } else if let Some(namespace) = &filter.namespace {
+            initial.prefix = format!("{namespace}/");
+        }
+        initial.refill(None);
+        initial
+    }
+
+    fn next(&mut self) -> Option<Arc<Object>> {
+        let object = self.chunk.pop_front()?;
+        self.refill(Some(&object));
+        Some(object)
+    }
+
+    /// Takes the objects after `last`, once those before them are delivered.
+    fn refill(&mut self, last: Option<&Object>) {
+        if self.complete || !self.chunk.is_empty() {
+            return;
+        }
+        let after = last.map(|object| object.key().as_str());
+        self.chunk = self.view.chunk(&self.prefix, after, INITIAL_OBJECTS_MAX).into();
+        self.complete = self.chunk.len() < INITIAL_OBJECTS_MAX;
+    }
+}
+
+/// Lets other tasks run before this one goes on.
+async fn give_way() {
+    let mut gave = false;
+    poll_fn(|context| {
+        if gave {
+            return Poll::Ready(());
+        }
+        gave = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

@@ -1,0 +1,324 @@
+//! Deletion: finalizers, grace, propagation, preconditions; single objects and whole collections.
+
+use crate::read::ListRequest;
+use crate::write::Live;
+use crate::{Engine, Target, metadata, object};
+use pintle_admission::{Attributes, Operation};
+use pintle_auth::UserInfo;
+use pintle_cache::Object;
+use pintle_meta::options::{DeleteOptions, Propagation};
+use pintle_meta::{Status, Timestamp};
+use pintle_store::{Expect, Revision, Write, WriteError};
+use pintle_value::Value;
+use std::sync::Arc;
+
+/// How often a deletion is tried again when others get in between.
+const ATTEMPTS_MAX: usize = 64;
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// What came of a deletion.
+pub enum Deleted {
+    /// The object is gone, and its kind answers with a `Status`.
+    Status(Box<Status>),
+    /// The object, as it was when it went or as it is while it waits.
+    Object {
+        /// The object.
+        object: Arc<Object>,
+        /// Whether it is gone.
+        gone: bool,
+    },
+}
+
+/// What the next step of a deletion is.
+enum Step {
+    /// The object goes now.
+    Remove,
+    /// The object is stored like this and waits for its finalizers or its grace.
+    Mark(Value),
+    /// The object is written like this first and goes at once after it.
+    MarkAndRemove(Value),
+    /// A deletion is under way; nothing changes.
+    Pending,
+}
+
+enum Attempt {
+    Done(Deleted),
+    Again,
+}
+
+impl Engine {
+    /// Deletes one object, at once or in two phases.
+    pub async fn delete(&self, target: &Target, options: &DeleteOptions, user: &UserInfo) -> Result<Deleted, Status> {
+        for _ in 0..ATTEMPTS_MAX {
+            if let Attempt::Done(deleted) = self.attempt_delete(target, options, user).await? {
+                return Ok(deleted);
+            }
+        }
+        Err(Status::conflict(&target.kind.group_resource(), &target.name, "the object is being modified"))
+    }
+
+    async fn attempt_delete(
+        &self,
+        target: &Target,
+        options: &DeleteOptions,
+        user: &UserInfo,
+    ) -> Result<Attempt, Status> {
+        let kind = &target.kind;
+        let Some(live) = self.live(target)? else {
+            return Err(Status::not_found(&kind.group_resource(), &target.name));
+        };
+        if let Some(preconditions) = &options.preconditions {
+            let null = Value::Null;
+            preconditions.check(&kind.group_kind(), live.tree.get("metadata").unwrap_or(&null))?;
+        }
+        let step = self.next_step(target, &live.tree, options);
+        if matches!(step, Step::Pending) {
+            return Ok(Attempt::Done(pending(target, live)));
+        }
+        self.admit_deletion(target, &live.tree, options, user)?;
+        match step {
+            Step::Pending => Ok(Attempt::Done(pending(target, live))),
+            Step::Mark(marked) => self.mark(target, live, marked, options.dry_run).await,
+            Step::Remove => {
+                let tree = live.tree.clone();
+                self.remove(target, live, tree, options.dry_run).await
+            }
+            Step::MarkAndRemove(marked) => self.remove(target, live, marked, options.dry_run).await,
+        }
+    }
+
+    fn admit_deletion(
+        &self,
+        target: &Target,
+        old: &Value,
+        options: &DeleteOptions,
+        user: &UserInfo,
+    ) -> Result<(), Status> {
+        let is_namespace = target.kind.group.is_empty() && target.kind.plural == "namespaces";
+        let attributes = Attributes {
+            operation: Operation::Delete,
+            kind: &target.kind,
+            version: target.kind_version(),
+            namespace: if is_namespace { &target.name } else { &target.namespace },
+            name: &target.name,
+            subresource: &target.subresource,
+            old: Some(old),
+            user,
+            dry_run: options.dry_run,
+        };
+        self.admission.validate(&attributes, None, self, &mut Vec::new())
+    }
+
+    fn next_step(&self, target: &Target, live: &Value, options: &DeleteOptions) -> Step {
+        let hooks = target.kind.hooks;
+        let (seconds, _) = self.clock.now();
+        let mut object = live.clone();
+        if !metadata::is_deleting(live) && hooks.begin_deletion(&mut object) {
+            object.set_at(&["metadata", "deletionTimestamp"], self.time_text(seconds).into());
+            apply_propagation(target, &mut object, options);
+            return Step::Mark(object);
+        }
+        if metadata::is_deleting(live) && !hooks.may_remove(live) {
+            return Step::Pending;
+        }
+        let grace = match self.grace(target, live, options) {
+            Grace::Pending => return Step::Pending,
+            Grace::Shorten { seconds, deadline } => Some((seconds, deadline)),
+            Grace::Wait(period) => {
+                if metadata::generation(&object) > 0 {
+                    metadata::set_generation(&mut object, metadata::generation(live) + 1);
+                }
+                Some((period, seconds.saturating_add(period)))
+            }
+            Grace::None => None,
+        };
+        if let Some((period, deadline)) = grace {
+            object.set_at(&["metadata", "deletionTimestamp"], self.time_text(deadline).into());
+            object.set_at(&["metadata", "deletionGracePeriodSeconds"], Value::Int(period));
+        }
+        apply_propagation(target, &mut object, options);
+        let held = !object.items_at(&["metadata", "finalizers"]).is_empty();
+        match grace {
+            Some((period, _)) if held || period > 0 => Step::Mark(object),
+            Some(_) => Step::MarkAndRemove(object),
+            None if held => {
+                self.mark_as_deleting(&mut object, seconds);
+                Step::Mark(object)
+            }
+            None => Step::Remove,
+        }
+    }
+
+    /// What the deletion of a kind without grace looks like while finalizers hold the object.
+    fn mark_as_deleting(&self, object: &mut Value, now: i64) {
+        if !metadata::is_deleting(object) && metadata::generation(object) > 0 {
+            let next = metadata::generation(object) + 1;
+            metadata::set_generation(object, next);
+        }
+        let later = object
+            .at(&["metadata", "deletionTimestamp"])
+            .and_then(Value::as_str)
+            .and_then(|t| Timestamp::parse(t).ok())
+            .is_none_or(|t| t.seconds > now);
+        if later {
+            object.set_at(&["metadata", "deletionTimestamp"], self.time_text(now).into());
+        }
+        object.set_at(&["metadata", "deletionGracePeriodSeconds"], Value::Int(0));
+    }
+
+    /// How long the deletion of this object waits.
+    fn grace(&self, target: &Target, live: &Value, options: &DeleteOptions) -> Grace {
+        let asked = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
+        if !target.kind.hooks.is_graceful() {
+            return Grace::None;
+        }
+        if !metadata::is_deleting(live) {
+            return match target.kind.hooks.grace_seconds(live, asked) {
+                Some(period) => Grace::Wait(period),
+                None => Grace::None,
+            };
+        }
+        let running = live.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_int).unwrap_or(0);
+        let (now, _) = self.clock.now();
+        match asked {
+            _ if running == 0 => Grace::None,
+            Some(period) if period < running => {
+                let deadline = live
+                    .at(&["metadata", "deletionTimestamp"])
+                    .and_then(Value::as_str)
+                    .and_then(|t| Timestamp::parse(t).ok())
+                    .map_or(now, |t| t.seconds);
+                let deadline = deadline - running + period;
+                // A grace that has run out already is cut to one second, so that it is still seen as graceful.
+                let period = if deadline < now && period != 0 { 1 } else { period };
+                Grace::Shorten { seconds: period, deadline: deadline.max(now) }
+            }
+            _ => Grace::Pending,
+        }
+    }
+
+    async fn mark(&self, target: &Target, live: Live, mut marked: Value, dry_run: bool) -> Result<Attempt, Status> {
+        marked.remove_at(&["metadata", "resourceVersion"]);
+        let encoded = object::encode(&target.kind, &marked);
+        if &encoded == live.object.value() {
+            return Ok(Attempt::Done(Deleted::Object { object: live.object, gone: false }));
+        }
+        if dry_run {
+            let object = object::unstored(target, &encoded, &marked, live.object.revision())?;
+            return Ok(Attempt::Done(Deleted::Object { object, gone: false }));
+        }
+        let expect = Expect::Revision(Revision(live.object.revision()));
+        match self.commit(target, Write::put(target.store_key(), expect, encoded), &marked).await {
+            Ok(object) => Ok(Attempt::Done(Deleted::Object { object, gone: false })),
+            Err(WriteError::Conflict { .. }) => Ok(Attempt::Again),
+            Err(error) => Err(crate::status::write_error(error)),
+        }
+    }
+
+    async fn remove(&self, target: &Target, live: Live, mut last: Value, dry_run: bool) -> Result<Attempt, Status> {
+        let uid = live.tree.str_at(&["metadata", "uid"]).to_string();
+        let mut revision = live.object.revision();
+        if !dry_run {
+            let write = Write::delete(target.store_key(), Expect::Revision(Revision(revision)));
+            match self.store.write(write).await {
+                Ok(removed) => revision = removed.0,
+                Err(WriteError::Conflict { .. }) => return Ok(Attempt::Again),
+                Err(error) => return Err(crate::status::write_error(error)),
+            }
+        }
+        if target.kind.rules.delete_returns_object {
+            last.remove_at(&["metadata", "resourceVersion"]);
+            let encoded = object::encode(&target.kind, &last);
+            let object = object::unstored(target, &encoded, &last, revision)?;
+            return Ok(Attempt::Done(Deleted::Object { object, gone: true }));
+        }
+        let status = Status::deleted(&target.kind.group_resource(), &target.name, &uid);
+        Ok(Attempt::Done(Deleted::Status(Box::new(status))))
+    }
+
+    /// Deletes all objects of a list, and answers with the list as it was.
+    pub async fn delete_collection(
+        &self,
+        list: &ListRequest,
+        options: &DeleteOptions,
+        user: &UserInfo,
+    ) -> Result<crate::read::Listed, Status> {
+        let listed = self.list(list).await?;
+        for item in &listed.items {
+            let target = Target { namespace: item.namespace().unwrap_or("").into(), ..list.target.named(item.name()) };
+            match self.delete(&target, options, user).await {
+                Ok(_) => {}
+                Err(status) if status.code == 404 => {}
+                Err(status) => return Err(status),
+            }
+        }
+        Ok(listed)
+    }
+}
+
+enum Grace {
+    None,
+    Wait(i64),
+    Shorten { seconds: i64, deadline: i64 },
+    Pending,
+}
+
+/// A deletion that is already under way answers with the object, or with what its kind answers when it is done.
+fn pending(target: &Target, live: Live) -> Deleted {
+    let waits = target.kind.rules.delete_returns_object || !target.kind.hooks.may_remove(&live.tree);
+    if waits {
+        return Deleted::Object { object: live.object, gone: false };
+    }
+    let uid = live.tree.str_at(&["metadata", "uid"]);
+    Deleted::Status(Box::new(Status::deleted(&target.kind.group_resource(), &target.name, uid)))
+}
+
+/// Sets or clears the finalizers that tell the garbage collector what becomes of dependents.
+fn apply_propagation(target: &Target, object: &mut Value, options: &DeleteOptions) {
+    let (orphan, foreground) = propagation(target, object, options);
+    let old = object.items_at(&["metadata", "finalizers"]);
+    let mut new: Vec<Value> =
+        old.iter().filter(|f| !matches!(f.as_str(), Some(ORPHAN | FOREGROUND))).cloned().collect();
+    if orphan {
+        new.push(ORPHAN.into());
+    }
+    if foreground {
+        new.push(FOREGROUND.into());
+    }
+    let same = old.len() == new.len() && old.iter().all(|f| new.contains(f));
+    if same {
+        return;
+    }
+    if new.is_empty() {
+        object.remove_at(&["metadata", "finalizers"]);
+    } else {
+        object.set_at(&["metadata", "finalizers"], Value::Array(new));
+    }
+}
+
+/// Whether dependents are orphaned, and whether they go first: by the options, else by the finalizers that are
+/// there, else by the kind's default.
+fn propagation(target: &Target, object: &Value, options: &DeleteOptions) -> (bool, bool) {
+    if target.kind.rules.gc_unsupported {
+        return (false, false);
+    }
+    if let Some(orphan) = options.orphan_dependents {
+        return (orphan, false);
+    }
+    match options.propagation {
+        Some(Propagation::Orphan) => return (true, false),
+        Some(Propagation::Foreground) => return (false, true),
+        Some(Propagation::Background) => return (false, false),
+        None => {}
+    }
+    for finalizer in object.items_at(&["metadata", "finalizers"]) {
+        match finalizer.as_str() {
+            Some(ORPHAN) => return (true, false),
+            Some(FOREGROUND) => return (false, true),
+            _ => {}
+        }
+    }
+    (target.kind.rules.orphan_by_default, false)
+}

@@ -1,0 +1,95 @@
+//! What the server does by itself: changes of its controllers, objects it needs, ways to look at trees.
+
+use crate::write::Live;
+use crate::{Engine, Target, metadata, object};
+use pintle_auth::UserInfo;
+use pintle_cache::Registration;
+use pintle_kinds::{Generation, Kind};
+use pintle_meta::Status;
+use pintle_schema::typed;
+use pintle_store::{Expect, Revision, Write, WriteError};
+use pintle_value::{Str, Value};
+use std::sync::Arc;
+
+/// How often a change is tried again when others get in between.
+const ATTEMPTS_MAX: usize = 64;
+
+impl Engine {
+    /// Serves a kind: its objects are loaded, its resource answers.
+    pub fn serve(&self, kind: Arc<Kind>) {
+        self.cache.register(Registration {
+            prefix: Arc::from(kind.store_prefix.as_str()),
+            namespaced: kind.namespaced,
+            extract: Arc::new(object::KindExtract(kind.clone())),
+        });
+        self.registry.put(kind);
+    }
+
+    /// What a request about this resource is about; `None` where it is not served.
+    pub fn target(&self, group: &str, version: &str, plural: &str, namespace: &str, name: &str) -> Option<Target> {
+        let (kind, version) = self.registry.kinds().resource(group, version, plural)?;
+        Some(Target { kind, version, namespace: namespace.into(), name: name.into(), subresource: Str::default() })
+    }
+
+    /// The tree of an object in the stored version, with its resourceVersion.
+    pub fn object_tree(&self, target: &Target) -> Result<Option<Value>, Status> {
+        Ok(self.live(target)?.map(|live| live.tree))
+    }
+
+    /// Who the server is when it acts by itself.
+    pub fn system_user(&self) -> UserInfo {
+        UserInfo::new("system:apiserver", &[UserInfo::MASTERS, UserInfo::AUTHENTICATED])
+    }
+
+    /// Changes an object that is there; nobody else is asked. A change that empties the finalizers of an ending
+    /// object removes it. No object is no error.
+    pub async fn mutate(&self, target: &Target, change: impl Fn(&mut Value)) -> Result<(), Status> {
+        for _ in 0..ATTEMPTS_MAX {
+            let Some(Live { object: kept, tree: old }) = self.live(target)? else { return Ok(()) };
+            let mut tree = old.clone();
+            change(&mut tree);
+            typed::normalize(&target.kind.storage_version().schema, &mut tree);
+            let removes = metadata::completes_deletion(&tree, &old) && target.kind.hooks.may_remove(&tree);
+            tree.remove_at(&["metadata", "resourceVersion"]);
+            let encoded = object::encode(&target.kind, &tree);
+            if &encoded == kept.value() && !removes {
+                return Ok(());
+            }
+            let expect = Expect::Revision(Revision(kept.revision()));
+            let write = match removes {
+                true => Write::delete(target.store_key(), expect),
+                false => Write::put(target.store_key(), expect, encoded),
+            };
+            match self.store.write(write).await {
+                Ok(_) => return Ok(()),
+                Err(WriteError::Conflict { .. }) => {}
+                Err(error) => return Err(crate::status::write_error(error)),
+            }
+        }
+        Err(Status::conflict(&target.kind.group_resource(), &target.name, "the object is being modified"))
+    }
+
+    /// Makes an object that the server needs, unless it is there. The tree is in the stored version.
+    pub async fn ensure(&self, target: &Target, mut tree: Value) -> Result<(), Status> {
+        let kind = &target.kind;
+        let target = target.named(tree.str_at(&["metadata", "name"]));
+        if self.kept(kind, &target.object_key()).is_some() {
+            return Ok(());
+        }
+        metadata::fill_system_fields(&mut tree, crate::environment::new_uid(&*self.random), &self.now_text());
+        metadata::settle_namespace(&mut tree, &target)?;
+        kind.hooks.default(&kind.storage_version().name, &mut tree);
+        kind.hooks.prepare_create(&mut tree);
+        kind.hooks.canonicalize(&mut tree);
+        if matches!(kind.rules.generation, Generation::Counted | Generation::Fixed) {
+            metadata::set_generation(&mut tree, 1);
+        }
+        typed::normalize(&kind.storage_version().schema, &mut tree);
+        tree.remove_at(&["metadata", "resourceVersion"]);
+        let write = Write::put(target.store_key(), Expect::Absent, object::encode(kind, &tree));
+        match self.store.write(write).await {
+            Ok(_) | Err(WriteError::Conflict { .. }) => Ok(()),
+            Err(error) => Err(crate::status::write_error(error)),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The server's side of `metadata`: what it sets, what it takes back, what must agree with the request.
+
+use crate::Target;
+use pintle_meta::Status;
+use pintle_value::{Str, Value};
+
+/// Forgets what only the server may set, before a new object is looked at.
+pub(crate) fn wipe_system_fields(object: &mut Value) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        metadata.remove(field);
+    }
+}
+
+/// Gives a new object its uid and time.
+pub(crate) fn fill_system_fields(object: &mut Value, uid: Str, now: &str) {
+    object.set_at(&["metadata", "uid"], Value::String(uid));
+    object.set_at(&["metadata", "creationTimestamp"], now.into());
+}
+
+/// Brings the object's namespace in line with the request's, or refuses it.
+pub(crate) fn settle_namespace(object: &mut Value, target: &Target) -> Result<(), Status> {
+    let wanted = if target.kind.namespaced { target.namespace.as_str() } else { "" };
+    let named = object.str_at(&["metadata", "namespace"]);
+    if named == wanted {
+        return Ok(());
+    }
+    if wanted.is_empty() {
+        object.remove_at(&["metadata", "namespace"]);
+        return Ok(());
+    }
+    if named.is_empty() {
+        object.set_at(&["metadata", "namespace"], wanted.into());
+        return Ok(());
+    }
+    Err(Status::bad_request("the namespace of the provided object does not match the namespace sent on the request"))
+}
+
+/// Refuses an object whose name is not that of the request.
+pub(crate) fn check_name(object: &Value, target: &Target) -> Result<(), Status> {
+    let named = object.str_at(&["metadata", "name"]);
+    let wanted = &target.name;
+    if named.is_empty() {
+        let why = format!("the name of the object ({wanted} based on URL) was undeterminable: name must be provided");
+        return Err(Status::bad_request(why));
+    }
+    if named != wanted {
+        let why = format!("the name of the object ({named}) does not match the name on the URL ({wanted})");
+        return Err(Status::bad_request(why));
+    }
+    Ok(())
+}
+
+/// When owner references are looked through for repetitions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dedup {
+    /// As the client sent them.
+    Request,
+    /// As admission left them.
+    Admission,
+}
+
+/// Drops repeated owner references (equal entries); the warning names their uids.
+pub(crate) fn dedup_owner_references(object: &mut Value, when: Dedup) -> Option<String> {
+    let refs = object.at_mut(&["metadata", "ownerReferences"])?.as_array_mut()?;
+    let mut kept: Vec<Value> = Vec::with_capacity(refs.len());
+    let mut repeated: Vec<String> = Vec::new();
+    for reference in refs.drain(..) {
+        if kept.contains(&reference) {
+            repeated.push(reference.str_at(&["uid"]).to_string());
+        } else {
+            kept.push(reference);
+        }
+    }
+    *refs = kept;
+    if repeated.is_empty() {
+        return None;
+    }
+    let after = if when == Dedup::Admission { " after mutating admission happens" } else { "" };
+    Some(format!(
+        ".metadata.ownerReferences contains duplicate entries{after}; API server dedups owner references in 1.20+, \
+         and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: [{}]",
+        repeated.join(" ")
+    ))
+}
+
+/// Takes over from the stored object what an update may not change.
+pub(crate) fn inherit(object: &mut Value, old: &Value) {
+    if object.str_at(&["metadata", "uid"]).is_empty() {
+        copy(object, old, "uid");
+    }
+    if old.at(&["metadata", "creationTimestamp"]).is_some() {
+        copy(object, old, "creationTimestamp");
+    }
+    if is_deleting(old) {
+        copy(object, old, "deletionTimestamp");
+    }
+    if object.at(&["metadata", "deletionGracePeriodSeconds"]).is_none() {
+        copy(object, old, "deletionGracePeriodSeconds");
+    }
+}
+
+/// Copies one field of metadata, absence included.
+pub(crate) fn copy(object: &mut Value, old: &Value, field: &str) {
+    match old.at(&["metadata", field]) {
+        Some(value) => object.set_at(&["metadata", field], value.clone()),
+        None => _ = object.remove_at(&["metadata", field]),
+    }
+}
+
+/// Whether a deletion has begun.
+pub(crate) fn is_deleting(object: &Value) -> bool {
+    object.at(&["metadata", "deletionTimestamp"]).is_some_and(|t| !t.is_null())
+}
+
+/// The object's generation; 0 where it has none.
+pub(crate) fn generation(object: &Value) -> i64 {
+    object.at(&["metadata", "generation"]).and_then(Value::as_int).unwrap_or(0)
+}
+
+/// Sets the generation; 0 removes it.
+pub(crate) fn set_generation(object: &mut Value, generation: i64) {
+    if generation == 0 {
+        object.remove_at(&["metadata", "generation"]);
+    } else {
+        object.set_at(&["metadata", "generation"], Value::Int(generation));
+    }
+}
+
+/// Whether a change of `old` into `object` completes a deletion: nothing holds the object any more.
+pub(crate) fn completes_deletion(object: &Value, old: &Value) -> bool {
+    let grace = old.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_int).unwrap_or(0);
+    is_deleting(old) && grace == 0 && object.items_at(&["metadata", "finalizers"]).is_empty()
+}
+
+/// The manager of a write: the one it names, or the beginning of its User-Agent.
+pub(crate) fn manager(named: &str, user_agent: &str) -> Str {
+    if !named.is_empty() {
+        return named.into();
+    }
+    const MANAGER_BYTES_MAX: usize = 128;
+    let mut out = Str::default();
+    for c in user_agent.split('/').next().unwrap_or("").chars().filter(|c| !c.is_control()) {
+        if out.len() + c.len_utf8() > MANAGER_BYTES_MAX {
+            break;
+        }
+        out.push(c);
+    }
+    out
+}

@@ -1,0 +1,84 @@
+//! Objects between tree and store: how they are kept, what is known of them beside their bytes.
+
+use crate::Target;
+use bytes::Bytes;
+use pintle_cache::{Extract, Extracted, Object, ObjectKey, value_header};
+use pintle_kinds::Kind;
+use pintle_meta::Status;
+use pintle_schema::typed;
+use pintle_value::{Str, Value, json};
+use std::sync::Arc;
+
+/// The bytes under which a tree of the stored version is kept. The tree has no resourceVersion.
+pub(crate) fn encode(kind: &Kind, tree: &Value) -> Bytes {
+    let mut out = value_header(0).to_vec();
+    let header = out.len();
+    let slot = typed::encode_stored(&kind.storage_version().schema, tree, &mut out);
+    let rv_offset = u32::try_from(slot.at.saturating_sub(header)).unwrap_or(0);
+    if let Some(head) = out.get_mut(..header) {
+        head.copy_from_slice(&value_header(rv_offset));
+    }
+    Bytes::from(out)
+}
+
+/// The tree of a kept object, with its resourceVersion.
+pub(crate) fn tree(object: &Object) -> Result<Value, Status> {
+    let parsed = json::parse(object.json())
+        .map_err(|error| Status::internal(&format!("object {} cannot be read: {error}", object.key().as_str())))?;
+    let mut tree = parsed.value;
+    tree.set_at(&["metadata", "resourceVersion"], object.revision().to_string().into());
+    Ok(tree)
+}
+
+/// An object that is not in the store: the answer of a dry run, or the last state of what is gone.
+pub(crate) fn unstored(target: &Target, value: &Bytes, tree: &Value, revision: u64) -> Result<Arc<Object>, Status> {
+    let name = tree.str_at(&["metadata", "name"]);
+    let key = ObjectKey::new(&target.named(name).store_key(), &target.kind.store_prefix);
+    let object = key.and_then(|key| Object::unstored(key, revision, value.clone(), extract(&target.kind, tree)));
+    object.ok_or_else(|| Status::internal("the object could not be encoded"))
+}
+
+/// What selectors ask about.
+pub(crate) fn extract(kind: &Kind, tree: &Value) -> Extracted {
+    let labels = tree.at(&["metadata", "labels"]).and_then(Value::as_object);
+    let labels = labels
+        .map(|map| map.iter().map(|(k, v)| (k.clone(), Str::from(v.as_str().unwrap_or("")))).collect())
+        .unwrap_or_default();
+    let selectable = &kind.storage_version().selectable;
+    let fields = selectable.iter().map(|field| {
+        kind.hooks.selectable(&field.label, tree).unwrap_or_else(|| {
+            let path: Vec<&str> = field.path.iter().map(Str::as_str).collect();
+            scalar_text(tree.at(&path)).unwrap_or_else(|| field.unset.clone())
+        })
+    });
+    Extracted { labels, fields: fields.collect(), uid: tree.str_at(&["metadata", "uid"]).into() }
+}
+
+fn scalar_text(value: Option<&Value>) -> Option<Str> {
+    match value? {
+        Value::String(s) => Some(s.clone()),
+        Value::Int(i) => Some(Str::from(i.to_string())),
+        Value::Float(f) => Some(Str::from(f.to_string())),
+        Value::Bool(b) => Some(if *b { "true".into() } else { "false".into() }),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// Reads kept objects for the cache, when it has only their bytes.
+pub(crate) struct KindExtract(pub(crate) Arc<Kind>);
+
+impl Extract for KindExtract {
+    fn extract(&self, bytes: &[u8]) -> Extracted {
+        json::parse(bytes).map(|parsed| extract(&self.0, &parsed.value)).unwrap_or_default()
+    }
+}
+
+/// Turns a tree from one of the kind's versions into another; positions are those of `Kind::versions`.
+pub(crate) fn convert(kind: &Kind, tree: &mut Value, from: usize, to: usize) {
+    if from == to {
+        return;
+    }
+    let (Some(from), Some(to)) = (kind.versions.get(from), kind.versions.get(to)) else { return };
+    kind.hooks.convert(tree, from, to);
+    tree.set_at(&["apiVersion"], crate::decode::api_version(&to.group, &to.name).into());
+}

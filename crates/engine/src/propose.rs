@@ -1,0 +1,170 @@
+//! Proposals: what the object would become. Pure: live object in, candidate out.
+//!
+//! Candidates are in the version of the request, decoded and defaulted.
+
+use crate::decode::{self, Decoded, Media};
+use crate::{Target, metadata};
+use bytes::Bytes;
+use pintle_apply::patch::{self, PatchError};
+use pintle_kinds::KindVersion;
+use pintle_meta::field::quoted;
+use pintle_meta::options::FieldValidation;
+use pintle_meta::{FieldErrors, GroupKind, GroupVersion, Status};
+use pintle_schema::typed::{self, Strict};
+use pintle_value::{Path, Str, Value, json, yaml};
+
+/// What a client wants done to an object.
+pub enum Change {
+    /// A new object.
+    Create(Body),
+    /// The object as it shall be.
+    Replace(Body),
+    /// A patch of the object.
+    Patch(PatchType, Bytes),
+    /// The fields the manager wants, for server-side apply.
+    Apply {
+        /// The applied configuration.
+        body: Body,
+        /// Whether fields of others are taken over.
+        force: bool,
+    },
+}
+
+/// A body and how it is written.
+pub struct Body {
+    /// The bytes.
+    pub bytes: Bytes,
+    /// Their encoding.
+    pub media: Media,
+}
+
+/// The patch types that are applied to the live object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchType {
+    /// `application/json-patch+json`
+    Json,
+    /// `application/merge-patch+json`
+    Merge,
+    /// `application/strategic-merge-patch+json`
+    Strategic,
+}
+
+/// A candidate and what the client shall be told.
+pub(crate) struct Proposed {
+    pub(crate) object: Value,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What is written, and how strictly the body is read.
+pub(crate) struct Context<'a> {
+    pub(crate) target: &'a Target,
+    pub(crate) validation: FieldValidation,
+    pub(crate) registered: &'a dyn Fn(&str, &GroupVersion) -> bool,
+}
+
+/// Decodes the body of a create or replace. Nothing is compared with the live object yet.
+pub(crate) fn decode_object(cx: &Context<'_>, body: &Body) -> Result<Proposed, Status> {
+    let version = cx.target.kind_version();
+    let expected = decode::expected_object(&cx.target.kind, version, cx.registered);
+    let Decoded { value: mut object, complaints: mut warnings } =
+        decode::decode(&body.bytes, body.media, &expected, cx.validation)?;
+    complete(cx.target, &mut object);
+    warnings.extend(metadata::dedup_owner_references(&mut object, metadata::Dedup::Request));
+    Ok(Proposed { object, warnings })
+}
+
+/// Applies a patch to the live object (in the version of the request).
+pub(crate) fn patch_object(cx: &Context<'_>, live: &Value, kind: PatchType, body: &[u8]) -> Result<Proposed, Status> {
+    let version = cx.target.kind_version();
+    let reported = cx.validation != FieldValidation::Ignore;
+    let refuse = |error: PatchError| error.to_status();
+    let (patched, mut complaints, shown) = match kind {
+        PatchType::Json => {
+            let parsed = json::parse(body).map_err(|e| undecodable(&e.to_string(), reported))?;
+            let decoded = patch::json::decode(parsed.value, &parsed.duplicates, reported).map_err(refuse)?;
+            (decoded.apply(live.clone()).map_err(refuse)?, decoded.strict_errors, None)
+        }
+        PatchType::Merge => {
+            let parsed = json::parse(body).map_err(|e| undecodable(&e.to_string(), reported))?;
+            let patched = patch::merge::apply(live.clone(), parsed.value, reported).map_err(refuse)?;
+            (patched, duplicates(&parsed.duplicates), None)
+        }
+        PatchType::Strategic => {
+            let parsed = json::parse(body).map_err(|e| Status::bad_request(e.to_string()))?;
+            let shown = patch::shown::shown(&parsed.value);
+            let patched = patch::strategic::apply(live.clone(), parsed.value, &version.schema).map_err(refuse)?;
+            (patched, duplicates(&parsed.duplicates), Some(shown))
+        }
+    };
+    let shown = shown.unwrap_or_else(|| encoded(version, &patched));
+    let mut strict = Strict::default();
+    let mut object =
+        typed::decode(&version.schema, patched, Some(&mut strict)).map_err(|e| invalid_patch(&shown, e.message()))?;
+    complaints.extend(unknown_fields(&strict));
+    if !complaints.is_empty() && cx.validation == FieldValidation::Strict {
+        return Err(invalid_patch(&shown, &format!("strict decoding error: {}", complaints.join(", "))));
+    }
+    if !reported {
+        complaints.clear();
+    }
+    complete(cx.target, &mut object);
+    metadata::settle_namespace(&mut object, cx.target)?;
+    metadata::check_name(&object, cx.target)?;
+    Ok(Proposed { object, warnings: complaints })
+}
+
+/// Defaults of the version, and the form that Go would write.
+fn complete(target: &Target, object: &mut Value) {
+    let version = target.kind_version();
+    target.kind.hooks.default(&version.name, object);
+    typed::normalize(&version.schema, object);
+}
+
+fn duplicates(paths: &[Str]) -> Vec<String> {
+    paths.iter().map(|path| format!("duplicate field {}", quoted(path))).collect()
+}
+
+fn unknown_fields(strict: &Strict) -> impl Iterator<Item = String> + '_ {
+    strict.unknown.iter().map(|path| format!("unknown field {}", quoted(path)))
+}
+
+fn encoded(version: &KindVersion, value: &Value) -> String {
+    let mut out = Vec::new();
+    typed::encode_json(&version.schema, value, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// A patch that is no JSON.
+fn undecodable(why: &str, reported: bool) -> Status {
+    Status::bad_request(if reported { format!("error decoding patch: {why}") } else { why.to_string() })
+}
+
+/// 422 with the patched object as the bad value, as kube-apiserver answers a patch that does not decode.
+fn invalid_patch(shown: &str, why: &str) -> Status {
+    let mut errors = FieldErrors::new();
+    errors.invalid(&Path::of("patch"), shown, why);
+    Status::invalid(&GroupKind::default(), "", &errors)
+}
+
+/// Reads an applied configuration. Its fields are merged later, against the live object.
+pub(crate) fn decode_applied(cx: &Context<'_>, body: &Body) -> Result<(Value, Vec<String>), Status> {
+    let (value, strict_error) = match body.media {
+        Media::Cbor => {
+            let value = pintle_value::cbor::decode(&body.bytes)
+                .map_err(|e| Status::bad_request(format!("error decoding YAML: {e}")))?;
+            (value, None)
+        }
+        _ => {
+            let parsed = yaml::parse(&body.bytes)
+                .map_err(|e| Status::bad_request(format!("error decoding YAML: {e}")))?;
+            (parsed.value, parsed.strict_error)
+        }
+    };
+    match (cx.validation, strict_error) {
+        (FieldValidation::Strict, Some(why)) => {
+            Err(Status::bad_request(format!("error strict decoding YAML: {why}")))
+        }
+        (FieldValidation::Warn, Some(why)) => Ok((value, vec![why.to_string()])),
+        _ => Ok((value, Vec::new())),
+    }
+}

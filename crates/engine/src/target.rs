@@ -1,0 +1,53 @@
+//! What a request is about: a kind in a version, perhaps a namespace, a name, a subresource.
+
+use pintle_kinds::{Kind, KindVersion, Scope};
+use pintle_value::Str;
+use std::sync::Arc;
+
+/// What a request is about.
+#[derive(Clone)]
+pub struct Target {
+    /// The kind.
+    pub kind: Arc<Kind>,
+    /// Which of the kind's versions the request speaks.
+    pub version: usize,
+    /// Namespace; "" for cluster-scoped kinds and requests across all namespaces.
+    pub namespace: Str,
+    /// Name of the object; "" for requests about the collection.
+    pub name: Str,
+    /// Subresource; "" for the object itself.
+    pub subresource: Str,
+}
+
+impl Target {
+    /// The version the request speaks.
+    #[expect(clippy::indexing_slicing, reason = "the registry only hands out positions of existing versions")]
+    pub fn kind_version(&self) -> &KindVersion {
+        &self.kind.versions[self.version]
+    }
+
+    /// The same object, addressed by `name`.
+    pub fn named(&self, name: &str) -> Target {
+        Target { name: name.into(), ..self.clone() }
+    }
+
+    /// Which part of the object a write is about.
+    pub fn scope(&self) -> Scope<'_> {
+        if self.subresource.is_empty() { Scope::Main } else { Scope::Sub(&self.subresource) }
+    }
+
+    /// The object's place among its kind: `namespace/name`, or `name` for cluster-scoped kinds.
+    pub fn object_key(&self) -> Str {
+        object_key(self.kind.namespaced, &self.namespace, &self.name)
+    }
+
+    /// The object's key in the store.
+    pub fn store_key(&self) -> Arc<str> {
+        Arc::from(format!("{}{}", self.kind.store_prefix, self.object_key()))
+    }
+}
+
+/// An object's place among its kind: `namespace/name`, or `name` for cluster-scoped kinds.
+pub fn object_key(namespaced: bool, namespace: &str, name: &str) -> Str {
+    if namespaced { Str::from(format!("{namespace}/{name}")) } else { name.into() }
+}

@@ -1,0 +1,395 @@
+//! Every mutation but deletion: one function from the request to the commit.
+
+use crate::propose::{self, Change, Proposed};
+use crate::{Engine, Target, metadata, object, ownership};
+use pintle_admission::{Attributes, Operation};
+use pintle_auth::UserInfo;
+use pintle_cache::Object;
+use pintle_kinds::{Generation, Scope};
+use pintle_meta::options::FieldValidation;
+use pintle_meta::{FieldErrors, Status, names, objectmeta, rv};
+use pintle_schema::typed;
+use pintle_store::{Expect, Revision, Write, WriteError};
+use pintle_value::{Path, Str, Value};
+use std::sync::Arc;
+
+/// How often a write that names no resourceVersion is tried again when others get in between.
+const ATTEMPTS_MAX: usize = 64;
+/// How often a generated name is drawn anew when it is taken.
+const GENERATED_NAMES_MAX: usize = 8;
+
+const MODIFIED: &str = "the object has been modified; please apply your changes to the latest version and try again";
+
+/// A write and who asks for it.
+pub struct WriteRequest {
+    /// What is written.
+    pub target: Target,
+    /// What shall be done.
+    pub change: Change,
+    /// Whether everything happens but the commit.
+    pub dry_run: bool,
+    /// `fieldManager` of the options.
+    pub field_manager: Str,
+    /// The client's User-Agent.
+    pub user_agent: String,
+    /// What becomes of unknown fields.
+    pub validation: FieldValidation,
+    /// Who asks.
+    pub user: UserInfo,
+}
+
+/// What came of a write.
+pub struct Written {
+    /// The object as it is now, in the stored version.
+    pub object: Arc<Object>,
+    /// Whether the write made it.
+    pub created: bool,
+    /// What the client shall be told.
+    pub warnings: Vec<String>,
+}
+
+enum Attempt {
+    Done(Written),
+    Again,
+    NameTaken(Status),
+}
+
+impl Engine {
+    /// Creates, replaces, patches or applies an object.
+    pub async fn write(&self, request: &WriteRequest) -> Result<Written, Status> {
+        let mut names_taken = 0;
+        for _ in 0..ATTEMPTS_MAX {
+            match self.attempt(request).await? {
+                Attempt::Done(written) => return Ok(written),
+                Attempt::Again => {}
+                Attempt::NameTaken(status) => {
+                    names_taken += 1;
+                    if names_taken == GENERATED_NAMES_MAX {
+                        return Err(status);
+                    }
+                }
+            }
+        }
+        Err(Status::conflict(&request.target.kind.group_resource(), &request.target.name, MODIFIED))
+    }
+
+    async fn attempt(&self, request: &WriteRequest) -> Result<Attempt, Status> {
+        let live = match request.change {
+            Change::Create(_) => None,
+            _ => self.live(&request.target)?,
+        };
+        let Some(Proposed { object: mut candidate, mut warnings }) = self.propose(request, live.as_ref())? else {
+            // Server-side apply that changes nothing.
+            return Ok(Attempt::Done(unchanged(live, Vec::new())?));
+        };
+        let target = &request.target;
+        let live_tree = live.as_ref().map(|live| &live.tree);
+        if let Some(live) = &live {
+            check_revision(target, &mut candidate, live)?;
+        }
+        self.admit(request, live_tree, &mut candidate)?;
+        warnings.extend(metadata::dedup_owner_references(&mut candidate, metadata::Dedup::Admission));
+        match live_tree {
+            None => self.prepare_create(target, &mut candidate)?,
+            Some(old) => prepare_update(target, &mut candidate, old)?,
+        }
+        typed::normalize(&target.kind.storage_version().schema, &mut candidate);
+        match live_tree {
+            None => validate_create(target, &candidate)?,
+            Some(old) => validate_update(target, &candidate, old)?,
+        }
+        warnings.extend(target.kind.hooks.warnings(&candidate, live_tree));
+        target.kind.hooks.canonicalize(&mut candidate);
+        if let Some(old) = live_tree {
+            ownership::keep_times(&mut candidate, old);
+        }
+        self.admit_finally(request, live_tree, &candidate, &mut warnings)?;
+        match live {
+            None => self.commit_create(request, candidate, warnings).await,
+            Some(live) => self.commit_update(request, live, candidate, warnings).await,
+        }
+    }
+
+    /// The object the client wants, in the stored version; `None` when an apply changes nothing.
+    fn propose(&self, request: &WriteRequest, live: Option<&Live>) -> Result<Option<Proposed>, Status> {
+        let target = &request.target;
+        let now = self.now_text();
+        let manager = metadata::manager(&request.field_manager, &request.user_agent);
+        let kinds = self.registry.kinds();
+        let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_registered(&kinds, kind, gv);
+        let owner = ownership::Owner { manager: &manager, now: &now };
+        let cx = propose::Context { target, validation: request.validation, registered: &registered };
+        let spoken = live.map(|live| self.in_version(target, &live.tree));
+        let mut proposed = match &request.change {
+            Change::Create(body) => {
+                let mut proposed = propose::decode_object(&cx, body)?;
+                metadata::wipe_system_fields(&mut proposed.object);
+                metadata::settle_namespace(&mut proposed.object, target)?;
+                ownership::record(target, owner, None, &mut proposed.object);
+                proposed
+            }
+            Change::Replace(body) => {
+                let mut proposed = propose::decode_object(&cx, body)?;
+                metadata::settle_namespace(&mut proposed.object, target)?;
+                metadata::check_name(&proposed.object, target)?;
+                check_uid(target, &proposed.object, live)?;
+                ownership::record(target, owner, spoken.as_ref(), &mut proposed.object);
+                proposed
+            }
+            Change::Patch(kind, body) => {
+                let Some(spoken) = &spoken else {
+                    return Err(Status::not_found(&target.kind.group_resource(), &target.name));
+                };
+                let mut proposed = propose::patch_object(&cx, spoken, *kind, body)?;
+                ownership::record(target, owner, Some(spoken), &mut proposed.object);
+                proposed
+            }
+            Change::Apply { body, force } => {
+                let (config, warnings) = propose::decode_applied(&cx, body)?;
+                let applied = ownership::apply(target, owner, spoken.as_ref(), config, *force)?;
+                let Some(mut object) = applied else { return Ok(None) };
+                let version = target.kind_version();
+                target.kind.hooks.default(&version.name, &mut object);
+                metadata::settle_namespace(&mut object, target)?;
+                metadata::check_name(&object, target)?;
+                Proposed { object, warnings }
+            }
+        };
+        if live.is_none() && !matches!(request.change, Change::Create(_)) {
+            let creates = target.kind.rules.create_on_update || matches!(request.change, Change::Apply { .. });
+            if !creates {
+                return Err(Status::not_found(&target.kind.group_resource(), &target.name));
+            }
+        }
+        self.to_storage(target, &mut proposed.object);
+        Ok(Some(proposed))
+    }
+
+    fn admit(&self, request: &WriteRequest, old: Option<&Value>, candidate: &mut Value) -> Result<(), Status> {
+        let name = admission_name(request, candidate);
+        let attributes = attributes(request, old, &name);
+        self.admission.mutate(&attributes, candidate, self)
+    }
+
+    fn admit_finally(
+        &self,
+        request: &WriteRequest,
+        old: Option<&Value>,
+        candidate: &Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let name = admission_name(request, candidate);
+        let attributes = attributes(request, old, &name);
+        self.admission.validate(&attributes, Some(candidate), self, warnings)
+    }
+
+    /// The first state of a new object: uid, time, name, generation.
+    fn prepare_create(&self, target: &Target, object: &mut Value) -> Result<(), Status> {
+        metadata::fill_system_fields(object, crate::environment::new_uid(&*self.random), &self.now_text());
+        let prefix = object.str_at(&["metadata", "generateName"]);
+        if object.str_at(&["metadata", "name"]).is_empty() && !prefix.is_empty() {
+            let name = pintle_meta::generated::name(prefix, &mut || self.random.number());
+            object.set_at(&["metadata", "name"], Value::String(name));
+        }
+        metadata::settle_namespace(object, target)?;
+        target.kind.hooks.prepare_create(object);
+        match target.kind.rules.generation {
+            Generation::Counted | Generation::Fixed => metadata::set_generation(object, 1),
+            Generation::CountedFromZero => metadata::set_generation(object, 0),
+            Generation::Unset => {}
+        }
+        Ok(())
+    }
+
+    async fn commit_create(
+        &self,
+        request: &WriteRequest,
+        mut candidate: Value,
+        warnings: Vec<String>,
+    ) -> Result<Attempt, Status> {
+        let name = Str::from(candidate.str_at(&["metadata", "name"]));
+        let target = request.target.named(&name);
+        let resource = target.kind.group_resource();
+        let revision = candidate.remove_at(&["metadata", "resourceVersion"]);
+        if revision.and_then(|v| v.as_str().map(|s| !s.is_empty() && s != "0")).unwrap_or(false) {
+            let why = "resourceVersion should not be set on objects to be created";
+            return Err(Status::unclassified(why));
+        }
+        let encoded = object::encode(&target.kind, &candidate);
+        if request.dry_run {
+            if self.live(&target)?.is_some() {
+                return Err(Status::already_exists(&resource, &name));
+            }
+            let object = object::unstored(&target, &encoded, &candidate, 0)?;
+            return Ok(Attempt::Done(Written { object, created: true, warnings }));
+        }
+        let write = Write::put(target.store_key(), Expect::Absent, encoded);
+        match self.commit(&target, write, &candidate).await {
+            Ok(object) => Ok(Attempt::Done(Written { object, created: true, warnings })),
+            Err(WriteError::Conflict { .. }) => {
+                let taken = Status::already_exists(&resource, &name);
+                let generated = request.target.name.is_empty() && !candidate.str_at(&["metadata", "generateName"]).is_empty();
+                match request.change {
+                    Change::Create(_) if generated => Ok(Attempt::NameTaken(taken)),
+                    Change::Create(_) => Err(taken),
+                    _ => Ok(Attempt::Again),
+                }
+            }
+            Err(error) => Err(crate::status::write_error(error)),
+        }
+    }
+
+    async fn commit_update(
+        &self,
+        request: &WriteRequest,
+        live: Live,
+        mut candidate: Value,
+        warnings: Vec<String>,
+    ) -> Result<Attempt, Status> {
+        let target = &request.target;
+        let removes = metadata::completes_deletion(&candidate, &live.tree) && target.kind.hooks.may_remove(&candidate);
+        candidate.remove_at(&["metadata", "resourceVersion"]);
+        let encoded = object::encode(&target.kind, &candidate);
+        if &encoded == live.object.value() && !removes {
+            return Ok(Attempt::Done(unchanged(Some(live), warnings)?));
+        }
+        if request.dry_run {
+            let object = object::unstored(target, &encoded, &candidate, live.object.revision())?;
+            return Ok(Attempt::Done(Written { object, created: false, warnings }));
+        }
+        let expect = Expect::Revision(Revision(live.object.revision()));
+        let committed = if removes {
+            // The client expects the object it wrote, at the revision it knew.
+            let last = object::unstored(target, &encoded, &candidate, live.object.revision())?;
+            self.store.write(Write::delete(target.store_key(), expect)).await.map(|_| last)
+        } else {
+            self.commit(target, Write::put(target.store_key(), expect, encoded), &candidate).await
+        };
+        match committed {
+            Ok(object) => Ok(Attempt::Done(Written { object, created: false, warnings })),
+            Err(WriteError::Conflict { .. }) => Ok(Attempt::Again),
+            Err(error) => Err(crate::status::write_error(error)),
+        }
+    }
+}
+
+/// The live object of a write: as it is kept, and as a tree with its resourceVersion.
+pub(crate) struct Live {
+    pub(crate) object: Arc<Object>,
+    pub(crate) tree: Value,
+}
+
+fn unchanged(live: Option<Live>, warnings: Vec<String>) -> Result<Written, Status> {
+    let live = live.ok_or_else(|| Status::internal("an absent object cannot be unchanged"))?;
+    Ok(Written { object: live.object, created: false, warnings })
+}
+
+fn admission_name(request: &WriteRequest, candidate: &Value) -> Str {
+    if request.target.name.is_empty() { candidate.str_at(&["metadata", "name"]).into() } else { request.target.name.clone() }
+}
+
+fn attributes<'a>(request: &'a WriteRequest, old: Option<&'a Value>, name: &'a str) -> Attributes<'a> {
+    let target = &request.target;
+    let is_namespace = target.kind.group.is_empty() && target.kind.plural == "namespaces";
+    Attributes {
+        operation: if old.is_some() { Operation::Update } else { Operation::Create },
+        kind: &target.kind,
+        version: target.kind_version(),
+        namespace: if is_namespace { name } else { &target.namespace },
+        name,
+        subresource: &target.subresource,
+        old,
+        user: &request.user,
+        dry_run: request.dry_run,
+    }
+}
+
+/// A uid in the body of a PUT is a precondition.
+fn check_uid(target: &Target, object: &Value, live: Option<&Live>) -> Result<(), Status> {
+    let wanted = object.str_at(&["metadata", "uid"]);
+    if wanted.is_empty() || (live.is_none() && !target.kind.rules.create_on_update) {
+        return Ok(());
+    }
+    let actual = live.map(|live| live.tree.str_at(&["metadata", "uid"])).unwrap_or("");
+    if wanted == actual {
+        return Ok(());
+    }
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}",
+        target.store_key()
+    );
+    Err(Status::conflict(&target.kind.group_resource(), &target.name, &why))
+}
+
+/// Settles on which revision an update stands, or refuses it.
+fn check_revision(target: &Target, object: &mut Value, live: &Live) -> Result<(), Status> {
+    let resource = target.kind.group_resource();
+    let text = object.str_at(&["metadata", "resourceVersion"]);
+    let named = rv::parse_of_object(text)?;
+    let current = live.object.revision();
+    if named == 0 && target.kind.rules.unconditional_update {
+        object.set_at(&["metadata", "resourceVersion"], current.to_string().into());
+        return Ok(());
+    }
+    if named == 0 {
+        return Err(rv::version_required(&resource, &target.name));
+    }
+    if named != current {
+        return Err(Status::conflict(&resource, &target.name, MODIFIED));
+    }
+    Ok(())
+}
+
+/// Brings a changed object in line with the one it replaces.
+fn prepare_update(target: &Target, object: &mut Value, old: &Value) -> Result<(), Status> {
+    metadata::settle_namespace(object, target)?;
+    metadata::set_generation(object, metadata::generation(old));
+    target.kind.hooks.prepare_update(target.scope(), object, old);
+    metadata::inherit(object, old);
+    let counted = matches!(target.kind.rules.generation, Generation::Counted | Generation::CountedFromZero);
+    let counts = counted && target.scope() == Scope::Main;
+    if counts && target.kind.hooks.new_generation(object, old) {
+        metadata::set_generation(object, metadata::generation(old) + 1);
+    }
+    Ok(())
+}
+
+/// All that is wrong with a new object: the kind's own rules first, then those of any object.
+fn validate_create(target: &Target, object: &Value) -> Result<(), Status> {
+    let kind = &target.kind;
+    let name = object.str_at(&["metadata", "name"]);
+    let null = Value::Null;
+    let meta = object.get("metadata").unwrap_or(&null);
+    let path = Path::of("metadata");
+    let mut errors = FieldErrors::new();
+    if kind.hooks.validates_metadata() {
+        let own_rule = |name: &str, prefix: bool| kind.hooks.name_errors(name, prefix);
+        objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors);
+    }
+    kind.hooks.validate_create(object, &mut errors);
+    if errors.is_empty() {
+        objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&kind.group_kind(), name, &errors)) }
+}
+
+/// All that is wrong with a changed object. Metadata is checked twice, by the rules of any object and by the
+/// kind's, and its errors come twice, as kube-apiserver lists them.
+fn validate_update(target: &Target, object: &Value, old: &Value) -> Result<(), Status> {
+    let kind = &target.kind;
+    let null = Value::Null;
+    let (meta, old_meta) = (object.get("metadata").unwrap_or(&null), old.get("metadata").unwrap_or(&null));
+    let path = Path::of("metadata");
+    let mut errors = FieldErrors::new();
+    objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
+    objectmeta::validate_update(meta, old_meta, &path, &mut errors);
+    if kind.hooks.validates_metadata() {
+        objectmeta::validate_update(meta, old_meta, &path, &mut errors);
+    }
+    kind.hooks.validate_update(target.scope(), object, old, &mut errors);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(&kind.group_kind(), object.str_at(&["metadata", "name"]), &errors))
+}

@@ -1,0 +1,11 @@
+//! Which built-in kinds have rules of their own.
+
+use crate::{Hooks, NoHooks, core};
+
+/// The hooks of a built-in kind.
+pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
+    match (group, kind) {
+        ("", "Namespace") => &core::namespace::Namespace,
+        _ => &NoHooks,
+    }
+}

@@ -1,0 +1,205 @@
+//! Reads the tables of served resources and of their rules into kinds.
+
+use crate::builtin_hooks::hooks_for;
+use crate::kind::UNSUPPORTED_LABEL;
+use crate::{
+    Generation, Group, GroupVersionEntry, Kind, KindVersion, Rules, SelectableField, Subresource, Types,
+    Verbs,
+};
+use pintle_meta::{GroupVersion, GroupVersionKind};
+use pintle_schema::Schema;
+use pintle_value::Str;
+use std::collections::HashMap;
+
+/// Reads both tables.
+pub(crate) fn load(resources: &'static str, rules: &'static str, types: &Types) -> (Vec<Kind>, Vec<Group>) {
+    let rules = read_rules(rules);
+    let mut kinds: Vec<Kind> = Vec::new();
+    let mut groups: Vec<Group> = Vec::new();
+    let mut gv = GroupVersion::default();
+    // The kind that the subresources which follow belong to.
+    let mut current = None;
+    for line in resources.lines().filter(|l| !l.starts_with('#')) {
+        if let Some(name) = line.strip_prefix("version ") {
+            gv = group_version(name);
+            add_version(&mut groups, &gv);
+        } else if let Some(sub) = line.strip_prefix("  ") {
+            let version =
+                current.and_then(|at| kinds.get_mut(at)).and_then(|k: &mut Kind| k.versions.last_mut());
+            if let Some(version) = version {
+                version.subresources.push(subresource(sub));
+            }
+        } else {
+            let at = add_resource(&mut kinds, line.trim_start(), &gv, types, &rules);
+            if let Some(version) = groups.last_mut().and_then(|g| g.versions.last_mut()) {
+                version.kinds.push(at);
+            }
+            current = Some(at);
+        }
+    }
+    (kinds, groups)
+}
+
+fn group_version(name: &str) -> GroupVersion {
+    let (group, version) = name.split_once('/').unwrap_or(("", name));
+    GroupVersion::new(group, version)
+}
+
+fn add_version(groups: &mut Vec<Group>, gv: &GroupVersion) {
+    if groups.last().is_none_or(|g| g.name != gv.group) {
+        groups.push(Group { name: gv.group.clone(), versions: Vec::new() });
+    }
+    if let Some(group) = groups.last_mut() {
+        group.versions.push(GroupVersionEntry { name: gv.version.clone(), kinds: Vec::new() });
+    }
+}
+
+/// Adds a resource, as a new kind or as a further version of a known one; returns the kind's position.
+fn add_resource(
+    kinds: &mut Vec<Kind>,
+    line: &'static str,
+    gv: &GroupVersion,
+    types: &Types,
+    rules: &HashMap<&'static str, Row>,
+) -> usize {
+    let mut words = line.split(' ');
+    let mut word = || words.next().unwrap_or_default();
+    let (plural, kind, scope, singular, verbs) = (word(), word(), word(), word(), word());
+    let fact = |name: &str| line.split(' ').find_map(|w| w.strip_prefix(name)).unwrap_or_default();
+    let row = rules.get(resource_name(plural, &gv.group).as_str());
+    let version = kind_version(gv, kind, types, row);
+    // The same kind in a second version, or (events) in a second group.
+    let known = kinds.iter().position(|k| k.plural == plural && (k.group == gv.group || plural == "events"));
+    if let Some(at) = known {
+        if let Some(known) = kinds.get_mut(at) {
+            known.versions.push(version);
+        }
+        return at;
+    }
+    let names = |text: &str| text.split(',').filter(|n| !n.is_empty()).map(Str::from).collect();
+    kinds.push(Kind {
+        group: gv.group.clone(),
+        kind: Str::from(kind),
+        list_kind: Str::from(format!("{kind}List")),
+        plural: Str::from(plural),
+        singular: Str::from(singular),
+        short_names: names(fact("short=")),
+        categories: names(fact("cat=")),
+        namespaced: scope == "namespaced",
+        versions: vec![version],
+        storage: 0,
+        verbs: Verbs::of(verbs),
+        storage_version_hash: Str::from(fact("hash=")),
+        store_prefix: Str::from(format!("/registry/{}/", row.map(|r| r.prefix).filter(|p| !p.is_empty()).unwrap_or(plural))),
+        rules: row.map(|r| r.rules).unwrap_or_default(),
+        hooks: hooks_for(&gv.group, kind),
+    });
+    kinds.len() - 1
+}
+
+/// `pods` or `deployments.apps`.
+fn resource_name(plural: &str, group: &str) -> String {
+    if group.is_empty() { plural.to_string() } else { format!("{plural}.{group}") }
+}
+
+fn kind_version(gv: &GroupVersion, kind: &str, types: &Types, row: Option<&Row>) -> KindVersion {
+    let schema = types.by_kind(&gv.to_string(), kind);
+    KindVersion {
+        name: gv.version.clone(),
+        served: true,
+        group: gv.group.clone(),
+        schema: schema.unwrap_or_else(|| Schema::new(types.arena.clone(), pintle_schema::NodeId(0))),
+        protobuf: true,
+        subresources: Vec::new(),
+        selectable: row.map(|r| r.select.clone()).unwrap_or_default(),
+        namespace_selectable: row.is_none_or(|r| r.namespace),
+        unsupported_label: Str::from(row.map(|r| r.unsupported).unwrap_or(UNSUPPORTED_LABEL)),
+        columns: Vec::new(),
+        deprecation: None,
+    }
+}
+
+fn subresource(line: &str) -> Subresource {
+    let mut words = line.split(' ');
+    let mut word = || words.next().unwrap_or_default();
+    let (name, gvk, verbs) = (word(), word(), word());
+    let (version, kind) = gvk.rsplit_once('.').unwrap_or(("", gvk));
+    let gv = group_version(version);
+    Subresource {
+        name: Str::from(name),
+        gvk: GroupVersionKind { group: gv.group, version: gv.version, kind: Str::from(kind) },
+        verbs: Verbs::of(verbs),
+        scale: None,
+    }
+}
+
+/// What the table of rules says of a resource.
+struct Row {
+    rules: Rules,
+    prefix: &'static str,
+    select: Vec<SelectableField>,
+    namespace: bool,
+    unsupported: &'static str,
+}
+
+fn read_rules(table: &'static str) -> HashMap<&'static str, Row> {
+    let mut rows: HashMap<&'static str, Row> = HashMap::new();
+    let mut current = "";
+    for line in table.lines().filter(|l| !l.starts_with('#')) {
+        match line.strip_prefix(' ') {
+            None => {
+                let (name, row) = read_row(line);
+                rows.insert(name, row);
+                current = name;
+            }
+            Some(more) => {
+                if let Some(row) = rows.get_mut(current) {
+                    add_selection(row, more);
+                }
+            }
+        }
+    }
+    rows
+}
+
+fn read_row(line: &'static str) -> (&'static str, Row) {
+    let mut words = line.split(' ');
+    let name = words.next().unwrap_or_default();
+    let mut row = Row {
+        rules: Rules::default(),
+        prefix: "",
+        select: Vec::new(),
+        namespace: true,
+        unsupported: UNSUPPORTED_LABEL,
+    };
+    for word in words {
+        match word.split_once('=').unwrap_or((word, "")) {
+            ("create", _) => row.rules.create_on_update = true,
+            ("conditional", _) => row.rules.unconditional_update = false,
+            ("returns", _) => row.rules.delete_returns_object = true,
+            ("orphan", _) => row.rules.orphan_by_default = true,
+            ("nogc", _) => row.rules.gc_unsupported = true,
+            ("gen", "counted") => row.rules.generation = Generation::Counted,
+            ("gen", "fixed") => row.rules.generation = Generation::Fixed,
+            ("gen", "zero") => row.rules.generation = Generation::CountedFromZero,
+            ("prefix", path) => row.prefix = path,
+            _ => {}
+        }
+    }
+    (name, row)
+}
+
+fn add_selection(row: &mut Row, line: &'static str) {
+    match line.split_once(' ').unwrap_or((line, "")) {
+        ("select", facts) => {
+            let mut words = facts.split(' ');
+            let mut word = || words.next().unwrap_or_default();
+            let (label, path, unset) = (word(), word(), word());
+            let path = path.split('.').filter(|p| !p.is_empty()).map(Str::from).collect();
+            row.select.push(SelectableField { label: Str::from(label), path, unset: Str::from(unset) });
+        }
+        ("nonamespace", _) => row.namespace = false,
+        ("unsupported", text) => row.unsupported = text,
+        _ => {}
+    }
+}

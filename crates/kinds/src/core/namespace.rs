@@ -1,0 +1,101 @@
+//! Namespace: its label, its phase and the finalizers of its spec.
+
+use crate::{Hooks, Scope};
+use pintle_meta::{FieldErrors, names, objectmeta};
+use pintle_value::{Path, Value};
+
+/// The finalizer that the namespace controller takes away when all content is gone.
+const KUBERNETES: &str = "kubernetes";
+/// The label that always carries the name.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+pub(crate) struct Namespace;
+
+impl Hooks for Namespace {
+    fn default(&self, _version: &str, object: &mut Value) {
+        set_name_label(object);
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        let mut status = Value::object();
+        status.set_at(&["phase"], "Active".into());
+        object.set_at(&["status"], status);
+        let mut finalizers = object.items_at(&["spec", "finalizers"]).to_vec();
+        if !finalizers.iter().any(|f| f.as_str() == Some(KUBERNETES)) {
+            finalizers.push(KUBERNETES.into());
+        }
+        object.set_at(&["spec", "finalizers"], Value::Array(finalizers));
+    }
+
+    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
+        match scope {
+            Scope::Main => {
+                crate::hooks::take(object, old, &["spec", "finalizers"]);
+                crate::hooks::take(object, old, &["status"]);
+            }
+            Scope::Sub("status") => crate::hooks::take(object, old, &["spec"]),
+            Scope::Sub(_) => crate::hooks::take(object, old, &["status"]),
+        }
+    }
+
+    fn canonicalize(&self, object: &mut Value) {
+        set_name_label(object);
+    }
+
+    fn name_errors(&self, name: &str, prefix: bool) -> Vec<String> {
+        names::dns_label(name, prefix)
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        let spec = Path::of("spec");
+        let path = spec.field("finalizers");
+        for finalizer in object.items_at(&["spec", "finalizers"]) {
+            objectmeta::validate_core_finalizer_name(finalizer.as_str().unwrap_or(""), &path, errors);
+        }
+    }
+
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
+        match scope {
+            Scope::Main => self.validate_create(object, errors),
+            Scope::Sub("status") => validate_status(object, errors),
+            Scope::Sub(_) => {
+                let spec = Path::of("spec");
+                let path = spec.field("finalizers");
+                for (at, finalizer) in object.items_at(&["spec", "finalizers"]).iter().enumerate() {
+                    objectmeta::validate_core_finalizer_name(finalizer.as_str().unwrap_or(""), &path.index(at), errors);
+                }
+            }
+        }
+    }
+
+    fn begin_deletion(&self, object: &mut Value) -> bool {
+        object.set_at(&["status", "phase"], "Terminating".into());
+        true
+    }
+
+    fn may_remove(&self, object: &Value) -> bool {
+        object.items_at(&["spec", "finalizers"]).is_empty()
+    }
+}
+
+fn set_name_label(object: &mut Value) {
+    let name = object.str_at(&["metadata", "name"]);
+    if !name.is_empty() {
+        let name = Value::from(name);
+        object.set_at(&["metadata", "labels", NAME_LABEL], name);
+    }
+}
+
+/// Phase and deletion must agree.
+fn validate_status(object: &Value, errors: &mut FieldErrors) {
+    let deleting = object.at(&["metadata", "deletionTimestamp"]).is_some();
+    let phase = object.str_at(&["status", "phase"]);
+    let status = Path::of("status");
+    let path = status.field("phase");
+    if !deleting && phase != "Active" {
+        errors.invalid(&path, phase, "may only be 'Active' if `deletionTimestamp` is empty");
+    }
+    if deleting && phase != "Terminating" {
+        errors.invalid(&path, phase, "may only be 'Terminating' if `deletionTimestamp` is not empty");
+    }
+}

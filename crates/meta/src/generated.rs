@@ -1,0 +1,93 @@
+//! Names and UIDs that the server makes up. Randomness is passed in.
+
+use pintle_value::Str;
+
+/// Letters of generated names: no vowels, so that no words come about.
+const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+/// How many letters a generated name gets.
+const SUFFIX_BYTES: usize = 5;
+/// How much of `generateName` is kept.
+pub const GENERATE_NAME_BYTES_MAX: usize = 63 - SUFFIX_BYTES;
+/// How many letters one random number gives.
+const LETTERS_PER_NUMBER: u32 = 12;
+/// How many numbers beyond one for each letter are drawn before a source is given up as broken.
+const SPARE_NUMBERS: usize = 64;
+
+/// `count` random letters as generated names end with them.
+pub fn letters(count: usize, random: &mut dyn FnMut() -> u64) -> Str {
+    let mut out = Str::default();
+    for _ in 0..count + SPARE_NUMBERS {
+        let mut bits = random();
+        for _ in 0..LETTERS_PER_NUMBER {
+            if out.len() >= count {
+                return out;
+            }
+            // Five bits reach a little beyond the letters; those draws are dropped to keep the others equally likely.
+            if let Some(letter) = LETTERS.get((bits & 31) as usize) {
+                out.push(char::from(*letter));
+            }
+            bits >>= 5;
+        }
+    }
+    out
+}
+
+/// The name made of a `generateName`: its beginning and five random letters.
+pub fn name(base: &str, random: &mut dyn FnMut() -> u64) -> Str {
+    let mut end = base.len().min(GENERATE_NAME_BYTES_MAX);
+    while !base.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut out = Str::from(base.get(..end).unwrap_or(base));
+    out.push_str(&letters(SUFFIX_BYTES, random));
+    out
+}
+
+/// Encodes a text with the letters of generated names, as hashes in names are.
+pub fn safe_encode(text: &str) -> Str {
+    let letter = |c: char| LETTERS.get(c as usize % LETTERS.len()).map_or('b', |l| char::from(*l));
+    text.chars().map(letter).collect()
+}
+
+/// A UID (UUID version 4) of 16 random bytes.
+pub fn uid(mut random: [u8; 16]) -> Str {
+    random[6] = random[6] & 0x0f | 0x40;
+    random[8] = random[8] & 0x3f | 0x80;
+    let mut out = Str::with_capacity(36);
+    for (i, byte) in random.iter().enumerate() {
+        if matches!(i, 4 | 6 | 8 | 10) {
+            out.push('-');
+        }
+        for half in [byte >> 4, byte & 15] {
+            out.push(char::from_digit(u32::from(half), 16).unwrap_or('0'));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_get_five_letters() {
+        let mut seed = 0u64;
+        let mut random = || {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            seed ^ seed >> 33
+        };
+        let got = name("pod-", &mut random);
+        assert_eq!(got.len(), 9);
+        assert!(got.bytes().skip(4).all(|b| LETTERS.contains(&b)));
+        assert_eq!(name(&"a".repeat(300), &mut random).len(), 63);
+        assert!(name(&"é".repeat(300), &mut random).len() <= 63);
+        assert_eq!(letters(2, &mut || 31 << 5 | 1), "cb");
+    }
+
+    #[test]
+    fn uids_are_uuids() {
+        assert_eq!(uid([0; 16]), "00000000-0000-4000-8000-000000000000");
+        assert_eq!(uid([255; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        assert_eq!(safe_encode("0123"), "4567");
+    }
+}

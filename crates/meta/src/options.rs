@@ -1,0 +1,269 @@
+//! The options of requests: read from the query or a body, given defaults and checked, with the `Status` that
+//! kube-apiserver answers when they are wrong.
+
+mod delete;
+mod list;
+
+pub use delete::{DeleteOptions, Preconditions, Propagation};
+pub use list::{ListOptions, VersionMatch};
+
+use crate::objectmeta::validate_field_manager;
+use crate::{FieldErrors, GroupKind, Status};
+use pintle_value::{Path, Str};
+
+/// The decoded pairs of a query, in order.
+#[derive(Clone, Copy, Debug)]
+pub struct Query<'a>(pub &'a [(String, String)]);
+
+impl<'a> Query<'a> {
+    /// The first value of a parameter; later ones do not count.
+    pub fn first(&self, name: &str) -> Option<&'a str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The first value of a parameter, or "".
+    pub fn text(&self, name: &str) -> &'a str {
+        self.first(name).unwrap_or("")
+    }
+
+    /// All values of a parameter.
+    pub fn all(&self, name: &str) -> Vec<Str> {
+        self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| Str::from(value)).collect()
+    }
+
+    /// A switch: everything but `0` and `false` turns it on, even nothing at all.
+    pub fn switch(&self, name: &str) -> Option<bool> {
+        self.first(name).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+    }
+
+    /// A whole number.
+    pub fn int(&self, name: &str) -> Result<Option<i64>, Status> {
+        let number = self.first(name).map(crate::strconv::parse_int).transpose();
+        number.map_err(|e| Status::bad_request(e.to_string()))
+    }
+}
+
+/// What happens to fields that the kind does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// They are dropped in silence.
+    Ignore,
+    /// They are dropped with a warning.
+    #[default]
+    Warn,
+    /// The request fails.
+    Strict,
+}
+
+/// Options of a get.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GetOptions {
+    /// The version to read at least; "" is the newest.
+    pub resource_version: Str,
+}
+
+impl GetOptions {
+    /// Reads them from the query; nothing in them can be wrong yet.
+    pub fn from_query(query: Query<'_>) -> Self {
+        GetOptions { resource_version: query.text("resourceVersion").into() }
+    }
+}
+
+/// Options of a create, an update or a patch, as far as all have them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Whether nothing shall be stored.
+    pub dry_run: bool,
+    /// Who manages the fields that are written; "" is told from the user agent.
+    pub field_manager: Str,
+    /// What happens to unknown fields.
+    pub field_validation: FieldValidation,
+}
+
+/// Options of a create.
+pub type CreateOptions = WriteOptions;
+/// Options of an update.
+pub type UpdateOptions = WriteOptions;
+
+/// Options of a patch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PatchOptions {
+    /// What all writes have.
+    pub write: WriteOptions,
+    /// Whether an apply takes fields over from others.
+    pub force: bool,
+}
+
+impl WriteOptions {
+    /// Reads and checks the options of a create.
+    pub fn create(query: Query<'_>) -> Result<CreateOptions, Status> {
+        let mut errors = FieldErrors::new();
+        let options = write_options(query, &mut errors);
+        checked("CreateOptions", options, errors)
+    }
+
+    /// Reads and checks the options of an update.
+    pub fn update(query: Query<'_>) -> Result<UpdateOptions, Status> {
+        let mut errors = FieldErrors::new();
+        let options = write_options(query, &mut errors);
+        checked("UpdateOptions", options, errors)
+    }
+}
+
+impl PatchOptions {
+    /// Reads and checks the options of a patch; an apply has rules of its own.
+    pub fn from_query(query: Query<'_>, apply: bool) -> Result<Self, Status> {
+        let mut errors = FieldErrors::new();
+        let force = query.switch("force");
+        if apply && query.text("fieldManager").is_empty() {
+            errors.required(&Path::of("fieldManager"), "is required for apply patch");
+        }
+        if !apply && force.is_some() {
+            errors.forbidden(&Path::of("force"), "may not be specified for non-apply patch");
+        }
+        let write = write_options(query, &mut errors);
+        checked("PatchOptions", PatchOptions { write, force: force.unwrap_or(false) }, errors)
+    }
+}
+
+fn checked<T>(kind: &str, options: T, errors: FieldErrors) -> Result<T, Status> {
+    if errors.is_empty() {
+        return Ok(options);
+    }
+    Err(Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", &errors))
+}
+
+fn write_options(query: Query<'_>, errors: &mut FieldErrors) -> WriteOptions {
+    let field_manager = query.text("fieldManager");
+    validate_field_manager(field_manager, &Path::of("fieldManager"), errors);
+    let dry_run = query.all("dryRun");
+    validate_dry_run(&dry_run, errors);
+    WriteOptions {
+        dry_run: !dry_run.is_empty(),
+        field_manager: field_manager.into(),
+        field_validation: field_validation(query.text("fieldValidation"), errors),
+    }
+}
+
+fn validate_dry_run(values: &[Str], errors: &mut FieldErrors) {
+    if values.iter().any(|v| v != "All") {
+        errors.not_supported(&Path::of("dryRun"), values, &["All"]);
+    }
+}
+
+fn field_validation(text: &str, errors: &mut FieldErrors) -> FieldValidation {
+    match text {
+        "" | "Warn" => FieldValidation::Warn,
+        "Ignore" => FieldValidation::Ignore,
+        "Strict" => FieldValidation::Strict,
+        other => {
+            let supported = ["", "Ignore", "Strict", "Warn"];
+            errors.not_supported(&Path::of("fieldValidation"), other, &supported);
+            FieldValidation::Warn
+        }
+    }
+}
+
+/// How much of an object stands in a row of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IncludeObject {
+    /// Nothing.
+    None,
+    /// Its metadata.
+    #[default]
+    Metadata,
+    /// All of it.
+    Object,
+}
+
+impl IncludeObject {
+    /// Reads and checks `includeObject`.
+    pub fn from_query(query: Query<'_>) -> Result<Self, Status> {
+        match query.text("includeObject") {
+            "" | "Metadata" => Ok(IncludeObject::Metadata),
+            "None" => Ok(IncludeObject::None),
+            "Object" => Ok(IncludeObject::Object),
+            other => {
+                let mut errors = FieldErrors::new();
+                let shown = crate::field::Named(other);
+                let detail = "must be 'Metadata', 'Object', 'None', or empty";
+                errors.invalid(&Path::of("includeObject"), shown, detail);
+                let message = format!("Unable to convert to Table as requested: {}", errors.sentence());
+                Err(Status::bad_request(message))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn pairs(query: &str) -> Vec<(String, String)> {
+    let pair = |p: &str| p.split_once('=').map_or((p.into(), String::new()), |(k, v)| (k.into(), v.into()));
+    query.split('&').filter(|p| !p.is_empty()).map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said<T>(result: Result<T, Status>) -> String {
+        result.map_or_else(|status| format!("{} {}", status.code, status.message), |_| "fine".to_string())
+    }
+
+    #[test]
+    fn writes() {
+        for (query, expected) in [
+            ("", "fine"),
+            ("dryRun=All&dryRun=All&fieldManager=me&fieldValidation=Strict&nonsense", "fine"),
+            (
+                "dryRun=",
+                r#"422 CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: [""]: supported values: "All""#,
+            ),
+            (
+                "dryRun=All&dryRun=Some",
+                r#"422 CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["All","Some"]: supported values: "All""#,
+            ),
+            (
+                "fieldValidation=strict",
+                r#"422 CreateOptions.meta.k8s.io "" is invalid: fieldValidation: Unsupported value: "strict": supported values: "", "Ignore", "Strict", "Warn""#,
+            ),
+            (
+                "fieldManager=tab\ttab",
+                r#"422 CreateOptions.meta.k8s.io "" is invalid: fieldManager: Invalid value: "tab\ttab": invalid character U+0009 (at position 3)"#,
+            ),
+        ] {
+            assert_eq!(said(WriteOptions::create(Query(&pairs(query)))), expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn patches() {
+        let required = "fieldManager: Required value: is required for apply patch";
+        for (query, apply, expected) in [
+            ("fieldManager=a&force=true", true, "fine".to_string()),
+            ("", true, format!(r#"422 PatchOptions.meta.k8s.io "" is invalid: {required}"#)),
+            (
+                "force=0",
+                false,
+                r#"422 PatchOptions.meta.k8s.io "" is invalid: force: Forbidden: may not be specified for non-apply patch"#.into(),
+            ),
+            (
+                "dryRun=Some&fieldValidation=Loose",
+                true,
+                format!(
+                    r#"422 PatchOptions.meta.k8s.io "" is invalid: [{required}, dryRun: Unsupported value: ["Some"]: supported values: "All", fieldValidation: Unsupported value: "Loose": supported values: "", "Ignore", "Strict", "Warn"]"#
+                ),
+            ),
+        ] {
+            assert_eq!(said(PatchOptions::from_query(Query(&pairs(query)), apply)), expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn tables() {
+        assert_eq!(IncludeObject::from_query(Query(&pairs("includeObject=None"))), Ok(IncludeObject::None));
+        assert_eq!(
+            said(IncludeObject::from_query(Query(&pairs("includeObject=All")))),
+            "400 Unable to convert to Table as requested: includeObject: Invalid value: \"All\": must be 'Metadata', 'Object', 'None', or empty"
+        );
+    }
+}

@@ -1,0 +1,324 @@
+//! Options of deletions, in the query or in a body.
+
+use super::{Query, checked, validate_dry_run};
+use crate::field::Named;
+use crate::{FieldErrors, GroupKind, GroupResource, GroupVersion, Status};
+use pintle_value::{Path, Str, Value, json};
+
+const SCHEME: &str = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27";
+const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+
+/// What happens to the dependents of a deleted object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    /// They are deleted first.
+    Foreground,
+    /// They are deleted later.
+    Background,
+    /// They stay.
+    Orphan,
+}
+
+/// What an object must be like to be deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preconditions {
+    /// Its UID.
+    pub uid: Option<Str>,
+    /// Its version.
+    pub resource_version: Option<Str>,
+}
+
+impl Preconditions {
+    /// Checks the metadata of an object against them.
+    pub fn check(&self, kind: &GroupKind, meta: &Value) -> Result<(), Status> {
+        let conflict = |what: &str, wanted: &str, have: &str, why: &str| {
+            let resource = GroupResource { group: kind.group.clone(), resource: kind.kind.clone() };
+            let why = format!(
+                "the {what} in the precondition ({wanted}) does not match the {what} in record ({have}). The object might have been {why}"
+            );
+            Err(Status::conflict(&resource, meta.str_at(&["name"]), &why))
+        };
+        let (uid, version) = (meta.str_at(&["uid"]), meta.str_at(&["resourceVersion"]));
+        if let Some(wanted) = self.uid.as_deref().filter(|w| *w != uid) {
+            return conflict("UID", wanted, uid, "deleted and then recreated");
+        }
+        if let Some(wanted) = self.resource_version.as_deref().filter(|w| *w != version) {
+            return conflict("ResourceVersion", wanted, version, "modified");
+        }
+        Ok(())
+    }
+}
+
+/// Options of a deletion.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeleteOptions {
+    /// How long the object may take to end.
+    pub grace_period_seconds: Option<i64>,
+    /// What it must be like.
+    pub preconditions: Option<Preconditions>,
+    /// The old way to say what happens to dependents.
+    pub orphan_dependents: Option<bool>,
+    /// What happens to dependents.
+    pub propagation: Option<Propagation>,
+    /// Whether nothing shall be stored.
+    pub dry_run: bool,
+    /// Whether an object that cannot be read is deleted nevertheless.
+    pub ignore_store_read_error: bool,
+}
+
+impl DeleteOptions {
+    /// Reads and checks the options in a query, as a deletion without body has them.
+    pub fn from_query(query: Query<'_>) -> Result<Self, Status> {
+        let given = |name: &str| Some(Str::from(query.text(name))).filter(|v| !v.is_empty());
+        let (uid, resource_version) = (given("uid"), given("resourceVersion"));
+        let preconditions = Preconditions { uid, resource_version };
+        Raw {
+            grace_period_seconds: query.int("gracePeriodSeconds")?,
+            preconditions: Some(preconditions).filter(|p| *p != Preconditions::default()),
+            orphan_dependents: query.switch("orphanDependents"),
+            propagation: query.first("propagationPolicy").map(Str::from),
+            dry_run: query.all("dryRun"),
+            ignore_store_read_error: query.switch(IGNORE_READ_ERROR),
+        }
+        .check()
+    }
+
+    /// Reads and checks the options in a body. The version of its type does not matter, but the kind does.
+    pub fn from_value(body: &Value) -> Result<Self, Status> {
+        check_type(body).map_err(Status::bad_request)?;
+        read_body(body).map_err(Status::bad_request)?.check()
+    }
+
+    /// Checks what only deletions of collections refuse.
+    pub fn check_collection(&self) -> Result<(), Status> {
+        let mut errors = FieldErrors::new();
+        if self.ignore_store_read_error {
+            let detail = "is not allowed with DELETECOLLECTION, try again after removing the option";
+            errors.invalid(&Path::of(IGNORE_READ_ERROR), true, detail);
+        }
+        checked("DeleteOptions", (), errors)
+    }
+}
+
+/// Options as they were sent.
+struct Raw {
+    grace_period_seconds: Option<i64>,
+    preconditions: Option<Preconditions>,
+    orphan_dependents: Option<bool>,
+    propagation: Option<Str>,
+    dry_run: Vec<Str>,
+    ignore_store_read_error: Option<bool>,
+}
+
+impl Raw {
+    fn check(self) -> Result<DeleteOptions, Status> {
+        let mut errors = FieldErrors::new();
+        let path = Path::of("propagationPolicy");
+        let policy = self.propagation.as_deref();
+        if let Some(policy) = policy.filter(|_| self.orphan_dependents.is_some()) {
+            let detail = "orphanDependents and deletionPropagation cannot be both set";
+            errors.invalid(&path, Named(policy), detail);
+        }
+        let propagation = match policy {
+            None => None,
+            Some("Foreground") => Some(Propagation::Foreground),
+            Some("Background") => Some(Propagation::Background),
+            Some("Orphan") => Some(Propagation::Orphan),
+            Some(other) => {
+                errors.not_supported(&path, Named(other), &["Foreground", "Background", "Orphan", "nil"]);
+                None
+            }
+        };
+        validate_dry_run(&self.dry_run, &mut errors);
+        self.check_ignore_read_error(&mut errors);
+        let options = DeleteOptions {
+            grace_period_seconds: self.grace_period_seconds,
+            preconditions: self.preconditions,
+            orphan_dependents: self.orphan_dependents,
+            propagation,
+            dry_run: !self.dry_run.is_empty(),
+            ignore_store_read_error: self.ignore_store_read_error == Some(true),
+        };
+        checked("DeleteOptions", options, errors)
+    }
+
+    fn check_ignore_read_error(&self, errors: &mut FieldErrors) {
+        if self.ignore_store_read_error != Some(true) {
+            return;
+        }
+        for (set, other) in [
+            (!self.dry_run.is_empty(), ".dryRun"),
+            (self.propagation.is_some(), ".propagationPolicy"),
+            (self.orphan_dependents.is_some(), ".orphanDependents"),
+            (self.grace_period_seconds.is_some(), ".gracePeriodSeconds"),
+            (self.preconditions.is_some(), ".preconditions"),
+        ] {
+            if set {
+                let detail = format!("cannot be set together with {other}");
+                errors.invalid(&Path::of(IGNORE_READ_ERROR), true, &detail);
+            }
+        }
+    }
+}
+
+/// Refuses bodies of other kinds.
+fn check_type(body: &Value) -> Result<(), String> {
+    let (api_version, kind) = (body.str_at(&["apiVersion"]), body.str_at(&["kind"]));
+    let mut version = GroupVersion::parse(api_version)?;
+    if version == GroupVersion::default() {
+        version = GroupVersion::new("meta.k8s.io", "v1");
+    }
+    if matches!(kind, "" | "DeleteOptions") {
+        return Ok(());
+    }
+    let (kind, version) = (crate::field::quoted(kind), crate::field::quoted(&version.to_string()));
+    Err(format!("no kind {kind} is registered for version {version} in scheme \"{SCHEME}\""))
+}
+
+fn read_body(body: &Value) -> Result<Raw, String> {
+    if !matches!(body, Value::Object(_) | Value::Null) {
+        let what = kind_of(body);
+        return Err(format!("json: cannot unmarshal {what} into Go value of type v1.DeleteOptions"));
+    }
+    Ok(Raw {
+        dry_run: texts(body)?,
+        grace_period_seconds: member(body, "DeleteOptions", "gracePeriodSeconds", "int64", Value::as_int)?,
+        ignore_store_read_error: member(body, "DeleteOptions", IGNORE_READ_ERROR, "bool", Value::as_bool)?,
+        orphan_dependents: member(body, "DeleteOptions", "orphanDependents", "bool", Value::as_bool)?,
+        preconditions: preconditions(body)?,
+        propagation: member(body, "DeleteOptions", "propagationPolicy", "v1.DeletionPropagation", text)?,
+    })
+}
+
+fn preconditions(body: &Value) -> Result<Option<Preconditions>, String> {
+    let Some(inner) = body.get("preconditions").filter(|v| !v.is_null()) else { return Ok(None) };
+    if inner.as_object().is_none() {
+        return Err(mismatch(inner, "DeleteOptions.preconditions", "v1.Preconditions"));
+    }
+    let read = |name: &str, go_type: &str| {
+        let value = inner.get(name).filter(|v| !v.is_null());
+        let complain = |v: &Value| mismatch(v, &format!("Preconditions.preconditions.{name}"), go_type);
+        value.map(|v| text(v).ok_or_else(|| complain(v))).transpose()
+    };
+    Ok(Some(Preconditions {
+        resource_version: read("resourceVersion", "string")?,
+        uid: read("uid", "types.UID")?,
+    }))
+}
+
+fn texts(body: &Value) -> Result<Vec<Str>, String> {
+    match body.get("dryRun") {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Array(items)) => items
+            .iter()
+            .map(|item| match item {
+                Value::Null => Ok(Str::default()),
+                item => text(item).ok_or_else(|| mismatch(item, "DeleteOptions.dryRun", "string")),
+            })
+            .collect(),
+        Some(other) => Err(mismatch(other, "DeleteOptions.dryRun", "[]string")),
+    }
+}
+
+fn text(value: &Value) -> Option<Str> {
+    value.as_str().map(Str::from)
+}
+
+fn member<T>(
+    body: &Value,
+    holder: &str,
+    name: &str,
+    go_type: &str,
+    read: impl Fn(&Value) -> Option<T>,
+) -> Result<Option<T>, String> {
+    let value = body.get(name).filter(|v| !v.is_null());
+    value.map(|v| read(v).ok_or_else(|| mismatch(v, &format!("{holder}.{name}"), go_type))).transpose()
+}
+
+fn mismatch(value: &Value, field: &str, go_type: &str) -> String {
+    format!("json: cannot unmarshal {} into Go struct field {field} of type {go_type}", kind_of(value))
+}
+
+/// A number that does not fit its field is named with its digits.
+fn kind_of(value: &Value) -> String {
+    match value {
+        Value::Float(_) => {
+            let mut out = Vec::new();
+            json::print(value, &mut out);
+            format!("number {}", String::from_utf8_lossy(&out))
+        }
+        other => other.json_type().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::pairs;
+
+    fn said(result: Result<DeleteOptions, Status>) -> String {
+        result.map_or_else(|s| format!("{} {}", s.code, s.message), |_| "fine".to_string())
+    }
+
+    #[test]
+    fn bodies() {
+        let invalid = |errors: &str| format!(r#"422 DeleteOptions.meta.k8s.io "" is invalid: {errors}"#);
+        for (body, expected) in [
+            ("{}", "fine".to_string()),
+            (r#"{"apiVersion":"v9","kind":"DeleteOptions","dryRun":["All"],"nope":1}"#, "fine".into()),
+            (
+                r#"{"apiVersion":"v1","kind":"ConfigMap"}"#,
+                r#"400 no kind "ConfigMap" is registered for version "v1" in scheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27""#.into(),
+            ),
+            (
+                r#"{"gracePeriodSeconds":"5"}"#,
+                "400 json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of type int64".into(),
+            ),
+            (
+                r#"{"preconditions":{"uid":7}}"#,
+                "400 json: cannot unmarshal number into Go struct field Preconditions.preconditions.uid of type types.UID".into(),
+            ),
+            (
+                r#"{"propagationPolicy":"Sideways"}"#,
+                invalid(
+                    r#"propagationPolicy: Unsupported value: "Sideways": supported values: "Foreground", "Background", "Orphan", "nil""#,
+                ),
+            ),
+            (
+                r#"{"propagationPolicy":"Orphan","orphanDependents":true}"#,
+                invalid(
+                    r#"propagationPolicy: Invalid value: "Orphan": orphanDependents and deletionPropagation cannot be both set"#,
+                ),
+            ),
+            (
+                r#"{"ignoreStoreReadErrorWithClusterBreakingPotential":true,"gracePeriodSeconds":0}"#,
+                invalid(
+                    "ignoreStoreReadErrorWithClusterBreakingPotential: Invalid value: true: cannot be set together with .gracePeriodSeconds",
+                ),
+            ),
+        ] {
+            let tree = pintle_value::json::parse(body.as_bytes()).unwrap().value;
+            assert_eq!(said(DeleteOptions::from_value(&tree)), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn queries_and_preconditions() {
+        let query = pairs("gracePeriodSeconds=-1&uid=u&orphanDependents=false");
+        let options = DeleteOptions::from_query(Query(&query)).unwrap();
+        assert_eq!((options.grace_period_seconds, options.orphan_dependents), (Some(-1), Some(false)));
+        let mut meta = Value::object();
+        meta.set_at(&["name"], "a".into());
+        meta.set_at(&["uid"], "v".into());
+        let status =
+            options.preconditions.unwrap().check(&GroupKind::new("", "ConfigMap"), &meta).unwrap_err();
+        assert_eq!(
+            status.message,
+            "Operation cannot be fulfilled on ConfigMap \"a\": the UID in the precondition (u) does not match the UID in record (v). The object might have been deleted and then recreated"
+        );
+        assert_eq!(
+            said(DeleteOptions::from_query(Query(&pairs("propagationPolicy=")))),
+            r#"422 DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "": supported values: "Foreground", "Background", "Orphan", "nil""#
+        );
+    }
+}

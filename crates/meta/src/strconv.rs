@@ -1,0 +1,88 @@
+//! Numbers as Go's `strconv` reads them, with its errors.
+
+use crate::field::quoted;
+
+/// Why a text is no number.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NumberError {
+    /// It has other characters than digits.
+    #[error("strconv.{function}: parsing {}: invalid syntax", quoted(.text))]
+    Syntax {
+        /// The function of Go that reads such numbers.
+        function: &'static str,
+        /// What was read.
+        text: String,
+    },
+    /// It does not fit 64 bits.
+    #[error("strconv.{function}: parsing {}: value out of range", quoted(.text))]
+    Range {
+        /// The function of Go that reads such numbers.
+        function: &'static str,
+        /// What was read.
+        text: String,
+    },
+}
+
+/// `strconv.ParseInt(text, 10, 64)`
+pub fn parse_int(text: &str) -> Result<i64, NumberError> {
+    const FUNCTION: &str = "ParseInt";
+    let range = || NumberError::Range { function: FUNCTION, text: text.to_string() };
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let magnitude = i128::from(magnitude(digits, text, FUNCTION)?);
+    let number = if text.starts_with('-') { -magnitude } else { magnitude };
+    i64::try_from(number).map_err(|_| range())
+}
+
+/// `strconv.ParseUint(text, 10, 64)`
+pub fn parse_uint(text: &str) -> Result<u64, NumberError> {
+    magnitude(text, text, "ParseUint")
+}
+
+fn magnitude(digits: &str, text: &str, function: &'static str) -> Result<u64, NumberError> {
+    let syntax = || NumberError::Syntax { function, text: text.to_string() };
+    if digits.is_empty() {
+        return Err(syntax());
+    }
+    let mut number: u64 = 0;
+    for b in digits.bytes() {
+        if !b.is_ascii_digit() {
+            return Err(syntax());
+        }
+        // Go stops at the first digit too many, so what follows it is not looked at.
+        number = number
+            .checked_mul(10)
+            .and_then(|n| n.checked_add(u64::from(b - b'0')))
+            .ok_or_else(|| NumberError::Range { function, text: text.to_string() })?;
+    }
+    Ok(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_go_reads_them() {
+        for (text, expected) in [
+            ("0", "0"),
+            ("+7", "7"),
+            ("-9223372036854775808", "-9223372036854775808"),
+            ("soon", "strconv.ParseInt: parsing \"soon\": invalid syntax"),
+            ("", "strconv.ParseInt: parsing \"\": invalid syntax"),
+            ("1_0", "strconv.ParseInt: parsing \"1_0\": invalid syntax"),
+            ("9223372036854775808", "strconv.ParseInt: parsing \"9223372036854775808\": value out of range"),
+            (
+                "99999999999999999999x",
+                "strconv.ParseInt: parsing \"99999999999999999999x\": value out of range",
+            ),
+        ] {
+            let got = parse_int(text).map_or_else(|e| e.to_string(), |n| n.to_string());
+            assert_eq!(got, expected, "{text}");
+        }
+        assert_eq!(parse_uint("18446744073709551615"), Ok(u64::MAX));
+        assert_eq!(
+            parse_uint("-1").map_err(|e| e.to_string()),
+            Err("strconv.ParseUint: parsing \"-1\": invalid syntax".to_string())
+        );
+    }
+}

@@ -1,0 +1,178 @@
+//! A definition's `openAPIV3Schema` into nodes. The schema is taken as valid: whether it is structural was
+//! checked when the definition was accepted.
+
+use crate::{Arena, Checks, Field, ListKind, MapKind, Node, NodeId, Omit, Patch, Shape, Struct};
+use pintle_value::{Map, Str, Value};
+
+/// How deep a schema may nest; deeper parts are taken as "anything".
+const DEPTH_MAX: usize = 256;
+
+/// Compiles the schema of one version into `arena`. The root gets kind, apiVersion and metadata, the latter of
+/// the given node.
+pub fn compile(schema: &Value, metadata: NodeId, arena: &mut Arena) -> NodeId {
+    let root = node(schema, arena, 0);
+    complete_object(root, metadata, arena);
+    root
+}
+
+/// Adds the fields that every object has.
+fn complete_object(root: NodeId, metadata: NodeId, arena: &mut Arena) {
+    let text = arena.push(Node::of(Shape::String));
+    let known = match &arena.node(root).shape {
+        Shape::Struct(known) => known.fields.to_vec(),
+        _ => Vec::new(),
+    };
+    let mut fields: Vec<Field> =
+        known.into_iter().filter(|f| !matches!(f.name.as_str(), "kind" | "apiVersion" | "metadata")).collect();
+    fields.extend([field("apiVersion", text, false), field("kind", text, false), field("metadata", metadata, false)]);
+    arena.node_mut(root).shape = Shape::Struct(structure(fields, MapKind::Granular));
+}
+
+fn node(schema: &Value, arena: &mut Arena, depth: usize) -> NodeId {
+    let Some(map) = schema.as_object().filter(|_| depth < DEPTH_MAX) else {
+        return arena.push(Node::of(Shape::Any));
+    };
+    let shape = shape(map, arena, depth);
+    let mut out = Node::of(shape);
+    out.default = map.get("default").cloned();
+    out.nullable = is_true(map, "nullable");
+    out.preserve_unknown = is_true(map, "x-kubernetes-preserve-unknown-fields");
+    out.embedded = is_true(map, "x-kubernetes-embedded-resource");
+    out.checks = checks(map, arena, depth).map(Box::new);
+    arena.push(out)
+}
+
+fn shape(map: &Map, arena: &mut Arena, depth: usize) -> Shape {
+    if is_true(map, "x-kubernetes-int-or-string") {
+        return Shape::IntOrString;
+    }
+    match text(map, "type") {
+        "object" => object_shape(map, arena, depth),
+        "array" => {
+            let item = match map.get("items") {
+                Some(items) => node(items, arena, depth + 1),
+                None => arena.push(Node::of(Shape::Any)),
+            };
+            Shape::List { item, kind: list_kind(map) }
+        }
+        "string" => Shape::String,
+        "integer" => Shape::Int { bits: 64 },
+        "number" => Shape::Float,
+        "boolean" => Shape::Bool,
+        _ => Shape::Any,
+    }
+}
+
+fn object_shape(map: &Map, arena: &mut Arena, depth: usize) -> Shape {
+    let kind = match text(map, "x-kubernetes-map-type") {
+        "atomic" => MapKind::Atomic,
+        _ => MapKind::Granular,
+    };
+    match map.get("additionalProperties") {
+        Some(Value::Object(values)) => {
+            let value = node(&Value::Object(values.clone()), arena, depth + 1);
+            return Shape::Map { value, kind };
+        }
+        Some(Value::Bool(true)) => {
+            let value = arena.push(Node { preserve_unknown: true, ..Node::of(Shape::Any) });
+            return Shape::Map { value, kind };
+        }
+        _ => {}
+    }
+    let required: Vec<&str> =
+        map.get("required").and_then(Value::as_array).unwrap_or(&[]).iter().filter_map(Value::as_str).collect();
+    let properties = map.get("properties").and_then(Value::as_object);
+    let fields = properties.map(|properties| {
+        properties.iter().map(|(name, schema)| {
+            let id = node(schema, arena, depth + 1);
+            field(name, id, required.contains(&name.as_str()))
+        })
+    });
+    let fields: Vec<Field> = fields.map(Iterator::collect).unwrap_or_default();
+    Shape::Struct(structure(fields, kind))
+}
+
+fn list_kind(map: &Map) -> ListKind {
+    match text(map, "x-kubernetes-list-type") {
+        "set" => ListKind::Set,
+        "map" => {
+            let keys = map.get("x-kubernetes-list-map-keys").and_then(Value::as_array).unwrap_or(&[]);
+            ListKind::Map(keys.iter().filter_map(Value::as_str).map(Str::from).collect())
+        }
+        _ => ListKind::Atomic,
+    }
+}
+
+fn field(name: &str, node: NodeId, required: bool) -> Field {
+    Field {
+        name: name.into(),
+        node,
+        rank: 0,
+        pointer: true,
+        omit: Omit::Empty,
+        required,
+        proto: 0,
+        inline: 0,
+        patch: Patch::default(),
+    }
+}
+
+/// A struct whose fields are written by name.
+fn structure(mut fields: Vec<Field>, kind: MapKind) -> Struct {
+    fields.sort_by(|a, b| a.name.cmp(&b.name));
+    for (rank, field) in fields.iter_mut().enumerate() {
+        field.rank = u16::try_from(rank).unwrap_or(u16::MAX);
+    }
+    let order = (0..fields.len()).filter_map(|at| u16::try_from(at).ok()).collect();
+    Struct { fields: fields.into(), order, inlined: Box::default(), wire: Box::default(), always: Box::default(), kind, go_name: Str::default() }
+}
+
+fn checks(map: &Map, arena: &mut Arena, depth: usize) -> Option<Checks> {
+    let mut branches = |key: &str| -> Vec<NodeId> {
+        let schemas = map.get(key).and_then(Value::as_array).unwrap_or(&[]);
+        schemas.iter().map(|schema| node(schema, arena, depth + 1)).collect()
+    };
+    let (all_of, any_of, one_of) = (branches("allOf"), branches("anyOf"), branches("oneOf"));
+    let not = map.get("not").map(|schema| node(schema, arena, depth + 1));
+    let count = |key: &str| map.get(key).and_then(Value::as_int).and_then(|n| usize::try_from(n).ok());
+    let checks = Checks {
+        format: text(map, "format").into(),
+        pattern: text(map, "pattern").into(),
+        enumeration: map.get("enum").and_then(Value::as_array).unwrap_or(&[]).to_vec(),
+        minimum: number(map, "minimum"),
+        exclusive_minimum: is_true(map, "exclusiveMinimum"),
+        maximum: number(map, "maximum"),
+        exclusive_maximum: is_true(map, "exclusiveMaximum"),
+        multiple_of: number(map, "multipleOf"),
+        min_length: count("minLength"),
+        max_length: count("maxLength"),
+        min_items: count("minItems"),
+        max_items: count("maxItems"),
+        unique_items: is_true(map, "uniqueItems"),
+        min_properties: count("minProperties"),
+        max_properties: count("maxProperties"),
+        required: map.get("required").and_then(Value::as_array).unwrap_or(&[]).iter().filter_map(Value::as_str).map(Str::from).collect(),
+        all_of,
+        any_of,
+        one_of,
+        not,
+    };
+    (checks != Checks::default()).then_some(checks)
+}
+
+fn number(map: &Map, key: &str) -> Option<f64> {
+    match map.get(key)? {
+        #[expect(clippy::cast_precision_loss, reason = "JSON schema bounds are float64 in Go too")]
+        Value::Int(i) => Some(*i as f64),
+        Value::Float(f) => Some(*f),
+        _ => None,
+    }
+}
+
+fn text<'a>(map: &'a Map, key: &str) -> &'a str {
+    map.get(key).and_then(Value::as_str).unwrap_or("")
+}
+
+fn is_true(map: &Map, key: &str) -> bool {
+    map.get(key).and_then(Value::as_bool).unwrap_or(false)
+}

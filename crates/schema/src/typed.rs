@@ -1,0 +1,16 @@
+//! Trees as Go would hold them: an untyped tree becomes the canonical one of its type, or an error in Go's words.
+//!
+//! A canonical tree has what `json.Marshal` of the Go value would write: no unknown fields, no empty
+//! `omitempty` fields, zero values where a field is always written, quantities and times in their one form.
+
+mod decode;
+mod encode;
+mod errors;
+mod scalar;
+mod zero;
+
+pub use decode::{TYPED_DEPTH_MAX, decode, normalize};
+pub use encode::{Slot, encode_json, encode_stored};
+pub use errors::{STRICT_ERRORS_MAX, Strict, TypeError};
+pub(crate) use scalar::float_value;
+pub use zero::zero;

@@ -1,0 +1,177 @@
+//! Walks a tree along its schema and makes it canonical in place; strings stay where they are.
+
+use super::errors::{Errors, Place, STRICT_ERRORS_MAX, Step, Strict, TypeError};
+use super::scalar;
+use super::zero::{zero, zero_field};
+use crate::model::{Arena, Choice, Field, NodeId, Omit, Other, Schema, Shape, Struct};
+use pintle_value::{Map, Str, Value};
+
+/// How deep a typed tree may be. Only JSON schemas nest freely, and none that is in use comes near.
+pub const TYPED_DEPTH_MAX: usize = 600;
+
+/// Makes an untyped tree the canonical tree of a Go type. Unknown fields are dropped and, if `strict` is there,
+/// collected. Schemas of custom resources say nothing of Go types: their trees are left as they are.
+pub fn decode(schema: &Schema, mut tree: Value, strict: Option<&mut Strict>) -> Result<Value, TypeError> {
+    let mut decoder = Decoder { arena: schema.arena(), strict, errors: Errors::default() };
+    decoder.value(schema.root(), &mut tree, &Place::ROOT);
+    decoder.errors.finish()?;
+    Ok(tree)
+}
+
+/// Makes a tree canonical that code has changed. Unknown fields go; values of a wrong type stay as they are.
+pub fn normalize(schema: &Schema, tree: &mut Value) {
+    let mut decoder = Decoder { arena: schema.arena(), strict: None, errors: Errors::default() };
+    decoder.value(schema.root(), tree, &Place::ROOT);
+}
+
+pub(super) struct Decoder<'s, 'a> {
+    pub(super) arena: &'s Arena,
+    strict: Option<&'a mut Strict>,
+    pub(super) errors: Errors,
+}
+
+impl<'s> Decoder<'s, '_> {
+    /// Decodes a value in place. `null` becomes the zero value of the type.
+    pub(super) fn value(&mut self, id: NodeId, value: &mut Value, place: &Place<'_>) {
+        if place.depth > TYPED_DEPTH_MAX {
+            self.errors.add(place, true, "exceeded max depth".to_string());
+            return;
+        }
+        let arena = self.arena;
+        let node = arena.node(id);
+        match &node.shape {
+            Shape::Struct(s) if !s.go_name.is_empty() => match value {
+                Value::Object(map) => self.structure(s, map, place),
+                Value::Null => *value = zero(arena, id),
+                other => self.errors.mismatch(arena, place, false, other.json_type(), &node.go),
+            },
+            Shape::List { item, .. } => match value {
+                Value::Array(items) => {
+                    for (index, entry) in items.iter_mut().enumerate() {
+                        self.value(*item, entry, &place.down(Step::Index(index)));
+                    }
+                }
+                Value::Null => {}
+                other => self.errors.mismatch(arena, place, false, other.json_type(), &node.go),
+            },
+            Shape::Map { value: of, .. } => match value {
+                Value::Object(map) => {
+                    for (key, entry) in map.iter_mut() {
+                        self.value(*of, entry, &place.down(Step::Key(key)));
+                        if entry.is_null() && matches!(arena.node(*of).shape, Shape::Bytes) {
+                            *entry = Value::String(Str::default());
+                        }
+                    }
+                }
+                Value::Null => {}
+                other => self.errors.mismatch(arena, place, false, other.json_type(), &node.go),
+            },
+            Shape::Any => {
+                if let Some(choice) = node.choice {
+                    self.choice(choice, value, place);
+                }
+            }
+            Shape::Struct(_) => {}
+            shape => scalar::decode(self, shape, &node.go, value, place),
+        }
+    }
+
+    /// Both the members and the fields are sorted by name, so one walk along both finds what is known.
+    fn structure(&mut self, s: &'s Struct, map: &mut Map, place: &Place<'_>) {
+        let mut at = 0;
+        let mut missing = s.always.len();
+        map.retain(|key, value| {
+            while s.fields.get(at).is_some_and(|f| f.name.as_str() < key) {
+                at += 1;
+            }
+            let Some(field) = s.fields.get(at).filter(|f| f.name == key) else {
+                self.unknown(key, place);
+                return false;
+            };
+            let keep = self.field(s, field, value, place);
+            if keep && missing > 0 && s.always.binary_search(&(at as u16)).is_ok() {
+                missing -= 1;
+            }
+            keep
+        });
+        if missing == 0 {
+            return;
+        }
+        for field in s.always.iter().filter_map(|at| s.fields.get(usize::from(*at))) {
+            if !map.contains_key(&field.name) {
+                map.insert(field.name.clone(), zero_field(self.arena, field));
+            }
+        }
+    }
+
+    /// Decodes the value of a field; says whether Go would write it.
+    fn field(&mut self, s: &'s Struct, field: &'s Field, value: &mut Value, place: &Place<'_>) -> bool {
+        if value.is_null() {
+            let shape = &self.arena.node(field.node).shape;
+            if matches!(shape, Shape::Duration) && !field.pointer {
+                self.value(field.node, value, &place.down(Step::Field(s, field)));
+            }
+            if !field.pointer {
+                *value = zero(self.arena, field.node);
+            }
+        } else {
+            self.value(field.node, value, &place.down(Step::Field(s, field)));
+        }
+        if field.pointer {
+            return field.omit == Omit::Never || !value.is_null();
+        }
+        let empty = match value {
+            Value::Null => true,
+            Value::Bool(b) => !*b,
+            Value::Int(i) => *i == 0,
+            Value::Float(f) => *f == 0.0,
+            Value::String(text) => text.is_empty(),
+            Value::Array(items) => items.is_empty(),
+            Value::Object(map) => map.is_empty(),
+        };
+        let shape = &self.arena.node(field.node).shape;
+        match field.omit {
+            Omit::Empty => !empty || shape.is_go_struct(),
+            Omit::Zero => *value != zero(self.arena, field.node),
+            Omit::Never => {
+                // Stored objects go through protobuf, which knows no difference between empty and unset.
+                if empty && matches!(shape, Shape::List { .. } | Shape::Map { .. } | Shape::Bytes) {
+                    *value = Value::Null;
+                }
+                true
+            }
+        }
+    }
+
+    /// A JSON schema or something else. These types decode themselves, and never strictly.
+    fn choice(&mut self, choice: Choice, value: &mut Value, place: &Place<'_>) {
+        let nested = place.down(Step::Nested);
+        let strict = self.strict.take();
+        match (choice.other, &mut *value) {
+            (_, Value::Object(_)) => self.value(choice.props, value, &nested),
+            (Other::Bool, Value::Bool(_)) => {}
+            (Other::Bool, _) => self.errors.add(place, true, "boolean or JSON schema expected".to_string()),
+            (Other::List, Value::Array(items)) => {
+                for (index, item) in items.iter_mut().enumerate() {
+                    self.value(choice.props, item, &nested.down(Step::Index(index)));
+                }
+            }
+            (Other::Strings, Value::Array(items)) => {
+                for (index, item) in items.iter_mut().enumerate() {
+                    scalar::decode(self, &Shape::String, "string", item, &nested.down(Step::Index(index)));
+                }
+            }
+            _ => *value = Value::Null,
+        }
+        if matches!(value, Value::Array(items) if items.is_empty()) {
+            *value = Value::Null;
+        }
+        self.strict = strict;
+    }
+
+    fn unknown(&mut self, key: &str, place: &Place<'_>) {
+        if let Some(strict) = self.strict.as_deref_mut().filter(|s| s.unknown.len() < STRICT_ERRORS_MAX) {
+            strict.unknown.push(place.down(Step::Key(key)).path());
+        }
+    }
+}

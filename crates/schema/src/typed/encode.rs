@@ -1,0 +1,196 @@
+//! Writes a tree as Go's `json.Marshal` writes the value: fields in the order of the struct, maps by key.
+
+use crate::model::{Arena, NodeId, Schema, Shape, Struct};
+use pintle_value::{Map, Value, json};
+
+const RESOURCE_VERSION: &str = "resourceVersion";
+
+/// Where a stored object's `resourceVersion` belongs in its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slot {
+    /// Offset in the bytes.
+    pub at: usize,
+    /// Whether a comma goes before it.
+    pub comma_before: bool,
+    /// Whether a comma goes after it.
+    pub comma_after: bool,
+}
+
+impl Slot {
+    /// Appends the member with the commas it needs.
+    pub fn write(&self, revision: u64, out: &mut Vec<u8>) {
+        if self.comma_before {
+            out.push(b',');
+        }
+        out.extend_from_slice(b"\"resourceVersion\":\"");
+        json::write_int(i64::try_from(revision).unwrap_or(i64::MAX), out);
+        out.push(b'"');
+        if self.comma_after {
+            out.push(b',');
+        }
+    }
+}
+
+/// Appends `tree` as compact JSON.
+pub fn encode_json(schema: &Schema, tree: &Value, out: &mut Vec<u8>) {
+    Encoder { arena: schema.arena(), out, slot: None }.value(schema.root(), tree);
+}
+
+/// Appends `tree` as compact JSON without `metadata.resourceVersion`; returns where that belongs, as an offset
+/// from the start of `out`.
+pub fn encode_stored(schema: &Schema, tree: &Value, out: &mut Vec<u8>) -> Slot {
+    let mut encoder = Encoder { arena: schema.arena(), out, slot: Some(Slot::default()) };
+    match (&schema.node().shape, tree) {
+        (Shape::Struct(s), Value::Object(map)) => encoder.members(Some(s), map, Level::Root),
+        _ => encoder.value(schema.root(), tree),
+    }
+    encoder.slot.unwrap_or_default()
+}
+
+struct Encoder<'a> {
+    arena: &'a Arena,
+    out: &'a mut Vec<u8>,
+    slot: Option<Slot>,
+}
+
+/// How far from the root an object is, as far as that matters for the slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Root,
+    Metadata,
+    Deeper,
+}
+
+impl Encoder<'_> {
+    fn value(&mut self, id: NodeId, value: &Value) {
+        match (&self.arena.node(id).shape, value) {
+            (Shape::Struct(s), Value::Object(map)) => self.members(Some(s), map, Level::Deeper),
+            (Shape::List { item, .. }, Value::Array(items)) => {
+                self.out.push(b'[');
+                for (index, entry) in items.iter().enumerate() {
+                    if index > 0 {
+                        self.out.push(b',');
+                    }
+                    self.value(*item, entry);
+                }
+                self.out.push(b']');
+            }
+            (Shape::Map { value: of, .. }, Value::Object(map)) => {
+                self.out.push(b'{');
+                for (index, (key, entry)) in map.iter().enumerate() {
+                    if index > 0 {
+                        self.out.push(b',');
+                    }
+                    json::write_string(key, self.out);
+                    self.out.push(b':');
+                    self.value(*of, entry);
+                }
+                self.out.push(b'}');
+            }
+            (Shape::Any, Value::Object(_) | Value::Array(_)) => self.any(id, value),
+            (_, value) => json::print(value, self.out),
+        }
+    }
+
+    /// Raw JSON is printed as it is; a JSON schema in the order of its fields.
+    fn any(&mut self, id: NodeId, value: &Value) {
+        match (self.arena.node(id).choice, value) {
+            (Some(choice), Value::Object(_)) => self.value(choice.props, value),
+            (Some(choice), Value::Array(items)) => {
+                self.out.push(b'[');
+                for (index, entry) in items.iter().enumerate() {
+                    if index > 0 {
+                        self.out.push(b',');
+                    }
+                    self.value(choice.props, entry);
+                }
+                self.out.push(b']');
+            }
+            _ => json::print(value, self.out),
+        }
+    }
+
+    /// The members of an object: by rank where the struct is a Go type, else by name.
+    fn members(&mut self, s: Option<&Struct>, map: &Map, level: Level) {
+        self.out.push(b'{');
+        let start = self.out.len();
+        let mut slot = (level == Level::Metadata).then_some(());
+        let order = s.filter(|s| !s.go_name.is_empty());
+        match order {
+            Some(s) => {
+                let version = s.field(RESOURCE_VERSION).map_or(0, |f| f.rank);
+                for (rank, at, value) in &ranked(s, map) {
+                    let Some(field) = s.fields.get(usize::from(*at)) else { continue };
+                    self.note(start, *rank > version, &mut slot);
+                    if level == Level::Metadata && *rank == version {
+                        continue;
+                    }
+                    self.key(start, &field.name);
+                    self.below(Some(field.node), value, level == Level::Root && field.name == "metadata");
+                }
+            }
+            None => {
+                for (key, value) in map.iter() {
+                    self.note(start, key.as_str() > RESOURCE_VERSION, &mut slot);
+                    if level == Level::Metadata && key == RESOURCE_VERSION {
+                        continue;
+                    }
+                    self.key(start, key);
+                    let node = s.and_then(|s| s.field(key)).map(|f| f.node);
+                    self.below(node, value, level == Level::Root && key == "metadata");
+                }
+            }
+        }
+        if slot.is_some() {
+            let comma_before = self.out.len() > start;
+            self.slot = Some(Slot { at: self.out.len(), comma_before, comma_after: false });
+        }
+        self.out.push(b'}');
+    }
+
+    /// Notes the slot before the first member that comes after it.
+    fn note(&mut self, start: usize, after: bool, slot: &mut Option<()>) {
+        if !after || slot.take().is_none() {
+            return;
+        }
+        let first = self.out.len() == start;
+        // The comma that ends the member before is not written yet: the slot takes it over.
+        self.slot = Some(Slot { at: self.out.len(), comma_before: !first, comma_after: first });
+    }
+
+    fn key(&mut self, start: usize, key: &str) {
+        if self.out.len() > start {
+            self.out.push(b',');
+        }
+        json::write_string(key, self.out);
+        self.out.push(b':');
+    }
+
+    fn below(&mut self, node: Option<NodeId>, value: &Value, metadata: bool) {
+        let Some(node) = node else { return json::print(value, self.out) };
+        match (metadata && self.slot.is_some(), value) {
+            (true, Value::Object(map)) => {
+                let shape = &self.arena.node(node).shape;
+                let s = if let Shape::Struct(s) = shape { Some(s) } else { None };
+                self.members(s, map, Level::Metadata);
+            }
+            _ => self.value(node, value),
+        }
+    }
+}
+
+/// The known members in the order in which they are written: rank, position of the field, value.
+fn ranked<'v>(s: &Struct, map: &'v Map) -> Vec<(u16, u16, &'v Value)> {
+    let mut ranked = Vec::with_capacity(map.len());
+    let mut at = 0;
+    for (key, value) in map.iter() {
+        while s.fields.get(at).is_some_and(|f| f.name < *key) {
+            at += 1;
+        }
+        if let Some(field) = s.fields.get(at).filter(|f| f.name == *key) {
+            ranked.push((field.rank, at as u16, value));
+        }
+    }
+    ranked.sort_unstable_by_key(|(rank, ..)| *rank);
+    ranked
+}

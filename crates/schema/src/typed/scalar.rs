@@ -1,0 +1,163 @@
+//! Values without parts: numbers, texts, bytes, times, quantities.
+
+use super::decode::Decoder;
+use super::errors::Place;
+use crate::model::Shape;
+use pintle_meta::duration::GoDuration;
+use pintle_meta::{Quantity, Timestamp, quantity};
+use pintle_value::{Str, Value, base64, json};
+use std::fmt::Write;
+
+/// Decodes a scalar in place; `null` becomes its zero value.
+pub(super) fn decode(
+    decoder: &mut Decoder<'_, '_>,
+    shape: &Shape,
+    go: &str,
+    value: &mut Value,
+    place: &Place<'_>,
+) {
+    match shape {
+        Shape::String => match value {
+            Value::String(_) => {}
+            Value::Null => *value = Value::String(Str::default()),
+            other => mismatch(decoder, place, false, other.json_type(), go),
+        },
+        Shape::Bool => match value {
+            Value::Bool(_) => {}
+            Value::Null => *value = Value::Bool(false),
+            other => mismatch(decoder, place, false, other.json_type(), go),
+        },
+        Shape::Int { bits } => int(decoder, *bits, false, go, value, place),
+        Shape::Float => match value {
+            Value::Int(_) => {}
+            // Whole numbers have one form, the one that reading them back gives.
+            Value::Float(f) => *value = float_value(*f),
+            Value::Null => *value = Value::Int(0),
+            other => mismatch(decoder, place, false, other.json_type(), go),
+        },
+        Shape::IntOrString => match value {
+            Value::String(_) => {}
+            _ => int(decoder, 32, true, "int32", value, place),
+        },
+        Shape::Bytes => bytes(decoder, go, value, place),
+        Shape::Quantity => canonical_quantity(decoder, value, place),
+        Shape::Time | Shape::MicroTime => time(decoder, matches!(shape, Shape::MicroTime), value, place),
+        Shape::Duration => duration(decoder, value, place),
+        Shape::Any | Shape::List { .. } | Shape::Map { .. } | Shape::Struct(_) => {}
+    }
+}
+
+/// A floating point number as the tree holds it: whole numbers that JSON writes without exponent are integers.
+pub(crate) fn float_value(float: f64) -> Value {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if float.fract() == 0.0 && float.abs() < EXACT && !(float == 0.0 && float.is_sign_negative()) {
+        Value::Int(float as i64)
+    } else {
+        Value::Float(float)
+    }
+}
+
+fn mismatch(decoder: &mut Decoder<'_, '_>, place: &Place<'_>, fatal: bool, value: &str, go: &str) {
+    decoder.errors.mismatch(decoder.arena, place, fatal, value, go);
+}
+
+/// Go names the number itself when a whole number of this size was wanted.
+fn number(value: &Value) -> String {
+    let mut text = b"number ".to_vec();
+    json::print(value, &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn int(decoder: &mut Decoder<'_, '_>, bits: u8, fatal: bool, go: &str, value: &mut Value, place: &Place<'_>) {
+    match value {
+        Value::Int(i) if bits == 64 || i32::try_from(*i).is_ok() => {}
+        Value::Null => *value = Value::Int(0),
+        Value::Int(_) | Value::Float(_) => mismatch(decoder, place, fatal, &number(value), go),
+        other => mismatch(decoder, place, fatal, other.json_type(), go),
+    }
+}
+
+fn bytes(decoder: &mut Decoder<'_, '_>, go: &str, value: &mut Value, place: &Place<'_>) {
+    match value {
+        Value::Null => {}
+        Value::String(text) => match base64::decode(text) {
+            Ok(bytes) => {
+                let canonical = base64::encode(&bytes);
+                if canonical != text.as_str() {
+                    *text = Str::from(canonical);
+                }
+            }
+            Err(error) => decoder.errors.add(place, false, error.to_string()),
+        },
+        // Go takes a list of small numbers for bytes, too.
+        Value::Array(items) => {
+            let mut raw = Vec::with_capacity(items.len());
+            for item in items.iter() {
+                match item {
+                    Value::Int(i) if u8::try_from(*i).is_ok() => raw.extend(u8::try_from(*i)),
+                    Value::Null => raw.push(0),
+                    Value::Int(_) | Value::Float(_) => {
+                        mismatch(decoder, place, false, &number(item), "uint8")
+                    }
+                    other => mismatch(decoder, place, false, other.json_type(), "uint8"),
+                }
+            }
+            *value = Value::String(Str::from(base64::encode(&raw)));
+        }
+        other => mismatch(decoder, place, false, other.json_type(), go),
+    }
+}
+
+fn canonical_quantity(decoder: &mut Decoder<'_, '_>, value: &mut Value, place: &Place<'_>) {
+    let canonical = match &*value {
+        Value::String(text) => quantity::canonical(text),
+        other => Quantity::from_value(other).map(|q| {
+            let mut text = Str::default();
+            _ = write!(text, "{q}");
+            text
+        }),
+    };
+    match canonical {
+        Ok(text) => match value {
+            Value::String(old) if *old == text => {}
+            _ => *value = Value::String(text),
+        },
+        Err(error) => decoder.errors.add(place, true, error.to_string()),
+    }
+}
+
+fn time(decoder: &mut Decoder<'_, '_>, micro: bool, value: &mut Value, place: &Place<'_>) {
+    let text = match value {
+        Value::Null => return,
+        Value::String(text) => text,
+        other => return mismatch(decoder, place, true, other.json_type(), "string"),
+    };
+    let parsed = if micro { Timestamp::parse_micro(text) } else { Timestamp::parse(text) };
+    match parsed {
+        Ok(time) => {
+            let canonical = if micro { time.to_value_micro() } else { time.to_value() };
+            if canonical.as_str() != Some(text.as_str()) {
+                *value = canonical;
+            }
+        }
+        Err(error) => decoder.errors.add(place, true, error.to_string()),
+    }
+}
+
+fn duration(decoder: &mut Decoder<'_, '_>, value: &mut Value, place: &Place<'_>) {
+    let text = match &*value {
+        Value::Null => "",
+        Value::String(text) => text.as_str(),
+        other => return mismatch(decoder, place, true, other.json_type(), "string"),
+    };
+    match GoDuration::parse(text) {
+        Ok(duration) => {
+            let mut canonical = Str::default();
+            _ = write!(canonical, "{duration}");
+            if canonical != text {
+                *value = Value::String(canonical);
+            }
+        }
+        Err(error) => decoder.errors.add(place, true, error.to_string()),
+    }
+}

@@ -1,0 +1,216 @@
+//! Forgetting history: when, up to which revision, and the background job that does it.
+//!
+//! A store is its snapshot plus the log after it, and all of that log is history. So forgetting
+//! history is writing a snapshot of a past state. Past states are kept as marks, which are free
+//! clones taken now and then.
+
+use crate::disk::Disk;
+use crate::manifest::Manifest;
+use crate::options::Options;
+use crate::sequencer::Shared;
+use crate::snapshot_file;
+use crate::state::Snapshot;
+use crate::store::Revision;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use tokio::sync::oneshot;
+
+/// Marks per retention period: how finely history is cut off.
+const MARKS_PER_RETENTION: u64 = 5;
+/// Marks per `history_bytes_max`, for when much is written in a short time.
+const MARKS_PER_HISTORY: u64 = 16;
+/// The most marks kept; each keeps the values alive that were replaced since.
+const MARKS_MAX: usize = 64;
+
+/// A past state, with what was known when it was current.
+#[derive(Clone)]
+pub(crate) struct Mark {
+    /// The state.
+    pub(crate) state: Snapshot,
+    /// Every later change has a timestamp at or after this one.
+    pub(crate) time_ms: u64,
+    /// How many bytes the log had taken.
+    pub(crate) log_bytes: u64,
+}
+
+/// Answers a request for compaction.
+pub(crate) type CompactReply = oneshot::Sender<Result<Revision, String>>;
+
+/// Decides on compaction and looks after the job.
+pub(crate) struct Compactor {
+    disk: Option<Arc<dyn Disk>>,
+    shared: Arc<Shared>,
+    retention_ms: u64,
+    history_bytes_max: u64,
+    compact_bytes_min: u64,
+    inline: bool,
+    marks: VecDeque<Mark>,
+    /// Log bytes and snapshot size as of the last compaction.
+    done: Done,
+    /// After a failure, nothing is tried until the log has grown to this.
+    retry_at_bytes: u64,
+    job: Option<JoinHandle<Outcome>>,
+}
+
+/// Where the last compaction left things.
+#[derive(Clone, Copy)]
+pub(crate) struct Done {
+    /// The log bytes before the snapshot.
+    pub(crate) log_bytes: u64,
+    /// The length of the snapshot.
+    pub(crate) snapshot_bytes: u64,
+}
+
+type Outcome = Result<(Done, u64), String>;
+
+impl Compactor {
+    /// A compactor that starts from what was found on opening; without a disk it only counts.
+    pub(crate) fn new(
+        disk: Option<Arc<dyn Disk>>,
+        shared: Arc<Shared>,
+        options: &Options,
+        snapshot_bytes: u64,
+        mark: Mark,
+    ) -> Compactor {
+        Compactor {
+            disk,
+            shared,
+            retention_ms: options.retention_ms(),
+            history_bytes_max: options.history_bytes_max,
+            compact_bytes_min: options.compact_bytes_min,
+            inline: options.inline,
+            marks: VecDeque::from([mark]),
+            done: Done { log_bytes: 0, snapshot_bytes },
+            retry_at_bytes: 0,
+            job: None,
+        }
+    }
+
+    /// Takes a mark if the last one is old enough.
+    pub(crate) fn observe(&mut self, state: impl FnOnce() -> Snapshot, time_ms: u64, log_bytes: u64) {
+        let (last_time, last_bytes) = self.marks.back().map_or((0, 0), |mark| (mark.time_ms, mark.log_bytes));
+        let old = time_ms.saturating_sub(last_time) >= self.retention_ms / MARKS_PER_RETENTION;
+        let far = log_bytes - last_bytes >= self.history_bytes_max / MARKS_PER_HISTORY;
+        if (old || far) && self.marks.len() < MARKS_MAX {
+            self.marks.push_back(Mark { state: state(), time_ms, log_bytes });
+        }
+    }
+
+    /// The mark to compact to now, if it is worth a snapshot.
+    pub(crate) fn due(&mut self, now_ms: u64, log_bytes: u64) -> Option<Mark> {
+        self.forget_overtaken(now_ms);
+        if self.job.is_some() || log_bytes < self.retry_at_bytes {
+            return None;
+        }
+        // Waiting for as many bytes as the snapshot has keeps the cost of snapshots below that of the log.
+        let worth = self.compact_bytes_min.max(self.done.snapshot_bytes);
+        let oldest = self.marks.front()?;
+        if self.expired(oldest, now_ms) && oldest.log_bytes.saturating_sub(self.done.log_bytes) >= worth {
+            return Some(oldest.clone());
+        }
+        let history_max = self.history_bytes_max.max(self.done.snapshot_bytes);
+        if log_bytes - self.done.log_bytes <= history_max {
+            return None;
+        }
+        let keep = history_max / 2;
+        let fits = self.marks.iter().find(|mark| log_bytes - mark.log_bytes <= keep);
+        fits.or(self.marks.back()).filter(|mark| mark.log_bytes > self.done.log_bytes).cloned()
+    }
+
+    /// The newest state, `current` included, that has no change younger than the retention after it.
+    pub(crate) fn newest_expired(&mut self, current: Mark, now_ms: u64) -> Option<Mark> {
+        let expired = self.expired(&current, now_ms).then_some(current);
+        expired.or_else(|| self.marks.iter().rfind(|mark| self.expired(mark, now_ms)).cloned())
+    }
+
+    /// Starts the job, which must be the only one: two must not write the manifest. Answers like
+    /// [`Compactor::poll`] if the job has ended already.
+    pub(crate) fn start(
+        &mut self,
+        mark: Mark,
+        first_segment: u64,
+        reply: Option<CompactReply>,
+    ) -> Option<u64> {
+        debug_assert!(self.job.is_none());
+        let (disk, shared) = (self.disk.clone(), self.shared.clone());
+        let retry_at_bytes = mark.log_bytes + self.compact_bytes_min;
+        let job = move || {
+            let outcome = run(disk, &shared, &mark, first_segment);
+            if let Some(reply) = reply {
+                let _ = reply.send(outcome.clone().map(|_| shared.compacted()));
+            }
+            outcome
+        };
+        if self.inline || self.disk.is_none() {
+            let outcome = job();
+            return self.record(outcome);
+        }
+        match thread::Builder::new().name("store-compact".into()).spawn(job) {
+            Ok(handle) => self.job = Some(handle),
+            Err(_) => self.retry_at_bytes = retry_at_bytes,
+        }
+        None
+    }
+
+    /// Takes note of a job that has ended; answers with the first segment that is left.
+    pub(crate) fn poll(&mut self) -> Option<u64> {
+        if self.job.as_ref()?.is_finished() { self.wait() } else { None }
+    }
+
+    /// Waits for the job to end.
+    pub(crate) fn wait(&mut self) -> Option<u64> {
+        let outcome = self.job.take()?.join().unwrap_or_else(|_| Err("the job panicked".to_owned()));
+        self.record(outcome)
+    }
+
+    fn record(&mut self, outcome: Outcome) -> Option<u64> {
+        match outcome {
+            Ok((done, first_segment)) => {
+                self.done = done;
+                self.marks.retain(|mark| mark.log_bytes >= done.log_bytes);
+                Some(first_segment)
+            }
+            Err(reason) => {
+                // The log still has everything, so this costs room and nothing else.
+                tracing::warn!(reason, "cannot compact the store's history");
+                let newest = self.marks.back().map_or(0, |mark| mark.log_bytes);
+                self.retry_at_bytes = newest + self.compact_bytes_min;
+                None
+            }
+        }
+    }
+
+    fn expired(&self, mark: &Mark, now_ms: u64) -> bool {
+        mark.time_ms.saturating_add(self.retention_ms) <= now_ms
+    }
+
+    /// Of the marks past retention only the newest can ever be chosen; the others just hold memory.
+    fn forget_overtaken(&mut self, now_ms: u64) {
+        while self.marks.get(1).is_some_and(|second| self.expired(second, now_ms)) {
+            self.marks.pop_front();
+        }
+    }
+}
+
+/// Snapshot, then manifest, then removal: at every moment the manifest's files are all there.
+fn run(disk: Option<Arc<dyn Disk>>, shared: &Shared, mark: &Mark, first_segment: u64) -> Outcome {
+    let revision = mark.state.revision();
+    let snapshot_bytes = match disk {
+        Some(disk) => compact(&*disk, &mark.state, first_segment).map_err(|error| error.to_string())?,
+        None => 0,
+    };
+    shared.set_compacted(revision);
+    Ok((Done { log_bytes: mark.log_bytes, snapshot_bytes }, first_segment))
+}
+
+fn compact(disk: &dyn Disk, state: &Snapshot, first_segment: u64) -> io::Result<u64> {
+    let length = snapshot_file::write(disk, state)?;
+    let manifest = Manifest { snapshot: Some(state.revision()), first_segment };
+    manifest.write(disk)?;
+    for name in disk.list()?.iter().filter(|name| manifest.supersedes(name)) {
+        disk.remove(name)?;
+    }
+    Ok(length)
+}

@@ -1,0 +1,186 @@
+//! The few things the engine asks of a disk, and the real one: a folder, locked against other processes.
+//!
+//! Everything durable goes through [`Disk`], so that tests can put one in its place that loses power.
+
+use crate::error::OpenError;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// A flat folder of files.
+pub trait Disk: Send + Sync {
+    /// The names of all files.
+    fn list(&self) -> io::Result<Vec<String>>;
+    /// Opens a file that exists, for reading and writing.
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
+    /// Creates a file, or empties the one that is there.
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
+    /// Renames a file, replacing the one with the new name.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Makes creations, renames and removals durable.
+    fn sync_dir(&self) -> io::Result<()>;
+}
+
+/// An open file.
+pub trait DiskFile: Send + Sync {
+    /// How many bytes the file has.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Fills `into` from `offset`; a file too short is an error.
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()>;
+    /// Writes all of `bytes` at `offset`, growing the file if need be.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Makes the content and the length durable. After an error it must not be tried again.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// The name of the file that marks a folder as taken.
+const LOCK_FILE: &str = "LOCK";
+/// The most bytes read from the lock file: a process id.
+const LOCK_BYTES_MAX: u64 = 32;
+
+/// A folder of the file system, held under an exclusive lock until dropped.
+#[derive(Debug)]
+pub struct FolderDisk {
+    folder: PathBuf,
+    handle: File,
+    _lock: File,
+}
+
+impl FolderDisk {
+    /// Takes the folder, creating it if need be. Fails at once if another process has it.
+    pub fn open(folder: &Path) -> Result<FolderDisk, OpenError> {
+        let shown = folder.display().to_string();
+        create_folder(folder).map_err(OpenError::io("create", &shown))?;
+        let lock = take_lock(folder)?;
+        let handle = File::open(folder).map_err(OpenError::io("open", &shown))?;
+        Ok(FolderDisk { folder: folder.to_owned(), handle, _lock: lock })
+    }
+}
+
+fn create_folder(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(folder)?;
+    match folder.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
+        _ => File::open(".")?.sync_all(),
+    }
+}
+
+fn take_lock(folder: &Path) -> Result<File, OpenError> {
+    let path = folder.join(LOCK_FILE);
+    let shown = path.display().to_string();
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(OpenError::io("open", &shown))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let folder = folder.display().to_string();
+            return Err(OpenError::Locked { folder, holder: read_holder(&mut file) });
+        }
+        Err(errno) => return Err(OpenError::io("lock", &shown)(errno.into())),
+    }
+    // The process id only serves the message above, so failing to write it is no reason to stop.
+    let _ = file.set_len(0).and_then(|()| file.write_all(std::process::id().to_string().as_bytes()));
+    Ok(file)
+}
+
+fn read_holder(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.take(LOCK_BYTES_MAX).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+impl Disk for FolderDisk {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            if entry.file_name() != LOCK_FILE && entry.file_type()?.is_file() {
+                names.push(entry.file_name().to_string_lossy().into_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(OpenOptions::new().read(true).write(true).open(self.folder.join(name))?))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true);
+        Ok(Box::new(options.open(self.folder.join(name))?))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        std::fs::rename(self.folder.join(from), self.folder.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        std::fs::remove_file(self.folder.join(name))
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.handle.sync_all()
+    }
+}
+
+impl DiskFile for File {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        self.read_exact_at(into, offset)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+/// Writes zeros from `from` up to `to`.
+pub(crate) fn write_zeros(file: &dyn DiskFile, from: u64, to: u64) -> io::Result<()> {
+    const CHUNK: usize = 64 << 10;
+    let zeros = [0; CHUNK];
+    let mut at = from;
+    while at < to {
+        let length = usize::try_from(to - at).map_or(CHUNK, |left| left.min(CHUNK));
+        file.write_at(at, &zeros[..length])?;
+        at += length as u64;
+    }
+    Ok(())
+}
+
+/// Replaces `name` with `bytes`, all or nothing: a new file, synced, renamed over the old one, synced again.
+pub(crate) fn replace(disk: &dyn Disk, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let temporary = format!("{name}{TEMPORARY}");
+    let file = disk.create(&temporary)?;
+    file.write_at(0, bytes)?;
+    file.sync()?;
+    disk.rename(&temporary, name)?;
+    disk.sync_dir()
+}
+
+/// How the names of unfinished files end; whatever bears it is removed when the store is opened.
+pub(crate) const TEMPORARY: &str = ".tmp";

@@ -1,0 +1,194 @@
+//! The embedded engine as callers see it: a handle that queues writes for the sequencer's thread.
+
+use crate::disk::{Disk, FolderDisk};
+use crate::error::{OpenError, StoreFault, WriteError};
+use crate::frame::RECORD_HEADER;
+use crate::options::{
+    BATCH_REQUESTS_MAX, KEY_BYTES_MAX, Options, TRANSACTION_BYTES_MAX, TRANSACTION_WRITES_MAX,
+};
+use crate::recovery;
+use crate::sequencer::{Command, Request, Sequencer, Shared, Writes};
+use crate::state::Snapshot;
+use crate::store::{BoxFuture, Loaded, Op, Revision, Sink, Store, Write};
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use tokio::sync::{mpsc, oneshot};
+
+/// The engine that keeps its state in memory and, unless ephemeral, a log of it in a folder.
+pub struct Embedded {
+    // Declared before the thread: dropping it is what lets the thread end.
+    queue: mpsc::Sender<Command>,
+    shared: Arc<Shared>,
+    value_bytes_max: usize,
+    _thread: Joined,
+}
+
+impl Embedded {
+    /// Opens the store in `folder`, or makes a new one there.
+    pub fn open(folder: &Path, options: Options) -> Result<Embedded, OpenError> {
+        Embedded::open_on(Arc::new(FolderDisk::open(folder)?), options)
+    }
+
+    /// Opens the store on any disk.
+    pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<Embedded, OpenError> {
+        let recovered = recovery::open(disk.clone(), &options)?;
+        Embedded::start(Sequencer::resume(disk, recovered, &options), &options)
+    }
+
+    /// A store that keeps nothing on disk and forgets everything when it is dropped.
+    pub fn ephemeral(options: Options) -> Result<Embedded, OpenError> {
+        Embedded::start(Sequencer::ephemeral(&options), &options)
+    }
+
+    /// Forgets all history that is past retention at `now_ms`; answers with the revision up to which
+    /// it is gone, or with the reason why it could not be done.
+    pub async fn compact(&self, now_ms: u64) -> Result<Revision, String> {
+        let (reply, answer) = oneshot::channel();
+        let stopped = || self.stopped().to_string();
+        self.queue.send(Command::Compact(now_ms, reply)).await.map_err(|_| stopped())?;
+        answer.await.map_err(|_| stopped())?
+    }
+
+    fn start(sequencer: Sequencer, options: &Options) -> Result<Embedded, OpenError> {
+        let (queue, receiver) = mpsc::channel(options.queue_writes_max.max(1));
+        let shared = sequencer.shared();
+        let thread = thread::Builder::new()
+            .name("store-sequencer".into())
+            .spawn(move || serve(sequencer, receiver))
+            .map_err(OpenError::io("start", "sequencer"))?;
+        let value_bytes_max =
+            options.value_bytes_max.min(TRANSACTION_BYTES_MAX - KEY_BYTES_MAX - RECORD_HEADER);
+        Ok(Embedded { queue, shared, value_bytes_max, _thread: Joined(Some(thread)) })
+    }
+
+    async fn submit(&self, writes: Writes) -> Result<Revision, WriteError> {
+        self.check_limits(writes.as_slice())?;
+        self.health()?;
+        let (reply, answer) = oneshot::channel();
+        let request = Command::Write(Request { writes, reply });
+        self.queue.send(request).await.map_err(|_| self.stopped())?;
+        answer.await.map_err(|_| self.stopped())?
+    }
+
+    fn check_limits(&self, writes: &[Write]) -> Result<(), WriteError> {
+        if writes.len() > TRANSACTION_WRITES_MAX {
+            return Err(WriteError::TooMany { limit: TRANSACTION_WRITES_MAX });
+        }
+        let mut total = 0;
+        for write in writes {
+            let value = match &write.op {
+                Op::Put(value) => value.len(),
+                Op::Delete => 0,
+            };
+            at_most(write.key.len(), KEY_BYTES_MAX)?;
+            at_most(value, self.value_bytes_max)?;
+            total += RECORD_HEADER + write.key.len() + value;
+        }
+        at_most(total, TRANSACTION_BYTES_MAX)?;
+        check_distinct(writes)
+    }
+
+    /// Why a request got no answer: nobody is there to give one.
+    fn stopped(&self) -> StoreFault {
+        self.shared.set_fault(StoreFault::Stopped);
+        self.shared.fault().unwrap_or(StoreFault::Stopped)
+    }
+}
+
+fn at_most(length: usize, limit: usize) -> Result<(), WriteError> {
+    if length > limit { Err(WriteError::TooLarge { limit }) } else { Ok(()) }
+}
+
+fn check_distinct(writes: &[Write]) -> Result<(), WriteError> {
+    if writes.len() < 2 {
+        return Ok(());
+    }
+    let mut seen = HashSet::with_capacity(writes.len());
+    match writes.iter().find(|write| !seen.insert(&write.key)) {
+        Some(write) => Err(WriteError::DuplicateKey { key: write.key.clone() }),
+        None => Ok(()),
+    }
+}
+
+impl Store for Embedded {
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<Revision, WriteError>> {
+        Box::pin(self.submit(Writes::One(write)))
+    }
+
+    fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Revision>, WriteError>> {
+        Box::pin(async move {
+            let count = writes.len() as u64;
+            if count == 0 {
+                return Ok(Vec::new());
+            }
+            let first = self.submit(Writes::Many(writes)).await?;
+            Ok((first.0..first.0 + count).map(Revision).collect())
+        })
+    }
+
+    fn load(&self, sink: Arc<dyn Sink>) -> Loaded {
+        self.shared.load(sink)
+    }
+
+    fn revision(&self) -> Revision {
+        self.shared.revision()
+    }
+
+    fn compacted(&self) -> Revision {
+        self.shared.compacted()
+    }
+
+    fn health(&self) -> Result<(), StoreFault> {
+        self.shared.fault().map_or(Ok(()), Err)
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.shared.set_fault(StoreFault::Closed);
+            // If the queue is gone, so is the sequencer.
+            let _ = self.queue.send(Command::Close).await;
+            self.queue.closed().await;
+        })
+    }
+
+    fn snapshot_state(&self) -> Snapshot {
+        self.shared.state()
+    }
+}
+
+/// The sequencer's thread. The queue outlives the sequencer, because its end means that the files are free.
+fn serve(mut sequencer: Sequencer, mut queue: mpsc::Receiver<Command>) {
+    let _notice = StopNotice(sequencer.shared());
+    let mut commands = Vec::with_capacity(BATCH_REQUESTS_MAX);
+    while queue.blocking_recv_many(&mut commands, BATCH_REQUESTS_MAX) > 0 {
+        if !sequencer.run(commands.drain(..)) {
+            break;
+        }
+    }
+    drop(sequencer);
+    drop(queue);
+}
+
+/// Makes the end of the thread known, should a panic be the cause.
+struct StopNotice(Arc<Shared>);
+
+impl Drop for StopNotice {
+    fn drop(&mut self) {
+        self.0.set_fault(StoreFault::Stopped);
+    }
+}
+
+/// A thread that is waited for when its owner is dropped.
+struct Joined(Option<JoinHandle<()>>);
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        let Some(handle) = self.0.take() else { return };
+        // A sink may hold the last reference to the store, which then ends on its own thread.
+        if handle.thread().id() != thread::current().id() {
+            let _ = handle.join();
+        }
+    }
+}

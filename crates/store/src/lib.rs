@@ -1,0 +1,37 @@
+//! Keys, bytes and revisions: the [`Store`] trait and the embedded engine behind it.
+//!
+//! The store never looks into a value. It promises one global order of changes, compare-and-swap
+//! writes, durability before acknowledgement, and a history that outlives a restart. What the bytes
+//! mean, who may see them and how they are watched is decided above.
+
+mod clock;
+mod compaction;
+mod disk;
+mod engine;
+mod error;
+mod frame;
+mod log;
+mod manifest;
+mod options;
+mod recovery;
+mod segment;
+mod sequencer;
+mod snapshot_file;
+mod state;
+mod store;
+
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
+#[cfg(any(test, feature = "conformance"))]
+pub mod sim;
+#[cfg(test)]
+mod tests;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use disk::{Disk, DiskFile, FolderDisk};
+pub use engine::Embedded;
+pub use error::{OpenError, StoreFault, WriteError};
+pub use options::Options;
+pub use snapshot_file::{restore, write_backup};
+pub use state::Snapshot;
+pub use store::{BoxFuture, Change, Entry, Expect, Key, Loaded, Note, Op, Revision, Sink, Store, Write};

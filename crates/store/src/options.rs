@@ -1,0 +1,68 @@
+//! The knobs of the embedded engine and the limits that are part of its format.
+
+use crate::clock::{Clock, SystemClock};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The longest key.
+pub(crate) const KEY_BYTES_MAX: usize = 4096;
+/// The most writes in one transaction.
+pub(crate) const TRANSACTION_WRITES_MAX: usize = 128;
+/// The most bytes in one transaction, record headers included.
+pub(crate) const TRANSACTION_BYTES_MAX: usize = 8 << 20;
+/// The most bytes one frame of the log may take; part of the format, because recovery relies on it.
+pub(crate) const FRAME_BYTES_MAX: usize = 16 << 20;
+/// A batch is closed once it has this many bytes, so that batch plus one transaction fit a frame.
+pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
+/// The most requests taken from the queue at once.
+pub(crate) const BATCH_REQUESTS_MAX: usize = 512;
+
+/// How the embedded engine behaves. `Options::default()` is right for production.
+#[derive(Clone)]
+pub struct Options {
+    /// History younger than this survives a restart, as far as `history_bytes_max` allows.
+    pub retention: Duration,
+    /// Log bytes kept for history at most; beyond it even young history is compacted.
+    pub history_bytes_max: u64,
+    /// Compaction waits until at least this many log bytes can go.
+    pub compact_bytes_min: u64,
+    /// The size of the first log segment; each one is twice as large as the one before it ...
+    pub segment_bytes_min: u64,
+    /// ... up to this size.
+    pub segment_bytes_max: u64,
+    /// The largest value. The default is etcd's default request limit.
+    pub value_bytes_max: usize,
+    /// Writes that may wait for the sequencer; further writers wait for a place in the queue.
+    pub queue_writes_max: usize,
+    /// Where the time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Makes log checksums unpredictable, so that no value can pass for a piece of log.
+    pub salt: u64,
+    /// Do background work where it comes up instead of on threads, so that simulations repeat.
+    pub(crate) inline: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            retention: Duration::from_secs(5 * 60),
+            history_bytes_max: 128 << 20,
+            compact_bytes_min: 8 << 20,
+            segment_bytes_min: 1 << 20,
+            segment_bytes_max: 32 << 20,
+            value_bytes_max: 3 << 19,
+            queue_writes_max: 1024,
+            clock: Arc::new(SystemClock),
+            salt: RandomState::new().hash_one("salt"),
+            inline: false,
+        }
+    }
+}
+
+impl Options {
+    /// The retention in the unit of the timestamps.
+    pub(crate) fn retention_ms(&self) -> u64 {
+        u64::try_from(self.retention.as_millis()).unwrap_or(u64::MAX)
+    }
+}

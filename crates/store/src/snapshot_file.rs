@@ -1,0 +1,256 @@
+//! The snapshot's format, which is also the format of a backup: a header and blocks of entries, each
+//! checksummed together with all that came before it.
+
+use crate::disk::{Disk, DiskFile, FolderDisk, TEMPORARY};
+use crate::error::OpenError;
+use crate::frame::{le_u32, le_u64};
+use crate::manifest::Manifest;
+use crate::options::{FRAME_BYTES_MAX, KEY_BYTES_MAX, Options};
+use crate::recovery::create_first_segment;
+use crate::state::Snapshot;
+use crate::store::{Entry, Key, Revision};
+use bytes::Bytes;
+use std::io::{self, BufReader, Read, Write};
+use std::path::Path;
+
+const MAGIC: [u8; 8] = *b"PINTLSNP";
+const VERSION: u32 = 1;
+const HEADER: usize = 40;
+const HEADER_CRC_AT: usize = HEADER - 4;
+const BLOCK_HEADER: usize = 8;
+const ENTRY_HEADER: usize = 24;
+/// A block is closed once it has this many bytes.
+const BLOCK_BYTES: usize = 256 << 10;
+
+/// Writes a snapshot as a backup that [`restore`] can read.
+pub fn write_backup(snapshot: &Snapshot, out: &mut dyn Write) -> io::Result<()> {
+    let header = encode_header(snapshot);
+    out.write_all(&header)?;
+    let mut crc = le_u32(&header, HEADER_CRC_AT);
+    let mut block = vec![0; BLOCK_HEADER];
+    for (key, entry) in snapshot.iter() {
+        encode_entry(&mut block, key, entry);
+        if block.len() >= BLOCK_BYTES {
+            crc = write_block(out, &mut block, crc)?;
+        }
+    }
+    if block.len() > BLOCK_HEADER {
+        write_block(out, &mut block, crc)?;
+    }
+    out.flush()
+}
+
+/// Makes a new store in an empty `folder` from a backup; it goes on at the backup's revision.
+pub fn restore(folder: &Path, backup: &mut dyn Read, options: &Options) -> Result<Revision, OpenError> {
+    let disk = FolderDisk::open(folder)?;
+    restore_on(&disk, backup, options)
+}
+
+/// [`restore`] on any disk.
+pub(crate) fn restore_on(
+    disk: &dyn Disk,
+    backup: &mut dyn Read,
+    options: &Options,
+) -> Result<Revision, OpenError> {
+    let names = disk.list().map_err(OpenError::io("list", "data folder"))?;
+    if let Some(file) = names.into_iter().next() {
+        return Err(OpenError::NotEmpty { file });
+    }
+    let snapshot = decode(backup, "backup")?;
+    let revision = snapshot.revision();
+    write(disk, &snapshot).map_err(OpenError::io("write", &file_name(revision)))?;
+    create_first_segment(disk, options, revision.next())?;
+    // The manifest comes last: without it the folder is not a store.
+    let manifest = Manifest { snapshot: Some(revision), first_segment: 1 };
+    manifest.write(disk).map_err(OpenError::io("write", "MANIFEST"))?;
+    Ok(revision)
+}
+
+/// The file name of the snapshot at `revision`.
+pub(crate) fn file_name(revision: Revision) -> String {
+    format!("snapshot-{:020}", revision.0)
+}
+
+/// The revision in a snapshot's file name.
+pub(crate) fn parse_name(name: &str) -> Option<Revision> {
+    let revision = Revision(name.strip_prefix("snapshot-")?.parse().ok()?);
+    (file_name(revision) == name).then_some(revision)
+}
+
+/// Writes the snapshot's file durably, under its name only once it is whole; answers with its length.
+pub(crate) fn write(disk: &dyn Disk, snapshot: &Snapshot) -> io::Result<u64> {
+    let name = file_name(snapshot.revision());
+    let temporary = format!("{name}{TEMPORARY}");
+    let file = disk.create(&temporary)?;
+    let mut out = FileEnd { file: &*file, offset: 0 };
+    write_backup(snapshot, &mut out)?;
+    let length = out.offset;
+    file.sync()?;
+    disk.rename(&temporary, &name)?;
+    disk.sync_dir()?;
+    Ok(length)
+}
+
+/// Reads the snapshot's file; also answers with its length.
+pub(crate) fn read(disk: &dyn Disk, revision: Revision) -> Result<(Snapshot, u64), OpenError> {
+    let name = file_name(revision);
+    let file = disk.open(&name).map_err(OpenError::io("open", &name))?;
+    let length = file.len().map_err(OpenError::io("measure", &name))?;
+    let mut input = BufReader::with_capacity(BLOCK_BYTES, FileStart { file: &*file, offset: 0, length });
+    let snapshot = decode(&mut input, &name)?;
+    if snapshot.revision() != revision {
+        return Err(OpenError::corrupt(&name, 0, "snapshot belongs to another revision"));
+    }
+    Ok((snapshot, length))
+}
+
+fn encode_header(snapshot: &Snapshot) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    header[0..8].copy_from_slice(&MAGIC);
+    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    header[16..24].copy_from_slice(&snapshot.revision().0.to_le_bytes());
+    header[24..32].copy_from_slice(&(snapshot.len() as u64).to_le_bytes());
+    let crc = crc32c::crc32c(&header[..HEADER_CRC_AT]);
+    header[HEADER_CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+    header
+}
+
+fn encode_entry(block: &mut Vec<u8>, key: &Key, entry: &Entry) {
+    block.extend_from_slice(&(key.len() as u16).to_le_bytes());
+    block.extend_from_slice(&[0, 0]);
+    block.extend_from_slice(&(entry.value.len() as u32).to_le_bytes());
+    block.extend_from_slice(&entry.created.0.to_le_bytes());
+    block.extend_from_slice(&entry.modified.0.to_le_bytes());
+    block.extend_from_slice(key.as_bytes());
+    block.extend_from_slice(&entry.value);
+}
+
+fn write_block(out: &mut dyn Write, block: &mut Vec<u8>, crc: u32) -> io::Result<u32> {
+    let payload = (block.len() - BLOCK_HEADER) as u32;
+    block[0..4].copy_from_slice(&payload.to_le_bytes());
+    let crc = block_crc(crc, payload, &block[BLOCK_HEADER..]);
+    block[4..8].copy_from_slice(&crc.to_le_bytes());
+    out.write_all(block)?;
+    block.truncate(BLOCK_HEADER);
+    Ok(crc)
+}
+
+/// The checksum of a block goes on from the one before it, so that blocks cannot be lost or swapped.
+fn block_crc(previous: u32, length: u32, payload: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c_append(previous, &length.to_le_bytes()), payload)
+}
+
+fn decode(input: &mut dyn Read, name: &str) -> Result<Snapshot, OpenError> {
+    let mut header = [0; HEADER];
+    input.read_exact(&mut header).map_err(cut_short(name, 0))?;
+    if header[0..8] != MAGIC || le_u32(&header, HEADER_CRC_AT) != crc32c::crc32c(&header[..HEADER_CRC_AT]) {
+        return Err(OpenError::corrupt(name, 0, "snapshot header is damaged"));
+    }
+    let found = le_u32(&header, 8);
+    if found != VERSION {
+        return Err(OpenError::Version { file: name.to_owned(), found, known: VERSION });
+    }
+    let (revision, count) = (Revision(le_u64(&header, 16)), le_u64(&header, 24));
+    let mut entries = Vec::new();
+    let mut crc = le_u32(&header, HEADER_CRC_AT);
+    let mut offset = HEADER as u64;
+    let mut block = Vec::new();
+    while (entries.len() as u64) < count {
+        crc = read_block(input, &mut block, crc, name, offset)?;
+        decode_block(&block, revision, &mut entries)
+            .ok_or_else(|| OpenError::corrupt(name, offset, "snapshot block is unreadable"))?;
+        offset += (BLOCK_HEADER + block.len()) as u64;
+    }
+    let more = input.read(&mut [0]).map_err(OpenError::io("read", name))?;
+    if more != 0 || entries.len() as u64 != count {
+        return Err(OpenError::corrupt(name, offset, "snapshot has more data than its header says"));
+    }
+    Ok(Snapshot::from_entries(revision, entries))
+}
+
+fn read_block(
+    input: &mut dyn Read,
+    block: &mut Vec<u8>,
+    crc: u32,
+    name: &str,
+    offset: u64,
+) -> Result<u32, OpenError> {
+    let mut header = [0; BLOCK_HEADER];
+    input.read_exact(&mut header).map_err(cut_short(name, offset))?;
+    let length = le_u32(&header, 0);
+    if length as usize > BLOCK_BYTES + FRAME_BYTES_MAX {
+        return Err(OpenError::corrupt(name, offset, "snapshot block is damaged"));
+    }
+    block.resize(length as usize, 0);
+    input.read_exact(block).map_err(cut_short(name, offset))?;
+    if block_crc(crc, length, block) != le_u32(&header, 4) {
+        return Err(OpenError::corrupt(name, offset, "snapshot block is damaged"));
+    }
+    Ok(le_u32(&header, 4))
+}
+
+fn decode_block(mut block: &[u8], revision: Revision, entries: &mut Vec<(Key, Entry)>) -> Option<()> {
+    if block.is_empty() {
+        return None;
+    }
+    while !block.is_empty() {
+        let (header, rest) = block.split_first_chunk::<ENTRY_HEADER>()?;
+        let key_len = usize::from(u16::from_le_bytes([header[0], header[1]]));
+        let (key, rest) = rest.split_at_checked(key_len).filter(|_| key_len <= KEY_BYTES_MAX)?;
+        let (value, rest) = rest.split_at_checked(le_u32(header, 4) as usize)?;
+        let key = std::str::from_utf8(key).ok()?;
+        let (created, modified) = (Revision(le_u64(header, 8)), Revision(le_u64(header, 16)));
+        let in_order = entries.last().is_none_or(|(before, _)| &**before < key);
+        if !in_order || created > modified || modified > revision {
+            return None;
+        }
+        // Values are copied out one by one: a slice would keep the whole block in memory.
+        let entry = Entry { value: Bytes::copy_from_slice(value), created, modified };
+        entries.push((Key::from(key), entry));
+        block = rest;
+    }
+    Some(())
+}
+
+fn cut_short(name: &str, offset: u64) -> impl FnOnce(io::Error) -> OpenError {
+    let name = name.to_owned();
+    move |error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => OpenError::corrupt(&name, offset, "snapshot is cut short"),
+        _ => OpenError::Io { action: "read", file: name, source: error },
+    }
+}
+
+/// Appends to a file.
+struct FileEnd<'a> {
+    file: &'a dyn DiskFile,
+    offset: u64,
+}
+
+impl Write for FileEnd<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write_at(self.offset, bytes)?;
+        self.offset += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads a file from its beginning.
+struct FileStart<'a> {
+    file: &'a dyn DiskFile,
+    offset: u64,
+    length: u64,
+}
+
+impl Read for FileStart<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.length - self.offset).unwrap_or(usize::MAX);
+        let count = into.len().min(left);
+        self.file.read_at(self.offset, &mut into[..count])?;
+        self.offset += count as u64;
+        Ok(count)
+    }
+}

@@ -1,0 +1,182 @@
+//! The words every engine speaks: keys, entries, writes, changes, and the [`Store`] trait.
+
+use crate::error::{StoreFault, WriteError};
+use crate::state::Snapshot;
+use bytes::Bytes;
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// A future that can be sent between threads, boxed so that [`Store`] stays object safe.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A key, for example `/registry/configmaps/default/settings`.
+pub type Key = Arc<str>;
+
+/// A point in the one global order of changes. An empty store is at 1; its first change is 2.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Revision(pub u64);
+
+impl Revision {
+    /// The revision of a store that has seen no change.
+    pub const EMPTY: Revision = Revision(1);
+
+    /// The revision after this one.
+    pub fn next(self) -> Revision {
+        Revision(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What the store holds under one key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// The bytes as they were written.
+    pub value: Bytes,
+    /// The revision at which the key came into being.
+    pub created: Revision,
+    /// The revision of the last write to the key.
+    pub modified: Revision,
+}
+
+/// What must hold for a write to be taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Expect {
+    /// The key does not exist.
+    Absent,
+    /// The key exists and was last modified at this revision.
+    Revision(Revision),
+    /// Whatever is there.
+    Any,
+}
+
+/// Something the writer wants the sink to have along with the change. The store passes it through
+/// unseen and does not keep it: it is not there after a restart, and it plays no part in equality.
+#[derive(Clone, Default)]
+pub struct Note(pub Option<Arc<dyn Any + Send + Sync>>);
+
+impl PartialEq for Note {
+    fn eq(&self, _: &Note) -> bool {
+        true
+    }
+}
+
+impl Eq for Note {}
+
+impl fmt::Debug for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Note" } else { "-" })
+    }
+}
+
+/// What a write does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Op {
+    /// Set the key to these bytes.
+    Put(Bytes),
+    /// Remove the key. Removing a key that does not exist is a conflict, whatever was expected.
+    Delete,
+}
+
+/// One conditional write.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Write {
+    /// The key to change.
+    pub key: Key,
+    /// The precondition.
+    pub expect: Expect,
+    /// The change.
+    pub op: Op,
+    /// Handed to the sink with the change.
+    pub note: Note,
+}
+
+impl Write {
+    /// A write that puts `value` at `key`.
+    pub fn put(key: impl Into<Key>, expect: Expect, value: impl Into<Bytes>) -> Write {
+        Write { key: key.into(), expect, op: Op::Put(value.into()), note: Note::default() }
+    }
+
+    /// A write that removes `key`.
+    pub fn delete(key: impl Into<Key>, expect: Expect) -> Write {
+        Write { key: key.into(), expect, op: Op::Delete, note: Note::default() }
+    }
+
+    /// The same write with something for the sink.
+    pub fn with_note(self, note: Note) -> Write {
+        Write { note, ..self }
+    }
+}
+
+/// One committed change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// The revision the change took.
+    pub revision: Revision,
+    /// The key it changed.
+    pub key: Key,
+    /// The new bytes; `None` when the key was deleted.
+    pub value: Option<Bytes>,
+    /// What was there before.
+    pub previous: Option<Entry>,
+    /// What the writer sent along; empty in loaded history.
+    pub note: Note,
+}
+
+/// Receives every change, in commit order.
+pub trait Sink: Send + Sync {
+    /// Called after the changes are durable and before their writers are told. It holds up every
+    /// later write, so it must be quick, must not do I/O, and must not call [`Store::load`].
+    fn apply(&self, changes: &[Change]);
+}
+
+/// What [`Store::load`] hands over together with the place in the stream where the sink starts.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The sink sees the changes after this revision, every one, once.
+    pub revision: Revision,
+    /// `history` reaches back to just after this revision.
+    pub compacted: Revision,
+    /// The state at `revision`.
+    pub entries: Snapshot,
+    /// The changes after `compacted` up to `revision`, oldest first.
+    pub history: Vec<Change>,
+}
+
+/// An engine.
+pub trait Store: Send + Sync {
+    /// Commits one write and answers with its revision. Once it answers `Ok` the change is durable
+    /// and the sink has seen it. Dropping the future does not take the write back; after
+    /// [`WriteError::Unavailable`] it is unknown whether the write will be found after a restart.
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<Revision, WriteError>>;
+
+    /// Commits all of the writes or none, answering with one revision for each, in order. All
+    /// preconditions are about the state before the transaction; no key may occur twice.
+    fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Revision>, WriteError>>;
+
+    /// Attaches the one sink and hands over state and history as of the moment it was attached.
+    /// A later call replaces the sink and gets the state of that moment, without history.
+    fn load(&self, sink: Arc<dyn Sink>) -> Loaded;
+
+    /// The revision of the last change that is durable and that the sink has seen.
+    fn revision(&self) -> Revision;
+
+    /// The revision up to which history is gone: a restart would load only what came after it.
+    fn compacted(&self) -> Revision;
+
+    /// Says why the store no longer takes writes, if so.
+    fn health(&self) -> Result<(), StoreFault>;
+
+    /// Finishes the queued writes, refuses later ones and lets go of the files.
+    fn close(&self) -> BoxFuture<'_, ()>;
+
+    /// The whole state at one revision; cheap, and unaffected by later writes.
+    fn snapshot_state(&self) -> Snapshot;
+}

@@ -1,0 +1,255 @@
+//! Power loss, kills and failed syncs at any point, over many seeds.
+//!
+//! The promise: after reopening, every acknowledged write is there; a batch that was under way is
+//! there wholly or not at all; what a reopened store has shown stays; revisions have no gap.
+
+use super::small_options;
+use crate::conformance::{self, Recorder, join_all};
+use crate::recovery;
+use crate::sequencer::{Command, Request, Sequencer, Writes};
+use crate::sim::{Random, SimDisk};
+use crate::*;
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+const KEYS: u64 = 6;
+const LIVES: u64 = 5;
+const BATCHES: u64 = 40;
+
+/// What must be in the store: every change, from the first on.
+#[derive(Default)]
+struct Model {
+    changes: Vec<(Key, Option<Bytes>)>,
+    /// The batch that was under way when the disk failed.
+    in_doubt: Vec<(Key, Option<Bytes>)>,
+    compacted: u64,
+}
+
+impl Model {
+    fn revision(&self) -> u64 {
+        1 + self.changes.len() as u64
+    }
+
+    fn state_at(&self, revision: u64) -> BTreeMap<String, Entry> {
+        let mut state = BTreeMap::new();
+        for (index, (key, value)) in self.changes[..(revision - 1) as usize].iter().enumerate() {
+            let modified = Revision(index as u64 + 2);
+            let before = state.remove(&**key);
+            let created = before.map_or(modified, |entry: Entry| entry.created);
+            if let Some(value) = value {
+                state.insert(key.to_string(), Entry { value: value.clone(), created, modified });
+            }
+        }
+        state
+    }
+
+    /// Checks a reopened store, and from then on holds it to what it has shown.
+    fn check(&mut self, loaded: &Loaded) {
+        let doubt = std::mem::take(&mut self.in_doubt);
+        if loaded.revision.0 != self.revision() {
+            assert_eq!(loaded.revision.0, self.revision() + doubt.len() as u64, "all or nothing");
+            self.changes.extend(doubt);
+        }
+        assert!(loaded.compacted.0 >= self.compacted, "history came back");
+        self.compacted = loaded.compacted.0;
+        let history: Vec<_> =
+            loaded.history.iter().map(|change| (change.key.clone(), change.value.clone())).collect();
+        assert_eq!(history, self.changes[(self.compacted - 1) as usize..], "history");
+        let end = conformance::replay(self.state_at(self.compacted), &loaded.history);
+        let entries: BTreeMap<_, _> =
+            loaded.entries.iter().map(|(key, entry)| (key.to_string(), entry.clone())).collect();
+        assert_eq!(entries, end, "state");
+    }
+
+    fn live_keys(&self) -> BTreeSet<Key> {
+        let mut live = BTreeSet::new();
+        self.changes.iter().for_each(|change| note(&mut live, change));
+        live
+    }
+}
+
+fn note(live: &mut BTreeSet<Key>, (key, value): &(Key, Option<Bytes>)) {
+    match value {
+        Some(_) => live.insert(key.clone()),
+        None => live.remove(key),
+    };
+}
+
+/// A batch of requests that will all be taken, and the changes they make.
+fn batch(random: &mut Random, live: &mut BTreeSet<Key>) -> (Vec<Writes>, Vec<(Key, Option<Bytes>)>) {
+    let (mut requests, mut changes) = (Vec::new(), Vec::new());
+    for _ in 0..=random.below(4) {
+        let mut writes: Vec<Write> = Vec::new();
+        for _ in 0..=random.below(3) {
+            let write = one_write(random, live);
+            if writes.iter().all(|other| other.key != write.key) {
+                changes.push(match &write.op {
+                    Op::Put(value) => (write.key.clone(), Some(value.clone())),
+                    Op::Delete => (write.key.clone(), None),
+                });
+                changes.iter().next_back().into_iter().for_each(|change| note(live, change));
+                writes.push(write);
+            }
+        }
+        requests.push(Writes::Many(writes));
+    }
+    (requests, changes)
+}
+
+fn one_write(random: &mut Random, live: &BTreeSet<Key>) -> Write {
+    let victim = live.iter().nth(random.below(live.len() as u64) as usize);
+    if let Some(victim) = victim.filter(|_| random.chance(20)) {
+        return Write::delete(victim.clone(), Expect::Any);
+    }
+    let length = if random.chance(10) { random.below(3000) } else { random.below(200) };
+    let value: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
+    Write::put(format!("/{}", random.below(KEYS)), Expect::Any, value)
+}
+
+/// Opens, checks, writes until the disk fails or it has been enough. `None`: it could not be opened.
+fn live(disk: &Arc<SimDisk>, clock: &Arc<ManualClock>, random: &mut Random, model: &mut Model) -> Option<()> {
+    let options = small_options(clock.clone());
+    let recovered = match recovery::open(disk.clone(), &options) {
+        Ok(recovered) => recovered,
+        Err(OpenError::Io { .. }) => return None,
+        Err(error) => panic!("refused to open: {error}"),
+    };
+    let mut sequencer = Sequencer::resume(disk.clone(), recovered, &options);
+    model.check(&sequencer.shared().load(Arc::new(Recorder::default())));
+    let mut live = model.live_keys();
+    for _ in 0..BATCHES {
+        clock.advance_ms(random.below(3000));
+        let (requests, changes) = batch(random, &mut live);
+        let (commands, answers): (Vec<_>, Vec<_>) = requests.into_iter().map(command).unzip();
+        sequencer.run(commands);
+        let answers: Vec<_> = answers.into_iter().map(|mut answer| answer.try_recv().unwrap()).collect();
+        if answers.iter().any(Result::is_err) {
+            assert!(answers.iter().all(Result::is_err), "one sync for all");
+            assert!(sequencer.shared().fault().is_some());
+            model.in_doubt = changes;
+            return Some(());
+        }
+        model.changes.extend(changes);
+        assert_eq!(sequencer.shared().revision().0, model.revision());
+    }
+    Some(())
+}
+
+fn command(writes: Writes) -> (Command, oneshot::Receiver<Result<Revision, WriteError>>) {
+    let (reply, answer) = oneshot::channel();
+    (Command::Write(Request { writes, reply }), answer)
+}
+
+fn simulate(seed: u64) -> (u64, u64) {
+    let mut random = Random::new(seed);
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    let mut model = Model::default();
+    let mut disk = Arc::new(SimDisk::default());
+    let mut opened = 0;
+    model.compacted = 1;
+    for _ in 0..LIVES {
+        match random.below(4) {
+            0 => disk.fail_sync_after(random.below(60), random.next()),
+            1 => disk.power_off_after(random.below(40)),
+            _ => disk.power_off_after(random.below(300)),
+        }
+        opened += u64::from(live(&disk, &clock, &mut random, &mut model).is_some());
+        let killed = random.chance(30);
+        disk = Arc::new(if killed { disk.after_kill() } else { disk.after_power_loss(&mut random) });
+    }
+    // With a sound disk it must open, whatever went before.
+    assert!(live(&disk, &clock, &mut random, &mut model).is_some());
+    (opened, model.compacted)
+}
+
+/// `PINTLE_STORE_SEEDS` asks for more seeds than an ordinary run has time for.
+#[test]
+fn nothing_acknowledged_is_ever_lost() {
+    let seeds: u64 = std::env::var("PINTLE_STORE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(500);
+    let (mut opened, mut compactions) = (0, 0);
+    for seed in 0..seeds {
+        let outcome = std::panic::catch_unwind(|| simulate(seed));
+        let (lives, compacted) = outcome.unwrap_or_else(|_| panic!("seed {seed} failed, see above"));
+        opened += lives;
+        compactions += u64::from(compacted > 1);
+    }
+    assert!(opened > seeds * LIVES / 2, "only {opened} of {} lives got past opening", seeds * LIVES);
+    assert!(compactions > seeds / 2, "only {compactions} of {seeds} stores were ever compacted");
+}
+
+/// Killed at every single operation of a fixed run, then started again, then the power goes: names
+/// and data that the first process left unsynced must not take later writes with them.
+#[tokio::test]
+async fn killed_at_any_operation_then_power_loss() {
+    let options = || small_options(Arc::new(ManualClock::new(1)));
+    let put = |index: u8| Write::put(format!("/{index}"), Expect::Any, vec![index; 700]);
+    for operations in 0.. {
+        let disk = Arc::new(SimDisk::default());
+        disk.power_off_after(operations);
+        let mut acknowledged = 0;
+        if let Ok(store) = Embedded::open_on(disk.clone(), options()) {
+            while acknowledged < 8 && store.write(put(acknowledged)).await.is_ok() {
+                acknowledged += 1;
+            }
+            let _ = store.compact(u64::MAX).await;
+        }
+        let survived = disk.operations() <= operations;
+        let disk = Arc::new(disk.after_kill());
+        let store = Embedded::open_on(disk.clone(), options()).unwrap();
+        store.write(put(100)).await.unwrap();
+        store.close().await;
+        let shown = store.snapshot_state();
+        for seed in 0..4 {
+            let disk = Arc::new(disk.after_power_loss(&mut Random::new(seed)));
+            let store = Embedded::open_on(disk, options()).unwrap();
+            assert!(store.snapshot_state().iter().eq(shown.iter()), "killed after {operations}");
+            assert!((0..acknowledged).all(|index| shown.get(&format!("/{index}")).is_some()));
+        }
+        if survived {
+            return;
+        }
+    }
+}
+
+/// The same promise with threads: concurrent writers, background compaction, spare segments.
+#[tokio::test]
+async fn nothing_acknowledged_is_lost_with_threads() {
+    for seed in 0..200 {
+        let mut random = Random::new(seed);
+        let disk = Arc::new(SimDisk::default());
+        let options = || Options { inline: false, ..small_options(Arc::new(ManualClock::new(1))) };
+        let store = Embedded::open_on(disk.clone(), options()).unwrap();
+        disk.power_off_after(random.below(400));
+        let writer = |writer: u64| -> BoxFuture<'_, Option<u64>> {
+            let store = &store;
+            Box::pin(async move {
+                let mut acknowledged = None;
+                for round in 0..60u64 {
+                    let value = [&round.to_le_bytes()[..], &[writer as u8; 300]].concat();
+                    match store.write(Write::put(format!("/{writer}"), Expect::Any, value)).await {
+                        Ok(_) => acknowledged = Some(round),
+                        Err(_) => break,
+                    }
+                }
+                acknowledged
+            })
+        };
+        let acknowledged = join_all((0..8).map(writer).collect()).await;
+        let shown = store.revision();
+        drop(store);
+        let disk = Arc::new(disk.after_power_loss(&mut random));
+        let store = Embedded::open_on(disk, options()).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert!(store.revision() >= shown, "seed {seed}");
+        for (writer, acknowledged) in acknowledged.iter().enumerate() {
+            let state = store.snapshot_state();
+            let found = state.get(&format!("/{writer}"));
+            let found = found.map(|entry| u64::from_le_bytes(*entry.value.first_chunk().unwrap()));
+            assert!(
+                found >= *acknowledged,
+                "seed {seed}: writer {writer} lost {acknowledged:?}, has {found:?}"
+            );
+        }
+    }
+}

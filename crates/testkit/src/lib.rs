@@ -1,0 +1,12 @@
+//! What tests and benches share: a server to start, a client to ask it, transcripts to replay.
+//!
+//! Nothing here depends on the server's own crates: everything goes over the wire.
+
+pub mod cbor;
+pub mod client;
+pub mod server;
+pub mod transcript;
+pub mod wire;
+
+pub use client::{Answer, Client, Request};
+pub use server::{Options, Server};

@@ -1,0 +1,257 @@
+//! A server under test: the built binary in a folder of its own, to be killed, stopped and started again.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::client::{Client, Request};
+use crate::wire::WireError;
+
+/// The token of user `admin` in group `system:masters`.
+pub const ADMIN_TOKEN: &str = "admintoken";
+/// The token of user `alice` in group `dev`.
+pub const ALICE_TOKEN: &str = "usertoken";
+
+const TOKENS: &str = "admintoken,admin,admin-uid,\"system:masters\"\nusertoken,alice,alice-uid,\"dev\"\n";
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(2);
+/// How much of the server's own output an error quotes.
+const LOG_TAIL_BYTES: usize = 4000;
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The binary is not where it should be.
+    #[error("no pintle binary: set PINTLE_BIN or run `cargo build -p pintle` (looked at {0})")]
+    NoBinary(String),
+    /// The folder or the process could not be made.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The process ended or did not become ready.
+    #[error("the server {0}\n{1}")]
+    NotReady(String, String),
+    /// The client could not be set up.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+}
+
+/// How to start a server.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Keep nothing on disk.
+    pub ephemeral: bool,
+    /// More flags, after the usual ones.
+    pub flags: Vec<String>,
+}
+
+/// A running server; dropping it kills it and removes its folder.
+pub struct Server {
+    child: Option<Child>,
+    folder: PathBuf,
+    options: Options,
+    port: u16,
+}
+
+impl Server {
+    /// Starts a durable server and waits until it is ready.
+    pub async fn start() -> Result<Server, ServerError> {
+        Server::start_with(Options::default()).await
+    }
+
+    /// Starts a server that keeps nothing on disk.
+    pub async fn start_ephemeral() -> Result<Server, ServerError> {
+        Server::start_with(Options { ephemeral: true, ..Options::default() }).await
+    }
+
+    /// Starts a server and waits until it is ready.
+    pub async fn start_with(options: Options) -> Result<Server, ServerError> {
+        let folder = fresh_folder()?;
+        let mut server = Server { child: None, folder, options, port: 0 };
+        server.launch().await?;
+        Ok(server)
+    }
+
+    /// Starts again on the same folder; what runs is killed first.
+    pub async fn restart(&mut self) -> Result<(), ServerError> {
+        self.kill()?;
+        self.launch().await
+    }
+
+    /// Ends the process at once (SIGKILL).
+    pub fn kill(&mut self) -> Result<(), ServerError> {
+        if let Some(mut child) = self.child.take() {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Asks the process to end (SIGTERM) and waits until it has.
+    pub async fn terminate(&mut self) -> Result<Option<ExitStatus>, ServerError> {
+        let Some(mut child) = self.child.take() else { return Ok(None) };
+        if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+            kill_process(pid, Signal::TERM).map_err(io::Error::from)?;
+        }
+        let end = Instant::now() + STOP_TIMEOUT;
+        while Instant::now() < end {
+            if let Some(status) = child.try_wait()? {
+                return Ok(Some(status));
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        child.kill()?;
+        child.wait()?;
+        Err(ServerError::NotReady("did not end on SIGTERM".to_owned(), self.log_tail()))
+    }
+
+    /// `https://127.0.0.1:PORT`.
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// The port it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The process id while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    /// The data folder.
+    pub fn data_dir(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    /// The kubeconfig the server writes for its administrator.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.data_dir().join("admin.kubeconfig")
+    }
+
+    /// A client as `admin`.
+    pub fn admin(&self) -> Result<Client, ServerError> {
+        Ok(Client::new(&self.url(), Some(ADMIN_TOKEN))?)
+    }
+
+    /// A client as `alice`.
+    pub fn alice(&self) -> Result<Client, ServerError> {
+        Ok(Client::new(&self.url(), Some(ALICE_TOKEN))?)
+    }
+
+    async fn launch(&mut self) -> Result<(), ServerError> {
+        let data = self.data_dir();
+        fs::create_dir_all(&data)?;
+        remove_if_there(&data.join("port"))?;
+        let tokens = self.folder.join("tokens.csv");
+        fs::write(&tokens, TOKENS)?;
+        let log = File::options().create(true).append(true).open(self.log_path())?;
+        let mut command = Command::new(binary()?);
+        command.arg("serve").arg("--data-dir").arg(&data).arg("--secure-port=0");
+        if self.options.ephemeral {
+            command.arg("--ephemeral");
+        }
+        command.arg("--token-auth-file").arg(&tokens).args([
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            "--authorization-mode=RBAC",
+            "--feature-gates=CBORServingAndStorage=true,AllowUnsafeMalformedObjectDeletion=true",
+        ]);
+        command.args(&self.options.flags);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        self.child = Some(command.spawn()?);
+        self.wait_until_ready().await
+    }
+
+    async fn wait_until_ready(&mut self) -> Result<(), ServerError> {
+        let port_file = self.data_dir().join("port");
+        let end = Instant::now() + READY_TIMEOUT;
+        let mut client = None;
+        while Instant::now() < end {
+            if let Some(status) = self.child.as_mut().and_then(|child| child.try_wait().transpose()) {
+                let why = format!("ended while starting: {}", status?);
+                return Err(ServerError::NotReady(why, self.log_tail()));
+            }
+            if client.is_none()
+                && let Some(port) = fs::read_to_string(&port_file).ok().and_then(|t| t.trim().parse().ok())
+            {
+                self.port = port;
+                client = Some(self.admin()?);
+            }
+            if let Some(client) = &client
+                && let Ok(answer) = client.send(&Request::new("GET", "/readyz")).await
+                && answer.status() == 200
+            {
+                return Ok(());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        let why = format!("was not ready within {} s", READY_TIMEOUT.as_secs());
+        Err(ServerError::NotReady(why, self.log_tail()))
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder.join("server.log")
+    }
+
+    /// The end of what the server printed.
+    pub fn log_tail(&self) -> String {
+        let log = fs::read(self.log_path()).unwrap_or_default();
+        let from = log.len().saturating_sub(LOG_TAIL_BYTES);
+        String::from_utf8_lossy(log.get(from..).unwrap_or_default()).into_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A failure here has nowhere to go: the process may be gone, the folder removed.
+        let _ = self.kill();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+fn fresh_folder() -> io::Result<PathBuf> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("pintle-test-{}-{number}", std::process::id()));
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+/// The binary under test: `PINTLE_BIN`, or the newest build beside this executable.
+pub fn binary() -> Result<PathBuf, ServerError> {
+    if let Some(path) = std::env::var_os("PINTLE_BIN") {
+        let path = PathBuf::from(path);
+        return if path.is_file() {
+            Ok(path)
+        } else {
+            Err(ServerError::NoBinary(path.display().to_string()))
+        };
+    }
+    let own = std::env::current_exe()?;
+    let candidates = own
+        .ancestors()
+        .filter(|folder| folder.file_name().is_some_and(|name| name == "release" || name == "debug"))
+        .filter_map(Path::parent)
+        .flat_map(|target| [target.join("release/pintle"), target.join("debug/pintle")]);
+    let newest = candidates
+        .filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path)))
+        .max_by_key(|(modified, _)| *modified);
+    newest.map(|(_, path)| path).ok_or_else(|| ServerError::NoBinary(own.display().to_string()))
+}

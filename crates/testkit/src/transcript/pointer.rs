@@ -1,0 +1,147 @@
+//! Pointers into answers: `/a/b/0`, `/conditions[type=Ready]/status`, and `*` where things are left out.
+
+use serde_json::Value;
+
+struct Segment {
+    key: String,
+    selector: Option<(String, String)>,
+}
+
+/// The value at a pointer; a null counts as nothing there.
+pub fn lookup<'a>(doc: &'a Value, pointer: &str) -> Option<&'a Value> {
+    let mut doc = doc;
+    for segment in segments(pointer) {
+        if !segment.key.is_empty() {
+            doc = match doc {
+                Value::Array(items) => items.get(index(&segment.key)?)?,
+                Value::Object(map) => map.get(&segment.key)?,
+                _ => return None,
+            };
+        }
+        if let Some((key, value)) = &segment.selector {
+            let items = doc.as_array()?;
+            doc = items.iter().find(|item| item.get(key).is_some_and(|v| plain(v) == *value))?;
+        }
+    }
+    (!doc.is_null()).then_some(doc)
+}
+
+/// A value the way a variable holds it: strings without quotes, nothing for what is empty or false.
+pub fn plain(value: &Value) -> String {
+    match value {
+        Value::String(s) => s.clone(),
+        Value::Bool(true) => "True".to_owned(),
+        Value::Bool(false) => "False".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn index(key: &str) -> Option<usize> {
+    if key.bytes().all(|b| b.is_ascii_digit()) { key.parse().ok() } else { None }
+}
+
+fn unescape(key: &str) -> String {
+    key.replace("~1", "/").replace("~0", "~")
+}
+
+/// A `[` opens a selector only where `key=` follows it; elsewhere it belongs to the name.
+fn selector_at(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix('[') else { return false };
+    matches!(rest.find(['=', ']']), Some(at) if at > 0 && rest[at..].starts_with('='))
+}
+
+fn segments(pointer: &str) -> Vec<Segment> {
+    let mut out = Vec::new();
+    let mut rest = pointer;
+    while let Some(slash) = rest.find('/') {
+        rest = &rest[slash + 1..];
+        let end = rest
+            .char_indices()
+            .find(|(at, c)| *c == '/' || (*c == '[' && selector_at(&rest[*at..])))
+            .map_or(rest.len(), |(at, _)| at);
+        let key = unescape(&rest[..end]);
+        rest = &rest[end..];
+        let mut selector = None;
+        if let (true, Some(close)) = (rest.starts_with('['), rest.find(']')) {
+            selector = rest[1..close].split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned()));
+            rest = &rest[close + 1..];
+        }
+        out.push(Segment { key, selector });
+    }
+    out
+}
+
+/// Takes what a pointer names out of a document; `*` stands for every key or index on the way.
+pub fn remove(doc: &mut Value, pointer: &str) {
+    let parts: Vec<&str> = pointer.split('/').skip(1).collect();
+    remove_parts(doc, &parts);
+}
+
+fn remove_parts(doc: &mut Value, parts: &[&str]) {
+    let Some((first, rest)) = parts.split_first() else { return };
+    let key = unescape(first);
+    match doc {
+        Value::Object(map) if key == "*" => map.values_mut().for_each(|v| remove_parts(v, rest)),
+        Value::Array(items) if key == "*" => items.iter_mut().for_each(|v| remove_parts(v, rest)),
+        Value::Object(map) if rest.is_empty() => {
+            map.shift_remove(&key);
+        }
+        Value::Object(map) => {
+            if let Some(v) = map.get_mut(&key) {
+                remove_parts(v, rest);
+            }
+        }
+        Value::Array(items) => {
+            if let Some(v) = index(&key).and_then(|i| items.get_mut(i)) {
+                remove_parts(v, rest);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn looks_up() {
+        let doc = json!({"a": {"b": [{"c": 1}, {"type": "Ready", "status": "True"}]}, "x/y": "z", "n": null,
+                         "f[0]": 5, "t": [{"ok": true, "v": 7}], "p": [{"type": "a/b", "v": 8}]});
+        let cases = [
+            ("/a/b/0/c", Some(json!(1))),
+            ("/a/b/2", None),
+            ("/a/b/x", None),
+            ("/a/b[type=Ready]/status", Some(json!("True"))),
+            ("/a/b[type=Gone]/status", None),
+            ("/x~1y", Some(json!("z"))),
+            ("/n", None),
+            ("/f[0]", Some(json!(5))),
+            ("/t[ok=True]/v", Some(json!(7))),
+            ("/p[type=a/b]/v", Some(json!(8))),
+            ("/x~1y/deeper", None),
+        ];
+        for (pointer, want) in cases {
+            assert_eq!(lookup(&doc, pointer), want.as_ref(), "{pointer}");
+        }
+        assert_eq!(lookup(&doc, ""), Some(&doc));
+    }
+
+    #[test]
+    fn removes() {
+        let cases = [
+            ("/a", json!({"b": 1})),
+            ("/a/0", json!({"a": [{"t": 1, "u": 2}, {"t": 3}], "b": 1})),
+            ("/a/0/t", json!({"a": [{"u": 2}, {"t": 3}], "b": 1})),
+            ("/a/*/t", json!({"a": [{"u": 2}, {}], "b": 1})),
+            ("/*/0/t", json!({"a": [{"u": 2}, {"t": 3}], "b": 1})),
+            ("/c/d", json!({"a": [{"t": 1, "u": 2}, {"t": 3}], "b": 1})),
+        ];
+        for (pointer, want) in cases {
+            let mut doc = json!({"a": [{"t": 1, "u": 2}, {"t": 3}], "b": 1});
+            remove(&mut doc, pointer);
+            assert_eq!(doc, want, "{pointer}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! CBOR in the profile of Kubernetes: strings are byte strings, keys are sorted, and nothing that JSON cannot say.
+
+mod decode;
+mod encode;
+mod head;
+mod time;
+mod unknown;
+
+use crate::Str;
+pub use decode::{decode, decode_object};
+pub use encode::{
+    encode, encode_item, write_array_head, write_bytes, write_float, write_int, write_map_head, write_text,
+    write_watch_event,
+};
+pub use unknown::unknown_field_index;
+
+/// What every document begins with: the head of the tag that says "this is CBOR".
+pub const SELF_DESCRIBED: [u8; 3] = [0xd9, 0xd9, 0xf7];
+
+/// How deep arrays, maps and tags may nest.
+pub const DEPTH_MAX: usize = 10_000;
+
+/// How many items an array may have.
+const ARRAY_ITEMS_MAX: u64 = 2_147_483_647;
+
+/// How many pairs a map may have.
+const MAP_PAIRS_MAX: u64 = 2_097_152;
+
+/// Why bytes could not be decoded. Its text is the one kube-apiserver shows.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct DecodeError {
+    message: Box<str>,
+    malformed: bool,
+    field: Option<Str>,
+}
+
+impl DecodeError {
+    /// Bytes that are not even CBOR, or not of this profile.
+    fn malformed(message: impl Into<Box<str>>) -> Self {
+        DecodeError { message: message.into(), malformed: true, field: None }
+    }
+
+    /// CBOR that does not make an object.
+    fn invalid(message: impl Into<Box<str>>) -> Self {
+        DecodeError { message: message.into(), malformed: false, field: None }
+    }
+
+    fn unacceptable(cbor_type: &str, what: &str) -> String {
+        format!("cbor: data item of cbor type {cbor_type} is not accepted by protocol: {what}")
+    }
+
+    /// The text of the error.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Whether the bytes as a whole are not well-formed, so that not even the kind of the object can be told.
+    pub fn is_malformed(&self) -> bool {
+        self.malformed
+    }
+
+    /// For a value of a type that does not fit: the member of the outermost object it is in. Where that object
+    /// is a Go struct, the text has `Go struct field v1.ConfigMap.data` in place of `Go value`.
+    pub fn field(&self) -> Option<&str> {
+        self.field.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,371 @@
+//! From CBOR to the tree, with a stack of its own.
+
+use super::head::{self, Head, Major, Reader};
+use super::{DecodeError, time};
+use crate::quote::go_quoted;
+use crate::{Map, Str, Value, base64};
+use std::collections::HashSet;
+
+/// Reads the whole input as one value.
+pub fn decode(bytes: &[u8]) -> Result<Value, DecodeError> {
+    head::check_well_formed(bytes)?;
+    // Most input has no mistake. If this has one, a second look finds out which of them is to be told.
+    match Decoder::new(bytes, false).run() {
+        Ok(value) => Ok(value),
+        Err(_) => Decoder::new(bytes, true).run(),
+    }
+}
+
+/// Reads the whole input as one object, or as `null`.
+pub fn decode_object(bytes: &[u8]) -> Result<Value, DecodeError> {
+    head::check_well_formed(bytes)?;
+    let mut reader = Reader { bytes, at: 0 };
+    let mut head = reader.head()?;
+    while head.major == Major::Tag {
+        head = reader.head()?;
+    }
+    let is_null = head.major == Major::Primitive && head.info == 22;
+    if head.major == Major::Map || is_null {
+        return decode(bytes);
+    }
+    Err(type_error(head.major, "map[string]interface {}", ""))
+}
+
+fn type_error(major: Major, go_type: &str, detail: &str) -> DecodeError {
+    let name = major.name();
+    let mut error = DecodeError::invalid(format!(
+        "cbor: cannot unmarshal {name} into Go value of type {go_type}{detail}"
+    ));
+    // To be named when it reaches the outermost object.
+    error.field = Some(Str::default());
+    error
+}
+
+/// What the tags 21, 22 and 23 ask for: the encoding of all byte strings within.
+#[derive(Clone, Copy)]
+enum LaterEncoding {
+    Base64Url,
+    Base64,
+    Base16,
+}
+
+impl LaterEncoding {
+    fn of_tag(tag: u64) -> Option<Self> {
+        match tag {
+            21 => Some(LaterEncoding::Base64Url),
+            22 => Some(LaterEncoding::Base64),
+            23 => Some(LaterEncoding::Base16),
+            _ => None,
+        }
+    }
+}
+
+/// An array or a map of which not all items are read yet.
+struct Open {
+    /// Where its head is.
+    begin: usize,
+    /// Items or pairs still to come; nothing if a break ends them.
+    left: Option<u64>,
+    kind: Kind,
+    /// Where its items or members begin on the stack of them.
+    start: usize,
+    encoding: Option<LaterEncoding>,
+    /// The first mistake in it.
+    error: Option<DecodeError>,
+}
+
+enum Kind {
+    Array,
+    /// `index` counts pairs. `seen` is there if repeated keys are looked for.
+    Map {
+        index: usize,
+        key: Str,
+        seen: Option<HashSet<Str>>,
+    },
+}
+
+struct Decoder<'a> {
+    reader: Reader<'a>,
+    open: Vec<Open>,
+    items: Vec<Value>,
+    entries: Vec<(Str, Value)>,
+    /// Whether to go on after a mistake and to look for repeated keys.
+    careful: bool,
+}
+
+type Decoded<T> = Result<T, DecodeError>;
+
+impl<'a> Decoder<'a> {
+    fn new(bytes: &'a [u8], careful: bool) -> Self {
+        let reader = Reader { bytes, at: 0 };
+        // Nothing is split off at the very start, where that would take the whole vector and its room.
+        let (items, entries) = (vec![Value::Null], vec![(Str::default(), Value::Null)]);
+        Decoder { reader, open: Vec::new(), items, entries, careful }
+    }
+
+    fn run(mut self) -> Decoded<Value> {
+        loop {
+            let encoding = self.open.last().and_then(|container| container.encoding);
+            let Some(mut result) = self.value(encoding).transpose() else {
+                if let Some(result) = self.close_ended() {
+                    return result;
+                }
+                continue;
+            };
+            if !self.careful {
+                result = Ok(result?);
+            }
+            if self.open.is_empty() {
+                return result;
+            }
+            self.attach(result);
+            if let Some(result) = self.close_ended() {
+                return result;
+            }
+        }
+    }
+
+    /// Takes a value, or opens a container.
+    fn value(&mut self, mut encoding: Option<LaterEncoding>) -> Decoded<Option<Value>> {
+        let begin = self.reader.at;
+        let mut head = self.reader.head()?;
+        while head.major == Major::Tag {
+            check_tag_content(head.argument, &mut self.reader)?;
+            if let 0 | 1 = head.argument {
+                return time::decode(&mut self.reader).map(Some);
+            }
+            encoding = LaterEncoding::of_tag(head.argument).or(encoding);
+            head = self.reader.head()?;
+        }
+        let value = match head.major {
+            Major::PositiveInt => positive_int(head.argument)?,
+            Major::NegativeInt => negative_int(head.argument)?,
+            Major::Bytes | Major::Text => Value::String(string(&mut self.reader, head, encoding)?),
+            Major::Primitive | Major::Tag => primitive(head)?,
+            Major::Array | Major::Map => {
+                let (kind, start) = if head.major == Major::Array {
+                    (Kind::Array, self.items.len())
+                } else {
+                    let seen = self.careful.then(HashSet::new);
+                    (Kind::Map { index: 0, key: Str::default(), seen }, self.entries.len())
+                };
+                self.open.push(Open { begin, left: head.length(), kind, start, encoding, error: None });
+                return Ok(None);
+            }
+        };
+        Ok(Some(value))
+    }
+
+    /// Puts a value, or the reason why there is none, into the innermost container.
+    fn attach(&mut self, result: Decoded<Value>) {
+        let is_root = self.open.len() == 1;
+        let Some(container) = self.open.last_mut() else { return };
+        match (&mut container.kind, result) {
+            (Kind::Array, Ok(value)) => self.items.push(value),
+            (Kind::Map { index, key, seen }, Ok(value)) => {
+                if seen.as_mut().is_some_and(|seen| !seen.insert(key.clone())) {
+                    let key = go_quoted(key);
+                    let message =
+                        format!("cbor: found duplicate map key {key} at map element index {}", *index - 1);
+                    // This one counts, whatever was wrong before; the rest of the map is not looked at.
+                    container.error = Some(DecodeError::invalid(message));
+                    container.left = Some(0);
+                    self.reader.at = end_of(self.reader.bytes, container.begin);
+                }
+                self.entries.push((std::mem::take(key), value));
+            }
+            (kind, Err(mut error)) => {
+                if let (Kind::Map { key, .. }, true, Some(field)) = (kind, is_root, &mut error.field) {
+                    *field = key.clone();
+                }
+                container.error.get_or_insert(error);
+            }
+        }
+    }
+
+    /// Closes the containers that end here and makes the next key ready. Returns the root once that is closed.
+    fn close_ended(&mut self) -> Option<Decoded<Value>> {
+        while let Some(container) = self.open.last_mut() {
+            let ends = match &mut container.left {
+                Some(0) => true,
+                Some(left) => {
+                    *left -= 1;
+                    false
+                }
+                None => self.reader.take_break(),
+            };
+            if !ends {
+                let Kind::Map { index, key, .. } = &mut container.kind else { return None };
+                *index += 1;
+                match read_key(&mut self.reader, container.encoding) {
+                    Ok(text) => {
+                        *key = text;
+                        return None;
+                    }
+                    Err(error) if self.careful => {
+                        container.error.get_or_insert(error);
+                        self.reader.at = end_of(self.reader.bytes, self.reader.at);
+                        continue;
+                    }
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+            let Some(closed) = self.open.pop() else { break };
+            let result = self.close(closed);
+            if self.open.is_empty() || (!self.careful && result.is_err()) {
+                return Some(result);
+            }
+            self.attach(result);
+        }
+        None
+    }
+
+    fn close(&mut self, closed: Open) -> Decoded<Value> {
+        let value = match closed.kind {
+            Kind::Array => Value::Array(self.items.split_off(closed.start)),
+            Kind::Map { .. } => {
+                let (map, repeated) = Map::from_entries(self.entries.split_off(closed.start));
+                if let (false, Some(key)) = (self.careful, repeated.first()) {
+                    return Err(DecodeError::invalid(format!(
+                        "cbor: found duplicate map key {}",
+                        go_quoted(key)
+                    )));
+                }
+                Value::Object(map)
+            }
+        };
+        closed.error.map_or(Ok(value), Err)
+    }
+}
+
+/// Where the item at `at` ends. It is known to be well-formed.
+pub(super) fn end_of(bytes: &[u8], at: usize) -> usize {
+    let mut reader = Reader { bytes, at };
+    match reader.item() {
+        Ok(()) => reader.at,
+        Err(_) => bytes.len(),
+    }
+}
+
+fn positive_int(argument: u64) -> Decoded<Value> {
+    i64::try_from(argument)
+        .map(Value::Int)
+        .map_err(|_| type_error(Major::PositiveInt, "int64", &format!(" ({argument} overflows Go's int64)")))
+}
+
+fn negative_int(argument: u64) -> Decoded<Value> {
+    i64::try_from(argument).map(|magnitude| Value::Int(-1 - magnitude)).map_err(|_| {
+        let number = -1 - i128::from(argument);
+        type_error(Major::NegativeInt, "int64", &format!(" ({number} overflows Go's int64)"))
+    })
+}
+
+fn primitive(head: Head) -> Decoded<Value> {
+    match head.info {
+        20 => Ok(Value::Bool(false)),
+        21 => Ok(Value::Bool(true)),
+        22 => Ok(Value::Null),
+        _ => head::float(head).map(Value::Float).ok_or_else(|| {
+            let problem = format!("simple value {} is not recognized", head.argument);
+            DecodeError::invalid(DecodeError::unacceptable("primitives", &problem))
+        }),
+    }
+}
+
+/// Tags for times say what they must be followed by.
+fn check_tag_content(tag: u64, reader: &mut Reader<'_>) -> Decoded<()> {
+    let begin = reader.at;
+    let (Some(first), Some(major)) = (reader.peek(), reader.peek_major()) else { return Ok(()) };
+    let expected = match tag {
+        0 if major != Major::Text => "text string",
+        1 if !matches!(major, Major::PositiveInt | Major::NegativeInt) && !(0xf9..=0xfb).contains(&first) => {
+            "integer or floating-point number"
+        }
+        _ => return Ok(()),
+    };
+    reader.at = end_of(reader.bytes, begin);
+    let name = major.name();
+    Err(DecodeError::invalid(format!("cbor: tag number {tag} must be followed by {expected}, got {name}")))
+}
+
+/// Takes the content of a string whose head was taken.
+fn string(reader: &mut Reader<'_>, head: Head, encoding: Option<LaterEncoding>) -> Decoded<Str> {
+    let chunks;
+    let content = match head.length() {
+        Some(length) => reader.take(length)?,
+        None => {
+            let mut joined = Vec::new();
+            let mut valid = true;
+            while !reader.take_break() {
+                let length = reader.head()?.argument;
+                let chunk = reader.take(length)?;
+                valid &= std::str::from_utf8(chunk).is_ok();
+                joined.extend_from_slice(chunk);
+            }
+            // Each chunk of text must be text by itself.
+            if head.major == Major::Text && !valid {
+                return Err(DecodeError::invalid("cbor: invalid UTF-8 string"));
+            }
+            chunks = joined;
+            &chunks
+        }
+    };
+    match (head.major, encoding) {
+        (Major::Text, _) => match std::str::from_utf8(content) {
+            Ok(text) => Ok(Str::from(text)),
+            Err(_) => Err(DecodeError::invalid("cbor: invalid UTF-8 string")),
+        },
+        (_, Some(LaterEncoding::Base64Url)) => Ok(base64::encode_url(content).into()),
+        (_, Some(LaterEncoding::Base64)) => Ok(base64::encode(content).into()),
+        (_, Some(LaterEncoding::Base16)) => Ok(content.iter().map(|byte| format!("{byte:02x}")).collect()),
+        (_, None) => Ok(lossy(content)),
+    }
+}
+
+/// Bytes as text. As when Go writes them as JSON, each wrong byte becomes one replacement character.
+fn lossy(content: &[u8]) -> Str {
+    match std::str::from_utf8(content) {
+        Ok(text) => Str::from(text),
+        Err(_) => content
+            .utf8_chunks()
+            .flat_map(|chunk| {
+                let wrong = chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER);
+                chunk.valid().chars().chain(wrong)
+            })
+            .collect(),
+    }
+}
+
+/// Takes a key; nothing if it is none that an object can have.
+pub(super) fn read_key_text(reader: &mut Reader<'_>) -> Option<Str> {
+    read_key(reader, None).ok()
+}
+
+/// Takes a key. After an error the key has been taken too.
+fn read_key(reader: &mut Reader<'_>, mut encoding: Option<LaterEncoding>) -> Decoded<Str> {
+    let begin = reader.at;
+    let mut head = reader.head()?;
+    while head.major == Major::Tag {
+        if let Err(error) = check_tag_content(head.argument, reader) {
+            reader.at = end_of(reader.bytes, begin);
+            return Err(error);
+        }
+        encoding = LaterEncoding::of_tag(head.argument).or(encoding);
+        head = reader.head()?;
+    }
+    match head.major {
+        Major::Bytes | Major::Text => {
+            let text = string(reader, head, encoding);
+            reader.at = end_of(reader.bytes, begin);
+            text
+        }
+        Major::Primitive if head.info == 22 => Ok(Str::default()),
+        Major::Primitive if !(20..22).contains(&head.info) && head::float(head).is_none() => {
+            primitive(head).map(|_| Str::default())
+        }
+        major => {
+            reader.at = end_of(reader.bytes, begin);
+            Err(type_error(major, "string", ""))
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Text in Go's quotes, as `%q` and `%#v` put it into messages.
+
+use std::fmt::Write;
+
+/// `text` in double quotes with Go's escapes.
+pub fn go_quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            ' '..='~' => out.push(c),
+            _ if is_printable(c) => out.push(c),
+            _ => escape(c, &mut out),
+        }
+    }
+    out.push('"');
+    out
+}
+
+fn escape(c: char, out: &mut String) {
+    let code = u32::from(c);
+    let written = match code {
+        0..0x80 => write!(out, "\\x{code:02x}"),
+        0x80..0x1_0000 => write!(out, "\\u{code:04x}"),
+        _ => write!(out, "\\U{code:08x}"),
+    };
+    debug_assert!(written.is_ok(), "a string takes all writes");
+}
+
+/// Letters, marks, numbers, punctuation and symbols: what Rust leaves unescaped too, if it does not start a text.
+fn is_printable(c: char) -> bool {
+    let mut text = String::from("a");
+    text.push(c);
+    !c.is_ascii_control() && text.escape_debug().eq(text.chars())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_quoted_as_in_go() {
+        for (text, quoted) in [
+            ("a\"b\\c'", r#""a\"b\\c'""#),
+            ("\n\r\t\u{7}\u{8}\u{b}\u{c}", r#""\n\r\t\a\b\v\f""#),
+            ("\0\u{1f}\u{7f}", r#""\x00\x1f\x7f""#),
+            ("é\u{301}世😀", "\"é\u{301}世😀\""),
+            (
+                "\u{80}\u{a0}\u{ad}\u{200b}\u{2028}\u{e000}\u{feff}",
+                r#""\u0080\u00a0\u00ad\u200b\u2028\ue000\ufeff""#,
+            ),
+            ("\u{10ffff}", r#""\U0010ffff""#),
+        ] {
+            assert_eq!(go_quoted(text), quoted);
+        }
+    }
+}
