@@ -6,11 +6,10 @@ mod builtin_hooks;
 mod builtin_resources;
 mod builtin_types;
 mod core;
+pub mod custom;
 pub mod hooks;
 pub mod kind;
 
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
 pub use hooks::{Hooks, NoHooks, Scope};
-pub use kind::{
-    Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs,
-};
+pub use kind::{Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs};

@@ -43,6 +43,24 @@ impl Arena {
         }
     }
 
+    /// Copies a part of another arena, with its structs written by name as custom resources are.
+    pub fn graft(&mut self, from: &Arena, id: NodeId) -> NodeId {
+        let mut node = from.node(id).clone();
+        match &mut node.shape {
+            Shape::List { item, .. } => *item = self.graft(from, *item),
+            Shape::Map { value, .. } => *value = self.graft(from, *value),
+            Shape::Struct(s) => {
+                for (rank, field) in s.fields.iter_mut().enumerate() {
+                    field.node = self.graft(from, field.node);
+                    field.rank = u16::try_from(rank).unwrap_or(u16::MAX);
+                }
+                s.order = (0..s.fields.len()).filter_map(|at| u16::try_from(at).ok()).collect();
+            }
+            _ => {}
+        }
+        self.push(node)
+    }
+
     /// The node `id`, while the arena is being built.
     #[expect(clippy::indexing_slicing, reason = "ids are handed out by push and nodes are never removed")]
     pub fn node_mut(&mut self, id: NodeId) -> &mut Node {
@@ -71,6 +89,16 @@ impl Schema {
     /// The root's id.
     pub fn root(&self) -> NodeId {
         self.root
+    }
+
+    /// The schema of a part.
+    pub fn at(&self, id: NodeId) -> Schema {
+        Schema { arena: Arc::clone(&self.arena), root: id }
+    }
+
+    /// Whether trees follow the rules of a Go type; those of custom resources follow their schema alone.
+    pub fn is_go(&self) -> bool {
+        matches!(&self.node().shape, Shape::Struct(s) if !s.go_name.is_empty())
     }
 
     /// The root itself.
