@@ -34,7 +34,8 @@ fn of_list(list: &List<'_>, value: &Value) -> Set {
 
 fn of_fields(fields: &Fields<'_>, value: &Value) -> Set {
     let Value::Object(map) = value else { return Set::new() };
-    let entries = map.iter().filter_map(|(key, member)| {
+    let mut entries = Vec::with_capacity(map.len());
+    entries.extend(map.iter().filter_map(|(key, member)| {
         let (owned, below) = walk(member, fields.field(key)?);
         let nothing = match member {
             Value::Null => true,
@@ -43,8 +44,8 @@ fn of_fields(fields: &Fields<'_>, value: &Value) -> Set {
         };
         let element = PathElement::Field(key.clone());
         Some(Entry { element, member: owned || nothing || !fields.is_known(key), below })
-    });
-    Set::from_entries(entries.collect())
+    }));
+    Set::from_entries(entries)
 }
 
 /// The set with every struct field on the way to a member made a member too.
