@@ -59,6 +59,7 @@ pub struct Engine {
 impl Engine {
     /// The live object that `target` names, as it is kept and as a tree with its resourceVersion.
     fn live(&self, target: &Target) -> Result<Option<Live>, Status> {
+        target.check_path_name()?;
         let Some(object) = self.kept(&target.kind, &target.object_key()) else { return Ok(None) };
         let tree = object::tree(&object)?;
         Ok(Some(Live { object, tree }))

@@ -222,7 +222,8 @@ impl Engine {
         let name = Str::from(candidate.str_at(&["metadata", "name"]));
         let target = request.target.named(&name);
         let revision = candidate.remove_at(&["metadata", "resourceVersion"]);
-        if revision.and_then(|v| v.as_str().map(|s| !s.is_empty() && s != "0")).unwrap_or(false) {
+        let named = revision.is_some_and(|v| v.as_str().is_some_and(|s| !s.is_empty() && s != "0"));
+        if named && matches!(request.change, Change::Create(_)) {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::unclassified(why));
         }
@@ -399,6 +400,10 @@ fn validate_update(target: &Target, object: &Value, old: &Value) -> Result<(), S
     objectmeta::validate_update(meta, old_meta, &path, &mut errors);
     if kind.hooks.validates_metadata() {
         objectmeta::validate_update(meta, old_meta, &path, &mut errors);
+        if target.scope() == Scope::Main {
+            let own_rule = |name: &str, prefix: bool| kind.hooks.name_errors(name, prefix);
+            objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors);
+        }
     }
     validate_by_schema(target, object, &mut errors);
     kind.hooks.validate_update(target.scope(), object, old, &mut errors);
