@@ -61,7 +61,7 @@ pub fn decode(
     let mut strict = typed::Strict::default();
     let mut value = match tree {
         Tree::Untyped(tree) => {
-            typed::decode(expected.schema, tree, Some(&mut strict)).map_err(|e| unfit(e.message()))?
+            pintle_schema::decode(expected.schema, tree, &mut strict).map_err(|e| unfit(e.message()))?
         }
         Tree::Protobuf(raw) => {
             let envelope = Envelope { raw: &raw, ..Envelope::default() };

@@ -1,7 +1,7 @@
 //! Reads the tables of served resources and of their rules into kinds.
 
 use crate::builtin_hooks::hooks_for;
-use crate::kind::UNSUPPORTED_LABEL;
+use crate::kind::{ScalePaths, UNSUPPORTED_LABEL};
 use crate::{
     Generation, Group, GroupVersionEntry, Kind, KindVersion, Rules, SelectableField, Subresource, Types,
     Verbs,
@@ -90,7 +90,10 @@ fn add_resource(
         storage: 0,
         verbs: Verbs::of(verbs),
         storage_version_hash: Str::from(fact("hash=")),
-        store_prefix: Str::from(format!("/registry/{}/", row.map(|r| r.prefix).filter(|p| !p.is_empty()).unwrap_or(plural))),
+        store_prefix: Str::from(format!(
+            "/registry/{}/",
+            row.map(|r| r.prefix).filter(|p| !p.is_empty()).unwrap_or(plural)
+        )),
         rules: row.map(|r| r.rules).unwrap_or_default(),
         hooks: hooks_for(&gv.group, kind),
     });
@@ -129,7 +132,17 @@ fn subresource(line: &str) -> Subresource {
         name: Str::from(name),
         gvk: GroupVersionKind { group: gv.group, version: gv.version, kind: Str::from(kind) },
         verbs: Verbs::of(verbs),
-        scale: None,
+        scale: (name == "scale").then(scale_paths),
+    }
+}
+
+/// All built-in kinds that scale have their numbers in the same places.
+fn scale_paths() -> ScalePaths {
+    let path = |parts: [&str; 2]| parts.iter().map(|part| Str::from(*part)).collect();
+    ScalePaths {
+        spec_replicas: path(["spec", "replicas"]),
+        status_replicas: path(["status", "replicas"]),
+        label_selector: path(["spec", "selector"]),
     }
 }
 

@@ -76,7 +76,7 @@ pub trait Hooks: Sync + Send {
 
     /// Begins a deletion that always has two phases (namespaces, definitions): brings the object into its
     /// ending state and says so; the engine sets the deletionTimestamp.
-    fn begin_deletion(&self, _object: &mut Value) -> bool {
+    fn begin_deletion(&self, _object: &mut Value, _now: &str) -> bool {
         false
     }
 

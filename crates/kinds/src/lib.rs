@@ -6,6 +6,7 @@ mod builtin_hooks;
 mod builtin_resources;
 mod builtin_types;
 mod core;
+pub mod custom;
 pub mod hooks;
 pub mod kind;
 

@@ -39,16 +39,17 @@ pub fn apply(
             &zero
         }
     };
-    let managed = Managed::decode(entries::entries_of(live))
+    let stored = entries::entries_of(live);
+    let managed = Managed::decode(stored)
         .map_err(|error| ApplyError::Failed(format!("failed to decode managed fields: {error}")))?;
     let live = super::without_managed_fields(live);
     let step = Step { cx, live: &live, config, owner };
 
-    let managed = step.tracked(managed)?;
-    let outcome = match step.run(managed.clone(), force) {
+    let before = step.tracked(managed)?;
+    let outcome = match step.run(before.clone(), force) {
         Err(ApplyError::Conflicts(conflicts)) if owner.manager == last_applied::MANAGER => {
             match last_applied::unexpected(cx, &live, &conflicts) {
-                Some(unexpected) if unexpected.is_empty() => step.run(managed, true),
+                Some(unexpected) if unexpected.is_empty() => step.run(before.clone(), true),
                 Some(unexpected) => Err(ApplyError::Conflicts(unexpected)),
                 None => Err(ApplyError::Conflicts(conflicts)),
             }
@@ -61,7 +62,7 @@ pub fn apply(
     if owner.manager == last_applied::MANAGER {
         last_applied::refresh(&mut object, config);
     }
-    entries::put(&mut object, &managed);
+    entries::put(&mut object, &managed, Some(&entries::Stored { managed: &before, entries: stored }));
     Ok(Applied { object, changed })
 }
 

@@ -41,6 +41,9 @@ fn maps(fields: &Fields<'_>, live: Option<&Value>, config: Option<&Value>) -> Op
 /// Merges keyed lists and sets. Items of both keep the order of the configuration; items that only the live
 /// list has stay where they are between them.
 fn lists(list: &List<'_>, live: &[Value], config: &[Value]) -> Option<Value> {
+    if live == config {
+        return Some(Value::Array(config.to_vec()));
+    }
     let mut weave = Weave::new(list, live, config);
     weave.run();
     (!weave.out.is_empty()).then_some(Value::Array(weave.out))
