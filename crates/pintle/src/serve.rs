@@ -120,6 +120,7 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
         address: OnceLock::from(public.clone()),
         cbor: config.gate("CBORServingAndStorage"),
         compression: config.gate("APIResponseCompression"),
+        constrained_impersonation: config.gate("ConstrainedImpersonation"),
         request_timeout: config.request_timeout,
     });
     let server_config = ServerConfig { tls, streams_max: config.streams_max, drain_timeout: DRAIN_TIMEOUT };
