@@ -9,6 +9,7 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("", "Pod") => &core::pod::Pod,
         ("", "PodTemplate") => &core::podtemplate::PodTemplate,
         ("", "ReplicationController") => &core::replicationcontroller::ReplicationController,
+        ("apps", "ControllerRevision") => &apps::controllerrevision::ControllerRevision,
         ("apps", "DaemonSet") => &apps::daemonset::DaemonSet,
         ("apps", "Deployment") => &apps::deployment::Deployment,
         ("apps", "ReplicaSet") => &apps::replicaset::ReplicaSet,

@@ -1,5 +1,6 @@
 //! Kinds of the core group that have rules of their own.
 
+pub(crate) mod claim;
 pub(crate) mod namespace;
 pub(crate) mod pod;
 pub(crate) mod podspec;

@@ -8,11 +8,15 @@ pub mod builtin;
 mod builtin_hooks;
 mod builtin_resources;
 mod builtin_types;
+mod check;
 mod core;
+mod fields;
 mod fill;
 pub mod hooks;
 pub mod kind;
 mod policy;
+mod shown;
+mod workload;
 
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
 pub use hooks::{Hooks, NoHooks, Scope};

@@ -6,7 +6,7 @@ use crate::hooks::take;
 use crate::{Hooks, Scope};
 use pintle_value::{Map, Value};
 
-mod apparmor;
+pub(crate) mod apparmor;
 
 pub(crate) struct Pod;
 

@@ -1,10 +1,16 @@
 //! ReplicationController: selector and labels come from its template where they are left out.
 
-use crate::core::podspec;
+use crate::check;
+use crate::core::podspec::{self, options::Options, warnings};
+use crate::fields::{entries, member, opt_int};
 use crate::fill::{absent, map_at};
 use crate::hooks::take;
+use crate::workload;
 use crate::{Hooks, Scope};
-use pintle_value::Value;
+use pintle_meta::FieldErrors;
+use pintle_value::{Path, Value};
+
+const SPEC: Path<'static> = Path::of("spec");
 
 pub(crate) struct ReplicationController;
 
@@ -44,7 +50,54 @@ impl Hooks for ReplicationController {
         }
     }
 
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        workload::finalizers(object, errors);
+        validate_spec(workload::spec_of(object), &Options::of_template(None), errors);
+    }
+
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        workload::finalizers(object, errors);
+        if scope == Scope::Sub("status") {
+            return crate::apps::replica_status(workload::status(object), errors);
+        }
+        let options = Options::of_template(old.at(&["spec", "template"]));
+        validate_spec(workload::spec_of(object), &options, errors);
+    }
+
+    /// On updates kube-apiserver looks at the old template for what is new in it; so do we.
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let (at, path) = (["spec", "template"], SPEC.field("template"));
+        let Some(old) = old else {
+            let mut found: Vec<String> = workload::name_warning(object, workload::POD_NAMES).into_iter().collect();
+            found.extend(warnings::template(object.at(&at), None, &path));
+            return found;
+        };
+        if podspec::options::generation(old) == podspec::options::generation(object) {
+            return Vec::new();
+        }
+        warnings::template(old.at(&at), object.at(&at), &path)
+    }
+
     fn new_generation(&self, object: &Value, old: &Value) -> bool {
         object.get("spec") != old.get("spec")
     }
+}
+
+fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {
+    check::nonnegative_field(spec, "minReadySeconds", &SPEC, errors);
+    let selector = spec.get("selector");
+    let empty = entries(selector).next().is_none();
+    if empty {
+        errors.required(&SPEC.field("selector"), "");
+    }
+    match opt_int(spec, "replicas") {
+        None => errors.required(&SPEC.field("replicas"), ""),
+        Some(replicas) => check::nonnegative(&SPEC.field("replicas"), replicas, errors),
+    }
+    let Some(template) = member(spec, "template") else { return errors.required(&SPEC.field("template"), "") };
+    let selects = |(key, value): (&str, &Value)| template.at(&["metadata", "labels", key]) == Some(value);
+    if !empty && !entries(selector).all(selects) {
+        workload::complain_of_labels(spec, &SPEC, errors);
+    }
+    workload::running_template(spec, "ReplicationController", &SPEC, options, errors);
 }
