@@ -10,6 +10,7 @@ mod builtin_resources;
 mod builtin_types;
 mod check;
 mod core;
+mod diff;
 mod fields;
 mod fill;
 pub mod hooks;
