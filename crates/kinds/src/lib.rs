@@ -1,14 +1,24 @@
 //! The kinds: what a kind is, the embedded tables of the built-in ones, and hooks for the little that no
 //! schema can say. A kind without rules of its own has no file.
 
+mod apps;
+mod autoscaling;
+mod batch;
 pub mod builtin;
 mod builtin_hooks;
 mod builtin_resources;
 mod builtin_types;
+mod check;
 mod core;
 pub mod custom;
+mod diff;
+mod fields;
+mod fill;
 pub mod hooks;
 pub mod kind;
+mod policy;
+mod shown;
+mod workload;
 
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
 pub use hooks::{Hooks, NoHooks, Scope};
