@@ -1,3 +1,6 @@
-//! Kinds of the core group that have rules of their own.
-
+//! Kinds of the core group.
+pub(crate) mod configmap;
 pub(crate) mod namespace;
+pub(crate) mod secret;
+mod secret_tls;
+pub(crate) mod serviceaccount;

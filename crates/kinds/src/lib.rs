@@ -5,9 +5,13 @@ pub mod builtin;
 mod builtin_hooks;
 mod builtin_resources;
 mod builtin_types;
+mod coordination;
 mod core;
 pub mod hooks;
 pub mod kind;
+mod metadata;
+#[cfg(test)]
+mod testing;
 
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
 pub use hooks::{Hooks, NoHooks, Scope};
