@@ -1,15 +1,18 @@
 //! Which built-in kinds have rules of their own.
 
-use crate::{Hooks, NoHooks, coordination, core};
+use crate::{Hooks, NoHooks, coordination, core, discovery};
 
 /// The hooks of a built-in kind.
 pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
     match (group, kind) {
         ("", "ConfigMap") => &core::configmap::ConfigMap,
+        ("", "Endpoints") => &core::endpoints::Endpoints,
         ("", "Namespace") => &core::namespace::Namespace,
         ("", "Secret") => &core::secret::Secret,
+        ("", "Service") => &core::service::Service,
         ("", "ServiceAccount") => &core::serviceaccount::ServiceAccount,
         ("coordination.k8s.io", "Lease") => &coordination::lease::Lease,
+        ("discovery.k8s.io", "EndpointSlice") => &discovery::endpointslice::EndpointSlice,
         _ => &NoHooks,
     }
 }

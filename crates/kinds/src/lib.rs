@@ -7,6 +7,7 @@ mod builtin_resources;
 mod builtin_types;
 mod coordination;
 mod core;
+mod discovery;
 pub mod hooks;
 pub mod kind;
 mod metadata;
@@ -14,5 +15,8 @@ mod metadata;
 mod testing;
 
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
+pub use core::service::addresses as service_addresses;
 pub use hooks::{Hooks, NoHooks, Scope};
-pub use kind::{Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs};
+pub use kind::{
+    Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs,
+};

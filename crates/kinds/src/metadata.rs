@@ -29,7 +29,12 @@ pub(crate) fn validate_as_new(hooks: &dyn Hooks, namespaced: bool, object: &Valu
 }
 
 /// `validate_as_new` and `validate_core`, as the core kinds do it.
-pub(crate) fn validate_core_as_new(hooks: &dyn Hooks, namespaced: bool, object: &Value, errors: &mut FieldErrors) {
+pub(crate) fn validate_core_as_new(
+    hooks: &dyn Hooks,
+    namespaced: bool,
+    object: &Value,
+    errors: &mut FieldErrors,
+) {
     validate_as_new(hooks, namespaced, object, errors);
     validate_core(object, errors);
 }

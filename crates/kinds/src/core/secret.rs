@@ -124,7 +124,10 @@ fn validate_json(object: &Value, key: &str, errors: &mut FieldErrors) {
         Ok(parsed) => match parsed.value {
             Value::Object(_) | Value::Null => return,
             other => {
-                format!("json: cannot unmarshal {} into Go value of type map[string]interface {{}}", other.json_type())
+                format!(
+                    "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                    other.json_type()
+                )
             }
         },
         Err(error) => error.message().to_string(),
@@ -149,7 +152,10 @@ mod tests {
     #[test]
     fn each_type_wants_its_keys() {
         for (object, expected) in [
-            (r#"{"type":"kubernetes.io/tls"}"#, vec!["data[tls.crt]: Required value", "data[tls.key]: Required value"]),
+            (
+                r#"{"type":"kubernetes.io/tls"}"#,
+                vec!["data[tls.crt]: Required value", "data[tls.key]: Required value"],
+            ),
             (r#"{"type":"kubernetes.io/ssh-auth"}"#, vec!["data[ssh-privatekey]: Required value"]),
             (r#"{"type":"kubernetes.io/basic-auth","data":{"password":""}}"#, vec![]),
             (
