@@ -7,7 +7,10 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
     match (group, kind) {
         ("", "ConfigMap") => &core::configmap::ConfigMap,
         ("", "Endpoints") => &core::endpoints::Endpoints,
+        ("", "LimitRange") => &core::limitrange::LimitRange,
         ("", "Namespace") => &core::namespace::Namespace,
+        ("", "Node") => &core::node::Node,
+        ("", "ResourceQuota") => &core::resourcequota::ResourceQuota,
         ("", "Secret") => &core::secret::Secret,
         ("", "Service") => &core::service::Service,
         ("", "ServiceAccount") => &core::serviceaccount::ServiceAccount,

@@ -5,12 +5,16 @@ pub mod builtin;
 mod builtin_hooks;
 mod builtin_resources;
 mod builtin_types;
+mod check;
 mod coordination;
 mod core;
 mod discovery;
+mod fields;
+mod fill;
 pub mod hooks;
 pub mod kind;
 mod metadata;
+mod shown;
 #[cfg(test)]
 mod testing;
 
