@@ -14,6 +14,7 @@ mod fill;
 pub mod hooks;
 pub mod kind;
 mod metadata;
+mod networking;
 mod shown;
 #[cfg(test)]
 mod testing;

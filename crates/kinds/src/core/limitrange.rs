@@ -21,7 +21,9 @@ impl Hooks for LimitRange {
     fn default(&self, _version: &str, object: &mut Value) {
         for limit in object.at_mut(&["spec", "limits"]).and_then(Value::as_array_mut).into_iter().flatten() {
             if text(limit, "type") == "Container" {
-                for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
+                for (from, to) in
+                    [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")]
+                {
                     fill(limit, from, to);
                 }
             }
@@ -53,7 +55,8 @@ impl Hooks for LimitRange {
 
 /// Copies the amounts that `to` does not have.
 fn fill(limit: &mut Value, from: &str, to: &str) {
-    let known: Vec<(String, Value)> = entries(limit.get(from)).map(|(k, v)| (k.to_string(), v.clone())).collect();
+    let known: Vec<(String, Value)> =
+        entries(limit.get(from)).map(|(k, v)| (k.to_string(), v.clone())).collect();
     for (name, amount) in known {
         if limit.at(&[to, &name]).is_none() {
             limit.set_at(&[to, &name], amount);
@@ -123,7 +126,14 @@ fn validate_limit(limit: &Value, kind: &str, path: &Path<'_>, errors: &mut Field
 
 type Amount<'a, 'b> = &'b dyn Fn(&str) -> Option<&'a Quantity>;
 
-fn complain(path: &Path<'_>, field: &str, name: &str, shown: &Quantity, detail: &str, errors: &mut FieldErrors) {
+fn complain(
+    path: &Path<'_>,
+    field: &str,
+    name: &str,
+    shown: &Quantity,
+    detail: &str,
+    errors: &mut FieldErrors,
+) {
     errors.invalid(&path.field(field).key(name), Named(&shown.to_string()), detail);
 }
 

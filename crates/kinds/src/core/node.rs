@@ -103,7 +103,8 @@ impl Hooks for Node {
 /// One range and the list of ranges agree; where they do not, the one range counts.
 fn settle_pod_cidrs(object: &mut Value) {
     let single: Str = object.str_at(&["spec", "podCIDR"]).into();
-    let first: Option<Str> = object.items_at(&["spec", "podCIDRs"]).first().map(|v| v.as_str().unwrap_or("").into());
+    let first: Option<Str> =
+        object.items_at(&["spec", "podCIDRs"]).first().map(|v| v.as_str().unwrap_or("").into());
     match first {
         Some(first) if single.is_empty() => object.set_at(&["spec", "podCIDR"], first.into()),
         Some(first) if first == single => {}
@@ -138,7 +139,12 @@ fn validate_taints(taints: &[Value], list: &Path<'_>, errors: &mut FieldErrors) 
         check::required_supported(&path.field("effect"), effect, &EFFECTS, errors);
         if !seen.insert((key, effect)) {
             let shown = Internal(Some(taint), &TAINT).shown();
-            errors.push(ErrorKind::Duplicate, &path, Some(&shown), "taints must be unique by key and effect pair");
+            errors.push(
+                ErrorKind::Duplicate,
+                &path,
+                Some(&shown),
+                "taints must be unique by key and effect pair",
+            );
         }
     }
 }
@@ -194,7 +200,9 @@ fn validate_pod_cidrs(object: &Value, errors: &mut FieldErrors) {
         return;
     }
     let parsed: Vec<Option<net::Cidr>> = cidrs.iter().map(|c| net::parse_cidr_sloppy(c)).collect();
-    if let Some((i, (_, cidr))) = parsed.iter().zip(&cidrs).enumerate().find(|(_, (parsed, _))| parsed.is_none()) {
+    if let Some((i, (_, cidr))) =
+        parsed.iter().zip(&cidrs).enumerate().find(|(_, (parsed, _))| parsed.is_none())
+    {
         errors.internal(
             &path,
             &format!(
@@ -252,7 +260,10 @@ mod tests {
         for (object, expected) in [
             (r#"{"spec":{"podCIDR":"a"}}"#, r#"{"spec":{"podCIDR":"a","podCIDRs":["a"]}}"#),
             (r#"{"spec":{"podCIDRs":["a","b"]}}"#, r#"{"spec":{"podCIDR":"a","podCIDRs":["a","b"]}}"#),
-            (r#"{"spec":{"podCIDR":"c","podCIDRs":["a","b"]}}"#, r#"{"spec":{"podCIDR":"c","podCIDRs":["c"]}}"#),
+            (
+                r#"{"spec":{"podCIDR":"c","podCIDRs":["a","b"]}}"#,
+                r#"{"spec":{"podCIDR":"c","podCIDRs":["c"]}}"#,
+            ),
             (
                 r#"{"status":{"capacity":{"cpu":"1"}}}"#,
                 r#"{"status":{"allocatable":{"cpu":"1"},"capacity":{"cpu":"1"}}}"#,

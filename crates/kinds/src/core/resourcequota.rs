@@ -81,7 +81,10 @@ impl Hooks for ResourceQuota {
         if old.is_some() {
             return Vec::new();
         }
-        ["cpu", "memory", "storage", "ephemeral-storage"].iter().filter_map(|name| warning(object, name)).collect()
+        ["cpu", "memory", "storage", "ephemeral-storage"]
+            .iter()
+            .filter_map(|name| warning(object, name))
+            .collect()
     }
 }
 
@@ -95,7 +98,8 @@ fn warning(object: &Value, name: &str) -> Option<String> {
         None => return None,
     };
     let limit = hard(&limited)?;
-    (request > limit).then(|| format!("ResourceQuota {label} ({request}) should be less than {limited} ({limit})"))
+    (request > limit)
+        .then(|| format!("ResourceQuota {label} ({request}) should be less than {limited} ({limit})"))
 }
 
 fn scopes(object: &Value) -> Vec<Str> {
@@ -133,14 +137,18 @@ fn validate_list(list: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors
 /// How many of the limits are about something that the scope does not have.
 fn misfits(object: &Value, scope: &str) -> usize {
     let fits = |name: &str| match scope {
-        "Terminating" | "NotTerminating" | "NotBestEffort" | "PriorityClass" | "CrossNamespacePodAffinity" => {
-            POD_RESOURCES.contains(&name)
-        }
+        "Terminating"
+        | "NotTerminating"
+        | "NotBestEffort"
+        | "PriorityClass"
+        | "CrossNamespacePodAffinity" => POD_RESOURCES.contains(&name),
         "BestEffort" => name == "pods",
         "VolumeAttributesClass" => matches!(name, "persistentvolumeclaims" | "requests.storage"),
         _ => true,
     };
-    amounts(object.at(&["spec", "hard"])).filter(|(name, _)| is_standard_for_quota(name) && !fits(name)).count()
+    amounts(object.at(&["spec", "hard"]))
+        .filter(|(name, _)| is_standard_for_quota(name) && !fits(name))
+        .count()
 }
 
 fn conflicting<'a>(scopes: impl Iterator<Item = &'a str> + Clone) -> usize {
@@ -170,7 +178,11 @@ fn validate_selector(object: &Value, selector: &Value, path: &Path<'_>, errors: 
             errors.invalid(&path.field("scopeName"), Named(scope), "unsupported scope");
         }
         for _ in 0..misfits(object, scope) {
-            errors.invalid(path, Internal(Some(selector), &SELECTOR), "unsupported scope applied to resource");
+            errors.invalid(
+                path,
+                Internal(Some(selector), &SELECTOR),
+                "unsupported scope applied to resource",
+            );
         }
         let valued = matches!(scope, "PriorityClass" | "VolumeAttributesClass");
         if SCOPES.contains(&scope) && !valued && operator != "Exists" {
