@@ -14,7 +14,7 @@ mod scale;
 mod update;
 mod zero;
 
-pub use apply::{Applied, apply};
+pub use apply::{Applied, apply, cannot_convert};
 pub use conflict::Conflict;
 pub use equality::{check_managed_fields, keep_times};
 pub use scale::{ReplicasPath, scale_to_parent, scale_to_subresource};
@@ -93,10 +93,16 @@ pub fn described(object: &Value) -> String {
     format!("{namespace}/{name}; {}", kind_of(object))
 }
 
-/// The kind an object says it is. An `apiVersion` that cannot be read counts as none.
+/// The kind an object says it is: none at all if its `apiVersion` cannot be read.
 fn kind_of(object: &Value) -> GroupVersionKind {
-    let version = GroupVersion::parse(object.str_at(&["apiVersion"])).unwrap_or_default();
-    GroupVersionKind { group: version.group, version: version.version, kind: object.str_at(&["kind"]).into() }
+    match GroupVersion::parse(object.str_at(&["apiVersion"])) {
+        Ok(version) => GroupVersionKind {
+            group: version.group,
+            version: version.version,
+            kind: object.str_at(&["kind"]).into(),
+        },
+        Err(_) => GroupVersionKind::default(),
+    }
 }
 
 /// An object and the `apiVersion` it is in.

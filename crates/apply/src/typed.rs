@@ -18,7 +18,7 @@ pub use reconcile::reconcile;
 pub use remove::remove;
 pub use validate::{Duplicates, ValidationErrors, validate};
 
-use pintle_schema::{Arena, ListKind, MapKind, NodeId, Schema, Shape, Struct};
+use pintle_schema::{Arena, ListKind, MapKind, NodeId, Omit, Schema, Shape, Struct};
 use pintle_value::{Str, Value};
 
 /// What is known of a value's type.
@@ -166,11 +166,25 @@ impl<'s> Type<'s> {
         }
     }
 
-    /// What a key field of a list's items is when it is left out.
-    fn key_default(self, name: &str) -> Option<&'s Value> {
+    /// What a key field of a list's items is when it is left out. The published schemas of Go types also have
+    /// zero values as defaults of scalars that are always written.
+    fn key_default(self, name: &str) -> Option<Value> {
         let At::Node { id, .. } = self.at else { return None };
         let Shape::Struct(known) = &self.arena.node(id).shape else { return None };
-        self.arena.node(known.field(name)?.node).default.as_ref()
+        let field = known.field(name)?;
+        let node = self.arena.node(field.node);
+        if node.default.is_some() {
+            return node.default.clone();
+        }
+        if known.go_name.is_empty() || field.pointer || field.omit != Omit::Never {
+            return None;
+        }
+        match node.shape {
+            Shape::String => Some(Value::from("")),
+            Shape::Int { .. } | Shape::Float => Some(Value::Int(0)),
+            Shape::Bool => Some(Value::Bool(false)),
+            _ => None,
+        }
     }
 }
 

@@ -115,7 +115,7 @@ impl Engine {
         let hooks = target.kind.hooks;
         let (seconds, _) = self.clock.now();
         let mut object = live.clone();
-        if !metadata::is_deleting(live) && hooks.begin_deletion(&mut object) {
+        if !metadata::is_deleting(live) && hooks.begin_deletion(&mut object, &self.time_text(seconds)) {
             object.set_at(&["metadata", "deletionTimestamp"], self.time_text(seconds).into());
             apply_propagation(target, &mut object, options);
             return Step::Mark(object);

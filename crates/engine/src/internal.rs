@@ -1,7 +1,7 @@
 //! What the server does by itself: changes of its controllers, objects it needs, ways to look at trees.
 
 use crate::write::Live;
-use crate::{Engine, Target, metadata, object};
+use crate::{Engine, Target, metadata, object, ownership};
 use pintle_auth::UserInfo;
 use pintle_cache::Registration;
 use pintle_kinds::{Generation, Kind};
@@ -25,6 +25,11 @@ impl Engine {
         self.registry.put(kind);
     }
 
+    /// Serves many kinds at once.
+    pub fn serve_all(&self, kinds: impl Iterator<Item = Arc<Kind>>) {
+        kinds.for_each(|kind| self.serve(kind));
+    }
+
     /// What a request about this resource is about; `None` where it is not served.
     pub fn target(&self, group: &str, version: &str, plural: &str, namespace: &str, name: &str) -> Option<Target> {
         let (kind, version) = self.registry.kinds().resource(group, version, plural)?;
@@ -41,14 +46,23 @@ impl Engine {
         UserInfo::new("system:apiserver", &[UserInfo::MASTERS, UserInfo::AUTHENTICATED])
     }
 
-    /// Changes an object that is there; nobody else is asked. A change that empties the finalizers of an ending
-    /// object removes it. No object is no error.
-    pub async fn mutate(&self, target: &Target, change: impl Fn(&mut Value)) -> Result<(), Status> {
+    /// Changes an object that is there; nobody else is asked. The change is owned by `manager`, where one is
+    /// named. A change that empties the finalizers of an ending object removes it. No object is no error.
+    pub async fn mutate(
+        &self,
+        target: &Target,
+        manager: Option<&str>,
+        change: impl Fn(&mut Value),
+    ) -> Result<(), Status> {
         for _ in 0..ATTEMPTS_MAX {
             let Some(Live { object: kept, tree: old }) = self.live(target)? else { return Ok(()) };
             let mut tree = old.clone();
             change(&mut tree);
             typed::normalize(&target.kind.storage_version().schema, &mut tree);
+            if let Some(manager) = manager.filter(|_| tree != old) {
+                let owner = ownership::Owner { manager, now: &self.now_text() };
+                ownership::record(target, owner, Some(&old), &mut tree);
+            }
             let removes = metadata::completes_deletion(&tree, &old) && target.kind.hooks.may_remove(&tree);
             tree.remove_at(&["metadata", "resourceVersion"]);
             let encoded = object::encode(&target.kind, &tree);

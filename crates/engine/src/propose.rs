@@ -99,7 +99,7 @@ pub(crate) fn patch_object(cx: &Context<'_>, live: &Value, kind: PatchType, body
     let shown = shown.unwrap_or_else(|| encoded(version, &patched));
     let mut strict = Strict::default();
     let mut object =
-        typed::decode(&version.schema, patched, Some(&mut strict)).map_err(|e| invalid_patch(&shown, e.message()))?;
+        pintle_schema::decode(&version.schema, patched, &mut strict).map_err(|e| invalid_patch(&shown, e.message()))?;
     complaints.extend(unknown_fields(&strict));
     if !complaints.is_empty() && cx.validation == FieldValidation::Strict {
         return Err(invalid_patch(&shown, &format!("strict decoding error: {}", complaints.join(", "))));

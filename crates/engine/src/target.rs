@@ -31,6 +31,11 @@ impl Target {
         Target { name: name.into(), ..self.clone() }
     }
 
+    /// A subresource of the same object.
+    pub fn sub(&self, subresource: &str) -> Target {
+        Target { subresource: subresource.into(), ..self.clone() }
+    }
+
     /// Which part of the object a write is about.
     pub fn scope(&self) -> Scope<'_> {
         if self.subresource.is_empty() { Scope::Main } else { Scope::Sub(&self.subresource) }

@@ -367,11 +367,20 @@ fn validate_create(target: &Target, object: &Value) -> Result<(), Status> {
         let own_rule = |name: &str, prefix: bool| kind.hooks.name_errors(name, prefix);
         objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors);
     }
+    validate_by_schema(target, object, &mut errors);
     kind.hooks.validate_create(object, &mut errors);
     if errors.is_empty() {
         objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
     }
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&kind.group_kind(), name, &errors)) }
+}
+
+/// What the schema of a custom resource has against an object; built-in kinds are checked by their hooks.
+fn validate_by_schema(target: &Target, object: &Value, errors: &mut FieldErrors) {
+    let schema = &target.kind.storage_version().schema;
+    if !schema.is_go() {
+        pintle_schema::structural::validate(schema.arena(), schema.root(), object, &Path::ROOT, errors);
+    }
 }
 
 /// All that is wrong with a changed object. Metadata is checked twice, by the rules of any object and by the
@@ -387,6 +396,7 @@ fn validate_update(target: &Target, object: &Value, old: &Value) -> Result<(), S
     if kind.hooks.validates_metadata() {
         objectmeta::validate_update(meta, old_meta, &path, &mut errors);
     }
+    validate_by_schema(target, object, &mut errors);
     kind.hooks.validate_update(target.scope(), object, old, &mut errors);
     if errors.is_empty() {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Reads the tables of served resources and of their rules into kinds.
 
 use crate::builtin_hooks::hooks_for;
-use crate::kind::UNSUPPORTED_LABEL;
+use crate::kind::{ScalePaths, UNSUPPORTED_LABEL};
 use crate::{
     Generation, Group, GroupVersionEntry, Kind, KindVersion, Rules, SelectableField, Subresource, Types,
     Verbs,
@@ -132,7 +132,17 @@ fn subresource(line: &str) -> Subresource {
         name: Str::from(name),
         gvk: GroupVersionKind { group: gv.group, version: gv.version, kind: Str::from(kind) },
         verbs: Verbs::of(verbs),
-        scale: None,
+        scale: (name == "scale").then(scale_paths),
+    }
+}
+
+/// All built-in kinds that scale have their numbers in the same places.
+fn scale_paths() -> ScalePaths {
+    let path = |parts: [&str; 2]| parts.iter().map(|part| Str::from(*part)).collect();
+    ScalePaths {
+        spec_replicas: path(["spec", "replicas"]),
+        status_replicas: path(["status", "replicas"]),
+        label_selector: path(["spec", "selector"]),
     }
 }
 

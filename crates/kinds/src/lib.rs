@@ -8,14 +8,19 @@ mod builtin_types;
 mod check;
 mod coordination;
 mod core;
+pub mod custom;
 mod discovery;
+mod events;
 mod fields;
 mod fill;
 pub mod hooks;
 pub mod kind;
 mod metadata;
 mod networking;
+mod node;
+mod scheduling;
 mod shown;
+mod storage;
 #[cfg(test)]
 mod testing;
 

@@ -10,5 +10,5 @@ mod wire;
 
 pub use decode::{PROTO_DEPTH_MAX, decode_message};
 pub use encode::encode_message;
-pub use envelope::{Envelope, MAGIC, decode, encode, open};
+pub use envelope::{Envelope, MAGIC, decode, encode, open, write_watch_frame};
 pub use wire::ProtoError;

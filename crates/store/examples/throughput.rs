@@ -39,9 +39,12 @@ async fn measure(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let memory: Arc<dyn Store> = Arc::new(Embedded::ephemeral(Options::default())?);
     memory.load(Arc::new(Ignore));
     puts(&memory, 32, "ephemeral").await?;
-    fill(&*store).await?;
     store.close().await;
-    drop(store);
+    let folder = &folder.join("filled");
+    let store = Embedded::open(folder, Options { history_bytes_max: 1 << 30, ..Options::default() })?;
+    store.load(Arc::new(Ignore));
+    fill(&store).await?;
+    store.close().await;
     reopen(folder, "reopen, log only").await?;
     let store = Embedded::open(folder, Options::default())?;
     let start = Instant::now();

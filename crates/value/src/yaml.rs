@@ -7,6 +7,7 @@ mod compose;
 mod convert;
 mod decode;
 mod emit;
+mod flat;
 mod parse;
 mod print;
 mod scalar;
@@ -38,6 +39,13 @@ pub struct Parsed {
 
 /// Reads the first document of the input; no document at all is `null`.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
+    if let Some(value) = flat::parse(bytes) {
+        return Ok(Parsed { value, strict_error: None });
+    }
+    parse_document(bytes)
+}
+
+fn parse_document(bytes: &[u8]) -> Result<Parsed, ParseError> {
     let Some(document) = compose::compose(bytes)? else {
         return Ok(Parsed { value: Value::Null, strict_error: None });
     };

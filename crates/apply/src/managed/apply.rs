@@ -3,7 +3,9 @@
 use super::entries::{self, Managed, ManagerId, Owned};
 use super::{ApplyError, Context, Owner, Versioned, described, kind_of, last_applied, owners, prune, update};
 use crate::fieldset::{self, Set};
+use crate::patch::restore::restore;
 use crate::typed::{self, Duplicates, Type};
+use pintle_meta::GroupVersionKind;
 use pintle_value::{Str, Value};
 
 /// Manager of what was there before anyone applied.
@@ -39,30 +41,42 @@ pub fn apply(
             &zero
         }
     };
-    let managed = Managed::decode(entries::entries_of(live))
+    let stored = entries::entries_of(live);
+    let managed = Managed::decode(stored)
         .map_err(|error| ApplyError::Failed(format!("failed to decode managed fields: {error}")))?;
     let live = super::without_managed_fields(live);
     let step = Step { cx, live: &live, config, owner };
 
-    let managed = step.tracked(managed)?;
-    let outcome = match step.run(managed.clone(), force) {
+    let before = step.tracked(managed)?;
+    let outcome = match step.run(before.clone(), force) {
         Err(ApplyError::Conflicts(conflicts)) if owner.manager == last_applied::MANAGER => {
             match last_applied::unexpected(cx, &live, &conflicts) {
-                Some(unexpected) if unexpected.is_empty() => step.run(managed, true),
+                Some(unexpected) if unexpected.is_empty() => step.run(before.clone(), true),
                 Some(unexpected) => Err(ApplyError::Conflicts(unexpected)),
                 None => Err(ApplyError::Conflicts(conflicts)),
             }
         }
         outcome => outcome,
     };
-    let (object, managed) = outcome?;
+    let (mut object, managed) = outcome?;
+    if let Some(object) = &mut object {
+        restore(object, &cx.schema()?).map_err(|error| cannot_convert(cx.kind, config, &error))?;
+    }
     let changed = object.is_some();
     let mut object = object.unwrap_or(live);
     if owner.manager == last_applied::MANAGER {
         last_applied::refresh(&mut object, config);
     }
-    entries::put(&mut object, &managed);
+    entries::put(&mut object, &managed, Some(&entries::Stored { managed: &before, entries: stored }));
     Ok(Applied { object, changed })
+}
+
+/// The error for an applied object that cannot be decoded, here or by the caller.
+pub fn cannot_convert(kind: &GroupVersionKind, config: &Value, error: &str) -> ApplyError {
+    let config = described(config);
+    ApplyError::Failed(format!(
+        "failed to convert new object ({config}) to proper version: unable to convert unstructured object to {kind}: {error}"
+    ))
 }
 
 struct Step<'a> {

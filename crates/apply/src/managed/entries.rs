@@ -110,6 +110,11 @@ impl Managed {
 
     /// The entries in kube-apiserver's order: appliers before updaters, then by time, name, version, subresource.
     pub(super) fn encode(&self) -> Vec<Value> {
+        self.encode_after(None)
+    }
+
+    /// As `encode`; fields that are as they were `before` are not written anew.
+    fn encode_after(&self, before: Option<&Stored>) -> Vec<Value> {
         let mut entries: Vec<Entry<'_>> = self
             .owners
             .iter()
@@ -120,6 +125,7 @@ impl Managed {
                 version: &owned.version,
                 subresource: &id.subresource,
                 set: &owned.set,
+                written: before.and_then(|before| before.written(id, &owned.set)),
             })
             .collect();
         entries.sort_by(|a, b| a.order().cmp(&b.order()));
@@ -134,6 +140,8 @@ struct Entry<'a> {
     version: &'a str,
     subresource: &'a str,
     set: &'a Set,
+    /// The set as FieldsV1, if that is at hand.
+    written: Option<&'a Value>,
 }
 
 impl Entry<'_> {
@@ -155,7 +163,7 @@ impl Entry<'_> {
                 out.insert(key, text.into());
             }
         }
-        out.insert("fieldsV1", self.set.to_value());
+        out.insert("fieldsV1", self.written.cloned().unwrap_or_else(|| self.set.to_value()));
         Value::Object(out)
     }
 }
@@ -187,9 +195,29 @@ pub(super) fn entries_of(object: &Value) -> &[Value] {
     object.items_at(&["metadata", "managedFields"])
 }
 
+/// Managed fields as they are stored, which is as this crate wrote them: large sets that do not change need not
+/// be written again.
+pub(super) struct Stored<'a> {
+    pub(super) managed: &'a Managed,
+    pub(super) entries: &'a [Value],
+}
+
+impl Stored<'_> {
+    fn written(&self, id: &ManagerId, set: &Set) -> Option<&Value> {
+        let owned = self.managed.owners.get(id).filter(|owned| owned.set == *set)?;
+        let is_it = |entry: &&Value| {
+            entry.str_at(&["manager"]) == id.manager
+                && entry.str_at(&["subresource"]) == id.subresource
+                && entry.str_at(&["apiVersion"]) == owned.version
+                && (entry.str_at(&["operation"]) == "Apply") == owned.applied
+        };
+        self.entries.iter().find(is_it)?.get("fieldsV1")
+    }
+}
+
 /// Writes the entries into an object that has none.
-pub(super) fn put(object: &mut Value, managed: &Managed) {
-    let entries = managed.encode();
+pub(super) fn put(object: &mut Value, managed: &Managed, before: Option<&Stored<'_>>) {
+    let entries = managed.encode_after(before);
     if entries.is_empty() {
         object.remove_at(&["metadata", "managedFields"]);
     } else {

@@ -21,7 +21,10 @@ pub fn update(
     new: &mut Value,
     owner: Owner<'_>,
 ) -> Result<(), ApplyError> {
+    let stored = live.map(entries::entries_of).unwrap_or_default();
     let managed = live_or_new(live, new, !owner.subresource.is_empty());
+    // Only what comes from the store is sure to be written as it is written here.
+    let unchanged = stored == entries::entries_of(new);
     new.remove_at(&["metadata", "managedFields"]);
     // An object that nobody tracks stays so until it is applied; a new one is tracked from the start.
     let exists = live.is_some_and(|live| !live.str_at(&["metadata", "uid"]).is_empty());
@@ -32,8 +35,9 @@ pub fn update(
         Some(live) => without_managed_fields(live),
         None => zero_object(&cx.schema()?, cx.kind),
     };
-    let managed = record(cx, &before, new, managed, owner)?;
-    entries::put(new, &managed);
+    let after = record(cx, &before, new, managed.clone(), owner)?;
+    let stored = entries::Stored { managed: &managed, entries: stored };
+    entries::put(new, &after, unchanged.then_some(&stored));
     Ok(())
 }
 

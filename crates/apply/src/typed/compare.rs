@@ -44,6 +44,10 @@ impl Comparison {
 
 /// Compares an old and a new value of one type.
 pub fn compare(old: &Value, new: &Value, ty: Type<'_>) -> Comparison {
+    // Most writes that come here change nothing, and equality is cheap next to a walk.
+    if old == new {
+        return Comparison::default();
+    }
     walk(Some(old), Some(new), ty).below
 }
 
@@ -123,6 +127,9 @@ fn by_atom(atom: &Atom<'_>, old: Option<&Value>, new: Option<&Value>) -> Differe
             if list.is_atomic() || (old_items.is_empty() && new_items.is_empty()) {
                 return leaf(old, new);
             }
+            if old_items == new_items {
+                return Difference::default();
+            }
             lists(list, old_items, new_items)
         }
         Atom::Map(fields) => {
@@ -179,6 +186,7 @@ fn same_element(list: &List<'_>, old: &[Item<'_>], new: &[Item<'_>]) -> Differen
         None => Difference::default(),
     };
     match (old, new) {
+        ([(_, a)], [(_, b)]) if a == b => Difference::default(),
         ([] | [_], [] | [_]) => walk(old.first().map(|(_, v)| *v), new.first().map(|(_, v)| *v), list.item),
         ([_, _, ..], [_, _, ..]) => {
             let same = old.len() == new.len()

@@ -4,6 +4,7 @@ use super::{List, Type};
 use crate::fieldset::PathElement;
 use pintle_schema::ListKind;
 use pintle_value::{Str, Value};
+use std::sync::Arc;
 
 /// The path element of an item. The error is structured-merge-diff's sentence.
 pub(super) fn element(list: &List<'_>, item: &Value) -> Result<PathElement, String> {
@@ -20,13 +21,17 @@ fn keyed(item_type: Type<'_>, keys: &[Str], item: &Value) -> Result<PathElement,
         Value::Null => return Err("associative list with keys may not have a null element".into()),
         _ => return Err("associative list with keys may not have non-map elements".into()),
     };
-    let fields: Vec<(Str, Value)> = keys
-        .iter()
-        .filter_map(|key| {
-            let value = map.get(key).or_else(|| item_type.key_default(key))?;
-            Some((key.clone(), value.clone()))
-        })
-        .collect();
+    let field = |key: &Str| {
+        let value = map.get(key).cloned().or_else(|| item_type.key_default(key))?;
+        Some((key.clone(), value))
+    };
+    // Nearly all lists have one key: spare them the vector.
+    if let [key] = keys
+        && let Some(field) = field(key)
+    {
+        return Ok(PathElement::Key(Arc::new([field])));
+    }
+    let fields: Vec<(Str, Value)> = keys.iter().filter_map(field).collect();
     if fields.is_empty() && !keys.is_empty() {
         let keys: Vec<String> = keys.iter().map(|key| pintle_meta::field::quoted(key)).collect();
         return Err(format!(

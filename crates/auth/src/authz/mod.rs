@@ -71,6 +71,12 @@ impl Authorizer for PrivilegedGroup {
     }
 }
 
+impl<A: Authorizer + ?Sized> Authorizer for std::sync::Arc<A> {
+    fn authorize(&self, attributes: &Attributes) -> Decision {
+        (**self).authorize(attributes)
+    }
+}
+
 /// Asks several authorizers in order; the first opinion counts.
 pub struct Union(pub Vec<Box<dyn Authorizer>>);
 

@@ -72,7 +72,7 @@ impl Hooks for Namespace {
         }
     }
 
-    fn begin_deletion(&self, object: &mut Value) -> bool {
+    fn begin_deletion(&self, object: &mut Value, _now: &str) -> bool {
         object.set_at(&["status", "phase"], "Terminating".into());
         true
     }

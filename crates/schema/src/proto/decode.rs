@@ -1,14 +1,14 @@
 //! Reads a message into a canonical tree.
 
 use super::wire::{BYTES, FIXED64, ProtoError, Reader, VARINT};
-use crate::model::{Arena, Choice, Field, Member, Node, NodeId, Other, Schema, Shape, Struct};
+use crate::model::{Arena, Choice, Field, Member, Node, NodeId, Omit, Other, Schema, Shape, Struct};
 use crate::typed::{float_value, normalize};
 use pintle_meta::duration::GoDuration;
 use pintle_meta::{Timestamp, quantity};
 use pintle_value::{Map, Str, Value, base64, json};
 
 /// How deep messages may nest. Only JSON schemas nest freely, and none that is in use comes near.
-pub const PROTO_DEPTH_MAX: usize = 400;
+pub const PROTO_DEPTH_MAX: usize = 200;
 
 /// Reads the message of an object, without an envelope.
 pub fn decode_message(schema: &Schema, bytes: &[u8]) -> Result<Value, ProtoError> {
@@ -95,6 +95,20 @@ impl<'a> Decoder<'a> {
                 }
                 Ok(())
             }
+            Shape::Bool | Shape::Int { .. } | Shape::String
+                if !field.pointer && field.omit != Omit::Never =>
+            {
+                expect(wire_type, wire_type_of(node), || go_field(field, self.arena))?;
+                let mut value = Value::Null;
+                scalar(&node.shape, reader, &mut value)?;
+                // Zero values are always on the wire and never in the tree.
+                match value {
+                    Value::Bool(false) | Value::Int(0) => _ = map.remove(&field.name),
+                    Value::String(text) if text.is_empty() => _ = map.remove(&field.name),
+                    value => _ = map.insert(field.name.clone(), value),
+                }
+                Ok(())
+            }
             _ => {
                 expect(wire_type, wire_type_of(node), || go_field(field, self.arena))?;
                 self.one(node, reader, map.entry(&field.name))
@@ -116,17 +130,12 @@ impl<'a> Decoder<'a> {
         if wire_type == BYTES && wanted != BYTES {
             let mut packed = Reader::new(reader.bytes()?);
             while !packed.is_empty() {
-                let mut value = Value::Null;
-                self.one(node, &mut packed, &mut value)?;
-                items.push(value);
+                self.push(node, &mut packed, items)?;
             }
             return Ok(());
         }
         expect(wire_type, wanted, || go_field(field, self.arena))?;
-        let mut value = Value::Null;
-        self.one(node, reader, &mut value)?;
-        items.push(value);
-        Ok(())
+        self.push(node, reader, items)
     }
 
     /// The entry of a map: key 1, value 2.
@@ -144,56 +153,25 @@ impl<'a> Decoder<'a> {
         Ok((key, value))
     }
 
-    /// One value, into what was there before.
+    /// One value, into what was there before. What recursion passes through is kept apart from the rest, so that
+    /// a level takes little of the stack.
     fn one(self, node: &'a Node, reader: &mut Reader<'_>, value: &mut Value) -> Result<(), ProtoError> {
-        *value = match &node.shape {
-            Shape::Bool => Value::Bool(reader.varint()? != 0),
-            Shape::Int { bits: 32 } => Value::Int(i64::from(reader.varint()? as i32)),
-            Shape::Int { .. } => Value::Int(reader.varint()? as i64),
-            Shape::Float => float_value(f64::from_bits(reader.fixed64()?)),
-            Shape::String => Value::String(text(reader.bytes()?)),
-            Shape::Bytes => Value::String(Str::from(base64::encode(reader.bytes()?))),
-            Shape::Struct(s) => {
+        match (&node.shape, node.choice) {
+            (Shape::Struct(s), _) => {
+                if !matches!(value, Value::Object(_)) {
+                    *value = Value::object();
+                }
                 let bytes = reader.bytes()?;
-                let mut map = match std::mem::take(value) {
-                    Value::Object(map) => map,
-                    _ => Map::new(),
-                };
-                self.structure(s, bytes, &mut map)?;
-                Value::Object(map)
+                value.as_object_mut().map_or(Ok(()), |map| self.structure(s, bytes, map))
             }
-            Shape::List { item, .. } => {
-                let bytes = reader.bytes()?;
-                let mut items = std::mem::take(list_of(value));
-                self.wrapped(*item, bytes, &mut items)?;
-                if items.is_empty() { Value::Null } else { Value::Array(items) }
-            }
-            Shape::Map { .. } => {
-                reader.bytes()?;
-                Value::Null
-            }
-            Shape::Time => timestamp(reader.bytes()?, false)?,
-            Shape::MicroTime => timestamp(reader.bytes()?, true)?,
-            Shape::Duration => {
-                let nanos = numbers(reader.bytes()?, "Duration")?.0;
-                Value::String(Str::from(GoDuration(nanos).to_string()))
-            }
-            Shape::Quantity => {
-                let given = first_text(reader.bytes()?, "Quantity")?;
-                let canonical = quantity::canonical(&given).map_err(|e| ProtoError::Value(e.to_string()))?;
-                Value::String(canonical)
-            }
-            Shape::IntOrString => int_or_string(reader.bytes()?)?,
-            Shape::Any => match node.choice {
-                Some(choice) => self.choice(choice, reader.bytes()?)?,
-                None => raw(reader.bytes()?)?,
-            },
-        };
-        Ok(())
+            (Shape::List { item, .. }, _) => self.wrapped(*item, reader.bytes()?, value),
+            (Shape::Any, Some(choice)) => self.choice(choice, reader.bytes()?, value),
+            (shape, _) => scalar(shape, reader, value),
+        }
     }
 
     /// The items of a list that has a message of its own.
-    fn wrapped(self, item: NodeId, bytes: &[u8], items: &mut Vec<Value>) -> Result<(), ProtoError> {
+    fn wrapped(self, item: NodeId, bytes: &[u8], value: &mut Value) -> Result<(), ProtoError> {
         let node = self.arena.node(item);
         let mut reader = Reader::new(bytes);
         while !reader.is_empty() {
@@ -203,17 +181,25 @@ impl<'a> Decoder<'a> {
                 continue;
             }
             expect(wire_type, wire_type_of(node), || "Items".to_string())?;
-            let mut value = Value::Null;
-            self.one(node, &mut reader, &mut value)?;
-            items.push(value);
+            self.push(node, &mut reader, list_of(value))?;
         }
         Ok(())
     }
 
-    fn choice(self, choice: Choice, bytes: &[u8]) -> Result<Value, ProtoError> {
+    fn push(self, node: &'a Node, reader: &mut Reader<'_>, items: &mut Vec<Value>) -> Result<(), ProtoError> {
+        items.push(Value::Null);
+        match items.last_mut() {
+            Some(item) => self.one(node, reader, item),
+            None => Ok(()),
+        }
+    }
+
+    /// A JSON schema or something else: a list of them, names, a boolean.
+    fn choice(self, choice: Choice, bytes: &[u8], value: &mut Value) -> Result<(), ProtoError> {
         let props = self.arena.node(choice.props);
         let schema_number = if choice.other == Other::Bool { 2 } else { 1 };
-        let (mut schema, mut items, mut allows) = (Value::Null, Vec::new(), false);
+        let mut items = Vec::new();
+        let mut allows = false;
         let mut reader = Reader::new(bytes);
         while !reader.is_empty() {
             let (number, wire_type) = reader.tag("JSONSchemaProps")?;
@@ -224,13 +210,11 @@ impl<'a> Decoder<'a> {
                 }
                 (n, _) if n == schema_number => {
                     expect(wire_type, BYTES, || "Schema".to_string())?;
-                    self.one(props, &mut reader, &mut schema)?;
+                    self.one(props, &mut reader, value)?;
                 }
                 (2, Other::List) => {
                     expect(wire_type, BYTES, || "JSONSchemas".to_string())?;
-                    let mut item = Value::Null;
-                    self.one(props, &mut reader, &mut item)?;
-                    items.push(item);
+                    self.push(props, &mut reader, &mut items)?;
                 }
                 (2, Other::Strings) => {
                     expect(wire_type, BYTES, || "Property".to_string())?;
@@ -239,12 +223,44 @@ impl<'a> Decoder<'a> {
                 _ => reader.skip(wire_type)?,
             }
         }
-        Ok(match choice.other {
-            Other::Bool if schema.is_null() => Value::Bool(allows),
-            _ if !items.is_empty() => Value::Array(items),
-            _ => schema,
-        })
+        if !items.is_empty() {
+            *value = Value::Array(items);
+        } else if value.is_null() && choice.other == Other::Bool {
+            *value = Value::Bool(allows);
+        }
+        Ok(())
     }
+}
+
+/// A value without parts.
+#[inline(never)]
+fn scalar(shape: &Shape, reader: &mut Reader<'_>, value: &mut Value) -> Result<(), ProtoError> {
+    *value = match shape {
+        Shape::Bool => Value::Bool(reader.varint()? != 0),
+        Shape::Int { bits: 32 } => Value::Int(i64::from(reader.varint()? as i32)),
+        Shape::Int { .. } => Value::Int(reader.varint()? as i64),
+        Shape::Float => float_value(f64::from_bits(reader.fixed64()?)),
+        Shape::String => Value::String(text(reader.bytes()?)),
+        Shape::Bytes => Value::String(Str::from(base64::encode(reader.bytes()?))),
+        Shape::Time => timestamp(reader.bytes()?, false)?,
+        Shape::MicroTime => timestamp(reader.bytes()?, true)?,
+        Shape::Duration => {
+            let nanos = numbers(reader.bytes()?, "Duration")?.0;
+            Value::String(Str::from(GoDuration(nanos).to_string()))
+        }
+        Shape::Quantity => {
+            let given = text(first_bytes(reader.bytes()?, "Quantity")?.unwrap_or_default());
+            Value::String(quantity::canonical(&given).map_err(|e| ProtoError::Value(e.to_string()))?)
+        }
+        Shape::IntOrString => int_or_string(reader.bytes()?)?,
+        Shape::Any => raw(reader.bytes()?)?,
+        // No table has a map or a list where this could be met.
+        Shape::Struct(_) | Shape::List { .. } | Shape::Map { .. } => {
+            reader.bytes()?;
+            Value::Null
+        }
+    };
+    Ok(())
 }
 
 fn expect(got: u8, wanted: u8, name: impl FnOnce() -> String) -> Result<(), ProtoError> {
@@ -304,11 +320,7 @@ fn numbers(bytes: &[u8], name: &str) -> Result<(i64, i64), ProtoError> {
     Ok((first, second))
 }
 
-/// The text 1 of a message.
-fn first_text(bytes: &[u8], name: &str) -> Result<Str, ProtoError> {
-    Ok(text(first_bytes(bytes, name)?.unwrap_or_default()))
-}
-
+/// The bytes 1 of a message.
 fn first_bytes<'b>(bytes: &'b [u8], name: &str) -> Result<Option<&'b [u8]>, ProtoError> {
     let mut found = None;
     let mut reader = Reader::new(bytes);

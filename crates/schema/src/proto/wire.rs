@@ -159,11 +159,12 @@ pub(super) fn write_nested(number: u32, out: &mut Vec<u8>, body: impl FnOnce(&mu
     out.push(0);
     body(out);
     let length = (out.len() - start - 1) as u64;
-    let mut prefix = Vec::new();
-    if length < 0x80 {
-        prefix.push(length as u8);
-    } else {
-        write_varint(length, &mut prefix);
+    match out.get_mut(start) {
+        Some(prefix) if length < 0x80 => *prefix = length as u8,
+        _ => {
+            let mut prefix = Vec::with_capacity(10);
+            write_varint(length, &mut prefix);
+            out.splice(start..=start, prefix);
+        }
     }
-    out.splice(start..=start, prefix);
 }

@@ -6,8 +6,9 @@
 use super::small_options;
 use crate::conformance::{self, Recorder, join_all};
 use crate::recovery;
-use crate::sequencer::{Command, Request, Sequencer, Writes};
+use crate::sequencer::{Command, Sequencer};
 use crate::sim::{Random, SimDisk};
+use crate::stage::{Request, Writes};
 use crate::*;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,7 +105,7 @@ fn one_write(random: &mut Random, live: &BTreeSet<Key>) -> Write {
         return Write::delete(victim.clone(), Expect::Any);
     }
     let length = if random.chance(10) { random.below(3000) } else { random.below(200) };
-    let value: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
+    let value: Vec<u8> = (0..length).map(|_| random.number() as u8).collect();
     Write::put(format!("/{}", random.below(KEYS)), Expect::Any, value)
 }
 
@@ -151,7 +152,7 @@ fn simulate(seed: u64) -> (u64, u64) {
     model.compacted = 1;
     for _ in 0..LIVES {
         match random.below(4) {
-            0 => disk.fail_sync_after(random.below(60), random.next()),
+            0 => disk.fail_sync_after(random.below(60), random.number()),
             1 => disk.power_off_after(random.below(40)),
             _ => disk.power_off_after(random.below(300)),
         }
@@ -167,7 +168,7 @@ fn simulate(seed: u64) -> (u64, u64) {
 /// `PINTLE_STORE_SEEDS` asks for more seeds than an ordinary run has time for.
 #[test]
 fn nothing_acknowledged_is_ever_lost() {
-    let seeds: u64 = std::env::var("PINTLE_STORE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(500);
+    let seeds: u64 = std::env::var("PINTLE_STORE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(300);
     let (mut opened, mut compactions) = (0, 0);
     for seed in 0..seeds {
         let outcome = std::panic::catch_unwind(|| simulate(seed));
@@ -216,7 +217,7 @@ async fn killed_at_any_operation_then_power_loss() {
 /// The same promise with threads: concurrent writers, background compaction, spare segments.
 #[tokio::test]
 async fn nothing_acknowledged_is_lost_with_threads() {
-    for seed in 0..200 {
+    for seed in 0..100 {
         let mut random = Random::new(seed);
         let disk = Arc::new(SimDisk::default());
         let options = || Options { inline: false, ..small_options(Arc::new(ManualClock::new(1))) };
@@ -250,6 +251,57 @@ async fn nothing_acknowledged_is_lost_with_threads() {
                 found >= *acknowledged,
                 "seed {seed}: writer {writer} lost {acknowledged:?}, has {found:?}"
             );
+        }
+    }
+}
+
+const CHILD_FOLDER: &str = "PINTLE_STORE_CHILD_FOLDER";
+
+/// Not a test by itself: the process that [`a_killed_process_loses_nothing`] starts and kills.
+#[tokio::test]
+async fn child_that_writes_until_killed() {
+    let Ok(folder) = std::env::var(CHILD_FOLDER) else { return };
+    let options = Options {
+        history_bytes_max: 256 << 10,
+        compact_bytes_min: 64 << 10,
+        segment_bytes_min: 16 << 10,
+        segment_bytes_max: 64 << 10,
+        ..Options::default()
+    };
+    let store = Embedded::open(std::path::Path::new(&folder), options).unwrap();
+    loop {
+        let key = |index: u64| format!("/{}", index % 50);
+        let next = store.revision().0 + 1;
+        let writes = (next..next + 8).map(|at| Write::put(key(at), Expect::Any, vec![at as u8; 500]));
+        println!("acknowledged {}", store.commit(writes.collect()).await.unwrap().pop().unwrap());
+    }
+}
+
+#[test]
+fn a_killed_process_loses_nothing() {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+    let folder = super::Folder::new();
+    for lines in [1, 40, 5, 100] {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "tests::crash::child_that_writes_until_killed", "--nocapture"])
+            .env(CHILD_FOLDER, &folder.0)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap()).lines();
+        let acknowledged = output.map_while(Result::ok).filter(|line| line.contains("acknowledged "));
+        let last = acknowledged.take(lines).last().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let last: u64 = last.rsplit(' ').next().unwrap().parse().unwrap();
+        let store = folder.open();
+        let revision = store.revision().0;
+        assert!(revision >= last, "acknowledged {last}, found {revision}");
+        assert_eq!(revision % 8, 1, "transactions are whole");
+        for (key, entry) in store.snapshot_state().iter() {
+            assert_eq!(format!("/{}", entry.modified.0 % 50), **key);
+            assert_eq!(entry.value, vec![entry.modified.0 as u8; 500]);
         }
     }
 }

@@ -37,7 +37,7 @@ fn type_error(major: Major, go_type: &str, detail: &str) -> DecodeError {
         "cbor: cannot unmarshal {name} into Go value of type {go_type}{detail}"
     ));
     // To be named when it reaches the outermost object.
-    error.field = Some(Str::default());
+    error.0.field = Some(Str::default());
     error
 }
 
@@ -175,7 +175,7 @@ impl<'a> Decoder<'a> {
                 self.entries.push((std::mem::take(key), value));
             }
             (kind, Err(mut error)) => {
-                if let (Kind::Map { key, .. }, true, Some(field)) = (kind, is_root, &mut error.field) {
+                if let (Kind::Map { key, .. }, true, Some(field)) = (kind, is_root, &mut error.0.field) {
                     *field = key.clone();
                 }
                 container.error.get_or_insert(error);
@@ -354,11 +354,7 @@ fn read_key(reader: &mut Reader<'_>, mut encoding: Option<LaterEncoding>) -> Dec
         head = reader.head()?;
     }
     match head.major {
-        Major::Bytes | Major::Text => {
-            let text = string(reader, head, encoding);
-            reader.at = end_of(reader.bytes, begin);
-            text
-        }
+        Major::Bytes | Major::Text => string(reader, head, encoding),
         Major::Primitive if head.info == 22 => Ok(Str::default()),
         Major::Primitive if !(20..22).contains(&head.info) && head::float(head).is_none() => {
             primitive(head).map(|_| Str::default())

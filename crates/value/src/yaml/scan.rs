@@ -60,7 +60,8 @@ pub(super) struct Scanner<'a> {
     tokens: VecDeque<Located>,
     /// How many tokens have left the queue.
     taken: usize,
-    ended: bool,
+    /// Whether the first token of the queue is known to be the next one.
+    ready: bool,
     indent: isize,
     indents: Vec<isize>,
     simple_key_allowed: bool,
@@ -78,7 +79,7 @@ impl<'a> Scanner<'a> {
             source: Source::new(bytes),
             tokens: VecDeque::new(),
             taken: 0,
-            ended: false,
+            ready: false,
             indent: -1,
             indents: Vec::new(),
             simple_key_allowed: true,
@@ -89,8 +90,12 @@ impl<'a> Scanner<'a> {
 
     /// The next token, without taking it. After the end there is the end again.
     pub(super) fn peek(&mut self) -> Scanned<&Located> {
-        while self.needs_more()? {
-            self.fetch()?;
+        while !self.ready {
+            if self.needs_more()? {
+                self.fetch()?;
+            } else {
+                self.ready = true;
+            }
         }
         let source = &self.source;
         self.tokens.front().ok_or_else(|| source.error("unknown problem parsing YAML content"))
@@ -101,6 +106,7 @@ impl<'a> Scanner<'a> {
         self.peek()?;
         let end = Located { token: Token::StreamEnd, start: self.source.mark, end: self.source.mark };
         self.taken += 1;
+        self.ready = false;
         Ok(self.tokens.pop_front().unwrap_or(end))
     }
 
@@ -293,7 +299,6 @@ impl<'a> Scanner<'a> {
         self.unroll_indent(-1);
         self.remove_simple_key()?;
         self.simple_key_allowed = false;
-        self.ended = true;
         self.push(Token::StreamEnd, self.source.mark);
         Ok(())
     }

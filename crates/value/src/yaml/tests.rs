@@ -91,6 +91,28 @@ fn go_yaml_has_its_own_ways() {
 }
 
 #[test]
+fn json_on_one_line_is_read_as_yaml_would() {
+    for (input, short) in [
+        (r#"{"a":{"b":[1,-0,null,true],"c\"\\\n\t\b":"  x : # y  "},"":[{}]}"#, true),
+        ("{ \"a\" : [ ] }\n", true),
+        (r#"{"a":1.0}"#, false),
+        (r#"{"a":"\u00e9"}"#, false),
+        (r#"{"a":"\/"}"#, false),
+        (r#"{"a":"é"}"#, false),
+        (r#"{"a":1,"a":2}"#, false),
+        ("{\"a\"\n:1}", false),
+        ("{\"a\":1}}", false),
+        (&format!(r#"{{"{}":1}}"#, "k".repeat(1025)), false),
+    ] {
+        let value = flat::parse(input.as_bytes());
+        assert_eq!(value.is_some(), short, "{input}");
+        if let Some(value) = value {
+            assert_eq!(parse_document(input.as_bytes()).unwrap().value, value, "{input}");
+        }
+    }
+}
+
+#[test]
 fn errors_read_as_in_go_yaml() {
     for (input, message) in [
         ("a: b: c\n", "yaml: mapping values are not allowed in this context"),

@@ -1,0 +1,88 @@
+//! Objects as bytes: the kept JSON as it is wherever that is what is asked for, other encodings made once and
+//! kept beside it.
+
+use super::Resources;
+use crate::api::{ApiRequest, ApiResponse};
+use crate::negotiate::{Encoding, Transform};
+use bytes::Bytes;
+use pintle_cache::{EncodingKey, Object};
+use pintle_engine::Target;
+use pintle_meta::Status;
+use pintle_schema::{Schema, proto, typed};
+use pintle_value::{Value, cbor, json, yaml};
+use std::sync::Arc;
+
+impl Resources {
+    /// An object as the answer to a request.
+    pub(super) fn object_response(
+        &self,
+        request: &ApiRequest,
+        target: &Target,
+        object: &Arc<Object>,
+        code: u16,
+    ) -> Result<ApiResponse, Status> {
+        let encoding = request.accept.encoding;
+        let body = match request.accept.transform {
+            Transform::None => self.object_bytes(target, object, encoding)?,
+            transform => self.transformed(request, target, std::slice::from_ref(object), None, transform)?,
+        };
+        Ok(ApiResponse::new(code, encoding.media().name(), body))
+    }
+
+    /// An object in an encoding, with its resourceVersion.
+    pub(super) fn object_bytes(&self, target: &Target, object: &Object, encoding: Encoding) -> Result<Bytes, Status> {
+        if encoding == Encoding::JSON && target.version == target.kind.storage {
+            let mut out = Vec::with_capacity(object.json_len_max() + 1);
+            object.write_json(0, &mut out);
+            out.push(b'\n');
+            return Ok(out.into());
+        }
+        // What is not in the store has no place to keep its encodings for others.
+        object.encoded(encoding_key(target.version, encoding), |object| {
+            let tree = self.engine.tree_in(target, object, object.revision())?;
+            let mut out = Vec::new();
+            write_tree(&target.kind_version().schema, &tree, encoding, &mut out);
+            Ok(out.into())
+        })
+    }
+
+    /// A tree of a kind that is no resource, or that is made for this answer.
+    pub(super) fn tree_response(&self, request: &ApiRequest, tree: &Value, code: u16) -> Result<ApiResponse, Status> {
+        let encoding = request.accept.encoding;
+        let schema = self.types.by_kind(tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
+        let schema = schema.ok_or_else(|| Status::internal("the answer's kind is unknown"))?;
+        let mut out = Vec::new();
+        write_tree(&schema, tree, encoding, &mut out);
+        Ok(ApiResponse::new(code, encoding.media().name(), out))
+    }
+}
+
+/// Names an encoding of a version.
+pub(super) fn encoding_key(version: usize, encoding: Encoding) -> EncodingKey {
+    let kind = match encoding {
+        Encoding::Json { pretty: false } => 0,
+        Encoding::Json { pretty: true } => 1,
+        Encoding::Yaml => 2,
+        Encoding::Protobuf => 3,
+        Encoding::Cbor => 4,
+    };
+    EncodingKey(u16::try_from(version).unwrap_or(u16::MAX >> 3) << 3 | kind)
+}
+
+/// Appends a whole document.
+pub(super) fn write_tree(schema: &Schema, tree: &Value, encoding: Encoding, out: &mut Vec<u8>) {
+    match encoding {
+        Encoding::Json { pretty: false } => {
+            typed::encode_json(schema, tree, out);
+            out.push(b'\n');
+        }
+        Encoding::Json { pretty: true } => {
+            let mut compact = Vec::new();
+            typed::encode_json(schema, tree, &mut compact);
+            json::indent(&compact, out);
+        }
+        Encoding::Yaml => yaml::print(tree, out),
+        Encoding::Protobuf => proto::encode(schema, tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]), tree, out),
+        Encoding::Cbor => cbor::encode(tree, out),
+    }
+}
