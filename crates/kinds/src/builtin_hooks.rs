@@ -11,6 +11,7 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("", "LimitRange") => &core::limitrange::LimitRange,
         ("", "Namespace") => &core::namespace::Namespace,
         ("", "Node") => &core::node::Node,
+        ("", "PersistentVolumeClaim") => &core::persistentvolumeclaim::PersistentVolumeClaim,
         ("", "ResourceQuota") => &core::resourcequota::ResourceQuota,
         ("", "Secret") => &core::secret::Secret,
         ("", "Service") => &core::service::Service,

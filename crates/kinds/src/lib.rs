@@ -9,6 +9,7 @@ mod check;
 mod coordination;
 mod core;
 pub mod custom;
+mod diff;
 mod discovery;
 mod events;
 mod fields;
