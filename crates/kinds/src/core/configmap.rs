@@ -74,8 +74,8 @@ fn validate_data(object: &Value, errors: &mut FieldErrors) {
         size += decoded_len(value);
     }
     if size > DATA_BYTES_MAX {
-        // The empty field stands for the object as a whole.
-        errors.too_long(&Path::of(""), DATA_BYTES_MAX);
+        // The error is of the object as a whole; kube-apiserver writes the path of an unnamed field like this.
+        errors.too_long(&Path::ROOT.key(""), DATA_BYTES_MAX);
     }
 }
 
