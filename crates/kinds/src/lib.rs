@@ -1,6 +1,9 @@
 //! The kinds: what a kind is, the embedded tables of the built-in ones, and hooks for the little that no
 //! schema can say. A kind without rules of its own has no file.
 
+mod apps;
+mod autoscaling;
+mod batch;
 pub mod builtin;
 mod builtin_hooks;
 mod builtin_resources;
@@ -19,11 +22,13 @@ pub mod kind;
 mod metadata;
 mod networking;
 mod node;
+mod policy;
 mod scheduling;
 mod shown;
 mod storage;
 #[cfg(test)]
 mod testing;
+mod workload;
 
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
 pub use core::service::addresses as service_addresses;
