@@ -20,6 +20,8 @@ const GENERATED_NAMES_MAX: usize = 8;
 
 const MODIFIED: &str = "the object has been modified; please apply your changes to the latest version and try again";
 
+const DEFINITION_ENDING: &str = "create not allowed while custom resource definition is terminating";
+
 /// A write and who asks for it.
 pub struct WriteRequest {
     /// What is written.
@@ -164,6 +166,9 @@ impl Engine {
 
     fn admit(&self, request: &WriteRequest, old: Option<&Value>, candidate: &mut Value) -> Result<(), Status> {
         let name = admission_name(request, candidate);
+        if old.is_none() && request.target.kind.rules.ending {
+            return Err(Status::forbidden(&request.target.kind.group_resource(), &name, DEFINITION_ENDING));
+        }
         let attributes = attributes(request, old, &name);
         self.admission.mutate(&attributes, candidate, self)
     }

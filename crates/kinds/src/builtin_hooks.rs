@@ -4,6 +4,7 @@ use crate::{
     Hooks, NoHooks, apps, autoscaling, batch, coordination, core, discovery, events, networking, node, policy,
     scheduling, storage,
 };
+use crate::{Hooks, NoHooks, apiextensions, core};
 
 /// The hooks of a built-in kind.
 pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
@@ -45,6 +46,7 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("storage.k8s.io", "CSIStorageCapacity") => &storage::csistoragecapacity::CsiStorageCapacity,
         ("storage.k8s.io", "StorageClass") => &storage::storageclass::StorageClass,
         ("storage.k8s.io", "VolumeAttributesClass") => &storage::volumeattributesclass::VolumeAttributesClass,
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => &apiextensions::definition::Definition,
         _ => &NoHooks,
     }
 }

@@ -4,6 +4,7 @@
 mod apps;
 mod autoscaling;
 mod batch;
+mod apiextensions;
 pub mod builtin;
 mod builtin_hooks;
 mod builtin_resources;
@@ -30,6 +31,7 @@ mod storage;
 mod testing;
 mod workload;
 
+pub use apiextensions::{approval, definition};
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
 pub use core::service::addresses as service_addresses;
 pub use hooks::{Hooks, NoHooks, Scope};
