@@ -9,6 +9,7 @@ mod core;
 pub mod custom;
 pub mod hooks;
 pub mod kind;
+pub mod table;
 
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
 pub use hooks::{Hooks, NoHooks, Scope};
