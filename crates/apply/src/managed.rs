@@ -14,7 +14,7 @@ mod scale;
 mod update;
 mod zero;
 
-pub use apply::{Applied, apply};
+pub use apply::{Applied, apply, cannot_convert};
 pub use conflict::Conflict;
 pub use equality::{check_managed_fields, keep_times};
 pub use scale::{ReplicasPath, scale_to_parent, scale_to_subresource};

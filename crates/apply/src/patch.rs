@@ -3,10 +3,12 @@
 
 pub mod json;
 pub mod merge;
+pub mod restore;
 pub mod shown;
 pub mod strategic;
 
-use pintle_meta::{Reason, Status};
+use pintle_meta::{FieldErrors, GroupKind, Reason, Status};
+use pintle_value::Path;
 
 /// Why a patch was not applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +27,14 @@ pub enum PatchError {
     /// The patch does not fit the document: 422. Clients see a fixed sentence, this text is for the log.
     #[error("{0}")]
     DoesNotApply(String),
+    /// The result is no object of its type: 422 that shows the patch or the result as an invalid value.
+    #[error("{detail}")]
+    Invalid {
+        /// What is shown: a strategic merge patch, or the result of the other patches as JSON.
+        shown: String,
+        /// What is wrong with it.
+        detail: String,
+    },
     /// A failure kube-apiserver has no code for: 500 with this text.
     #[error("{0}")]
     Unclassified(String),
@@ -43,6 +53,11 @@ impl PatchError {
                 Reason::Invalid,
                 "the server rejected our request due to an error in our request",
             ),
+            PatchError::Invalid { shown, detail } => {
+                let mut errors = FieldErrors::new();
+                errors.invalid(&Path::of("patch"), shown.as_str(), detail);
+                Status::invalid(&GroupKind::default(), "", &errors)
+            }
             PatchError::Unclassified(text) => Status::new(500, Reason::Unknown, text.clone()),
         }
     }

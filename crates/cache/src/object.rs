@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// Bytes in front of the JSON in a stored value.
 const HEADER_BYTES: usize = 4;
 
-/// What a stored value begins with: where in the JSON after it `"resourceVersion":"N",` belongs.
+/// What a stored value begins with: where in the JSON after it `,"resourceVersion":"N"` belongs.
 /// 0 stands for nowhere.
 pub fn value_header(rv_offset: u32) -> [u8; HEADER_BYTES] {
     rv_offset.to_le_bytes()
@@ -170,9 +170,9 @@ impl Object {
         }
         out.put_slice(before);
         if self.rv_offset() > 0 && revision > 0 {
-            out.put_slice(b"\"resourceVersion\":\"");
+            out.put_slice(b",\"resourceVersion\":\"");
             out.put_slice(itoa::Buffer::new().format(revision).as_bytes());
-            out.put_slice(b"\",");
+            out.put_slice(b"\"");
         }
         out.put_slice(after);
     }
@@ -205,7 +205,7 @@ impl Object {
 }
 
 /// What a resourceVersion adds beside its digits.
-const RV_FRAME_BYTES: usize = b"\"resourceVersion\":\"\",".len();
+const RV_FRAME_BYTES: usize = b",\"resourceVersion\":\"\"".len();
 /// The most that a resourceVersion adds: its name, twenty digits and punctuation.
 const RV_BYTES_MAX: usize = RV_FRAME_BYTES + 20;
 
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn splices_the_resource_version_in() {
         let json = r#"{"kind":"A","apiVersion":"v1","metadata":{"name":"a","uid":"u"}}"#;
-        let at = json.find("\"uid\"").unwrap() as u32;
+        let at = json.find(",\"uid\"").unwrap() as u32;
         let skip = r#""kind":"A","apiVersion":"v1","#.len();
         let object = object(at, json).unwrap();
         let check = |revision, skip, expected: &str| {

@@ -25,6 +25,11 @@ impl Engine {
         self.registry.put(kind);
     }
 
+    /// Serves many kinds at once.
+    pub fn serve_all(&self, kinds: impl Iterator<Item = Arc<Kind>>) {
+        kinds.for_each(|kind| self.serve(kind));
+    }
+
     /// What a request about this resource is about; `None` where it is not served.
     pub fn target(&self, group: &str, version: &str, plural: &str, namespace: &str, name: &str) -> Option<Target> {
         let (kind, version) = self.registry.kinds().resource(group, version, plural)?;

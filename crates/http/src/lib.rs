@@ -13,6 +13,7 @@ mod nonresource;
 pub mod openid;
 pub mod query;
 pub mod requestinfo;
+pub mod resources;
 pub mod respond;
 pub mod route;
 pub mod server;

@@ -89,7 +89,7 @@ pub fn too_large(limit: usize) -> Status {
 }
 
 /// A `Status` in JSON, fields in the order of the type.
-fn status_json(status: &Status, pretty: bool) -> Vec<u8> {
+pub(crate) fn status_json(status: &Status, pretty: bool) -> Vec<u8> {
     let mut out = JsonWriter { out: Vec::with_capacity(256), pretty, depth: 0, first: true };
     out.open();
     out.string("kind", "Status");

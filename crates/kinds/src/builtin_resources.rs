@@ -90,7 +90,10 @@ fn add_resource(
         storage: 0,
         verbs: Verbs::of(verbs),
         storage_version_hash: Str::from(fact("hash=")),
-        store_prefix: Str::from(format!("/registry/{}/", row.map(|r| r.prefix).filter(|p| !p.is_empty()).unwrap_or(plural))),
+        store_prefix: Str::from(format!(
+            "/registry/{}/",
+            row.map(|r| r.prefix).filter(|p| !p.is_empty()).unwrap_or(plural)
+        )),
         rules: row.map(|r| r.rules).unwrap_or_default(),
         hooks: hooks_for(&gv.group, kind),
     });

@@ -48,6 +48,7 @@ fn trees_are_written_as_go_writes_them() {
             r#"{"metadata":{"creationTimestamp":"2024-01-02T03:04:05.9+01:00"},"spec":{"containers":[],"hostNetwork":null}}"#,
             r#"{"metadata":{"creationTimestamp":"2024-01-02T02:04:05Z"},"spec":{"containers":null},"status":{}}"#,
         ),
+        ("v1", "PodList", r#"{"items":[]}"#, r#"{"metadata":{},"items":[]}"#),
         ("rbac.authorization.k8s.io/v1", "Role", r#"{"rules":[]}"#, r#"{"metadata":{},"rules":null}"#),
         (
             "v1",

@@ -27,6 +27,10 @@ pub(crate) struct Config {
     pub(crate) gates: BTreeMap<&'static str, bool>,
     pub(crate) anonymous: bool,
     pub(crate) request_timeout: Duration,
+    pub(crate) min_request_timeout: Duration,
+    /// What `--controllers` says.
+    pub(crate) controllers: Vec<String>,
+    pub(crate) disabled_plugins: Vec<String>,
     pub(crate) shutdown_delay: Duration,
     pub(crate) http2: bool,
     pub(crate) streams_max: u32,
@@ -74,6 +78,12 @@ const DEFAULT_SERVICE_NETWORK: &str = "10.0.0.0/24";
 const DEFAULT_STREAMS_MAX: u32 = 100;
 
 impl Config {
+    /// Whether a controller runs in this process: named, or by `*` unless `-name` leaves it out.
+    pub(crate) fn runs_controller(&self, name: &str) -> bool {
+        let says = |text: &str| self.controllers.iter().any(|c| c == text);
+        says(name) || (says("*") && !says(&format!("-{name}")))
+    }
+
     /// Reads the flags.
     pub(crate) fn new(flags: &Flags) -> Result<Self, FlagError> {
         let port = u16::try_from(flags.int("secure-port"))
@@ -110,6 +120,9 @@ impl Config {
             gates: flags.gates()?,
             anonymous: flags.bool("anonymous-auth"),
             request_timeout: flags.duration("request-timeout"),
+            min_request_timeout: Duration::from_secs(u64::try_from(flags.int("min-request-timeout")).unwrap_or(0)),
+            controllers: flags.list("controllers"),
+            disabled_plugins: flags.list("disable-admission-plugins"),
             shutdown_delay: flags.duration("shutdown-delay-duration"),
             http2: !flags.bool("disable-http2-serving"),
             streams_max: match u32::try_from(flags.int("http2-max-streams-per-connection")) {

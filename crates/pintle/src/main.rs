@@ -5,9 +5,9 @@ mod config;
 mod data_dir;
 mod flags;
 mod kubeconfig;
+mod objects;
 mod pki;
 mod serve;
-mod stand_in;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -4,9 +4,9 @@ use crate::config::{AuthorizationMode, Config};
 use crate::data_dir::{DataDir, DataDirError};
 use crate::flags::{FlagError, Flags};
 use crate::kubeconfig::Kubeconfig;
+use crate::objects::{Objects, ObjectsError};
 use crate::pki::{self, Authority, Keep, Pair, PkiError};
-use crate::stand_in::NoObjects;
-use crate::{bootstrap, data_dir};
+use crate::{data_dir, objects};
 use pintle_auth::authn::keys::VerifyingKey;
 use pintle_auth::authn::service_account::ServiceAccountTokens;
 use pintle_auth::authn::token_file::{TokenFile, TokenFileError};
@@ -17,6 +17,7 @@ use pintle_auth::{Authenticator, Authorizer, UserInfo};
 use pintle_http::health::Health;
 use pintle_http::openid::OpenId;
 use pintle_http::server::ServerContext;
+use pintle_http::resources::Resources;
 use pintle_http::{Api, Metrics, Server, ServerConfig, tls};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -38,6 +39,8 @@ pub(crate) enum ServeError {
     Flag(#[from] FlagError),
     #[error(transparent)]
     DataDir(#[from] DataDirError),
+    #[error(transparent)]
+    Objects(#[from] ObjectsError),
     #[error(transparent)]
     Pki(#[from] PkiError),
     #[error("cannot listen on {0}: {1}")]
@@ -89,9 +92,12 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
     let tls = tls::server_config(pki::serving_certificate(&serving, folder.path())?, hints, config.http2)?;
 
     let rbac = Arc::new(Rbac::default());
-    rbac.set(bootstrap::policy());
     let health = Arc::new(Health::default());
-    let api: Arc<dyn Api> = Arc::new(NoObjects::default());
+    let Objects { engine, types } = objects::open(&config, &folder).await?;
+    rbac.set(objects::policy(&engine));
+    tokio::spawn(objects::follow_policy(engine.clone(), rbac.clone()));
+    pintle_controllers::start(&engine, |name| config.runs_controller(name));
+    let api: Arc<dyn Api> = Arc::new(Resources::new(engine.clone(), types, config.min_request_timeout));
 
     let listener =
         TcpListener::bind(config.bind).await.map_err(|e| ServeError::Listen(config.bind, e))?;
@@ -140,9 +146,10 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
             std::process::exit(130);
         });
         tokio::time::sleep(config.shutdown_delay).await;
-        api.stop();
+        engine.cache.shutdown();
     };
     server.run(stop).await;
+    engine.store.close().await;
     Ok(())
 }
 

@@ -290,6 +290,23 @@ pub struct Struct {
 }
 
 impl Struct {
+    /// A struct of a custom resource: its fields are written by name and have no protobuf.
+    pub fn by_name(mut fields: Vec<Field>, kind: MapKind) -> Self {
+        fields.sort_by(|a, b| a.name.cmp(&b.name));
+        for (rank, field) in fields.iter_mut().enumerate() {
+            field.rank = u16::try_from(rank).unwrap_or(u16::MAX);
+        }
+        Struct {
+            order: fields.iter().map(|f| f.rank).collect(),
+            fields: fields.into(),
+            inlined: Box::default(),
+            wire: Box::default(),
+            always: Box::default(),
+            kind,
+            go_name: Str::default(),
+        }
+    }
+
     /// The field of this JSON name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         let at = self.fields.binary_search_by(|f| f.name.as_str().cmp(name)).ok()?;
@@ -353,6 +370,21 @@ pub struct Field {
 }
 
 impl Field {
+    /// An optional field about which nothing else is known.
+    pub fn new(name: &str, node: NodeId) -> Self {
+        Field {
+            name: Str::from(name),
+            node,
+            pointer: false,
+            omit: Omit::Empty,
+            required: false,
+            proto: 0,
+            inline: 0,
+            rank: 0,
+            patch: Patch::default(),
+        }
+    }
+
     /// Whether Go writes it even when it is unset: it lacks `omitempty`, or it is a struct, which is never empty.
     fn always_written(&self, shape: &Shape) -> bool {
         match self.omit {

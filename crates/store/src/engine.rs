@@ -183,7 +183,8 @@ fn serve(mut sequencer: Sequencer, mut queue: mpsc::Receiver<Command>) {
 }
 
 /// The writers of the last batch are being woken just now, and many will write again at once. Giving
-/// them a moment lets them share one sync instead of leaving all but the first to the next.
+/// them a moment lets them share one sync instead of leaving all but the first to the next. Measured
+/// with syncs of 150 µs: 30 puts for each sync instead of 18 with 32 writers, 4 instead of 2.8 with 4.
 fn gather(queue: &mut mpsc::Receiver<Command>, commands: &mut Vec<Command>, expected: usize) {
     if commands.len() >= expected {
         return;

@@ -3,7 +3,9 @@
 use super::entries::{self, Managed, ManagerId, Owned};
 use super::{ApplyError, Context, Owner, Versioned, described, kind_of, last_applied, owners, prune, update};
 use crate::fieldset::{self, Set};
+use crate::patch::restore::restore;
 use crate::typed::{self, Duplicates, Type};
+use pintle_meta::GroupVersionKind;
 use pintle_value::{Str, Value};
 
 /// Manager of what was there before anyone applied.
@@ -56,7 +58,10 @@ pub fn apply(
         }
         outcome => outcome,
     };
-    let (object, managed) = outcome?;
+    let (mut object, managed) = outcome?;
+    if let Some(object) = &mut object {
+        restore(object, &cx.schema()?).map_err(|error| cannot_convert(cx.kind, config, &error))?;
+    }
     let changed = object.is_some();
     let mut object = object.unwrap_or(live);
     if owner.manager == last_applied::MANAGER {
@@ -64,6 +69,14 @@ pub fn apply(
     }
     entries::put(&mut object, &managed, Some(&entries::Stored { managed: &before, entries: stored }));
     Ok(Applied { object, changed })
+}
+
+/// The error for an applied object that cannot be decoded, here or by the caller.
+pub fn cannot_convert(kind: &GroupVersionKind, config: &Value, error: &str) -> ApplyError {
+    let config = described(config);
+    ApplyError::Failed(format!(
+        "failed to convert new object ({config}) to proper version: unable to convert unstructured object to {kind}: {error}"
+    ))
 }
 
 struct Step<'a> {

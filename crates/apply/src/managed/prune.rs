@@ -13,7 +13,7 @@ fn failed(what: &str, error: impl std::fmt::Display) -> ApplyError {
 
 /// All fields of a value, with those of structs on the way.
 fn all_fields(value: &Value, ty: Type<'_>) -> Set {
-    with_named_fields(&field_set(value, ty), ty)
+    with_named_fields(field_set(value, ty), ty)
 }
 
 /// Removes from `merged` what `applier` applied last time (`last`), does not apply now, and nobody else owns.
@@ -37,7 +37,7 @@ pub(super) fn prune<'v>(
     let Some(merged_as_last) = as_last else { return Ok(merged) };
 
     let (pruned, all, applied) = cx.typed(&last.version, |ty| {
-        let applied = with_named_fields(&last.set, ty);
+        let applied = with_named_fields(last.set.clone(), ty);
         let pruned = remove(&merged_as_last.value, &applied, ty);
         (pruned, all_fields(&merged_as_last.value, ty), applied)
     })?;
@@ -84,7 +84,7 @@ impl<'v> Step<'_, 'v> {
                 continue;
             };
             let value = self.cx.typed(version, |ty| {
-                let kept = all_fields(&pruned_now.value, ty).union(with_named_fields(&owned, ty));
+                let kept = all_fields(&pruned_now.value, ty).union(with_named_fields(owned, ty));
                 let all = match version == self.version {
                     true => self.all.clone(),
                     false => all_fields(&merged_now.value, ty),

@@ -34,7 +34,8 @@ fn of_list(list: &List<'_>, value: &Value) -> Set {
 
 fn of_fields(fields: &Fields<'_>, value: &Value) -> Set {
     let Value::Object(map) = value else { return Set::new() };
-    let entries = map.iter().filter_map(|(key, member)| {
+    let mut entries = Vec::with_capacity(map.len());
+    entries.extend(map.iter().filter_map(|(key, member)| {
         let (owned, below) = walk(member, fields.field(key)?);
         let nothing = match member {
             Value::Null => true,
@@ -43,29 +44,30 @@ fn of_fields(fields: &Fields<'_>, value: &Value) -> Set {
         };
         let element = PathElement::Field(key.clone());
         Some(Entry { element, member: owned || nothing || !fields.is_known(key), below })
-    });
-    Set::from_entries(entries.collect())
+    }));
+    Set::from_entries(entries)
 }
 
 /// The set with every struct field on the way to a member made a member too.
-pub fn with_named_fields(set: &Set, ty: Type<'_>) -> Set {
-    named(set, Some(ty))
+pub fn with_named_fields(mut set: Set, ty: Type<'_>) -> Set {
+    name_fields(&mut set, ty);
+    set
 }
 
-fn named(set: &Set, ty: Option<Type<'_>>) -> Set {
-    // Without a value the type alone decides; where it leaves the form open, keys can only be those of lists.
-    let atom = ty.map(|ty| ty.atom(None));
-    let entries = set.entries().iter().map(|entry| {
-        let mut member = entry.member;
+fn name_fields(set: &mut Set, ty: Type<'_>) {
+    // Without a value the type alone decides; where it leaves the form open there are no named fields below.
+    let atom = ty.atom(None);
+    for entry in set.entries_mut() {
         let below = match (&atom, &entry.element) {
-            (Some(Atom::Map(fields)), PathElement::Field(name)) => {
-                member |= !entry.below.is_empty() && fields.is_known(name);
+            (Atom::Map(fields), PathElement::Field(name)) => {
+                entry.member |= !entry.below.is_empty() && fields.is_known(name);
                 fields.field(name)
             }
-            (Some(Atom::List(list)), PathElement::Key(_)) => Some(list.item),
+            (Atom::List(list), PathElement::Key(_)) => Some(list.item),
             _ => None,
         };
-        Entry { element: entry.element.clone(), member, below: named(&entry.below, below) }
-    });
-    Set::from_entries(entries.collect())
+        if let Some(below) = below {
+            name_fields(&mut entry.below, below);
+        }
+    }
 }

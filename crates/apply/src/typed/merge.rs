@@ -32,10 +32,13 @@ fn walk(live: Option<&Value>, config: Option<&Value>, ty: Type<'_>) -> Option<Va
 }
 
 fn maps(fields: &Fields<'_>, live: Option<&Value>, config: Option<&Value>) -> Option<Value> {
-    let merged: Map = zip(live, config)
-        .filter_map(|(key, live, config)| Some((key.clone(), walk(live, config, fields.field(key)?)?)))
-        .collect();
-    (!merged.is_empty()).then_some(Value::Object(merged))
+    let size = |side: Option<&Value>| side.and_then(Value::as_object).map_or(0, Map::len);
+    let mut merged = Vec::with_capacity(size(live).max(size(config)));
+    merged.extend(
+        zip(live, config)
+            .filter_map(|(key, live, config)| Some((key.clone(), walk(live, config, fields.field(key)?)?))),
+    );
+    (!merged.is_empty()).then(|| Value::Object(Map::from_entries(merged).0))
 }
 
 /// Merges keyed lists and sets. Items of both keep the order of the configuration; items that only the live

@@ -32,16 +32,14 @@ fn from_list(list: &List<'_>, value: &Value, gone: &Set) -> Value {
 
 fn from_map(fields: &Fields<'_>, value: &Value, gone: &Set) -> Value {
     let Value::Object(map) = value else { return Value::Null };
-    let kept: Map = map
-        .iter()
-        .filter_map(|(key, member)| {
-            let kept = match gone.find(&PathElement::Field(key.clone())) {
-                None => member.clone(),
-                Some(entry) if entry.member => return None,
-                Some(entry) => remove(member, &entry.below, fields.field(key)?),
-            };
-            Some((key.clone(), kept))
-        })
-        .collect();
-    if kept.is_empty() { Value::Null } else { Value::Object(kept) }
+    let mut kept = Vec::with_capacity(map.len());
+    kept.extend(map.iter().filter_map(|(key, member)| {
+        let kept = match gone.find(&PathElement::Field(key.clone())) {
+            None => member.clone(),
+            Some(entry) if entry.member => return None,
+            Some(entry) => remove(member, &entry.below, fields.field(key)?),
+        };
+        Some((key.clone(), kept))
+    }));
+    if kept.is_empty() { Value::Null } else { Value::Object(Map::from_entries(kept).0) }
 }

@@ -278,7 +278,7 @@ fn named_fields_on_the_way_are_members_too() {
         r#"{"f:spec":{"f:a":{}},"f:labels":{"f:a":{}},"f:items":{"k:{\"name\":\"a\"}":{"f:deep":{"f:x":{}}}},"f:free":{"f:x":{"f:y":{}}}}"#,
     ));
     assert_eq!(
-        text(&with_named_fields(&set.unwrap(), Type::of(&schema)).to_value()),
+        text(&with_named_fields(set.unwrap(), Type::of(&schema)).to_value()),
         text(&tree(
             r#"{"f:spec":{".":{},"f:a":{}},"f:labels":{".":{},"f:a":{}},"f:items":{".":{},"k:{\"name\":\"a\"}":{"f:deep":{".":{},"f:x":{}}}},"f:free":{".":{},"f:x":{"f:y":{}}}}"#
         ))

@@ -62,7 +62,11 @@ impl Hooks for Namespace {
                 let spec = Path::of("spec");
                 let path = spec.field("finalizers");
                 for (at, finalizer) in object.items_at(&["spec", "finalizers"]).iter().enumerate() {
-                    objectmeta::validate_core_finalizer_name(finalizer.as_str().unwrap_or(""), &path.index(at), errors);
+                    objectmeta::validate_core_finalizer_name(
+                        finalizer.as_str().unwrap_or(""),
+                        &path.index(at),
+                        errors,
+                    );
                 }
             }
         }

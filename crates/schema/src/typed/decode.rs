@@ -140,12 +140,20 @@ impl<'s> Decoder<'s, '_> {
             Omit::Empty => !empty || shape.is_go_struct(),
             Omit::Zero => *value != zero(self.arena, field.node),
             Omit::Never => {
-                // Stored objects go through protobuf, which knows no difference between empty and unset.
                 if empty && matches!(shape, Shape::List { .. } | Shape::Map { .. } | Shape::Bytes) {
-                    *value = Value::Null;
+                    self.unset_empty(s, value);
                 }
                 true
             }
+        }
+    }
+
+    /// Stored objects go through protobuf, which knows no difference between empty and unset. Lists of objects are
+    /// not stored: theirs is `[]`.
+    fn unset_empty(&self, s: &Struct, value: &mut Value) {
+        let metadata = s.field("metadata").map(|f| self.arena.node(f.node).go.as_str());
+        if metadata != Some("v1.ListMeta") {
+            *value = Value::Null;
         }
     }
 

@@ -5,7 +5,7 @@ use super::decode::{Decoder, TYPED_DEPTH_MAX, decode};
 use super::errors::{Place, STRICT_ERRORS_MAX, Step, Strict, TypeError};
 use crate::model::{NodeId, Schema, Shape};
 use pintle_meta::field::quoted;
-use pintle_value::{Map, ParseError, Str, Value, json};
+use pintle_value::{Map, ParseError, Parsed, Str, Value, json};
 use std::collections::{HashMap, HashSet};
 
 /// A decoded body.
@@ -31,7 +31,11 @@ pub enum BodyError {
 
 /// Decodes a JSON body into the canonical tree of a Go type.
 pub fn decode_json(schema: &Schema, bytes: &[u8]) -> Result<Decoded, BodyError> {
-    let parsed = json::parse(bytes)?;
+    Ok(decode_parsed(schema, json::parse(bytes)?, bytes)?)
+}
+
+/// The same, where the JSON has been read already. `bytes` are those that `parsed` was read from.
+pub fn decode_parsed(schema: &Schema, parsed: Parsed, bytes: &[u8]) -> Result<Decoded, TypeError> {
     let mut strict = Strict::default();
     let typed = decode(schema, parsed.value, Some(&mut strict));
     match typed {
@@ -44,7 +48,7 @@ pub fn decode_json(schema: &Schema, bytes: &[u8]) -> Result<Decoded, BodyError> 
             Ok(Decoded { value, strict })
         }
         // The second reading finds an error, too: the one that comes first.
-        Err(error) => Err(reread(schema, bytes).err().unwrap_or(error).into()),
+        Err(error) => Err(reread(schema, bytes).err().unwrap_or(error)),
     }
 }
 
