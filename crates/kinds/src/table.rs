@@ -32,6 +32,7 @@ use crate::{Column, Kind, KindVersion};
 use cell::{name, text};
 use custom::CustomColumns;
 use pick::Need;
+pub use pick::member;
 use pintle_meta::Timestamp;
 use pintle_value::{Value, json};
 

@@ -115,19 +115,21 @@ impl<'a> Parser<'a> {
                 break;
             }
         }
-        self.steps.push(match self.take(end) {
+        let step = match self.take(end) {
             "*" => Step::Wildcard,
             name => Step::Field(Str::from(name.replace('\\', ""))),
-        });
+        };
+        self.steps.push(step);
     }
 
     fn word(&mut self) {
         let end = self.rest.find(is_terminator).unwrap_or(self.rest.len());
-        self.steps.push(match self.take(end) {
+        let step = match self.take(end) {
             "true" => Step::Literal(Value::Bool(true)),
             "false" => Step::Literal(Value::Bool(false)),
             _ => Step::Word,
-        });
+        };
+        self.steps.push(step);
     }
 
     fn number(&mut self) -> Option<()> {
@@ -164,6 +166,7 @@ impl<'a> Parser<'a> {
     fn brackets(&mut self) -> Option<()> {
         let end = self.rest.find(['\n', ']']).filter(|end| self.rest.as_bytes().get(*end) == Some(&b']'))?;
         let inner = self.take(end + 1).get(1..end)?;
+        let inner = if inner == "*" { ":" } else { inner };
         if inner.contains(',') {
             let parts = inner.split(',').map(|text| part(&format!("[{}]", text.trim_matches(' ')), self.nesting));
             self.steps.push(Step::Union(parts.collect::<Option<_>>()?));

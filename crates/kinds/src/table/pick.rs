@@ -3,6 +3,7 @@
 //! Kept objects are compact JSON that this server has written. Whatever else is found is left to the real parser.
 
 use pintle_value::{Map, Str, Value, json};
+use std::ops::Range;
 
 /// What is needed of a value: all of it, or some members. Lists are seen through: what is needed of a list is
 /// needed of each item.
@@ -59,6 +60,22 @@ impl Need {
             return reader.leaf();
         }
         reader.members(self, true)
+    }
+}
+
+/// Where the value of a member of the root stands in the JSON of a kept object.
+pub fn member(kept: &[u8], name: &str) -> Option<Range<usize>> {
+    let mut reader = Reader { bytes: kept, at: 0 };
+    reader.expect(b'{')?;
+    loop {
+        let key = reader.string()?;
+        reader.expect(b':')?;
+        let start = reader.at;
+        reader.skip()?;
+        if key == name.as_bytes() {
+            return Some(start..reader.at);
+        }
+        reader.expect(b',')?;
     }
 }
 
@@ -247,6 +264,13 @@ mod tests {
         check(&["spec.containers#", "metadata#"], pod, r#"{"metadata":{"labels":null,"n":null,"name":null},"spec":{"containers":[null,null]}}"#);
         check(&["kind.x.y"], pod, r#"{"kind":"Pod"}"#);
         check(&["other"], pod, "{}");
+    }
+
+    #[test]
+    fn members_have_their_places() {
+        let kept = r#"{"a":"}","b":{"c":[1,"]"]},"d":2}"#;
+        let at = |name: &str| member(kept.as_bytes(), name).map(|range| &kept[range]);
+        assert_eq!([at("a"), at("b"), at("d"), at("c")], [Some(r#""}""#), Some(r#"{"c":[1,"]"]}"#), Some("2"), None]);
     }
 
     #[test]
