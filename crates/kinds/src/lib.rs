@@ -30,6 +30,7 @@ mod storage;
 #[cfg(test)]
 mod testing;
 mod workload;
+pub mod table;
 
 pub use apiextensions::{approval, definition};
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
