@@ -55,7 +55,7 @@ impl Engine {
         let wanted = rv::parse_for_get(resource_version)?;
         self.wait_for(wanted).await?;
         let found = self.kept(&target.kind, &target.object_key());
-        found.ok_or_else(|| Status::not_found(&target.kind.group_resource(), &target.name))
+        found.ok_or_else(|| Status::not_found(&target.group_resource(), &target.name))
     }
 
     /// A page of a collection.

@@ -1,6 +1,7 @@
 //! What a request is about: a kind in a version, perhaps a namespace, a name, a subresource.
 
 use pintle_kinds::{Kind, KindVersion, Scope};
+use pintle_meta::{GroupKind, GroupResource};
 use pintle_value::Str;
 use std::sync::Arc;
 
@@ -24,6 +25,16 @@ impl Target {
     #[expect(clippy::indexing_slicing, reason = "the registry only hands out positions of existing versions")]
     pub fn kind_version(&self) -> &KindVersion {
         &self.kind.versions[self.version]
+    }
+
+    /// Group and plural, as store errors name the resource of this request.
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource { group: self.kind_version().group.clone(), resource: self.kind.plural.clone() }
+    }
+
+    /// Group and kind, as validation errors name the kind of this request.
+    pub fn group_kind(&self) -> GroupKind {
+        GroupKind { group: self.kind_version().group.clone(), kind: self.kind.kind.clone() }
     }
 
     /// The same object, addressed by `name`.

@@ -80,8 +80,7 @@ impl Engine {
             old.set_at(&["metadata", "managedFields"], Value::Array(shown));
         }
         self.normalize_scale(&mut old);
-        let proposed = self.propose_on(request, &self.face(target)?, Some(&old))?;
-        let Some(Proposed { object: scale, warnings }) = proposed else { return Err(Status::internal("no scale")) };
+        let Proposed { object: scale, warnings } = self.propose_on(request, &self.face(target)?, Some(&old))?;
         let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0);
         check(target, paths, replicas)?;
         let wanted = scale.str_at(&["metadata", "uid"]);
