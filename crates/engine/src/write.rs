@@ -1,7 +1,7 @@
 //! Every mutation but deletion: one function from the request to the commit.
 
 use crate::propose::{self, Change, Proposed};
-use crate::{Engine, Target, metadata, object, ownership};
+use crate::{Engine, Target, metadata, object, ownership, subresource};
 use pintle_admission::{Attributes, Operation};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
@@ -113,14 +113,38 @@ impl Engine {
     /// The object the client wants, in the stored version.
     fn propose(&self, request: &WriteRequest, live: Option<&Live>) -> Result<Proposed, Status> {
         let target = &request.target;
+        let spoken = live.map(|live| self.in_version(target, &live.tree));
+        let mut proposed = match subresource::scale::paths(target) {
+            Some(paths) => self.propose_scale(request, live, paths)?,
+            None => self.propose_on(request, target, spoken.as_ref())?,
+        };
+        if let Change::Replace(_) = request.change {
+            check_uid(target, &proposed.object, live)?;
+        }
+        if live.is_none() && !matches!(request.change, Change::Create(_)) {
+            let creates = target.kind.rules.create_on_update || matches!(request.change, Change::Apply { .. });
+            if !creates || !target.subresource.is_empty() {
+                return Err(Status::not_found(&target.group_resource(), &target.name));
+            }
+        }
+        self.to_storage(target, &mut proposed.object);
+        Ok(proposed)
+    }
+
+    /// The object the client wants, in the version of the request, as `spoken`, the live object, is.
+    pub(crate) fn propose_on(
+        &self,
+        request: &WriteRequest,
+        target: &Target,
+        spoken: Option<&Value>,
+    ) -> Result<Proposed, Status> {
         let now = self.now_text();
         let manager = metadata::manager(&request.field_manager, &request.user_agent);
         let kinds = self.registry.kinds();
         let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_registered(&kinds, kind, gv);
         let owner = ownership::Owner { manager: &manager, now: &now };
         let cx = propose::Context { target, validation: request.validation, registered: &registered };
-        let spoken = live.map(|live| self.in_version(target, &live.tree));
-        let mut proposed = match &request.change {
+        let proposed = match &request.change {
             Change::Create(body) => {
                 let mut proposed = propose::decode_object(&cx, body)?;
                 metadata::wipe_system_fields(&mut proposed.object);
@@ -132,12 +156,11 @@ impl Engine {
                 let mut proposed = propose::decode_object(&cx, body)?;
                 metadata::settle_namespace(&mut proposed.object, target)?;
                 metadata::check_name(&proposed.object, target)?;
-                check_uid(target, &proposed.object, live)?;
-                ownership::record(target, owner, spoken.as_ref(), &mut proposed.object);
+                ownership::record(target, owner, spoken, &mut proposed.object);
                 proposed
             }
             Change::Patch(kind, body) => {
-                let Some(spoken) = &spoken else {
+                let Some(spoken) = spoken else {
                     return Err(Status::not_found(&target.group_resource(), &target.name));
                 };
                 let mut proposed = propose::patch_object(&cx, spoken, *kind, body)?;
@@ -146,7 +169,7 @@ impl Engine {
             }
             Change::Apply { body, force } => {
                 let (config, mut warnings) = propose::decode_applied(&cx, body)?;
-                let (mut object, strict) = ownership::apply(target, owner, spoken.as_ref(), &config, *force)?;
+                let (mut object, strict) = ownership::apply(target, owner, spoken, &config, *force)?;
                 propose::complete(target, &mut object);
                 warnings.extend(propose::applied_complaints(request.validation, &strict)?);
                 metadata::settle_namespace(&mut object, target)?;
@@ -154,13 +177,6 @@ impl Engine {
                 Proposed { object, warnings }
             }
         };
-        if live.is_none() && !matches!(request.change, Change::Create(_)) {
-            let creates = target.kind.rules.create_on_update || matches!(request.change, Change::Apply { .. });
-            if !creates {
-                return Err(Status::not_found(&target.group_resource(), &target.name));
-            }
-        }
-        self.to_storage(target, &mut proposed.object);
         Ok(proposed)
     }
 
@@ -390,6 +406,7 @@ fn validate_by_schema(target: &Target, object: &Value, errors: &mut FieldErrors)
     let schema = &target.kind.storage_version().schema;
     if !schema.is_go() {
         pintle_schema::structural::validate(schema.arena(), schema.root(), object, &Path::ROOT, errors);
+        subresource::scale::validate_numbers(target, object, errors);
     }
 }
 
