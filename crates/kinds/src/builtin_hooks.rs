@@ -4,7 +4,7 @@ use crate::{
     Hooks, NoHooks, apps, autoscaling, batch, coordination, core, discovery, events, networking, node, policy,
     scheduling, storage,
 };
-use crate::{Hooks, NoHooks, apiextensions, core};
+use crate::apiextensions;
 
 /// The hooks of a built-in kind.
 pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
