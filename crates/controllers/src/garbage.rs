@@ -61,11 +61,12 @@ pub(crate) async fn run(engine: Arc<Engine>) {
 async fn work(engine: &Engine, graph: &mut Graph) {
     for uid in graph.take_work() {
         let Some(node) = graph.node(&uid).cloned() else { continue };
-        if let Err(status) = attend(engine, graph, &uid, &node).await {
-            if status.code != 404 {
+        match attend(engine, graph, &uid, &node).await {
+            Err(status) if status.code != 404 => {
                 tracing::debug!(object = %node.key, error = %status.message, "garbage collection will retry");
                 graph.again(uid);
             }
+            _ => {}
         }
     }
 }

@@ -23,7 +23,7 @@ impl Engine {
         let kind = Str::from(names.str_at(&["kind"]));
         let namespaced = spec.str_at(&["scope"]) == "Namespaced";
         let mut sources: Vec<&Value> = spec.items_at(&["versions"]).iter().collect();
-        sources.sort_by(|a, b| version_order(b.str_at(&["name"])).cmp(&version_order(a.str_at(&["name"]))));
+        sources.sort_by_key(|source| std::cmp::Reverse(version_order(source.str_at(&["name"]))));
         let storage = sources.iter().position(|v| v.get("storage").and_then(Value::as_bool) == Some(true)).unwrap_or(0);
         let versions = sources.iter().map(|source| self.version(source, &group, &kind, namespaced)).collect();
         let has_status = sources.iter().any(|v| v.at(&["subresources", "status"]).is_some());

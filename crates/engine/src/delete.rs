@@ -65,7 +65,6 @@ impl Engine {
         options: &DeleteOptions,
         user: &UserInfo,
     ) -> Result<Attempt, Status> {
-        let kind = &target.kind;
         let Some(live) = self.live(target)? else {
             return Err(Status::not_found(&target.group_resource(), &target.name));
         };
@@ -202,7 +201,7 @@ impl Engine {
     async fn mark(&self, target: &Target, live: Live, mut marked: Value, dry_run: bool) -> Result<Attempt, Status> {
         marked.remove_at(&["metadata", "resourceVersion"]);
         let encoded = object::encode(&target.kind, &marked);
-        if &encoded == live.object.value() {
+        if encoded == *live.object.value() {
             return Ok(Attempt::Done(Deleted::Object { object: live.object, gone: false }));
         }
         if dry_run {

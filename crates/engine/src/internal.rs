@@ -85,7 +85,7 @@ impl Engine {
             let removes = metadata::completes_deletion(&tree, &old) && target.kind.hooks.may_remove(&tree);
             tree.remove_at(&["metadata", "resourceVersion"]);
             let encoded = object::encode(&target.kind, &tree);
-            if &encoded == kept.value() && !removes {
+            if encoded == *kept.value() && !removes {
                 return Ok(());
             }
             let expect = Expect::Revision(Revision(kept.revision()));

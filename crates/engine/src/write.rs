@@ -276,7 +276,7 @@ impl Engine {
         let removes = metadata::completes_deletion(&candidate, &live.tree) && target.kind.hooks.may_remove(&candidate);
         candidate.remove_at(&["metadata", "resourceVersion"]);
         let encoded = object::encode(&target.kind, &candidate);
-        if &encoded == live.object.value() && !removes {
+        if encoded == *live.object.value() && !removes {
             return Ok(Attempt::Done(unchanged(Some(live), warnings)?));
         }
         if request.dry_run {
@@ -422,10 +422,6 @@ fn validate_update(target: &Target, object: &Value, old: &Value) -> Result<(), S
     objectmeta::validate_update(meta, old_meta, &path, &mut errors);
     if kind.hooks.validates_metadata() {
         objectmeta::validate_update(meta, old_meta, &path, &mut errors);
-        if target.scope() == Scope::Main {
-            let own_rule = |name: &str, prefix: bool| kind.hooks.name_errors(name, prefix);
-            objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors);
-        }
     }
     validate_by_schema(target, object, &mut errors);
     kind.hooks.validate_update(target.scope(), object, old, &mut errors);

@@ -13,6 +13,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use pintle_auth::authn::x509::CertificateIdentity;
 use pintle_auth::{Attributes, Authenticator, Authorizer, Credentials, Decision, UserInfo, authz, impersonate};
+use pintle_meta::duration::GoDuration;
 use pintle_meta::Status;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -139,7 +140,10 @@ where
         warnings.push(warning.to_string());
     }
     let long_running = info.long_running();
-    let timeout = request_timeout(context, &query);
+    let timeout = match request_timeout(context, &query) {
+        Ok(timeout) => timeout,
+        Err(status) => return respond::status(&status, routed.errors),
+    };
     let work = async {
         let body = match read_body(&method, body).await {
             Ok(body) => body,
@@ -258,33 +262,17 @@ where
 }
 
 /// `?timeout=` may shorten what the server allows.
-fn request_timeout(context: &Context, query: &[(String, String)]) -> Duration {
-    let asked = query::first(query, "timeout").and_then(seconds);
-    asked.filter(|t| !t.is_zero()).map_or(context.request_timeout, |t| t.min(context.request_timeout))
-}
-
-/// A duration in whole or broken units: `30s`, `1m30s`.
-fn seconds(text: &str) -> Option<Duration> {
-    let mut total = 0.0;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, tail) = rest.split_at_checked(digits)?;
-        let unit = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at_checked(unit)?;
-        let scale = match unit {
-            "ns" => 1e-9,
-            "us" | "µs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return None,
-        };
-        total += number.parse::<f64>().ok()? * scale;
-        rest = tail;
+fn request_timeout(context: &Context, query: &[(String, String)]) -> Result<Duration, Status> {
+    let Some(text) = query::first(query, "timeout").filter(|t| !t.is_empty()) else {
+        return Ok(context.request_timeout);
+    };
+    let asked = GoDuration::parse(text).map_err(|why| {
+        Status::bad_request(format!("invalid timeout specified in the request URL - {why}"))
+    })?;
+    match u64::try_from(asked.0) {
+        Ok(nanos) if nanos > 0 => Ok(Duration::from_nanos(nanos).min(context.request_timeout)),
+        _ => Ok(context.request_timeout),
     }
-    Duration::try_from_secs_f64(total).ok()
 }
 
 /// Turns an answer into what hyper sends: warnings, compression, caching.

@@ -66,7 +66,12 @@ impl Resources {
     }
 
     async fn get(&self, request: &ApiRequest, target: &Target) -> Result<ApiResponse, Status> {
-        let options = GetOptions::from_query(Query(&request.query));
+        let query = Query(&request.query);
+        if query.switch("export") == Some(true) {
+            let why = "the export parameter, deprecated since v1.14, is no longer supported";
+            return Err(Status::bad_request(why));
+        }
+        let options = GetOptions::from_query(query);
         let object = self.engine.get(target, &options.resource_version).await?;
         self.object_response(request, target, &object, 200)
     }
