@@ -7,9 +7,9 @@ use pintle_admission::{Attributes, Operation};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_meta::options::{DeleteOptions, Propagation};
-use pintle_meta::{Status, Timestamp};
+use pintle_meta::{FieldErrors, GroupKind, Status, Timestamp};
 use pintle_store::{Expect, Revision, Write, WriteError};
-use pintle_value::Value;
+use pintle_value::{Path, Value};
 use std::sync::Arc;
 
 /// How often a deletion is tried again when others get in between.
@@ -235,6 +235,23 @@ impl Engine {
         }
         let status = Status::deleted(&target.group_resource(), &target.name, &uid);
         Ok(Attempt::Done(Deleted::Status(Box::new(status))))
+    }
+
+    /// Deletes an object that cannot be read. One that can is refused: this is not how to delete it.
+    pub async fn delete_corrupt(&self, target: &Target) -> Result<Status, Status> {
+        target.check_path_name()?;
+        let kept = self.kept(&target.kind, &target.object_key()).filter(|object| object::tree(object).is_err());
+        let resource = target.group_resource();
+        let Some(kept) = kept else {
+            let mut errors = FieldErrors::new();
+            let path = Path::of("ignoreStoreReadErrorWithClusterBreakingPotential");
+            let why = "is exclusively used to delete corrupt object(s), try again by removing this option";
+            errors.invalid(&path, true, why);
+            return Err(Status::invalid(&GroupKind::new(&resource.group, &resource.resource), &target.name, &errors));
+        };
+        let write = Write::delete(target.store_key(), Expect::Revision(Revision(kept.revision())));
+        self.store.write(write).await.map_err(crate::status::write_error)?;
+        Ok(Status::deleted(&resource, &target.name, kept.uid()))
     }
 
     /// Deletes all objects of a list, and answers with the list as it was.

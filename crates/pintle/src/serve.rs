@@ -105,7 +105,9 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
         authenticator: authenticator.clone(),
         rules: config.authorization_modes.contains(&AuthorizationMode::Rbac).then(|| rbac.clone()),
     };
-    let api: Arc<dyn Api> = Arc::new(Resources::new(engine.clone(), access, types, config.min_request_timeout));
+    let resources = Resources::new(engine.clone(), access, types, config.min_request_timeout)
+        .with_unsafe_deletion(config.gate("AllowUnsafeMalformedObjectDeletion"));
+    let api: Arc<dyn Api> = Arc::new(resources);
 
     let listener =
         TcpListener::bind(config.bind).await.map_err(|e| ServeError::Listen(config.bind, e))?;
