@@ -3,8 +3,8 @@
 //! The sentences are those of kube-apiserver's serializers, in their order of checks.
 
 use pintle_kinds::{Kind, KindVersion};
-use pintle_meta::{FieldErrors, GroupKind, GroupVersion, Status, field::quoted};
 use pintle_meta::options::FieldValidation;
+use pintle_meta::{FieldErrors, GroupKind, GroupVersion, Status, field::quoted};
 use pintle_schema::proto::{self, Envelope};
 use pintle_schema::{Schema, typed};
 use pintle_value::{Path, Str, Value, cbor, json, yaml};
@@ -89,7 +89,9 @@ pub fn decode_options(body: &[u8], media: Media) -> Result<Value, Status> {
         Media::Json => json::parse(body)
             .map(|parsed| parsed.value)
             .map_err(|e| Status::bad_request(format!("couldn't get version/kind; json parse error: {e}"))),
-        Media::Yaml => yaml::parse(body).map(|parsed| parsed.value).map_err(|e| Status::bad_request(e.to_string())),
+        Media::Yaml => {
+            yaml::parse(body).map(|parsed| parsed.value).map_err(|e| Status::bad_request(e.to_string()))
+        }
         Media::Cbor => cbor::decode(body).map_err(|e| Status::bad_request(e.to_string())),
         Media::Protobuf => Err(Status::bad_request("options in protobuf are not read")),
     }
@@ -129,7 +131,8 @@ fn parse(body: &[u8], media: Media, _expected: &Expected<'_>) -> Result<Parsed, 
             Ok(untyped(parsed.value, parsed.strict_error.into_iter().map(|e| e.to_string()).collect()))
         }
         Media::Cbor => {
-            let value = cbor::decode(body).map_err(|e| format!("unable to determine group/version/kind: {e}"))?;
+            let value =
+                cbor::decode(body).map_err(|e| format!("unable to determine group/version/kind: {e}"))?;
             Ok(untyped(value, Vec::new()))
         }
         Media::Protobuf => {
@@ -174,7 +177,9 @@ fn claimed_gvk(parsed: &Parsed, media: Media) -> Result<(Str, Str), String> {
     let text = |key: &str| match map.get(key) {
         None | Some(Value::Null) => Ok(Str::default()),
         Some(Value::String(s)) => Ok(s.clone()),
-        Some(other) => Err(format!("{prefix} {} into Go struct field .{key} of type string", other.json_type())),
+        Some(other) => {
+            Err(format!("{prefix} {} into Go struct field .{key} of type string", other.json_type()))
+        }
     };
     Ok((text("apiVersion")?, text("kind")?))
 }
@@ -192,7 +197,8 @@ fn settle_gvk(
     body: &[u8],
 ) -> Result<BodyGvk, Status> {
     let (api_version, kind) = claimed;
-    let group_version = GroupVersion::parse(&api_version).map_err(|why| unrecognized(expected, &why, body))?;
+    let group_version =
+        GroupVersion::parse(&api_version).map_err(|why| unrecognized(expected, &why, body))?;
     if !expected.lenient {
         if kind.is_empty() {
             let text = String::from_utf8_lossy(body);
@@ -281,7 +287,9 @@ const SUMMARY_CHARS_MAX: usize = 30;
 fn unrecognized(expected: &Expected<'_>, why: &str, body: &[u8]) -> Status {
     let kind = expected.kind;
     let summary = summarize(body);
-    Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary})"))
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {why} ({summary})"
+    ))
 }
 
 /// The beginning of a body: as text if it looks like a JSON object, in hexadecimal otherwise.

@@ -50,7 +50,12 @@ enum Attempt {
 
 impl Engine {
     /// Deletes one object, at once or in two phases.
-    pub async fn delete(&self, target: &Target, options: &DeleteOptions, user: &UserInfo) -> Result<Deleted, Status> {
+    pub async fn delete(
+        &self,
+        target: &Target,
+        options: &DeleteOptions,
+        user: &UserInfo,
+    ) -> Result<Deleted, Status> {
         for _ in 0..ATTEMPTS_MAX {
             if let Attempt::Done(deleted) = self.attempt_delete(target, options, user).await? {
                 return Ok(deleted);
@@ -179,7 +184,8 @@ impl Engine {
                 None => Grace::None,
             };
         }
-        let running = live.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_int).unwrap_or(0);
+        let running =
+            live.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_int).unwrap_or(0);
         let (now, _) = self.clock.now();
         match asked {
             _ if running == 0 => Grace::None,
@@ -198,7 +204,13 @@ impl Engine {
         }
     }
 
-    async fn mark(&self, target: &Target, live: Live, mut marked: Value, dry_run: bool) -> Result<Attempt, Status> {
+    async fn mark(
+        &self,
+        target: &Target,
+        live: Live,
+        mut marked: Value,
+        dry_run: bool,
+    ) -> Result<Attempt, Status> {
         marked.remove_at(&["metadata", "resourceVersion"]);
         let encoded = object::encode(&target.kind, &marked);
         if encoded == *live.object.value() {
@@ -216,7 +228,13 @@ impl Engine {
         }
     }
 
-    async fn remove(&self, target: &Target, live: Live, mut last: Value, dry_run: bool) -> Result<Attempt, Status> {
+    async fn remove(
+        &self,
+        target: &Target,
+        live: Live,
+        mut last: Value,
+        dry_run: bool,
+    ) -> Result<Attempt, Status> {
         let uid = live.tree.str_at(&["metadata", "uid"]).to_string();
         let mut revision = live.object.revision();
         if !dry_run {
@@ -240,14 +258,19 @@ impl Engine {
     /// Deletes an object that cannot be read. One that can is refused: this is not how to delete it.
     pub async fn delete_corrupt(&self, target: &Target) -> Result<Status, Status> {
         target.check_path_name()?;
-        let kept = self.kept(&target.kind, &target.object_key()).filter(|object| object::tree(object).is_err());
+        let kept =
+            self.kept(&target.kind, &target.object_key()).filter(|object| object::tree(object).is_err());
         let resource = target.group_resource();
         let Some(kept) = kept else {
             let mut errors = FieldErrors::new();
             let path = Path::of("ignoreStoreReadErrorWithClusterBreakingPotential");
             let why = "is exclusively used to delete corrupt object(s), try again by removing this option";
             errors.invalid(&path, true, why);
-            return Err(Status::invalid(&GroupKind::new(&resource.group, &resource.resource), &target.name, &errors));
+            return Err(Status::invalid(
+                &GroupKind::new(&resource.group, &resource.resource),
+                &target.name,
+                &errors,
+            ));
         };
         let write = Write::delete(target.store_key(), Expect::Revision(Revision(kept.revision())));
         self.store.write(write).await.map_err(crate::status::write_error)?;
@@ -263,7 +286,8 @@ impl Engine {
     ) -> Result<crate::read::Listed, Status> {
         let listed = self.list(list).await?;
         for item in &listed.items {
-            let target = Target { namespace: item.namespace().unwrap_or("").into(), ..list.target.named(item.name()) };
+            let target =
+                Target { namespace: item.namespace().unwrap_or("").into(), ..list.target.named(item.name()) };
             match self.delete(&target, options, user).await {
                 Ok(_) => {}
                 Err(status) if status.code == 404 => {}

@@ -74,7 +74,12 @@ impl Engine {
     }
 
     /// Puts an object; answers with it as it is kept now.
-    async fn commit(&self, target: &Target, mut write: Write, tree: &Value) -> Result<Arc<Object>, WriteError> {
+    async fn commit(
+        &self,
+        target: &Target,
+        mut write: Write,
+        tree: &Value,
+    ) -> Result<Arc<Object>, WriteError> {
         let extracted = object::extract(&target.kind, tree);
         let draft = self.cache.resource(&target.kind.store_prefix).map(|resource| resource.draft(extracted));
         if let Some(draft) = &draft {

@@ -201,7 +201,13 @@ impl Selects {
                 kept.selectable.iter().position(fits).map_or(FieldAt::Unknown, FieldAt::Kept)
             }
         };
-        let fields = request.options.field_selector.terms().iter().map(|t| (place(&t.field), t.equal, t.value.clone())).collect();
+        let fields = request
+            .options
+            .field_selector
+            .terms()
+            .iter()
+            .map(|t| (place(&t.field), t.equal, t.value.clone()))
+            .collect();
         Selects { labels: request.options.label_selector.clone(), fields }
     }
 
@@ -217,6 +223,7 @@ impl Selects {
             FieldAt::Unknown => "",
         };
         self.fields.iter().all(|(place, equal, value)| (field(place) == value.as_str()) == *equal)
-            && self.labels.requirements().iter().all(|r| r.matches(object.label(r.key()))) && !self.labels.is_nothing()
+            && self.labels.requirements().iter().all(|r| r.matches(object.label(r.key())))
+            && !self.labels.is_nothing()
     }
 }

@@ -54,7 +54,8 @@ impl Resources {
 
     async fn answer(&self, request: &ApiRequest) -> Result<ApiResponse, Status> {
         let target = self.target(request);
-        let special = request.target.subresource().filter(|sub| sub.gvk != target.kind_version().gvk(&target.kind));
+        let special =
+            request.target.subresource().filter(|sub| sub.gvk != target.kind_version().gvk(&target.kind));
         if special.is_some() && request.target.action != Action::Connect {
             return self.other_kind(request, target).await;
         }
@@ -86,7 +87,8 @@ impl Resources {
     /// What the engine calls the target of a request.
     fn target(&self, request: &ApiRequest) -> Target {
         let resource = &request.target.resource;
-        let by_path = !matches!(request.target.action, Action::List | Action::Watch | Action::DeleteCollection);
+        let by_path =
+            !matches!(request.target.action, Action::List | Action::Watch | Action::DeleteCollection);
         let creates = request.target.action == Action::Create && request.info.subresource.is_empty();
         Target {
             kind: resource.kind.clone(),

@@ -34,7 +34,8 @@ impl Hooks for Custom {
         };
         let known = old.map(finalizers).unwrap_or_default();
         let ours = ["orphan", "foregroundDeletion"];
-        let new = finalizers(object).into_iter().filter(|f| !known.contains(f) && !ours.contains(&f.as_str()));
+        let new =
+            finalizers(object).into_iter().filter(|f| !known.contains(f) && !ours.contains(&f.as_str()));
         new.map(|f| {
             format!(
                 "metadata.finalizers: {}: prefer a domain-qualified finalizer name to avoid accidental conflicts \

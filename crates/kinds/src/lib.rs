@@ -1,10 +1,10 @@
 //! The kinds: what a kind is, the embedded tables of the built-in ones, and hooks for the little that no
 //! schema can say. A kind without rules of its own has no file.
 
+mod apiextensions;
 mod apps;
 mod autoscaling;
 mod batch;
-mod apiextensions;
 pub mod builtin;
 mod builtin_hooks;
 mod builtin_resources;
@@ -27,10 +27,10 @@ mod policy;
 mod scheduling;
 mod shown;
 mod storage;
+pub mod table;
 #[cfg(test)]
 mod testing;
 mod workload;
-pub mod table;
 
 pub use apiextensions::{approval, definition};
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};

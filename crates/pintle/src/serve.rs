@@ -17,8 +17,8 @@ use pintle_auth::{Authenticator, Authorizer, UserInfo};
 use pintle_engine::{Access, TokenObjects};
 use pintle_http::health::Health;
 use pintle_http::openid::OpenId;
-use pintle_http::server::ServerContext;
 use pintle_http::resources::Resources;
+use pintle_http::server::ServerContext;
 use pintle_http::{Api, Metrics, Server, ServerConfig, tls};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -109,8 +109,7 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
         .with_unsafe_deletion(config.gate("AllowUnsafeMalformedObjectDeletion"));
     let api: Arc<dyn Api> = Arc::new(resources);
 
-    let listener =
-        TcpListener::bind(config.bind).await.map_err(|e| ServeError::Listen(config.bind, e))?;
+    let listener = TcpListener::bind(config.bind).await.map_err(|e| ServeError::Listen(config.bind, e))?;
     let address = listener.local_addr().map_err(|e| ServeError::Listen(config.bind, e))?;
     let public = format!("{}", SocketAddr::new(reachable(address.ip()), address.port()));
     let jwks_uri = match config.jwks_uri.as_str() {
@@ -165,7 +164,11 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
 }
 
 /// The serving certificate, and the authority that clients check it with.
-fn serving_pair(config: &Config, authority: &Authority, keep: Keep<'_>) -> Result<(Pair, String), ServeError> {
+fn serving_pair(
+    config: &Config,
+    authority: &Authority,
+    keep: Keep<'_>,
+) -> Result<(Pair, String), ServeError> {
     let in_dir = |dir: &Path| (dir.join("apiserver.crt"), dir.join("apiserver.key"));
     if let Some((certificate, key)) = &config.serving_files {
         let pair = pki::read_pair(certificate, key)?;

@@ -53,7 +53,11 @@ impl Resources {
         }
     }
 
-    pub(super) async fn delete_collection(&self, request: &ApiRequest, target: Target) -> Result<ApiResponse, Status> {
+    pub(super) async fn delete_collection(
+        &self,
+        request: &ApiRequest,
+        target: Target,
+    ) -> Result<ApiResponse, Status> {
         let list = self.list_request(request, target)?;
         let options = delete_options(request)?;
         options.check_collection()?;

@@ -18,7 +18,9 @@ impl Hooks for Definition {
             object.set_at(&["spec", "conversion", "strategy"], "None".into());
         }
         let service = object.at_mut(&["spec", "conversion", "webhook", "clientConfig", "service"]);
-        if let Some(service) = service.filter(|service| service.as_object().is_some() && service.get("port").is_none()) {
+        if let Some(service) =
+            service.filter(|service| service.as_object().is_some() && service.get("port").is_none())
+        {
             service.set_at(&["port"], Value::Int(SERVICE_PORT));
         }
         if object.items_at(&["status", "storedVersions"]).is_empty() {
@@ -90,10 +92,17 @@ impl<'a> Condition<'a> {
         let mut conditions = definition.items_at(&["status", "conditions"]).to_vec();
         let at = conditions.iter().position(|c| c.str_at(&["type"]) == self.kind).unwrap_or(conditions.len());
         let mut condition = conditions.get(at).cloned().unwrap_or_else(Value::object);
-        if condition.str_at(&["status"]) != self.status || condition.get("lastTransitionTime").is_none_or(Value::is_null) {
+        if condition.str_at(&["status"]) != self.status
+            || condition.get("lastTransitionTime").is_none_or(Value::is_null)
+        {
             condition.set_at(&["lastTransitionTime"], now.into());
         }
-        let texts = [("type", self.kind), ("status", self.status), ("reason", self.reason), ("message", self.message)];
+        let texts = [
+            ("type", self.kind),
+            ("status", self.status),
+            ("reason", self.reason),
+            ("message", self.message),
+        ];
         for (key, text) in texts {
             condition.set_at(&[key], text.into());
         }
