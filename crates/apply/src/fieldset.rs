@@ -91,7 +91,12 @@ impl Set {
         &self.entries
     }
 
-    /// The entries, to change what is in them but not their order.
+    /// The entries, to change all but their elements.
+    pub(crate) fn entries_mut(&mut self) -> &mut [Entry] {
+        &mut self.entries
+    }
+
+    /// The entries themselves.
     pub(crate) fn into_entries(self) -> Vec<Entry> {
         self.entries
     }

@@ -2,9 +2,15 @@
 //! keeps. Synchronous, no I/O, no clock: the time is an argument.
 
 pub mod fieldset;
+pub mod managed;
 pub mod patch;
+pub mod typed;
 
 pub use fieldset::{FieldPath, Filter, PathElement, Set, Step};
+pub use managed::{
+    Applied, ApplyError, Conflict, Context, Owner, ReplicasPath, Versions, apply, check_managed_fields,
+    keep_times, scale_to_parent, scale_to_subresource, update,
+};
 pub use patch::PatchError;
 
 /// How deep a tree may be for the walks of this crate, which recurse.

@@ -3,10 +3,12 @@
 
 pub mod json;
 pub mod merge;
+pub mod restore;
 pub mod shown;
 pub mod strategic;
 
-use pintle_meta::{Reason, Status};
+use pintle_meta::{FieldErrors, GroupKind, GroupResource, Status};
+use pintle_value::Path;
 
 /// Why a patch was not applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +27,14 @@ pub enum PatchError {
     /// The patch does not fit the document: 422. Clients see a fixed sentence, this text is for the log.
     #[error("{0}")]
     DoesNotApply(String),
+    /// The result is no object of its type: 422 that shows the patch or the result as an invalid value.
+    #[error("{detail}")]
+    Invalid {
+        /// What is shown: a strategic merge patch, or the result of the other patches as JSON.
+        shown: String,
+        /// What is wrong with it.
+        detail: String,
+    },
     /// A failure kube-apiserver has no code for: 500 with this text.
     #[error("{0}")]
     Unclassified(String),
@@ -35,15 +45,16 @@ impl PatchError {
     pub fn to_status(&self) -> Status {
         match self {
             PatchError::Malformed(text) => Status::bad_request(text.clone()),
-            PatchError::TooManyOperations { .. } => {
-                Status::new(413, Reason::RequestEntityTooLarge, format!("Request entity too large: {self}"))
+            PatchError::TooManyOperations { .. } => Status::entity_too_large(&self.to_string()),
+            PatchError::DoesNotApply(text) => {
+                Status::generic_response(422, "", &GroupResource::default(), "", text)
             }
-            PatchError::DoesNotApply(_) => Status::new(
-                422,
-                Reason::Invalid,
-                "the server rejected our request due to an error in our request",
-            ),
-            PatchError::Unclassified(text) => Status::new(500, Reason::Unknown, text.clone()),
+            PatchError::Invalid { shown, detail } => {
+                let mut errors = FieldErrors::new();
+                errors.invalid(&Path::of("patch"), shown.as_str(), detail);
+                Status::invalid(&GroupKind::default(), "", &errors)
+            }
+            PatchError::Unclassified(text) => Status::unclassified(text.clone()),
         }
     }
 }

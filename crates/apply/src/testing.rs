@@ -18,10 +18,11 @@ pub(crate) fn text(value: &Value) -> String {
 /// `"string"`, `"int"`, `"bool"`, `"float"`, `"any"`, `"quantity"`, `"intorstring"`;
 /// `{"fields":{…},"go":"PodSpec","atomic":true,"unknown":true}`; `{"list":…,"keys":["name"]}`, `{"list":…,"set":true}`
 /// (else atomic) with `"patch":"name"` for lists that a strategic merge patch merges; `{"map":…,"atomic":true}`;
-/// `{"is":…,"default":…}`.
+/// `{"is":…,"default":…}`. `"pointer":true` for fields that Go holds by pointer.
 pub(crate) fn schema(text: &str) -> Schema {
     let mut arena = Arena::default();
     let root = node(&tree(text), &mut arena);
+    arena.seal();
     Schema::new(Arc::new(arena), root)
 }
 
@@ -53,7 +54,8 @@ fn node(of: &Value, arena: &mut Arena) -> NodeId {
         let fields: Box<[Field]> = fields.iter().map(|(name, of)| field(name, of, arena)).collect();
         let order = (0..fields.len() as u16).collect();
         let go_name = Str::from(of.str_at(&["go"]));
-        Shape::Struct(Struct { fields, order, inlined: Box::default(), kind, go_name })
+        let (inlined, wire, always) = Default::default();
+        Shape::Struct(Struct { fields, order, inlined, wire, always, kind, go_name })
     };
     let mut node = Node::of(shape);
     node.preserve_unknown = of.get("unknown").is_some();
@@ -65,11 +67,12 @@ fn field(name: &Str, of: &Value, arena: &mut Arena) -> Field {
     Field {
         name: name.clone(),
         node: node(of, arena),
-        pointer: false,
+        pointer: of.get("pointer").is_some(),
         omit: Omit::Empty,
         required: false,
         proto: 0,
         inline: 0,
+        rank: 0,
         patch: Patch { merge: key.is_some(), retain_keys: false, key: key.unwrap_or_default().into() },
     }
 }

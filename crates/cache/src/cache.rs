@@ -182,7 +182,7 @@ impl Sink for Cache {
         let mut rest = changes;
         while let Some(first) = rest.first() {
             let Some(resource) = self.owner(&first.key) else {
-                orphans.apply(first);
+                orphans.apply(first, self.shared.options.clock.now_ms());
                 rest = rest.get(1..).unwrap_or_default();
                 continue;
             };

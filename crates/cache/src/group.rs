@@ -6,7 +6,7 @@
 
 use crate::Str;
 use crate::event::Event;
-use crate::options::{FANOUT_EVENTS_ALL, FANOUT_EVENTS_NAME, FANOUT_EVENTS_PART};
+use crate::options::{SEGMENT_EVENTS_ALL, SEGMENT_EVENTS_NAME, SEGMENT_EVENTS_PART};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -38,11 +38,11 @@ impl GroupKey {
         }
     }
 
-    fn limits(&self) -> (usize, usize) {
+    fn segment_events(&self) -> usize {
         match self {
-            GroupKey::All => FANOUT_EVENTS_ALL,
-            GroupKey::Namespace(_) | GroupKey::Field(..) => FANOUT_EVENTS_PART,
-            GroupKey::Name(_) => FANOUT_EVENTS_NAME,
+            GroupKey::All => SEGMENT_EVENTS_ALL,
+            GroupKey::Namespace(_) | GroupKey::Field(..) => SEGMENT_EVENTS_PART,
+            GroupKey::Name(_) => SEGMENT_EVENTS_NAME,
         }
     }
 }
@@ -78,7 +78,8 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    pub(crate) fn new((slots, events_max): (usize, usize)) -> Arc<Group> {
+    pub(crate) fn new(segment_events: usize, events_max: usize) -> Arc<Group> {
+        let slots = segment_events.min(events_max).max(1);
         let last = Segment::new(slots);
         Arc::new(Group {
             tail: Mutex::new(Tail { segments: VecDeque::new(), last, used: 0 }),
@@ -172,8 +173,8 @@ pub(crate) struct Groups {
 
 impl Groups {
     /// The group with this key, with one watcher more.
-    pub(crate) fn join(&mut self, key: &GroupKey) -> Arc<Group> {
-        let new = || Group::new(key.limits());
+    pub(crate) fn join(&mut self, key: &GroupKey, events_max: usize) -> Arc<Group> {
+        let new = || Group::new(key.segment_events(), events_max);
         let group = match key {
             GroupKey::All => self.all.get_or_insert_with(new),
             GroupKey::Namespace(namespace) => self.namespaces.entry(namespace.clone()).or_insert_with(new),

@@ -6,12 +6,13 @@ use crate::key::ObjectKey;
 use bytes::{BufMut, Bytes};
 use pintle_store::Note;
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Bytes in front of the JSON in a stored value.
 const HEADER_BYTES: usize = 4;
 
-/// What a stored value begins with: where in the JSON after it `"resourceVersion":"N",` belongs.
+/// What a stored value begins with: where in the JSON after it `,"resourceVersion":"N"` belongs.
 /// 0 stands for nowhere.
 pub fn value_header(rv_offset: u32) -> [u8; HEADER_BYTES] {
     rv_offset.to_le_bytes()
@@ -147,6 +148,15 @@ impl Object {
         self.value.len() + RV_BYTES_MAX
     }
 
+    /// The number of bytes that [`Object::write_json`] writes with this `skip`.
+    pub fn json_len(&self, skip: usize) -> usize {
+        let version = match self.rv_offset() > 0 && self.revision > 0 {
+            true => RV_FRAME_BYTES + itoa::Buffer::new().format(self.revision).len(),
+            false => 0,
+        };
+        self.json().len() - skip.min(self.json().len()) + version
+    }
+
     /// Writes the JSON with its resourceVersion. `skip` bytes after the opening brace are left out:
     /// the length of `"kind":…,"apiVersion":…,` for items of built-in lists, otherwise 0.
     pub fn write_json(&self, skip: usize, out: &mut impl BufMut) {
@@ -161,11 +171,21 @@ impl Object {
         }
         out.put_slice(before);
         if self.rv_offset() > 0 && revision > 0 {
-            out.put_slice(b"\"resourceVersion\":\"");
-            out.put_slice(itoa::Buffer::new().format(revision).as_bytes());
-            out.put_slice(b"\",");
+            put_version(revision, out);
         }
         out.put_slice(after);
+    }
+
+    /// Writes a part of [`Object::json`], with a resourceVersion if that belongs into the part.
+    pub fn write_part(&self, part: Range<usize>, revision: u64, out: &mut impl BufMut) {
+        let slot = self.rv_offset();
+        if !part.contains(&slot) || revision == 0 || slot == 0 {
+            out.put_slice(self.json().get(part).unwrap_or_default());
+            return;
+        }
+        out.put_slice(self.json().get(part.start..slot).unwrap_or_default());
+        put_version(revision, out);
+        out.put_slice(self.json().get(slot..part.end).unwrap_or_default());
     }
 
     /// The JSON with its resourceVersion.
@@ -195,8 +215,16 @@ impl Object {
     }
 }
 
+fn put_version(revision: u64, out: &mut impl BufMut) {
+    out.put_slice(b",\"resourceVersion\":\"");
+    out.put_slice(itoa::Buffer::new().format(revision).as_bytes());
+    out.put_slice(b"\"");
+}
+
+/// What a resourceVersion adds beside its digits.
+const RV_FRAME_BYTES: usize = b",\"resourceVersion\":\"\"".len();
 /// The most that a resourceVersion adds: its name, twenty digits and punctuation.
-const RV_BYTES_MAX: usize = 42;
+const RV_BYTES_MAX: usize = RV_FRAME_BYTES + 20;
 
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -272,7 +300,7 @@ mod tests {
     #[test]
     fn splices_the_resource_version_in() {
         let json = r#"{"kind":"A","apiVersion":"v1","metadata":{"name":"a","uid":"u"}}"#;
-        let at = json.find("\"uid\"").unwrap() as u32;
+        let at = json.find(",\"uid\"").unwrap() as u32;
         let skip = r#""kind":"A","apiVersion":"v1","#.len();
         let object = object(at, json).unwrap();
         let check = |revision, skip, expected: &str| {
@@ -287,7 +315,22 @@ mod tests {
         );
         check(12, skip, r#"{"metadata":{"name":"a","resourceVersion":"12","uid":"u"}}"#);
         assert!(object.to_json().len() <= object.json_len_max());
+        for skip in [0, skip] {
+            let mut out = Vec::new();
+            object.write_json(skip, &mut out);
+            assert_eq!(out.len(), object.json_len(skip));
+        }
         assert_eq!(object.body(), json);
+        let metadata = json.find("{\"name").unwrap();
+        for (part, expected) in [
+            (metadata..json.len() - 1, r#"{"name":"a","resourceVersion":"9","uid":"u"}"#),
+            (1..metadata, r#""kind":"A","apiVersion":"v1","metadata":"#),
+            (5..json.len() + 5, ""),
+        ] {
+            let mut out = Vec::new();
+            object.write_part(part, if expected.is_empty() { 0 } else { 9 }, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
     }
 
     #[test]

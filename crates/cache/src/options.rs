@@ -16,12 +16,14 @@ pub(crate) const WATCH_STEPS_MAX: usize = 1024;
 pub(crate) const WAKE_DIRECT_MAX: usize = 8;
 /// Other encodings kept beside one object or one event; further ones are made each time.
 pub(crate) const ENCODINGS_MAX: usize = 16;
-/// Slots per segment and events at most for the watchers of a whole resource.
-pub(crate) const FANOUT_EVENTS_ALL: (usize, usize) = (64, 1024);
-/// Slots per segment and events at most for the watchers of one namespace or field value.
-pub(crate) const FANOUT_EVENTS_PART: (usize, usize) = (16, 512);
-/// Slots per segment and events at most for the watchers of one object.
-pub(crate) const FANOUT_EVENTS_NAME: (usize, usize) = (4, 256);
+/// Events per segment of the chain that the watchers of a whole resource follow.
+pub(crate) const SEGMENT_EVENTS_ALL: usize = 64;
+/// The same for the watchers of one namespace or field value.
+pub(crate) const SEGMENT_EVENTS_PART: usize = 16;
+/// The same for the watchers of one object: a waiting watcher keeps one segment of old events alive.
+pub(crate) const SEGMENT_EVENTS_NAME: usize = 4;
+/// Changes of unregistered resources kept as history; beyond it all of it is dropped.
+pub(crate) const ORPHAN_EVENTS_MAX: usize = 100_000;
 /// How often windows and snapshots are aged.
 pub(crate) const AGING_EVERY: Duration = Duration::from_secs(5);
 
@@ -38,6 +40,8 @@ pub struct Options {
     pub snapshots_max: usize,
     /// Snapshots unused for this long are dropped.
     pub snapshot_age_max: Duration,
+    /// Events that a watcher may be behind before it has to go back to the window.
+    pub fanout_events_max: usize,
     /// Events that a watcher of all resources may be behind before it is closed.
     pub wildcard_events_max: usize,
     /// Where the time comes from.
@@ -52,6 +56,7 @@ impl Default for Options {
             retention: Duration::from_secs(5 * 60),
             snapshots_max: 32,
             snapshot_age_max: Duration::from_secs(5 * 60),
+            fanout_events_max: 1024,
             wildcard_events_max: 16_384,
             clock: Arc::new(SystemClock),
         }

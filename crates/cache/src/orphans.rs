@@ -1,6 +1,7 @@
 //! What the store holds under prefixes that nobody has registered (yet): kept unparsed.
 
-use pintle_store::{Change, Entry, Key, Loaded};
+use crate::options::ORPHAN_EVENTS_MAX;
+use pintle_store::{Change, Entry, Key, Loaded, Note};
 use std::collections::BTreeMap;
 
 /// Entries and loaded history that belong to no registered resource.
@@ -10,7 +11,8 @@ pub(crate) struct Orphans {
     history: BTreeMap<(Key, u64), Change>,
     /// Of no orphan is history known up to here.
     compacted: u64,
-    loaded_at_ms: u64,
+    /// No history is older than this.
+    since_ms: u64,
 }
 
 /// What a new resource takes over.
@@ -32,13 +34,19 @@ impl Orphans {
             .map(|change| ((change.key.clone(), change.revision.0), change))
             .collect();
         self.compacted = loaded.compacted.0;
-        self.loaded_at_ms = now_ms;
+        self.since_ms = now_ms;
     }
 
-    /// A change that belongs to no resource: kept, but not as history.
-    pub(crate) fn apply(&mut self, change: &Change) {
-        self.compacted = change.revision.0;
-        self.history.clear();
+    /// A change that belongs to no resource.
+    pub(crate) fn apply(&mut self, change: &Change, now_ms: u64) {
+        if self.history.is_empty() {
+            self.since_ms = now_ms;
+        }
+        let kept = Change { note: Note::default(), ..change.clone() };
+        self.history.insert((change.key.clone(), change.revision.0), kept);
+        if self.history.len() > ORPHAN_EVENTS_MAX {
+            self.forget_history(change.revision.0);
+        }
         match &change.value {
             None => drop(self.entries.remove(&change.key)),
             Some(value) => {
@@ -60,9 +68,9 @@ impl Orphans {
         self.history.clear();
     }
 
-    /// Drops history loaded before `at_ms`.
+    /// Drops all history once some of it is from before `at_ms`; `revision` is the current one.
     pub(crate) fn age(&mut self, at_ms: u64, revision: u64) {
-        if self.loaded_at_ms < at_ms && !self.history.is_empty() {
+        if self.since_ms < at_ms && !self.history.is_empty() {
             self.forget_history(revision);
         }
     }

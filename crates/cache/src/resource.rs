@@ -14,7 +14,7 @@ use crate::window::{Stretch, Window};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use pintle_store::{Change, Entry, Key};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -162,14 +162,21 @@ impl Resource {
     }
 
     fn rebuild(&self, revision: u64) -> Result<View, RevisionError> {
-        let live = self.lock();
-        let oldest = live.window.compacted();
-        if revision < oldest {
-            return Err(RevisionError::Expired { requested: revision, oldest });
+        let (mut index, events) = {
+            let live = self.lock();
+            let oldest = live.window.compacted();
+            if revision < oldest {
+                return Err(RevisionError::Expired { requested: revision, oldest });
+            }
+            (live.index.clone(), live.window.since(revision))
+        };
+        undo(&mut index, &events);
+        let view = View { revision, index };
+        if !events.is_empty() {
+            // Whoever asks for an earlier revision mostly asks again for the next page.
+            self.pin(&view);
         }
-        let mut index = live.index.clone();
-        live.window.undo(&mut index, revision);
-        Ok(View { revision, index })
+        Ok(view)
     }
 
     /// One watcher more that has seen everything up to `from`, or up to now; says which that is.
@@ -180,7 +187,7 @@ impl Resource {
         if position < oldest {
             return Err(RevisionError::Expired { requested: position, oldest });
         }
-        Ok((live.groups.join(key), position))
+        Ok((live.groups.join(key, self.shared.options.fanout_events_max), position))
     }
 
     pub(crate) fn leave(&self, key: &GroupKey, group: &Group) {
@@ -204,32 +211,32 @@ impl Resource {
     pub(crate) fn apply(&self, changes: &[Change], wake: &mut Vec<Arc<Group>>) {
         let at_ms = self.now_ms();
         let mut live = self.lock();
+        let mut events = Vec::with_capacity(changes.len());
         for change in changes {
             if let Some(event) = self.event(&live.index, change, at_ms) {
-                self.append(&mut live, event, wake);
+                live.change(&event);
+                events.push(Arc::new(event));
             }
         }
+        // First the view: whoever hears of an event finds the object changed.
         self.view.store(Arc::new(View { revision: live.revision, index: live.index.clone() }));
+        for event in events {
+            self.announce(&live.groups, &event, wake);
+            live.window.push(event);
+        }
     }
 
-    fn append(&self, live: &mut Live, event: Event, wake: &mut Vec<Arc<Group>>) {
-        match &event.object {
-            Some(object) => drop(live.index.insert(event.key.clone(), object.clone())),
-            None => drop(live.index.remove(event.key.as_str())),
-        }
-        live.revision = event.revision;
-        let event = Arc::new(event);
+    fn announce(&self, groups: &Groups, event: &Arc<Event>, wake: &mut Vec<Arc<Group>>) {
         let mut pushed = |group: &Arc<Group>| {
             if !wake.iter().any(|other| Arc::ptr_eq(other, group)) {
                 wake.push(group.clone());
             }
         };
-        live.groups.push(&event, &mut pushed);
+        groups.push(event, &mut pushed);
         if self.shared.wildcard.watchers.load(Ordering::Relaxed) > 0 {
-            self.shared.wildcard.push(&event);
+            self.shared.wildcard.push(event);
             pushed(&self.shared.wildcard);
         }
-        live.window.push(event);
     }
 
     fn event(&self, index: &Index, change: &Change, at_ms: u64) -> Option<Event> {
@@ -351,6 +358,27 @@ impl Resource {
 
     fn lock(&self) -> MutexGuard<'_, Live> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Live {
+    fn change(&mut self, event: &Event) {
+        self.revision = event.revision;
+        match &event.object {
+            Some(object) => drop(self.index.insert(event.key.clone(), object.clone())),
+            None => drop(self.index.remove(event.key.as_str())),
+        }
+    }
+}
+
+/// Takes back events, given oldest first: what was there before an object's first one counts.
+fn undo(index: &mut Index, events: &[Arc<Event>]) {
+    let mut seen = HashSet::new();
+    for event in events.iter().filter(|event| seen.insert(event.key.as_str())) {
+        match &event.previous {
+            Some(previous) => drop(index.insert(event.key.clone(), previous.clone())),
+            None => drop(index.remove(event.key.as_str())),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What all resources of a cache share: the published revision, the wake-up queue and the end.
 
 use crate::group::Group;
-use crate::options::{Options, WAKE_DIRECT_MAX};
+use crate::options::{Options, SEGMENT_EVENTS_ALL, WAKE_DIRECT_MAX};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, watch};
@@ -22,7 +22,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(options: Options) -> Shared {
         Shared {
-            wildcard: Group::new((64, options.wildcard_events_max.max(64))),
+            wildcard: Group::new(SEGMENT_EVENTS_ALL, options.wildcard_events_max),
             options,
             published: AtomicU64::new(0),
             announced: watch::Sender::new(0),

@@ -10,12 +10,13 @@ use crate::resource::{Replay, Resource};
 use crate::shared::Shared;
 use crate::view::View;
 use std::collections::VecDeque;
-use std::pin::pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep};
 
 /// Where a watch begins.
 pub enum WatchStart {
@@ -39,7 +40,13 @@ pub struct Watcher {
     phase: Phase,
     /// Everything up to this revision was delivered or is not selected.
     position: u64,
-    bookmarks: Option<(Duration, Instant)>,
+    bookmarks: Option<Bookmarks>,
+}
+
+struct Bookmarks {
+    every: Duration,
+    /// Kept, because making a timer for each wait costs more than delivering an event.
+    due: Pin<Box<Sleep>>,
 }
 
 enum Phase {
@@ -54,7 +61,8 @@ struct Initial {
     view: View,
     prefix: String,
     chunk: VecDeque<Arc<Object>>,
-    last: Option<Arc<Object>>,
+    /// Whether there is nothing after the chunk.
+    complete: bool,
 }
 
 enum Step {
@@ -81,7 +89,7 @@ impl Watcher {
         let (group, position) = resource.join(&key, from)?;
         let phase = match initial {
             None => Phase::Replay(VecDeque::new(), position, None),
-            Some(view) => Phase::Initial(Initial::new(view, &filter)),
+            Some(view) => Phase::Initial(Initial::new(view, &filter, &key)),
         };
         Ok(Watcher {
             shared: resource.shared.clone(),
@@ -105,9 +113,9 @@ impl Watcher {
         Watcher { shared, resource: None, group, key, filter, phase, position, bookmarks: None }
     }
 
-    /// Asks for a bookmark whenever `every` has passed.
+    /// Asks for a bookmark whenever `every` has passed. To be called within a runtime.
     pub fn with_bookmarks(mut self, every: Duration) -> Watcher {
-        self.bookmarks = Some((every, Instant::now() + every));
+        self.bookmarks = Some(Bookmarks { every, due: Box::pin(sleep(every)) });
         self
     }
 
@@ -115,28 +123,39 @@ impl Watcher {
     /// future is dropped.
     pub async fn next(&mut self) -> Option<Item> {
         loop {
-            let group = self.group.clone();
-            let mut woken = pin!(group.wake.notified());
-            let mut step = self.advance();
-            if let Step::Wait = step {
-                // Look again once wake-ups are noted, so that none is missed.
-                woken.as_mut().enable();
-                step = self.advance();
-            }
-            match step {
+            match self.advance() {
                 Step::Item(item) => return Some(item),
                 Step::Ended => return None,
                 Step::Again => give_way().await,
-                Step::Wait => match self.bookmarks {
-                    None => woken.await,
-                    Some((every, due)) => {
-                        if tokio::time::timeout_at(due, woken).await.is_err() {
-                            return Some(self.bookmark(every));
-                        }
+                Step::Wait => {
+                    if let Some(item) = self.wait().await {
+                        return Some(item);
                     }
-                },
+                }
             }
         }
+    }
+
+    /// Waits until there may be something; answers with an item that came up in the meantime.
+    async fn wait(&mut self) -> Option<Item> {
+        let group = self.group.clone();
+        let mut woken = pin!(group.wake.notified());
+        // Wake-ups are noted from here on. Looking once more makes sure that none was missed.
+        woken.as_mut().enable();
+        match self.advance() {
+            Step::Item(item) => return Some(item),
+            Step::Again | Step::Ended => return None,
+            Step::Wait => {}
+        }
+        let Some(bookmarks) = &mut self.bookmarks else {
+            woken.await;
+            return None;
+        };
+        let is_due = poll_fn(|context| match woken.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(false),
+            Poll::Pending => bookmarks.due.as_mut().poll(context).map(|()| true),
+        });
+        if is_due.await { Some(self.bookmark()) } else { None }
     }
 
     /// The next item if it is there already.
@@ -159,8 +178,10 @@ impl Watcher {
         }
     }
 
-    fn bookmark(&mut self, every: Duration) -> Item {
-        self.bookmarks = Some((every, Instant::now() + every));
+    fn bookmark(&mut self) -> Item {
+        if let Some(Bookmarks { every, due }) = &mut self.bookmarks {
+            due.as_mut().reset(Instant::now() + *every);
+        }
         // The sink wakes nobody for changes of others; look at how far they have come.
         match self.advance() {
             Step::Item(item) => item,
@@ -272,25 +293,39 @@ impl Drop for Watcher {
 }
 
 impl Initial {
-    fn new(view: View, filter: &Filter) -> Initial {
-        let prefix = filter.namespace.as_ref().map_or_else(String::new, |namespace| format!("{namespace}/"));
-        Initial { view, prefix, chunk: VecDeque::new(), last: None }
+    fn new(view: View, filter: &Filter, key: &GroupKey) -> Initial {
+        let mut initial = Initial { view, prefix: String::new(), chunk: VecDeque::new(), complete: false };
+        if let GroupKey::Name(name) = key {
+            initial.chunk.extend(initial.view.get(name).cloned());
+            initial.complete = true;
+        } else if let Some(namespace) = &filter.namespace {
+            initial.prefix = format!("{namespace}/");
+        }
+        initial.refill(None);
+        initial
     }
 
     fn next(&mut self) -> Option<Arc<Object>> {
-        if self.chunk.is_empty() {
-            let after = self.last.as_ref().map(|object| object.key().as_str());
-            self.chunk = self.view.chunk(&self.prefix, after, INITIAL_OBJECTS_MAX).into();
-            self.last = self.chunk.back().cloned();
+        let object = self.chunk.pop_front()?;
+        self.refill(Some(&object));
+        Some(object)
+    }
+
+    /// Takes the objects after `last`, once those before them are delivered.
+    fn refill(&mut self, last: Option<&Object>) {
+        if self.complete || !self.chunk.is_empty() {
+            return;
         }
-        self.chunk.pop_front()
+        let after = last.map(|object| object.key().as_str());
+        self.chunk = self.view.chunk(&self.prefix, after, INITIAL_OBJECTS_MAX).into();
+        self.complete = self.chunk.len() < INITIAL_OBJECTS_MAX;
     }
 }
 
 /// Lets other tasks run before this one goes on.
 async fn give_way() {
     let mut gave = false;
-    std::future::poll_fn(|context| {
+    poll_fn(|context| {
         if gave {
             return Poll::Ready(());
         }

@@ -3,7 +3,6 @@
 use crate::event::Event;
 use crate::group::GroupKey;
 use crate::options::{Options, REPLAY_EVENTS_MAX, REPLAY_SCAN_MAX};
-use crate::view::Index;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -93,14 +92,9 @@ impl Window {
         Some(stretch)
     }
 
-    /// Turns the current index into that of `revision`, which must not be before `compacted`.
-    pub(crate) fn undo(&self, index: &mut Index, revision: u64) {
-        for event in self.events.range(self.after(revision)..).rev() {
-            match &event.previous {
-                Some(previous) => drop(index.insert(event.key.clone(), previous.clone())),
-                None => drop(index.remove(event.key.as_str())),
-            }
-        }
+    /// The events after `revision`, which must not be before `compacted`.
+    pub(crate) fn since(&self, revision: u64) -> Vec<Arc<Event>> {
+        self.events.range(self.after(revision)..).cloned().collect()
     }
 
     fn after(&self, revision: u64) -> usize {

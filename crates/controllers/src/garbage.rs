@@ -150,7 +150,7 @@ async fn collect(engine: &Engine, graph: &Graph, uid: &str, node: &Node, target:
 /// Takes the references to `owners` from an object, if it is still the one with this uid.
 async fn drop_references(engine: &Engine, target: &Target, uid: &str, owners: &[Str]) -> Result<(), Status> {
     engine
-        .mutate(target, |object| {
+        .mutate(target, Some("kube-controller-manager"), |object| {
             if object.str_at(&["metadata", "uid"]) != uid {
                 return;
             }
@@ -195,7 +195,7 @@ async fn finish_foreground(engine: &Engine, graph: &Graph, uid: &str, owner: &Ta
 
 async fn drop_finalizer(engine: &Engine, target: &Target, uid: &str, finalizer: &str) -> Result<(), Status> {
     engine
-        .mutate(target, |object| {
+        .mutate(target, Some("kube-controller-manager"), |object| {
             if object.str_at(&["metadata", "uid"]) != uid {
                 return;
             }

@@ -106,7 +106,7 @@ async fn empty(engine: &Engine, name: &str) -> Result<(), Status> {
     }
     let now = engine.now_text();
     engine
-        .mutate(&target, |namespace| {
+        .mutate(&target.sub("status"), Some("kube-controller-manager"), |namespace| {
             update_conditions(namespace, &remaining, pods_left, &now);
             if remaining.by_resource.is_empty() && remaining.failures.is_empty() {
                 finish(namespace);

@@ -5,6 +5,7 @@
 use pintle_kinds::{Kind, KindVersion};
 use pintle_meta::{GroupVersion, Status, field::quoted};
 use pintle_meta::options::FieldValidation;
+use pintle_schema::proto::{self, Envelope};
 use pintle_schema::{Schema, typed};
 use pintle_value::{Str, Value, cbor, json, yaml};
 
@@ -60,9 +61,12 @@ pub fn decode(
     let mut strict = typed::Strict::default();
     let mut value = match tree {
         Tree::Untyped(tree) => {
-            typed::decode(expected.schema, tree, Some(&mut strict)).map_err(|e| unfit(e.message()))?
+            pintle_schema::decode(expected.schema, tree, &mut strict).map_err(|e| unfit(e.message()))?
         }
-        Tree::Protobuf(raw) => return Err(unfit(&format!("protobuf of {} bytes is not read yet", raw.len()))),
+        Tree::Protobuf(raw) => {
+            let envelope = Envelope { raw: &raw, ..Envelope::default() };
+            proto::decode(expected.schema, &envelope).map_err(|e| unfit(&e.to_string()))?
+        }
     };
     complaints.extend(strict.unknown.iter().map(|path| format!("unknown field {}", quoted(path))));
     if !complaints.is_empty() && validation == FieldValidation::Strict {
@@ -73,6 +77,18 @@ pub fn decode(
     }
     stamp(&mut value, expected);
     Ok(Decoded { value, complaints })
+}
+
+/// Reads options that come in a body, such as `DeleteOptions`: any kind, unknown fields and all.
+pub fn decode_options(body: &[u8], media: Media) -> Result<Value, Status> {
+    match media {
+        Media::Json => json::parse(body)
+            .map(|parsed| parsed.value)
+            .map_err(|e| Status::bad_request(format!("couldn't get version/kind; json parse error: {e}"))),
+        Media::Yaml => yaml::parse(body).map(|parsed| parsed.value).map_err(|e| Status::bad_request(e.to_string())),
+        Media::Cbor => cbor::decode(body).map_err(|e| Status::bad_request(e.to_string())),
+        Media::Protobuf => Err(Status::bad_request("options in protobuf are not read")),
+    }
 }
 
 /// Writes the kind and apiVersion of what is expected into the tree.
@@ -113,7 +129,9 @@ fn parse(body: &[u8], media: Media, _expected: &Expected<'_>) -> Result<Parsed, 
             Ok(untyped(value, Vec::new()))
         }
         Media::Protobuf => {
-            Ok(Parsed { tree: Tree::Protobuf(body.to_vec()), complaints: Vec::new(), claimed: None })
+            let envelope = proto::open(body).map_err(|e| e.to_string())?;
+            let claimed = Some((envelope.api_version.clone(), envelope.kind.clone()));
+            Ok(Parsed { tree: Tree::Protobuf(envelope.raw.to_vec()), complaints: Vec::new(), claimed })
         }
     }
 }

@@ -13,6 +13,11 @@ pub trait Random: Send + Sync {
     /// Fills `out` with random bytes.
     fn fill(&self, out: &mut [u8]);
 
+    /// A random number between 0 and 1.
+    fn fraction(&self) -> f64 {
+        f64::from(u32::try_from(self.number() >> 32).unwrap_or(0)) / f64::from(u32::MAX)
+    }
+
     /// A random number.
     fn number(&self) -> u64 {
         let mut bytes = [0; 8];

@@ -3,6 +3,7 @@
 //! `write.rs` is every mutation top to bottom, `propose.rs` what the object would become, `delete.rs` how
 //! objects go, `read.rs` get and list. Knows no HTTP; answers are objects or a `Status`.
 
+mod crd;
 pub mod decode;
 mod delete;
 pub mod environment;
@@ -14,6 +15,7 @@ mod propose;
 mod read;
 mod registry;
 mod status;
+mod subresource;
 mod target;
 mod watch;
 mod write;
@@ -23,14 +25,16 @@ pub use environment::{Clock, Random};
 pub use propose::{Body, Change, PatchType};
 pub use read::{ListRequest, Listed};
 pub use registry::{Kinds, Registry};
+pub use subresource::{Access, Made, TokenObjects};
 pub use target::{Target, object_key};
 pub use watch::Watched;
 pub use write::{WriteRequest, Written};
 
 use pintle_admission::{Chain, World};
 use pintle_cache::{Cache, Object};
-use pintle_kinds::Kind;
+use pintle_kinds::{Kind, Types};
 use pintle_meta::{GroupVersion, Status, Timestamp};
+use pintle_schema::Schema;
 use pintle_store::{Store, StoreFault, Write, WriteError};
 use pintle_value::Value;
 use std::sync::Arc;
@@ -50,11 +54,16 @@ pub struct Engine {
     pub clock: Arc<dyn Clock>,
     /// Chance.
     pub random: Arc<dyn Random>,
+    /// The schema of `metadata`, which custom resources share.
+    pub metadata_schema: Schema,
+    /// The schemas of kinds that are no resources.
+    pub types: Types,
 }
 
 impl Engine {
     /// The live object that `target` names, as it is kept and as a tree with its resourceVersion.
     fn live(&self, target: &Target) -> Result<Option<Live>, Status> {
+        target.check_path_name()?;
         let Some(object) = self.kept(&target.kind, &target.object_key()) else { return Ok(None) };
         let tree = object::tree(&object)?;
         Ok(Some(Live { object, tree }))
@@ -94,6 +103,18 @@ impl Engine {
         let mut out = tree.clone();
         object::convert(&target.kind, &mut out, target.kind.storage, target.version);
         out
+    }
+
+    /// An object as a tree in the version that the request speaks, with this resourceVersion (0 is none).
+    pub fn tree_in(&self, target: &Target, object: &Object, revision: u64) -> Result<Value, Status> {
+        let mut tree = object::tree(object)?;
+        if revision == 0 {
+            tree.remove_at(&["metadata", "resourceVersion"]);
+        } else {
+            tree.set_at(&["metadata", "resourceVersion"], revision.to_string().into());
+        }
+        object::convert(&target.kind, &mut tree, target.kind.storage, target.version);
+        Ok(tree)
     }
 
     /// Turns a tree of the request's version into the stored version.

@@ -6,6 +6,7 @@ use pintle_meta::GroupVersion;
 use pintle_value::Str;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One moment of the registry. Cheap to hold; never changes.
 #[derive(Default)]
@@ -54,13 +55,13 @@ impl Kinds {
 /// The registry: swapped as a whole when a definition comes, changes or goes.
 pub struct Registry {
     kinds: ArcSwap<Kinds>,
-    changed: tokio::sync::watch::Sender<u64>,
+    changes: AtomicU64,
 }
 
 impl Registry {
     /// A registry of these kinds.
     pub fn new(kinds: Vec<Arc<Kind>>) -> Self {
-        Registry { kinds: ArcSwap::from_pointee(Kinds::build(kinds)), changed: tokio::sync::watch::Sender::new(0) }
+        Registry { kinds: ArcSwap::from_pointee(Kinds::build(kinds)), changes: AtomicU64::new(0) }
     }
 
     /// The kinds of this moment.
@@ -84,11 +85,11 @@ impl Registry {
             all.extend(new.clone());
             Arc::new(Kinds::build(all))
         });
-        self.changed.send_modify(|count| *count += 1);
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
     /// Counts the changes of the registry; documents made from it are stale when it moves.
-    pub fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
-        self.changed.subscribe()
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 }

@@ -1,1 +1,31 @@
-//! x
+//! The HTTP side of the server: TLS, connections, the filter chain, the grammar of requests, negotiation,
+//! discovery and streaming bodies. Objects are the business of whoever implements [`Api`].
+
+pub mod api;
+pub mod body;
+mod chain;
+mod compress;
+pub mod discovery;
+pub mod health;
+mod metrics;
+pub mod negotiate;
+mod nonresource;
+pub mod openid;
+pub mod query;
+pub mod requestinfo;
+pub mod resources;
+pub mod respond;
+pub mod route;
+pub mod server;
+mod statuspb;
+pub mod tls;
+pub mod version;
+
+pub use api::{Api, ApiRequest, ApiResponse, BoxFuture};
+pub use body::Body;
+pub use discovery::DiscoveryState;
+pub use metrics::Metrics;
+pub use negotiate::{Encoding, Negotiated, Transform};
+pub use requestinfo::RequestInfo;
+pub use route::{Action, Target};
+pub use server::{Server, ServerConfig};

@@ -1,7 +1,7 @@
 //! Reads the tables of served resources and of their rules into kinds.
 
 use crate::builtin_hooks::hooks_for;
-use crate::kind::UNSUPPORTED_LABEL;
+use crate::kind::{ScalePaths, UNSUPPORTED_LABEL};
 use crate::{
     Generation, Group, GroupVersionEntry, Kind, KindVersion, Rules, SelectableField, Subresource, Types,
     Verbs,
@@ -90,7 +90,10 @@ fn add_resource(
         storage: 0,
         verbs: Verbs::of(verbs),
         storage_version_hash: Str::from(fact("hash=")),
-        store_prefix: Str::from(format!("/registry/{}/", row.map(|r| r.prefix).filter(|p| !p.is_empty()).unwrap_or(plural))),
+        store_prefix: Str::from(format!(
+            "/registry/{}/",
+            row.map(|r| r.prefix).filter(|p| !p.is_empty()).unwrap_or(plural)
+        )),
         rules: row.map(|r| r.rules).unwrap_or_default(),
         hooks: hooks_for(&gv.group, kind),
     });
@@ -115,7 +118,7 @@ fn kind_version(gv: &GroupVersion, kind: &str, types: &Types, row: Option<&Row>)
         namespace_selectable: row.is_none_or(|r| r.namespace),
         unsupported_label: Str::from(row.map(|r| r.unsupported).unwrap_or(UNSUPPORTED_LABEL)),
         columns: Vec::new(),
-        deprecation: None,
+        deprecation: row.and_then(|r| r.deprecated).map(Str::from),
     }
 }
 
@@ -129,7 +132,17 @@ fn subresource(line: &str) -> Subresource {
         name: Str::from(name),
         gvk: GroupVersionKind { group: gv.group, version: gv.version, kind: Str::from(kind) },
         verbs: Verbs::of(verbs),
-        scale: None,
+        scale: (name == "scale").then(scale_paths),
+    }
+}
+
+/// All built-in kinds that scale have their numbers in the same places.
+fn scale_paths() -> ScalePaths {
+    let path = |parts: [&str; 2]| parts.iter().map(|part| Str::from(*part)).collect();
+    ScalePaths {
+        spec_replicas: path(["spec", "replicas"]),
+        status_replicas: path(["status", "replicas"]),
+        label_selector: path(["spec", "selector"]),
     }
 }
 
@@ -140,6 +153,7 @@ struct Row {
     select: Vec<SelectableField>,
     namespace: bool,
     unsupported: &'static str,
+    deprecated: Option<&'static str>,
 }
 
 fn read_rules(table: &'static str) -> HashMap<&'static str, Row> {
@@ -171,6 +185,7 @@ fn read_row(line: &'static str) -> (&'static str, Row) {
         select: Vec::new(),
         namespace: true,
         unsupported: UNSUPPORTED_LABEL,
+        deprecated: None,
     };
     for word in words {
         match word.split_once('=').unwrap_or((word, "")) {
@@ -200,6 +215,7 @@ fn add_selection(row: &mut Row, line: &'static str) {
         }
         ("nonamespace", _) => row.namespace = false,
         ("unsupported", text) => row.unsupported = text,
+        ("deprecated", text) => row.deprecated = Some(text),
         _ => {}
     }
 }

@@ -4,8 +4,7 @@
 
 use crate::Types;
 use pintle_schema::{
-    Arena, Choice, Field, Inlined, ListKind, MapKind, Member, Node, NodeId, Omit, Other, Patch, Shape,
-    Struct, Wire,
+    Arena, Choice, Field, Inlined, ListKind, MapKind, Member, Node, NodeId, Omit, Other, Shape, Struct, Wire,
 };
 use pintle_value::{Str, Value, json};
 use std::collections::HashMap;
@@ -213,17 +212,7 @@ impl Loader {
         let mut words = facts.split(' ');
         let (name, expr) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let (pointer, expr) = expr.strip_prefix('*').map_or((false, expr), |e| (true, e));
-        let mut field = Field {
-            name: Str::from(name),
-            node: NodeId(0),
-            pointer,
-            omit: Omit::Never,
-            required: false,
-            proto: 0,
-            inline: 0,
-            rank: 0,
-            patch: Patch::default(),
-        };
+        let mut field = Field { pointer, omit: Omit::Never, ..Field::new(name, NodeId(0)) };
         let (mut list, mut map) = ("", "");
         for word in words {
             match word.split_once('=').unwrap_or((word, "")) {

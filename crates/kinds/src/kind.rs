@@ -146,7 +146,7 @@ pub struct Subresource {
     pub gvk: GroupVersionKind,
     /// What can be done with it.
     pub verbs: Verbs,
-    /// For `scale` of a custom resource: where replicas are in spec and status, and the selector in status.
+    /// For `scale`: where replicas and the selector are.
     pub scale: Option<ScalePaths>,
 }
 
@@ -157,7 +157,7 @@ pub struct ScalePaths {
     pub spec_replicas: Vec<Str>,
     /// `status.replicas`
     pub status_replicas: Vec<Str>,
-    /// `status.selector`, where there is one
+    /// Where the selector is, if there is one: text, or in built-in kinds a label selector or a map of labels
     pub label_selector: Vec<Str>,
 }
 
@@ -209,6 +209,8 @@ pub struct Rules {
     pub orphan_by_default: bool,
     /// Dependents are not looked after at all (events): no finalizers for their sake.
     pub gc_unsupported: bool,
+    /// The kind's definition is ending: no new objects are taken.
+    pub ending: bool,
 }
 
 /// What `metadata.generation` does.
@@ -234,6 +236,7 @@ impl Default for Rules {
             delete_returns_object: false,
             orphan_by_default: false,
             gc_unsupported: false,
+            ending: false,
         }
     }
 }

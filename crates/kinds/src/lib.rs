@@ -4,21 +4,38 @@
 mod apps;
 mod autoscaling;
 mod batch;
+mod apiextensions;
 pub mod builtin;
 mod builtin_hooks;
 mod builtin_resources;
 mod builtin_types;
 mod check;
+mod coordination;
 mod core;
+pub mod custom;
 mod diff;
+mod discovery;
+mod events;
 mod fields;
 mod fill;
 pub mod hooks;
 pub mod kind;
+mod metadata;
+mod networking;
+mod node;
 mod policy;
+mod scheduling;
 mod shown;
+mod storage;
+#[cfg(test)]
+mod testing;
 mod workload;
+pub mod table;
 
+pub use apiextensions::{approval, definition};
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
+pub use core::service::addresses as service_addresses;
 pub use hooks::{Hooks, NoHooks, Scope};
-pub use kind::{Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs};
+pub use kind::{
+    Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs,
+};

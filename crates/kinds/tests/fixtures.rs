@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use pintle_kinds::{Builtin, builtin};
-use pintle_schema::{Schema, typed};
+use pintle_schema::{Schema, proto, typed};
 use pintle_value::{json, yaml};
 use std::path::{Path, PathBuf};
 
@@ -50,6 +50,41 @@ fn yaml_gives_the_same_object() {
         let expected = json::parse(&std::fs::read(path.with_extension("json")).unwrap()).unwrap().value;
         let typed = typed::decode(&schema_of(&builtin, &path), tree, None).unwrap();
         assert_eq!(typed, expected, "{}", path.display());
+    }
+}
+
+#[test]
+fn protobuf_is_read_and_written_byte_for_byte() {
+    let builtin = builtin();
+    for path in fixtures("pb") {
+        let bytes = std::fs::read(&path).unwrap();
+        let schema = schema_of(&builtin, &path);
+        let envelope = proto::open(&bytes).unwrap();
+        let tree = proto::decode(&schema, &envelope).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let expected = json::parse(&std::fs::read(path.with_extension("json")).unwrap()).unwrap().value;
+        assert_eq!(tree, expected, "{}", path.display());
+        let mut out = Vec::new();
+        proto::encode(&schema, &envelope.api_version, &envelope.kind, &expected, &mut out);
+        assert!(out == bytes, "{}", path.display());
+    }
+}
+
+#[test]
+fn damaged_protobuf_is_an_error_or_another_object_but_never_a_panic() {
+    let builtin = builtin();
+    for path in fixtures("pb") {
+        let bytes = std::fs::read(&path).unwrap();
+        let schema = schema_of(&builtin, &path);
+        // A few places in each file, other ones in each, are enough here.
+        for at in (bytes.len() % 97..bytes.len()).step_by(97) {
+            let mut damaged = bytes.clone();
+            damaged[at] = damaged[at].wrapping_add(0x55);
+            for damaged in [&damaged[..], &bytes[..at]] {
+                if let Ok(envelope) = proto::open(damaged) {
+                    _ = proto::decode(&schema, &envelope);
+                }
+            }
+        }
     }
 }
 

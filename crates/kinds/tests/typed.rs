@@ -29,7 +29,12 @@ fn trees_are_written_as_go_writes_them() {
             r#"{"data":{"b":"1","a":null},"kind":"ConfigMap","metadata":{"labels":{},"name":"x","creationTimestamp":null},"immutable":false}"#,
             r#"{"kind":"ConfigMap","metadata":{"name":"x"},"immutable":false,"data":{"a":"","b":"1"}}"#,
         ),
-        ("v1", "Secret", r#"{"data":{"a":null,"b":"YQ==\n"}}"#, r#"{"metadata":{},"data":{"a":"","b":"YQ=="}}"#),
+        (
+            "v1",
+            "Secret",
+            r#"{"data":{"a":null,"b":"YQ==\n"}}"#,
+            r#"{"metadata":{},"data":{"a":"","b":"YQ=="}}"#,
+        ),
         ("v1", "Pod", r#"{"spec":null}"#, r#"{"metadata":{},"spec":{"containers":null},"status":{}}"#),
         (
             "v1",
@@ -43,12 +48,8 @@ fn trees_are_written_as_go_writes_them() {
             r#"{"metadata":{"creationTimestamp":"2024-01-02T03:04:05.9+01:00"},"spec":{"containers":[],"hostNetwork":null}}"#,
             r#"{"metadata":{"creationTimestamp":"2024-01-02T02:04:05Z"},"spec":{"containers":null},"status":{}}"#,
         ),
-        (
-            "rbac.authorization.k8s.io/v1",
-            "Role",
-            r#"{"rules":[]}"#,
-            r#"{"metadata":{},"rules":null}"#,
-        ),
+        ("v1", "PodList", r#"{"items":[]}"#, r#"{"metadata":{},"items":[]}"#),
+        ("rbac.authorization.k8s.io/v1", "Role", r#"{"rules":[]}"#, r#"{"metadata":{},"rules":null}"#),
         (
             "v1",
             "Service",
@@ -182,6 +183,61 @@ fn type_errors_are_in_the_words_of_go() {
 }
 
 #[test]
+fn bodies_are_judged_in_their_own_order() {
+    let types = builtin().types;
+    let schema = types.by_kind("v1", "Pod").unwrap();
+    for (text, strict) in [
+        (r#"{"spec":{"containers":[]}, "a" : 1 }"#, &[r#"unknown field "a""#][..]),
+        (
+            r#" {"z":{"metadata":1},"metadata":{"wrong":[{"x":"\\\"}"}],"name":"a","name":"b"},"a":null,"spec":{"nodeSelector":{"x":"1","x":"2"}}}"#,
+            &[
+                r#"unknown field "z""#,
+                r#"unknown field "metadata.wrong""#,
+                r#"duplicate field "metadata.name""#,
+                r#"unknown field "a""#,
+                r#"duplicate field "spec.nodeSelector.x""#,
+            ],
+        ),
+        (r#"{"metadata":{"managedFields":[{"fieldsV1":{"a":1,"a":2}}]}}"#, &[]),
+    ] {
+        assert_eq!(typed::decode_json(&schema, text.as_bytes()).unwrap().strict, strict);
+    }
+    for (text, error) in [
+        (
+            r#"{"spec":{"priority":1e3,"hostNetwork":1},"metadata":1}"#,
+            "json: cannot unmarshal number 1e3 into Go struct field PodSpec.spec.priority of type int32",
+        ),
+        (
+            r#"{"spec":{"hostNetwork":1,"priority":1.0},"metadata":1}"#,
+            "json: cannot unmarshal number into Go struct field PodSpec.spec.hostNetwork of type bool",
+        ),
+        (
+            r#"{"spec":{"priority":99999999999999999999}}"#,
+            "json: cannot unmarshal number 99999999999999999999 into Go struct field PodSpec.spec.priority of type int32",
+        ),
+        (r#"{"spec":{"#, "unexpected end of JSON input"),
+    ] {
+        assert_eq!(typed::decode_json(&schema, text.as_bytes()).unwrap_err().to_string(), error);
+    }
+}
+
+#[test]
+fn of_repeated_objects_all_members_count() {
+    let types = builtin().types;
+    let schema = types.by_kind("v1", "ConfigMap").unwrap();
+    let text =
+        r#"{"data":{"a":"1","b":"1"},"metadata":{"name":"x"},"data":{"a":"2"},"metadata":{"uid":"u"}}"#;
+    let decoded = typed::decode_json(&schema, text.as_bytes()).unwrap();
+    let mut out = Vec::new();
+    typed::encode_json(&schema, &decoded.value, &mut out);
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        r#"{"metadata":{"name":"x","uid":"u"},"data":{"a":"2","b":"1"}}"#
+    );
+    assert_eq!(decoded.strict, [r#"duplicate field "data""#, r#"duplicate field "metadata""#]);
+}
+
+#[test]
 fn a_stored_object_has_a_place_for_its_revision() {
     let types = builtin().types;
     let schema = types.by_kind("v1", "ConfigMap").unwrap();
@@ -190,7 +246,10 @@ fn a_stored_object_has_a_place_for_its_revision() {
             r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","uid":"u","resourceVersion":"1","creationTimestamp":"2024-01-02T02:04:05Z"}}"#,
             r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","uid":"u","resourceVersion":"42","creationTimestamp":"2024-01-02T02:04:05Z"}}"#,
         ),
-        (r#"{"metadata":{"name":"a","uid":"u"}}"#, r#"{"metadata":{"name":"a","uid":"u","resourceVersion":"42"}}"#),
+        (
+            r#"{"metadata":{"name":"a","uid":"u"}}"#,
+            r#"{"metadata":{"name":"a","uid":"u","resourceVersion":"42"}}"#,
+        ),
         (r#"{"metadata":{"generation":1}}"#, r#"{"metadata":{"resourceVersion":"42","generation":1}}"#),
         (r#"{"metadata":{}}"#, r#"{"metadata":{"resourceVersion":"42"}}"#),
     ] {

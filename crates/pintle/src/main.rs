@@ -1,2 +1,39 @@
-//! The binary.
-fn main() {}
+//! `pintle`: the Kubernetes API server in one binary.
+
+mod bootstrap;
+mod config;
+mod data_dir;
+mod flags;
+mod kubeconfig;
+mod objects;
+mod pki;
+mod serve;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let invocation = match flags::parse(std::env::args().skip(1)) {
+        Ok(invocation) => invocation,
+        Err(e) => return fail(&e.to_string()),
+    };
+    match invocation {
+        flags::Invocation::Print(text) => match std::io::stdout().write_all(text.as_bytes()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        },
+        flags::Invocation::Serve(flags) => match serve::run(&flags) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => fail(&e.to_string()),
+        },
+    }
+}
+
+/// One clear line, and a code that says so.
+fn fail(why: &str) -> ExitCode {
+    _ = writeln!(std::io::stderr(), "pintle: {}", why.replace('\n', " "));
+    ExitCode::FAILURE
+}

@@ -2,8 +2,18 @@
 //! resource (compiled from its definition) are the same thing here. Synchronous, no I/O, no clock.
 
 pub mod model;
+pub mod proto;
 pub mod structural;
 pub mod typed;
+
+/// Makes an untyped tree the canonical tree of its schema. Unknown fields are dropped and collected.
+pub fn decode(
+    schema: &Schema,
+    tree: pintle_value::Value,
+    strict: &mut typed::Strict,
+) -> Result<pintle_value::Value, typed::TypeError> {
+    if schema.is_go() { typed::decode(schema, tree, Some(strict)) } else { structural::decode(schema, tree, strict) }
+}
 
 pub use model::{
     Arena, Checks, Choice, Field, Inlined, ListKind, MapKind, Member, Node, NodeId, Omit, Other, Patch, Schema,

@@ -43,6 +43,24 @@ impl Arena {
         }
     }
 
+    /// Copies a part of another arena, with its structs written by name as custom resources are.
+    pub fn graft(&mut self, from: &Arena, id: NodeId) -> NodeId {
+        let mut node = from.node(id).clone();
+        match &mut node.shape {
+            Shape::List { item, .. } => *item = self.graft(from, *item),
+            Shape::Map { value, .. } => *value = self.graft(from, *value),
+            Shape::Struct(s) => {
+                for (rank, field) in s.fields.iter_mut().enumerate() {
+                    field.node = self.graft(from, field.node);
+                    field.rank = u16::try_from(rank).unwrap_or(u16::MAX);
+                }
+                s.order = (0..s.fields.len()).filter_map(|at| u16::try_from(at).ok()).collect();
+            }
+            _ => {}
+        }
+        self.push(node)
+    }
+
     /// The node `id`, while the arena is being built.
     #[expect(clippy::indexing_slicing, reason = "ids are handed out by push and nodes are never removed")]
     pub fn node_mut(&mut self, id: NodeId) -> &mut Node {
@@ -71,6 +89,16 @@ impl Schema {
     /// The root's id.
     pub fn root(&self) -> NodeId {
         self.root
+    }
+
+    /// The schema of a part.
+    pub fn at(&self, id: NodeId) -> Schema {
+        Schema { arena: Arc::clone(&self.arena), root: id }
+    }
+
+    /// Whether trees follow the rules of a Go type; those of custom resources follow their schema alone.
+    pub fn is_go(&self) -> bool {
+        matches!(&self.node().shape, Shape::Struct(s) if !s.go_name.is_empty())
     }
 
     /// The root itself.
@@ -262,6 +290,23 @@ pub struct Struct {
 }
 
 impl Struct {
+    /// A struct of a custom resource: its fields are written by name and have no protobuf.
+    pub fn by_name(mut fields: Vec<Field>, kind: MapKind) -> Self {
+        fields.sort_by(|a, b| a.name.cmp(&b.name));
+        for (rank, field) in fields.iter_mut().enumerate() {
+            field.rank = u16::try_from(rank).unwrap_or(u16::MAX);
+        }
+        Struct {
+            order: fields.iter().map(|f| f.rank).collect(),
+            fields: fields.into(),
+            inlined: Box::default(),
+            wire: Box::default(),
+            always: Box::default(),
+            kind,
+            go_name: Str::default(),
+        }
+    }
+
     /// The field of this JSON name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         let at = self.fields.binary_search_by(|f| f.name.as_str().cmp(name)).ok()?;
@@ -325,6 +370,21 @@ pub struct Field {
 }
 
 impl Field {
+    /// An optional field about which nothing else is known.
+    pub fn new(name: &str, node: NodeId) -> Self {
+        Field {
+            name: Str::from(name),
+            node,
+            pointer: false,
+            omit: Omit::Empty,
+            required: false,
+            proto: 0,
+            inline: 0,
+            rank: 0,
+            patch: Patch::default(),
+        }
+    }
+
     /// Whether Go writes it even when it is unset: it lacks `omitempty`, or it is a struct, which is never empty.
     fn always_written(&self, shape: &Shape) -> bool {
         match self.omit {

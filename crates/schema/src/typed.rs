@@ -4,12 +4,18 @@
 //! `omitempty` fields, zero values where a field is always written, quantities and times in their one form.
 
 mod decode;
+mod document;
 mod encode;
 mod errors;
 mod scalar;
 mod zero;
 
 pub use decode::{TYPED_DEPTH_MAX, decode, normalize};
+pub use document::{BodyError, Decoded, decode_json, decode_parsed};
 pub use encode::{Slot, encode_json, encode_stored};
 pub use errors::{STRICT_ERRORS_MAX, Strict, TypeError};
+pub(crate) use scalar::float_value;
 pub use zero::zero;
+
+#[cfg(test)]
+mod tests;

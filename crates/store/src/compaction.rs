@@ -7,7 +7,7 @@
 use crate::disk::Disk;
 use crate::manifest::Manifest;
 use crate::options::Options;
-use crate::sequencer::Shared;
+use crate::shared::Shared;
 use crate::snapshot_file;
 use crate::state::Snapshot;
 use crate::store::Revision;

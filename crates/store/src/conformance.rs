@@ -212,6 +212,9 @@ async fn one_winner_per_revision(harness: &dyn Harness) {
     }
 }
 
+/// A load and the sink that was attached by it.
+type Attached = (Loaded, Arc<Recorder>);
+
 async fn load_misses_nothing_and_doubles_nothing(harness: &dyn Harness) {
     let store = harness.create().await;
     let writes = (0..64).map(|index| {
@@ -227,7 +230,7 @@ async fn load_misses_nothing_and_doubles_nothing(harness: &dyn Harness) {
             Some((store.load(recorder.clone()), recorder))
         })
     };
-    let mut futures: Vec<BoxFuture<'_, Option<(Loaded, Arc<Recorder>)>>> = vec![loading];
+    let mut futures: Vec<BoxFuture<'_, Option<Attached>>> = vec![loading];
     for write in writes {
         futures.push(Box::pin(async move {
             write.await;

@@ -4,9 +4,9 @@
 
 use crate::error::OpenError;
 use rustix::fs::{FlockOperation, flock};
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A flat folder of files.
@@ -43,6 +43,10 @@ pub trait DiskFile: Send + Sync {
 
 /// The name of the file that marks a folder as taken.
 const LOCK_FILE: &str = "LOCK";
+/// Values are secrets as often as not, so nobody else may look.
+const FOLDER_MODE: u32 = 0o700;
+/// See [`FOLDER_MODE`].
+const FILE_MODE: u32 = 0o600;
 /// The most bytes read from the lock file: a process id.
 const LOCK_BYTES_MAX: u64 = 32;
 
@@ -69,7 +73,7 @@ fn create_folder(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
     }
-    std::fs::create_dir_all(folder)?;
+    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
     match folder.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
         _ => File::open(".")?.sync_all(),
@@ -84,6 +88,7 @@ fn take_lock(folder: &Path) -> Result<File, OpenError> {
         .write(true)
         .create(true)
         .truncate(false)
+        .mode(FILE_MODE)
         .open(&path)
         .map_err(OpenError::io("open", &shown))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -124,7 +129,7 @@ impl Disk for FolderDisk {
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(true);
+        options.read(true).write(true).create(true).truncate(true).mode(FILE_MODE);
         Ok(Box::new(options.open(self.folder.join(name))?))
     }
 

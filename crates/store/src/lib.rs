@@ -16,7 +16,9 @@ mod options;
 mod recovery;
 mod segment;
 mod sequencer;
+mod shared;
 mod snapshot_file;
+mod stage;
 mod state;
 mod store;
 

@@ -119,7 +119,12 @@ impl Log {
             return;
         }
         let (disk, capacity) = (self.disk.clone(), self.next_capacity());
-        let prepare = move || zeroed(&*disk, &spare_name(), capacity);
+        let prepare = move || {
+            let file = zeroed(&*disk, &spare_name(), capacity)?;
+            // The zeros go out now, so that putting the segment in place has only the header to sync.
+            file.sync()?;
+            Ok(file)
+        };
         // If there can be no thread now, the segment is made when it is needed.
         self.spare = thread::Builder::new().name("store-spare".into()).spawn(prepare).ok();
     }
@@ -164,7 +169,6 @@ fn put_in_place(
 fn zeroed(disk: &dyn Disk, name: &str, capacity: u64) -> io::Result<Box<dyn DiskFile>> {
     let file = disk.create(name)?;
     write_zeros(&*file, 0, capacity)?;
-    file.sync()?;
     Ok(file)
 }
 

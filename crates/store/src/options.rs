@@ -40,7 +40,7 @@ pub struct Options {
     /// Makes log checksums unpredictable, so that no value can pass for a piece of log.
     pub salt: u64,
     /// Do background work where it comes up instead of on threads, so that simulations repeat.
-    pub(crate) inline: bool,
+    pub inline: bool,
 }
 
 impl Default for Options {
@@ -49,7 +49,7 @@ impl Default for Options {
             retention: Duration::from_secs(5 * 60),
             history_bytes_max: 128 << 20,
             compact_bytes_min: 8 << 20,
-            segment_bytes_min: 1 << 20,
+            segment_bytes_min: 256 << 10,
             segment_bytes_max: 32 << 20,
             value_bytes_max: 3 << 19,
             queue_writes_max: 1024,

@@ -34,6 +34,8 @@ pub(crate) struct Recovered {
 
 /// Reads the store on `disk`, or makes a new one if there is none.
 pub(crate) fn open(disk: Arc<dyn Disk>, options: &Options) -> Result<Recovered, OpenError> {
+    // A process that was killed may have left names that no sync has made durable yet.
+    disk.sync_dir().map_err(OpenError::io("sync", "data folder"))?;
     let names = disk.list().map_err(OpenError::io("list", "data folder"))?;
     let manifest = match Manifest::read(&*disk)? {
         Some(manifest) => manifest,
@@ -76,7 +78,8 @@ fn is_unused_segment(disk: &dyn Disk, name: &str) -> Result<bool, OpenError> {
         return Ok(false);
     }
     let file = disk.open(name).map_err(OpenError::io("open", name))?;
-    let bytes = segment::read(&*file, name)?;
+    let mut bytes = Vec::new();
+    segment::read(&*file, name, &mut bytes)?;
     Ok(bytes.get(SEGMENT_HEADER..).is_none_or(all_zero))
 }
 
@@ -123,19 +126,26 @@ impl Replay {
             tail: Tail::default(),
         };
         let numbers = segment_numbers(disk, manifest)?;
+        let mut buffer = Vec::new();
         for (index, number) in numbers.iter().enumerate() {
-            replay.read_segment(disk, *number, index + 1 == numbers.len())?;
+            replay.read_segment(disk, *number, index + 1 == numbers.len(), &mut buffer)?;
         }
         Ok(replay)
     }
 
-    fn read_segment(&mut self, disk: &dyn Disk, number: u64, newest: bool) -> Result<(), OpenError> {
+    fn read_segment(
+        &mut self,
+        disk: &dyn Disk,
+        number: u64,
+        newest: bool,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), OpenError> {
         let name = SegmentHeader::file_name(number);
         let file = disk.open(&name).map_err(OpenError::io("open", &name))?;
-        let bytes = segment::read(&*file, &name)?;
-        let header = SegmentHeader::decode(&bytes, number)?;
+        segment::read(&*file, &name, bytes)?;
+        let header = SegmentHeader::decode(bytes, number)?;
         self.check_base(&header)?;
-        let mut reader = Reader::new(&bytes, header, newest);
+        let mut reader = Reader::new(bytes, header, newest);
         let mut last_frame = None;
         while let Some(frame) = reader.next_frame()? {
             last_frame = Some(frame.offset..frame.end);
@@ -149,7 +159,7 @@ impl Replay {
         self.tail = Tail {
             offset,
             last_frame: last_frame.map(|range| (range.start as u64, bytes[range].to_vec())),
-            torn: reader.torn().then(|| offset..nonzero_end(&bytes) as u64),
+            torn: reader.torn().then(|| offset..nonzero_end(bytes) as u64),
         };
         self.log_next = Some(reader.next_revision());
         self.segments.push(header);
@@ -213,15 +223,11 @@ fn segment_numbers(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<u64>, Ope
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| SegmentHeader::parse_name(name)).collect();
     numbers.retain(|number| *number >= manifest.first_segment);
     numbers.sort_unstable();
-    let mut expected = manifest.first_segment;
-    for number in numbers.iter().chain(numbers.is_empty().then_some(&u64::MAX)) {
-        if *number != expected {
-            let missing = SegmentHeader::file_name(expected);
-            return Err(OpenError::corrupt(&missing, 0, "segment is missing"));
-        }
-        expected += 1;
+    let last = numbers.last().copied().unwrap_or(manifest.first_segment);
+    match (manifest.first_segment..=last).find(|number| numbers.binary_search(number).is_err()) {
+        Some(missing) => Err(OpenError::corrupt(&SegmentHeader::file_name(missing), 0, "segment is missing")),
+        None => Ok(numbers),
     }
-    Ok(numbers)
 }
 
 fn nonzero_end(bytes: &[u8]) -> usize {

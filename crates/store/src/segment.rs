@@ -72,12 +72,11 @@ impl SegmentHeader {
     }
 }
 
-/// Reads a whole segment.
-pub(crate) fn read(file: &dyn DiskFile, name: &str) -> Result<Vec<u8>, OpenError> {
+/// Reads a whole segment into `buffer`, whose memory is used again for the next one.
+pub(crate) fn read(file: &dyn DiskFile, name: &str, buffer: &mut Vec<u8>) -> Result<(), OpenError> {
     let length = file.len().map_err(OpenError::io("measure", name))?;
-    let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
-    file.read_at(0, &mut bytes).map_err(OpenError::io("read", name))?;
-    Ok(bytes)
+    buffer.resize(usize::try_from(length).unwrap_or(usize::MAX), 0);
+    file.read_at(0, buffer).map_err(OpenError::io("read", name))
 }
 
 /// One frame as found in a segment.

@@ -24,7 +24,7 @@ impl Random {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -34,7 +34,7 @@ impl Random {
 
     /// A number from 0 up to and without `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound.max(1)
+        self.number() % bound.max(1)
     }
 
     /// True in `percent` of 100 cases.
@@ -71,7 +71,7 @@ struct SimFile {
 
 impl Default for SimDisk {
     fn default() -> SimDisk {
-        SimDisk { inner: Arc::new(Mutex::new(Inner { pending_names: Vec::new(), ..Inner::default() })) }
+        SimDisk::from_parts(BTreeMap::new(), BTreeMap::new())
     }
 }
 

@@ -133,7 +133,8 @@ pub struct Change {
 /// Receives every change, in commit order.
 pub trait Sink: Send + Sync {
     /// Called after the changes are durable and before their writers are told. It holds up every
-    /// later write, so it must be quick, must not do I/O, and must not call [`Store::load`].
+    /// later write, so it must be quick, must not do I/O, and of the store may call only
+    /// [`Store::revision`], [`Store::compacted`] and [`Store::health`].
     fn apply(&self, changes: &[Change]);
 }
 

@@ -28,8 +28,12 @@ const MAP_PAIRS_MAX: u64 = 2_097_152;
 
 /// Why bytes could not be decoded. Its text is the one kube-apiserver shows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct DecodeError {
+#[error("{}", .0.message)]
+pub struct DecodeError(Box<Detail>);
+
+/// Boxed, so that results of the decoder's inner steps stay as small as what they carry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Detail {
     message: Box<str>,
     malformed: bool,
     field: Option<Str>,
@@ -38,12 +42,12 @@ pub struct DecodeError {
 impl DecodeError {
     /// Bytes that are not even CBOR, or not of this profile.
     fn malformed(message: impl Into<Box<str>>) -> Self {
-        DecodeError { message: message.into(), malformed: true, field: None }
+        DecodeError(Box::new(Detail { message: message.into(), malformed: true, field: None }))
     }
 
     /// CBOR that does not make an object.
     fn invalid(message: impl Into<Box<str>>) -> Self {
-        DecodeError { message: message.into(), malformed: false, field: None }
+        DecodeError(Box::new(Detail { message: message.into(), malformed: false, field: None }))
     }
 
     fn unacceptable(cbor_type: &str, what: &str) -> String {
@@ -52,18 +56,18 @@ impl DecodeError {
 
     /// The text of the error.
     pub fn message(&self) -> &str {
-        &self.message
+        &self.0.message
     }
 
     /// Whether the bytes as a whole are not well-formed, so that not even the kind of the object can be told.
     pub fn is_malformed(&self) -> bool {
-        self.malformed
+        self.0.malformed
     }
 
     /// For a value of a type that does not fit: the member of the outermost object it is in. Where that object
     /// is a Go struct, the text has `Go struct field v1.ConfigMap.data` in place of `Go value`.
     pub fn field(&self) -> Option<&str> {
-        self.field.as_deref()
+        self.0.field.as_deref()
     }
 }
 

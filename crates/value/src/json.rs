@@ -1,11 +1,13 @@
 //! JSON as Go's `encoding/json` and `sigs.k8s.io/json` read and write it: same numbers, same escapes, same errors.
 
 mod duplicates;
+mod indent;
 mod lex;
 mod parse;
 mod print;
 
 pub use crate::parsed::{ParseError, Parsed};
+pub use indent::indent;
 pub use parse::{DEPTH_MAX, parse};
 pub use print::{print, print_pretty, write_float, write_int, write_string};
 

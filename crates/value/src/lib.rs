@@ -12,6 +12,9 @@ pub mod quote;
 pub mod tree;
 pub mod yaml;
 
+#[cfg(test)]
+mod tests;
+
 pub use map::Map;
 pub use parsed::{DUPLICATES_MAX, ParseError, Parsed};
 pub use path::Path;

@@ -17,24 +17,28 @@ pub const DUPLICATES_MAX: usize = 100;
 
 /// Why bytes could not be decoded. Its text is the one kube-apiserver shows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct ParseError {
+#[error("{}", .0.message)]
+pub struct ParseError(Box<Detail>);
+
+/// Boxed, so that results of the parsers' inner steps stay as small as what they carry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Detail {
     message: Box<str>,
     offset: usize,
 }
 
 impl ParseError {
     pub(crate) fn new(message: impl Into<Box<str>>, offset: usize) -> Self {
-        ParseError { message: message.into(), offset }
+        ParseError(Box::new(Detail { message: message.into(), offset }))
     }
 
     /// The text of the error.
     pub fn message(&self) -> &str {
-        &self.message
+        &self.0.message
     }
 
     /// How many bytes had been read when the error was found.
     pub fn offset(&self) -> usize {
-        self.offset
+        self.0.offset
     }
 }

@@ -6,7 +6,11 @@ use crate::Map;
 pub type Str = compact_str::CompactString;
 
 /// A JSON-like value. Integers that fit an `i64` stay integers, as in Go's unstructured objects.
+///
+/// The tag takes a whole word: with one of a byte, moves of a value overlap what was just written, and the
+/// processor waits for that.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[repr(u64)]
 pub enum Value {
     /// `null`
     #[default]

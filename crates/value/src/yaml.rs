@@ -1,13 +1,18 @@
 //! YAML as `sigs.k8s.io/yaml` reads and writes it: YAML 1.1 scalars, then the rules of JSON.
 //!
-//! Documents are read by way of libyaml's events. Anything that JSON cannot say is an error here.
+//! `source` has characters, `scan` makes tokens of them, `parse` events, `compose` nodes, `decode` values, and
+//! `convert` the tree. Anything that JSON cannot say is an error there.
 
 mod compose;
 mod convert;
 mod decode;
 mod emit;
+mod flat;
+mod parse;
 mod print;
 mod scalar;
+mod scan;
+mod source;
 
 pub use crate::parsed::ParseError;
 use crate::{Str, Value};
@@ -34,6 +39,13 @@ pub struct Parsed {
 
 /// Reads the first document of the input; no document at all is `null`.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
+    if let Some(value) = flat::parse(bytes) {
+        return Ok(Parsed { value, strict_error: None });
+    }
+    parse_document(bytes)
+}
+
+fn parse_document(bytes: &[u8]) -> Result<Parsed, ParseError> {
     let Some(document) = compose::compose(bytes)? else {
         return Ok(Parsed { value: Value::Null, strict_error: None });
     };

@@ -69,9 +69,9 @@ impl Eq for PathElement {}
 pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => a.cmp(b),
-        (Value::Float(a), Value::Float(b)) => a.total_cmp(b),
-        (Value::Float(a), Value::Int(b)) => a.total_cmp(&(*b as f64)),
-        (Value::Int(a), Value::Float(b)) => (*a as f64).total_cmp(b),
+        (Value::Float(a), Value::Float(b)) => by_size(*a, *b),
+        (Value::Float(a), Value::Int(b)) => by_size(*a, *b as f64),
+        (Value::Int(a), Value::Float(b)) => by_size(*a as f64, *b),
         (Value::String(a), Value::String(b)) => a.as_str().cmp(b.as_str()),
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
         (Value::Array(a), Value::Array(b)) => {
@@ -81,6 +81,10 @@ pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
         (Value::Object(a), Value::Object(b)) => compare_members(a.iter(), b.iter()),
         _ => rank(a).cmp(&rank(b)),
     }
+}
+
+fn by_size(a: f64, b: f64) -> Ordering {
+    a.partial_cmp(&b).unwrap_or(Ordering::Equal)
 }
 
 fn rank(value: &Value) -> u8 {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing::{text, tree};
+use pintle_value::{Map, Value};
 
 fn set(fields: &str) -> Set {
     Set::from_value(&tree(fields)).unwrap()
@@ -35,6 +36,26 @@ fn keys_come_in_the_order_of_their_values() {
         String::from_utf8(ports.to_json()).unwrap(),
         r#"{"f:z":{},"k:{\"name\":\"\\u003c\"}":{},"k:{\"port\":80}":{},"k:{\"port\":443}":{},"v:9":{},"v:10":{}}"#
     );
+}
+
+#[test]
+fn keys_are_read_whatever_they_hold() {
+    for (key, shown) in [
+        (r#"{"name":"c"}"#, r#"[name="c"]"#),
+        (r#"{"port":80,"proto":"TCP"}"#, r#"[port=80,proto="TCP"]"#),
+        (r#"{"proto":"TCP","port":-1}"#, r#"[port=-1,proto="TCP"]"#),
+        (r#"{"b":true,"n":1.5,"s":"a,b:}"}"#, r#"[b=true,n=1.5,s="a,b:}"]"#),
+        (r#"{"s":"a\"b"}"#, r#"[s="a\"b"]"#),
+        (r#"{ "s" : "x" }"#, r#"[s="x"]"#),
+        (r#"{"s":"","t":" "}"#, r#"[s="",t=" "]"#),
+    ] {
+        let mut fields = Map::new();
+        fields.insert(format!("k:{key}"), Value::object());
+        let set = Set::from_value(&Value::Object(fields)).unwrap();
+        assert_eq!(set.paths()[0].to_string(), shown);
+    }
+    assert!(Set::from_value(&tree(r#"{"k:{\"a\":}":{}}"#)).is_err());
+    assert!(Set::from_value(&tree(r#"{"k:[]":{}}"#)).is_err());
 }
 
 #[test]

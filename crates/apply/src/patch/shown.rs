@@ -69,6 +69,34 @@ pub(crate) fn go_type(value: &Value) -> &'static str {
     }
 }
 
+/// The name of the Go type of a value, as `%T` prints it.
+pub(crate) fn go_type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        other => go_type(other),
+    }
+}
+
+/// A value as Go source (`%#v`).
+pub(crate) fn go_syntax(value: &Value) -> String {
+    match value {
+        Value::Null => "interface {}(nil)".into(),
+        Value::String(s) => pintle_meta::field::quoted(s),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(go_syntax).collect();
+            format!("[]interface {{}}{{{}}}", items.join(", "))
+        }
+        Value::Object(map) => {
+            let member = |(key, value): (&pintle_value::Str, &Value)| {
+                format!("{}:{}", pintle_meta::field::quoted(key), go_syntax(value))
+            };
+            let members: Vec<String> = map.iter().map(member).collect();
+            format!("map[string]interface {{}}{{{}}}", members.join(", "))
+        }
+        scalar => shown(scalar),
+    }
+}
+
 /// A value as `%s` prints it: what is no text is marked as such.
 pub(crate) fn shown_as_text(value: &Value) -> String {
     match value {

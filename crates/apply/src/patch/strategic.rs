@@ -5,6 +5,7 @@
 
 mod list;
 
+use super::restore::restore;
 use super::{PatchError, shown, too_deep};
 use crate::DEPTH_MAX;
 use pintle_schema::{Arena, Node, NodeId, Patch, Schema, Shape};
@@ -15,7 +16,8 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList";
 const ELEMENT_ORDER: &str = "$setElementOrder";
 
-/// Merges `patch` into `document`, both in the version of `schema`.
+/// Merges `patch` into `document`, both in the version of `schema`. The result fits the Go types but for unknown
+/// fields, which the decoder names.
 pub fn apply(document: Value, patch: Value, schema: &Schema) -> Result<Value, PatchError> {
     let patch = match patch {
         Value::Object(patch) => patch,
@@ -30,8 +32,12 @@ pub fn apply(document: Value, patch: Value, schema: &Schema) -> Result<Value, Pa
     let Value::Object(document) = document else {
         return Err(unclassified("invalid JSON document"));
     };
+    let shown = Value::Object(patch.clone());
     let merged = Merge { arena: schema.arena() }.map(document, patch, schema.root(), 0)?;
-    Ok(Value::Object(merged))
+    let mut merged = Value::Object(merged);
+    restore(&mut merged, schema)
+        .map_err(|detail| PatchError::Invalid { shown: shown::shown(&shown), detail })?;
+    Ok(merged)
 }
 
 fn unclassified(text: impl Into<String>) -> PatchError {

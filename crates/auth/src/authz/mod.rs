@@ -71,6 +71,12 @@ impl Authorizer for PrivilegedGroup {
     }
 }
 
+impl<A: Authorizer + ?Sized> Authorizer for std::sync::Arc<A> {
+    fn authorize(&self, attributes: &Attributes) -> Decision {
+        (**self).authorize(attributes)
+    }
+}
+
 /// Asks several authorizers in order; the first opinion counts.
 pub struct Union(pub Vec<Box<dyn Authorizer>>);
 
@@ -95,7 +101,9 @@ pub fn forbidden(attributes: &Attributes, reason: &str) -> Status {
         why = format!("{why}: {reason}");
     }
     let resource = GroupResource::new(&attributes.group, &attributes.resource);
-    Status::forbidden(&resource, &attributes.name, &why)
+    let mut status = Status::forbidden(&resource, &attributes.name, &why);
+    status.empty_details = true;
+    status
 }
 
 fn sentence(a: &Attributes) -> String {

@@ -3,8 +3,9 @@
 //! Works on an immutable `Policy` that is compiled from Role, ClusterRole and binding objects; whoever watches
 //! those objects swaps in a new one.
 
-use super::{Attributes, Decision};
+use super::{Attributes, Authorizer, Decision};
 use crate::UserInfo;
+use arc_swap::ArcSwap;
 use pintle_value::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -30,6 +31,28 @@ pub struct Policy {
     roles: HashMap<String, HashMap<String, Rules>>,
     cluster_bindings: BTreeMap<String, Binding>,
     bindings: HashMap<String, BTreeMap<String, Binding>>,
+}
+
+/// Decides by a policy that can be exchanged while requests are decided.
+#[derive(Default)]
+pub struct Rbac(ArcSwap<Policy>);
+
+impl Rbac {
+    /// From now on this policy counts.
+    pub fn set(&self, policy: Policy) {
+        self.0.store(Arc::new(policy));
+    }
+
+    /// The policy that counts now.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.0.load_full()
+    }
+}
+
+impl Authorizer for Rbac {
+    fn authorize(&self, attributes: &Attributes) -> Decision {
+        self.0.load().authorize(attributes)
+    }
 }
 
 #[derive(Clone, Debug)]

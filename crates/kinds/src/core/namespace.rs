@@ -62,13 +62,17 @@ impl Hooks for Namespace {
                 let spec = Path::of("spec");
                 let path = spec.field("finalizers");
                 for (at, finalizer) in object.items_at(&["spec", "finalizers"]).iter().enumerate() {
-                    objectmeta::validate_core_finalizer_name(finalizer.as_str().unwrap_or(""), &path.index(at), errors);
+                    objectmeta::validate_core_finalizer_name(
+                        finalizer.as_str().unwrap_or(""),
+                        &path.index(at),
+                        errors,
+                    );
                 }
             }
         }
     }
 
-    fn begin_deletion(&self, object: &mut Value) -> bool {
+    fn begin_deletion(&self, object: &mut Value, _now: &str) -> bool {
         object.set_at(&["status", "phase"], "Terminating".into());
         true
     }
@@ -91,7 +95,7 @@ fn validate_status(object: &Value, errors: &mut FieldErrors) {
     let deleting = object.at(&["metadata", "deletionTimestamp"]).is_some();
     let phase = object.str_at(&["status", "phase"]);
     let status = Path::of("status");
-    let path = status.field("phase");
+    let path = status.field("Phase");
     if !deleting && phase != "Active" {
         errors.invalid(&path, phase, "may only be 'Active' if `deletionTimestamp` is empty");
     }

@@ -30,6 +30,12 @@ pub(crate) struct Flags {
 #[error("{0}")]
 pub(crate) struct FlagError(String);
 
+impl FlagError {
+    pub(crate) fn new(why: &str) -> Self {
+        FlagError(why.to_string())
+    }
+}
+
 /// Reads a command line without the program's name.
 pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Invocation, FlagError> {
     let mut args: Vec<String> = args.into_iter().map(dashes_for_underscores).collect();

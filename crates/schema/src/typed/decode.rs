@@ -7,12 +7,12 @@ use crate::model::{Arena, Choice, Field, NodeId, Omit, Other, Schema, Shape, Str
 use pintle_value::{Map, Str, Value};
 
 /// How deep a typed tree may be. Only JSON schemas nest freely, and none that is in use comes near.
-pub const TYPED_DEPTH_MAX: usize = 600;
+pub const TYPED_DEPTH_MAX: usize = 400;
 
 /// Makes an untyped tree the canonical tree of a Go type. Unknown fields are dropped and, if `strict` is there,
 /// collected. Schemas of custom resources say nothing of Go types: their trees are left as they are.
 pub fn decode(schema: &Schema, mut tree: Value, strict: Option<&mut Strict>) -> Result<Value, TypeError> {
-    let mut decoder = Decoder { arena: schema.arena(), strict, errors: Errors::default() };
+    let mut decoder = Decoder { strict, ..Decoder::new(schema.arena()) };
     decoder.value(schema.root(), &mut tree, &Place::ROOT);
     decoder.errors.finish()?;
     Ok(tree)
@@ -20,7 +20,7 @@ pub fn decode(schema: &Schema, mut tree: Value, strict: Option<&mut Strict>) -> 
 
 /// Makes a tree canonical that code has changed. Unknown fields go; values of a wrong type stay as they are.
 pub fn normalize(schema: &Schema, tree: &mut Value) {
-    let mut decoder = Decoder { arena: schema.arena(), strict: None, errors: Errors::default() };
+    let mut decoder = Decoder::new(schema.arena());
     decoder.value(schema.root(), tree, &Place::ROOT);
 }
 
@@ -28,9 +28,15 @@ pub(super) struct Decoder<'s, 'a> {
     pub(super) arena: &'s Arena,
     strict: Option<&'a mut Strict>,
     pub(super) errors: Errors,
+    /// The number that is decoded, as it was written; else errors print its value.
+    pub(super) number: Option<&'a str>,
 }
 
 impl<'s> Decoder<'s, '_> {
+    pub(super) fn new(arena: &'s Arena) -> Self {
+        Decoder { arena, strict: None, errors: Errors::default(), number: None }
+    }
+
     /// Decodes a value in place. `null` becomes the zero value of the type.
     pub(super) fn value(&mut self, id: NodeId, value: &mut Value, place: &Place<'_>) {
         if place.depth > TYPED_DEPTH_MAX {
@@ -134,12 +140,20 @@ impl<'s> Decoder<'s, '_> {
             Omit::Empty => !empty || shape.is_go_struct(),
             Omit::Zero => *value != zero(self.arena, field.node),
             Omit::Never => {
-                // Stored objects go through protobuf, which knows no difference between empty and unset.
                 if empty && matches!(shape, Shape::List { .. } | Shape::Map { .. } | Shape::Bytes) {
-                    *value = Value::Null;
+                    self.unset_empty(s, value);
                 }
                 true
             }
+        }
+    }
+
+    /// Stored objects go through protobuf, which knows no difference between empty and unset. Lists of objects are
+    /// not stored: theirs is `[]`.
+    fn unset_empty(&self, s: &Struct, value: &mut Value) {
+        let metadata = s.field("metadata").map(|f| self.arena.node(f.node).go.as_str());
+        if metadata != Some("v1.ListMeta") {
+            *value = Value::Null;
         }
     }
 

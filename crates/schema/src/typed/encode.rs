@@ -1,6 +1,6 @@
 //! Writes a tree as Go's `json.Marshal` writes the value: fields in the order of the struct, maps by key.
 
-use crate::model::{Arena, NodeId, Schema, Shape, Struct};
+use crate::model::{Arena, Field, NodeId, Schema, Shape, Struct};
 use pintle_value::{Map, Value, json};
 
 const RESOURCE_VERSION: &str = "resourceVersion";
@@ -115,17 +115,17 @@ impl Encoder<'_> {
         self.out.push(b'{');
         let start = self.out.len();
         let mut slot = (level == Level::Metadata).then_some(());
-        let order = s.filter(|s| !s.go_name.is_empty());
-        match order {
+        match s.filter(|s| !s.go_name.is_empty()) {
             Some(s) => {
                 let version = s.field(RESOURCE_VERSION).map_or(0, |f| f.rank);
-                for (rank, at, value) in &ranked(s, map) {
-                    let Some(field) = s.fields.get(usize::from(*at)) else { continue };
-                    self.note(start, *rank > version, &mut slot);
-                    if level == Level::Metadata && *rank == version {
+                let present = Present::of(s, map);
+                for field in s.in_order() {
+                    let Some(value) = present.get(map, field) else { continue };
+                    self.note(start, field.rank > version, &mut slot);
+                    if level == Level::Metadata && field.rank == version {
                         continue;
                     }
-                    self.key(start, &field.name);
+                    self.known_key(start, &field.name);
                     self.below(Some(field.node), value, level == Level::Root && field.name == "metadata");
                 }
             }
@@ -158,6 +158,13 @@ impl Encoder<'_> {
         self.slot = Some(Slot { at: self.out.len(), comma_before: !first, comma_after: first });
     }
 
+    /// A name of the tables, which needs no escapes.
+    fn known_key(&mut self, start: usize, key: &str) {
+        self.out.extend_from_slice(if self.out.len() > start { b",\"" } else { b"\"" });
+        self.out.extend_from_slice(key.as_bytes());
+        self.out.extend_from_slice(b"\":");
+    }
+
     fn key(&mut self, start: usize, key: &str) {
         if self.out.len() > start {
             self.out.push(b',');
@@ -179,18 +186,35 @@ impl Encoder<'_> {
     }
 }
 
-/// The known members in the order in which they are written: rank, position of the field, value.
-fn ranked<'v>(s: &Struct, map: &'v Map) -> Vec<(u16, u16, &'v Value)> {
-    let mut ranked = Vec::with_capacity(map.len());
-    let mut at = 0;
-    for (key, value) in map.iter() {
-        while s.fields.get(at).is_some_and(|f| f.name < *key) {
-            at += 1;
+/// The members by the rank of their fields, found in one walk along the sorted members and the sorted fields.
+struct Present<'v> {
+    by_rank: [Option<&'v Value>; PRESENT_MAX],
+}
+
+/// The most fields of a struct for which ranks are used; larger ones (none of the tables is) are looked up by name.
+const PRESENT_MAX: usize = 64;
+
+impl<'v> Present<'v> {
+    fn of(s: &Struct, map: &'v Map) -> Self {
+        let mut present = Present { by_rank: [None; PRESENT_MAX] };
+        let mut fields = s.fields.iter();
+        let mut field = fields.next();
+        for (key, value) in map.iter() {
+            while field.is_some_and(|f| f.name < *key) {
+                field = fields.next();
+            }
+            let known = field.filter(|f| f.name == *key);
+            if let Some(to) = known.and_then(|f| present.by_rank.get_mut(usize::from(f.rank))) {
+                *to = Some(value);
+            }
         }
-        if let Some(field) = s.fields.get(at).filter(|f| f.name == *key) {
-            ranked.push((field.rank, at as u16, value));
+        present
+    }
+
+    fn get(&self, map: &'v Map, field: &Field) -> Option<&'v Value> {
+        match self.by_rank.get(usize::from(field.rank)) {
+            Some(value) => *value,
+            None => map.get(&field.name),
         }
     }
-    ranked.sort_unstable_by_key(|(rank, ..)| *rank);
-    ranked
 }

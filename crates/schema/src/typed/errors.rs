@@ -1,6 +1,7 @@
 //! What is wrong with a tree, in the words of Go's JSON decoder, and where.
 
 use crate::model::{Arena, Field, Shape, Struct};
+use pintle_meta::field::quoted;
 use pintle_value::Str;
 use std::fmt::Write;
 
@@ -12,6 +13,13 @@ pub const STRICT_ERRORS_MAX: usize = 100;
 pub struct Strict {
     /// Full paths of unknown fields (`spec.containers[0].nmae`), at most [`STRICT_ERRORS_MAX`].
     pub unknown: Vec<Str>,
+}
+
+impl Strict {
+    /// The errors as kube-apiserver words them: `unknown field "spec.foo"`.
+    pub fn texts(&self) -> Vec<String> {
+        self.unknown.iter().map(|path| format!("unknown field {}", quoted(path))).collect()
+    }
 }
 
 /// Why a tree is none of its type. Its text is the one kube-apiserver shows.

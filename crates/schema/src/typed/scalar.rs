@@ -8,6 +8,9 @@ use pintle_meta::{Quantity, Timestamp, quantity};
 use pintle_value::{Str, Value, base64, json};
 use std::fmt::Write;
 
+/// Length of `2006-01-02T15:04:05Z`.
+const SECONDS_LEN: usize = 20;
+
 /// Decodes a scalar in place; `null` becomes its zero value.
 pub(super) fn decode(
     decoder: &mut Decoder<'_, '_>,
@@ -62,7 +65,10 @@ fn mismatch(decoder: &mut Decoder<'_, '_>, place: &Place<'_>, fatal: bool, value
 }
 
 /// Go names the number itself when a whole number of this size was wanted.
-fn number(value: &Value) -> String {
+fn number(decoder: &Decoder<'_, '_>, value: &Value) -> String {
+    if let Some(written) = decoder.number {
+        return format!("number {written}");
+    }
     let mut text = b"number ".to_vec();
     json::print(value, &mut text);
     String::from_utf8_lossy(&text).into_owned()
@@ -72,7 +78,7 @@ fn int(decoder: &mut Decoder<'_, '_>, bits: u8, fatal: bool, go: &str, value: &m
     match value {
         Value::Int(i) if bits == 64 || i32::try_from(*i).is_ok() => {}
         Value::Null => *value = Value::Int(0),
-        Value::Int(_) | Value::Float(_) => mismatch(decoder, place, fatal, &number(value), go),
+        Value::Int(_) | Value::Float(_) => mismatch(decoder, place, fatal, &number(decoder, value), go),
         other => mismatch(decoder, place, fatal, other.json_type(), go),
     }
 }
@@ -97,7 +103,7 @@ fn bytes(decoder: &mut Decoder<'_, '_>, go: &str, value: &mut Value, place: &Pla
                     Value::Int(i) if u8::try_from(*i).is_ok() => raw.extend(u8::try_from(*i)),
                     Value::Null => raw.push(0),
                     Value::Int(_) | Value::Float(_) => {
-                        mismatch(decoder, place, false, &number(item), "uint8")
+                        mismatch(decoder, place, false, &number(decoder, item), "uint8")
                     }
                     other => mismatch(decoder, place, false, other.json_type(), "uint8"),
                 }
@@ -134,6 +140,8 @@ fn time(decoder: &mut Decoder<'_, '_>, micro: bool, value: &mut Value, place: &P
     };
     let parsed = if micro { Timestamp::parse_micro(text) } else { Timestamp::parse(text) };
     match parsed {
+        // This form is the canonical one already.
+        Ok(time) if !micro && text.len() == SECONDS_LEN && text.ends_with('Z') && !time.is_zero() => {}
         Ok(time) => {
             let canonical = if micro { time.to_value_micro() } else { time.to_value() };
             if canonical.as_str() != Some(text.as_str()) {

@@ -105,7 +105,7 @@ async fn wiped_regions_are_refused() {
         for _ in 0..100 {
             let index = random.below(frames.len() as u64 - 1) as usize;
             let hole = frames[index].start..frames[index].end;
-            let garbage = random.next() as u8;
+            let garbage = random.number() as u8;
             let outcome = open_changed(&disk, &name, |content| content[hole.clone()].fill(garbage));
             assert_corrupt(outcome, &name, hole.start, index);
         }

@@ -13,9 +13,12 @@ enum Form {
     Simulated,
 }
 
+/// A store and what it stands on.
+type Live = (Arc<Embedded>, Option<Folder>, Arc<SimDisk>);
+
 struct EmbeddedHarness {
     form: Form,
-    live: Mutex<Vec<(Arc<Embedded>, Option<Folder>, Arc<SimDisk>)>>,
+    live: Mutex<Vec<Live>>,
 }
 
 impl EmbeddedHarness {

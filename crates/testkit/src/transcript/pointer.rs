@@ -26,13 +26,36 @@ pub fn lookup<'a>(doc: &'a Value, pointer: &str) -> Option<&'a Value> {
     (!doc.is_null()).then_some(doc)
 }
 
-/// A value the way a variable holds it: strings without quotes, nothing for what is empty or false.
+/// A value as transcripts write it in selectors and hold it in variables. They were recorded with Python:
+/// strings stand bare, the rest is in Python's notation (`True`, `{'name': 'x'}`).
 pub fn plain(value: &Value) -> String {
     match value {
         Value::String(s) => s.clone(),
+        other => notation(other),
+    }
+}
+
+fn notation(value: &Value) -> String {
+    match value {
+        Value::Null => "None".to_owned(),
         Value::Bool(true) => "True".to_owned(),
         Value::Bool(false) => "False".to_owned(),
-        other => other.to_string(),
+        Value::Number(n) => n.to_string(),
+        Value::String(s) => quoted(s),
+        Value::Array(items) => format!("[{}]", items.iter().map(notation).collect::<Vec<_>>().join(", ")),
+        Value::Object(map) => {
+            let entry = |(key, item): (&String, &Value)| format!("{}: {}", quoted(key), notation(item));
+            format!("{{{}}}", map.iter().map(entry).collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+fn quoted(s: &str) -> String {
+    let s = s.replace('\\', "\\\\").replace('\n', "\\n");
+    if s.contains('\'') && !s.contains('"') {
+        format!("\"{s}\"")
+    } else {
+        format!("'{}'", s.replace('\'', "\\'"))
     }
 }
 
@@ -108,7 +131,7 @@ mod tests {
     #[test]
     fn looks_up() {
         let doc = json!({"a": {"b": [{"c": 1}, {"type": "Ready", "status": "True"}]}, "x/y": "z", "n": null,
-                         "f[0]": 5, "t": [{"ok": true, "v": 7}], "p": [{"type": "a/b", "v": 8}]});
+                         "m": [{"metadata": {"name": "x"}, "v": 9}], "f[0]": 5, "t": [{"ok": true, "v": 7}], "p": [{"type": "a/b", "v": 8}]});
         let cases = [
             ("/a/b/0/c", Some(json!(1))),
             ("/a/b/2", None),
@@ -120,12 +143,25 @@ mod tests {
             ("/f[0]", Some(json!(5))),
             ("/t[ok=True]/v", Some(json!(7))),
             ("/p[type=a/b]/v", Some(json!(8))),
+            ("/m[metadata={'name': 'x'}]/v", Some(json!(9))),
             ("/x~1y/deeper", None),
         ];
         for (pointer, want) in cases {
             assert_eq!(lookup(&doc, pointer), want.as_ref(), "{pointer}");
         }
         assert_eq!(lookup(&doc, ""), Some(&doc));
+    }
+
+    #[test]
+    fn notations() {
+        let cases = [
+            (json!("a'b"), "a'b"),
+            (json!(["a'b", "a'\"", null, true, 1.5]), r#"["a'b", 'a\'"', None, True, 1.5]"#),
+            (json!({"b": {}, "a": []}), "{'b': {}, 'a': []}"),
+        ];
+        for (value, want) in cases {
+            assert_eq!(plain(&value), want);
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -75,8 +76,9 @@ impl FileReport {
 }
 
 /// Replays the transcript at `path`; `client` says which server.
-pub async fn run(client: &Client, path: &Path) -> std::io::Result<FileReport> {
-    let transcript = parse(&std::fs::read_to_string(path)?);
+pub async fn run(client: &Client, path: &Path) -> io::Result<FileReport> {
+    let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+    let transcript = parse(&std::fs::read_to_string(path).map_err(named)?);
     let mut run = Run::new(client);
     run.make_namespace().await;
     let mut report = FileReport { path: path.to_owned(), passed: 0, failures: Vec::new() };

@@ -37,7 +37,7 @@ fn type_error(major: Major, go_type: &str, detail: &str) -> DecodeError {
         "cbor: cannot unmarshal {name} into Go value of type {go_type}{detail}"
     ));
     // To be named when it reaches the outermost object.
-    error.field = Some(Str::default());
+    error.0.field = Some(Str::default());
     error
 }
 
@@ -98,7 +98,9 @@ type Decoded<T> = Result<T, DecodeError>;
 impl<'a> Decoder<'a> {
     fn new(bytes: &'a [u8], careful: bool) -> Self {
         let reader = Reader { bytes, at: 0 };
-        Decoder { reader, open: Vec::new(), items: Vec::new(), entries: Vec::new(), careful }
+        // Nothing is split off at the very start, where that would take the whole vector and its room.
+        let (items, entries) = (vec![Value::Null], vec![(Str::default(), Value::Null)]);
+        Decoder { reader, open: Vec::new(), items, entries, careful }
     }
 
     fn run(mut self) -> Decoded<Value> {
@@ -173,7 +175,7 @@ impl<'a> Decoder<'a> {
                 self.entries.push((std::mem::take(key), value));
             }
             (kind, Err(mut error)) => {
-                if let (Kind::Map { key, .. }, true, Some(field)) = (kind, is_root, &mut error.field) {
+                if let (Kind::Map { key, .. }, true, Some(field)) = (kind, is_root, &mut error.0.field) {
                     *field = key.clone();
                 }
                 container.error.get_or_insert(error);
@@ -220,9 +222,9 @@ impl<'a> Decoder<'a> {
 
     fn close(&mut self, closed: Open) -> Decoded<Value> {
         let value = match closed.kind {
-            Kind::Array => Value::Array(self.items.drain(closed.start..).collect()),
+            Kind::Array => Value::Array(self.items.split_off(closed.start)),
             Kind::Map { .. } => {
-                let (map, repeated) = Map::from_entries(self.entries.drain(closed.start..).collect());
+                let (map, repeated) = Map::from_entries(self.entries.split_off(closed.start));
                 if let (false, Some(key)) = (self.careful, repeated.first()) {
                     return Err(DecodeError::invalid(format!(
                         "cbor: found duplicate map key {}",
@@ -352,11 +354,7 @@ fn read_key(reader: &mut Reader<'_>, mut encoding: Option<LaterEncoding>) -> Dec
         head = reader.head()?;
     }
     match head.major {
-        Major::Bytes | Major::Text => {
-            let text = string(reader, head, encoding);
-            reader.at = end_of(reader.bytes, begin);
-            text
-        }
+        Major::Bytes | Major::Text => string(reader, head, encoding),
         Major::Primitive if head.info == 22 => Ok(Str::default()),
         Major::Primitive if !(20..22).contains(&head.info) && head::float(head).is_none() => {
             primitive(head).map(|_| Str::default())

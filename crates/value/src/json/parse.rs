@@ -10,9 +10,10 @@ pub const DEPTH_MAX: usize = 10_000;
 pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
     let mut parser = Parser {
         lexer: Lexer::new(bytes),
-        open: Vec::new(),
-        items: Vec::new(),
-        entries: Vec::new(),
+        open: Vec::with_capacity(32),
+        // Nothing is split off at the very start, where that would take the whole vector and its room.
+        items: vec![Value::Null],
+        entries: vec![(Str::default(), Value::Null)],
         repeats: false,
     };
     let value = parser.document()?;
@@ -137,7 +138,7 @@ impl Parser<'_> {
                             self.lexer.at += 1;
                             return Ok(None);
                         }
-                        Some(b']') => value = Value::Array(self.items.drain(start..).collect()),
+                        Some(b']') => value = Value::Array(self.items.split_off(start)),
                         _ => return Err(self.lexer.unexpected("after array element")),
                     }
                 }
@@ -148,7 +149,7 @@ impl Parser<'_> {
     }
 
     fn close_object(&mut self, start: usize) -> Value {
-        let (map, repeated) = Map::from_entries(self.entries.drain(start..).collect());
+        let (map, repeated) = Map::from_entries(self.entries.split_off(start));
         self.repeats |= !repeated.is_empty();
         Value::Object(map)
     }

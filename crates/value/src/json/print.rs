@@ -134,15 +134,27 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
     out.reserve(bytes.len() + 2);
     out.push(b'"');
-    let (chunks, tail) = bytes.as_chunks::<8>();
-    let plain = chunks.iter().all(|chunk| suspects(u64::from_le_bytes(*chunk)) == 0)
-        && tail.iter().all(|&byte| byte < 0x80 && ESCAPED[usize::from(byte)] == 0);
+    let plain = is_plain(bytes);
     if plain {
         out.extend_from_slice(bytes);
     } else {
         write_escaped(bytes, out);
     }
     out.push(b'"');
+}
+
+/// Whether no byte can need an escape. Words at the end overlap those before, so that no byte is looked at alone.
+#[inline]
+fn is_plain(bytes: &[u8]) -> bool {
+    if let Some(last) = bytes.last_chunk::<8>() {
+        let all = bytes.as_chunks::<8>().0.iter().all(|chunk| suspects(u64::from_le_bytes(*chunk)) == 0);
+        return all && suspects(u64::from_le_bytes(*last)) == 0;
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        let halves = u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32;
+        return suspects(halves) == 0;
+    }
+    bytes.iter().all(|&byte| ESCAPED.get(usize::from(byte)) == Some(&0))
 }
 
 /// What ASCII bytes become: 0 themselves, `u` a `\u00XX` escape, anything else that letter after a backslash.

@@ -5,14 +5,14 @@ use super::convert::{Key, Tree};
 use super::scalar::{self, Scalar};
 use super::{ParseError, failure, too_deep};
 use crate::base64;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The value of the document, and the complaints of strict reading.
 pub(super) fn decode(document: &Document, depth_max: usize) -> Result<(Tree, Vec<String>), ParseError> {
     let mut decoder = Decoder {
         document,
         depth_max,
-        expanding: Vec::new(),
+        expanding: HashSet::new(),
         repeated: Vec::new(),
         steps: 0,
         alias_steps: 0,
@@ -25,7 +25,7 @@ struct Decoder<'a> {
     document: &'a Document,
     depth_max: usize,
     /// The alias nodes that are being expanded.
-    expanding: Vec<usize>,
+    expanding: HashSet<usize>,
     repeated: Vec<String>,
     steps: u32,
     alias_steps: u32,
@@ -47,7 +47,7 @@ impl Decoder<'_> {
             Kind::Alias { name, target } => {
                 self.enter_alias(position, name)?;
                 let tree = self.node(*target, depth + 1)?;
-                self.expanding.pop();
+                self.expanding.remove(&position);
                 Ok(tree)
             }
             Kind::Sequence(children) => {
@@ -118,7 +118,7 @@ impl Decoder<'_> {
                 self.enter_alias(position, name)?;
                 self.count_step(depth)?;
                 self.mapping(children, members, depth + 1)?;
-                self.expanding.pop();
+                self.expanding.remove(&position);
                 Ok(())
             }
             _ => Err(not_a_map()),
@@ -136,10 +136,9 @@ impl Decoder<'_> {
     }
 
     fn enter_alias(&mut self, position: usize, name: &str) -> Result<(), ParseError> {
-        if self.expanding.contains(&position) {
+        if !self.expanding.insert(position) {
             return Err(failure(format!("anchor '{name}' value contains itself")));
         }
-        self.expanding.push(position);
         Ok(())
     }
 

@@ -39,6 +39,80 @@ fn documents_become_json() {
 }
 
 #[test]
+fn go_yaml_has_its_own_ways() {
+    for (input, expected) in [
+        ("{a:}", Ok(r#"{"a:":null}"#)),
+        ("{a: b:c, d: 'x'}", Ok(r#"{"a":"b:c","d":"x"}"#)),
+        ("[a, b: c, ? d : e]", Ok(r#"["a",{"b":"c"},{"d":"e"}]"#)),
+        ("a: ! 12\n", Ok(r#"{"a":"12"}"#)),
+        ("a: !!str\nb: &x\nc: !<tag:yaml.org,2002:int> 1\n", Ok(r#"{"a":"","b":null,"c":1}"#)),
+        ("%YAML 1.1\n%TAG !e! tag:yaml.org,2002:\n---\n!e!int 5\n...\nrest", Ok("5")),
+        ("\u{feff}a: 1\r\nb: 2\r\n", Ok(r#"{"a":1,"b":2}"#)),
+        ("- a\n-\n- - b\n  - c\n", Ok(r#"["a",null,["b","c"]]"#)),
+        ("-\td\n", Err("yaml: found character that cannot start any token")),
+        ("? a\n: b\n? c\n", Ok(r#"{"a":"b","c":null}"#)),
+        ("a:\n  b\n  c\n\n  d\n", Ok(r#"{"a":"b c\nd"}"#)),
+        ("a: \"x\\\n  y\n\n  z\"\n", Ok(r#"{"a":"xy\nz"}"#)),
+        ("a: 'it''s \\'\nb: \"it's\"\n", Ok(r#"{"a":"it's \\","b":"it's"}"#)),
+        (
+            "a: |2\n    x\n   y\n\nb: >+\n  x\n\n   y\n  z\n\n",
+            Ok(r#"{"a":"  x\n y\n","b":"x\n\n y\nz\n\n"}"#),
+        ),
+        ("a: |- # note\n  x\n", Ok(r#"{"a":"x"}"#)),
+        (r#"{"a": "b\/c"}"#, Err("yaml: found unknown escape character")),
+        ("[a?b]", Err("yaml: did not find expected ',' or ']'")),
+        ("%YAML 1.2\n---\na", Err("yaml: found incompatible YAML document")),
+        ("%FOO\n---\na", Err("yaml: found unknown directive name")),
+        ("a: !x!y z", Err("yaml: found undefined tag handle")),
+        ("a: 1\nb\nc: 2\n", Err("yaml: line 3: could not find expected ':'")),
+        ("- a\nb: c\n", Err("yaml: line 1: did not find expected '-' indicator")),
+        ("a: b\n- c\n", Err("yaml: line 1: did not find expected key")),
+        ("a: - b\n", Err("yaml: block sequence entries are not allowed in this context")),
+        ("a: @b\n", Err("yaml: found character that cannot start any token")),
+        ("a: |x\n", Err("yaml: did not find expected comment or line break")),
+        ("a: |0\n", Err("yaml: found an indentation indicator equal to 0")),
+        ("a: \"\\ud800\"", Err("yaml: found invalid Unicode character escape code")),
+        ("a: \"\\xg\"", Err("yaml: did not find expected hexdecimal number")),
+        ("a: &\n", Err("yaml: did not find expected alphabetic or numeric character")),
+        ("{\"apiVersion\":\"v1\"\n", Err("yaml: line 1: did not find expected ',' or '}'")),
+        ("# a\nb: c\nkind: [Widget\n", Err("yaml: line 3: did not find expected ',' or ']'")),
+        ("a: \"x\n---\ny\"\n", Err("yaml: line 2: found unexpected document indicator")),
+    ] {
+        let found =
+            parse(input.as_bytes()).map(|parsed| as_json(&parsed.value)).map_err(|error| error.to_string());
+        assert_eq!(found, expected.map(str::to_owned).map_err(str::to_owned), "{input}");
+    }
+    // A syntax error far before a bad byte is told first.
+    let far = format!("a: b: c\n{}\u{1}", "x".repeat(1000));
+    assert_eq!(
+        parse(far.as_bytes()).unwrap_err().to_string(),
+        "yaml: mapping values are not allowed in this context"
+    );
+}
+
+#[test]
+fn json_on_one_line_is_read_as_yaml_would() {
+    for (input, short) in [
+        (r#"{"a":{"b":[1,-0,null,true],"c\"\\\n\t\b":"  x : # y  "},"":[{}]}"#, true),
+        ("{ \"a\" : [ ] }\n", true),
+        (r#"{"a":1.0}"#, false),
+        (r#"{"a":"\u00e9"}"#, false),
+        (r#"{"a":"\/"}"#, false),
+        (r#"{"a":"é"}"#, false),
+        (r#"{"a":1,"a":2}"#, false),
+        ("{\"a\"\n:1}", false),
+        ("{\"a\":1}}", false),
+        (&format!(r#"{{"{}":1}}"#, "k".repeat(1025)), false),
+    ] {
+        let value = flat::parse(input.as_bytes());
+        assert_eq!(value.is_some(), short, "{input}");
+        if let Some(value) = value {
+            assert_eq!(parse_document(input.as_bytes()).unwrap().value, value, "{input}");
+        }
+    }
+}
+
+#[test]
 fn errors_read_as_in_go_yaml() {
     for (input, message) in [
         ("a: b: c\n", "yaml: mapping values are not allowed in this context"),

@@ -46,7 +46,12 @@ fn members_are_set_merged_and_removed() {
         r#"{"labels":{"c":"3"},"unknown":{}}"#,
     );
     check(r#"{"args":["a"]}"#, r#"{"args":["b"]}"#, r#"{"args":["b"]}"#);
-    check(r#"{"args":["a"]}"#, r#"{"args":"b"}"#, r#"{"args":"b"}"#);
+    refused(r#"{"args":["a"]}"#, r#"{"args":"b"}"#, "cannot restore slice from string");
+    let status = patched("{}", r#"{"args":"b"}"#).unwrap_err().to_status();
+    assert_eq!(
+        (status.code, status.message.as_str()),
+        (422, r#" "" is invalid: patch: Invalid value: "map[args:b]": cannot restore slice from string"#)
+    );
 }
 
 #[test]

@@ -3,21 +3,17 @@
 //! Hand-written because tests send what a well-behaved library refuses to (ready-made chunks, odd methods)
 //! and because benches want the client to cost next to nothing.
 
+mod target;
+
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use bytes::{Buf, Bytes, BytesMut};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
+
+use target::Stream;
+pub use target::Target;
 
 /// Longest answer head that is read.
 const HEAD_BYTES_MAX: usize = 256 * 1024;
@@ -50,157 +46,6 @@ pub enum WireError {
     /// The body is not the JSON it should be.
     #[error("not JSON: {0}")]
     Json(#[from] serde_json::Error),
-}
-
-/// Where a server listens, and how to reach it.
-#[derive(Clone)]
-pub struct Target {
-    /// `host:port`, as in the Host header.
-    pub authority: String,
-    tls: Option<(TlsConnector, ServerName<'static>)>,
-}
-
-impl Target {
-    /// A target from `https://host:port` or `http://host:port`; certificates are not verified.
-    pub fn new(url: &str) -> Result<Target, WireError> {
-        Target::with_identity(url, None)
-    }
-
-    /// The same, showing a client certificate.
-    pub fn with_identity(
-        url: &str,
-        identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
-    ) -> Result<Target, WireError> {
-        let wrong = || WireError::Address(url.to_owned());
-        let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
-        let authority = rest.split('/').next().unwrap_or_default();
-        let default_port = if scheme == "https" { 443 } else { 80 };
-        let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-        let authority = if has_port { authority.to_owned() } else { format!("{authority}:{default_port}") };
-        let tls = match scheme {
-            "http" => None,
-            "https" => {
-                let host = authority.rsplit_once(':').map_or("", |(host, _)| host);
-                let host = host.trim_matches(['[', ']']).to_owned();
-                let name = ServerName::try_from(host).map_err(|_| wrong())?;
-                Some((TlsConnector::from(Arc::new(tls_config(identity)?)), name))
-            }
-            _ => return Err(wrong()),
-        };
-        Ok(Target { authority, tls })
-    }
-
-    /// Opens a connection.
-    pub async fn connect(&self) -> Result<Connection, WireError> {
-        let socket = TcpStream::connect(&self.authority).await?;
-        socket.set_nodelay(true)?;
-        let stream = match &self.tls {
-            None => Stream::Plain(socket),
-            Some((connector, name)) => Stream::Tls(Box::new(connector.connect(name.clone(), socket).await?)),
-        };
-        Ok(Connection { stream, buffer: BytesMut::new(), framing: Framing::Done, reusable: true })
-    }
-}
-
-fn tls_config(
-    identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
-) -> Result<ClientConfig, WireError> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)));
-    let mut config = match identity {
-        None => builder.with_no_client_auth(),
-        Some((chain, key)) => builder.with_client_auth_cert(chain, key)?,
-    };
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(config)
-}
-
-/// Accepts every certificate: tests talk to servers with certificates of their own making.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-enum Stream {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
-
-impl Stream {
-    fn socket(&self) -> &TcpStream {
-        match self {
-            Stream::Plain(socket) => socket,
-            Stream::Tls(tls) => tls.get_ref().0,
-        }
-    }
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Stream::Plain(socket) => Pin::new(socket).poll_read(cx, buf),
-            Stream::Tls(tls) => Pin::new(tls).poll_read(cx, buf),
-        }
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Stream::Plain(socket) => Pin::new(socket).poll_write(cx, buf),
-            Stream::Tls(tls) => Pin::new(tls).poll_write(cx, buf),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Stream::Plain(socket) => Pin::new(socket).poll_flush(cx),
-            Stream::Tls(tls) => Pin::new(tls).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Stream::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
-            Stream::Tls(tls) => Pin::new(tls).poll_shutdown(cx),
-        }
-    }
 }
 
 /// How the rest of a body is delimited.
@@ -242,6 +87,10 @@ pub struct Connection {
 }
 
 impl Connection {
+    fn over(stream: Stream) -> Connection {
+        Connection { stream, buffer: BytesMut::new(), framing: Framing::Done, reusable: true }
+    }
+
     /// Whether another request may follow: the last answer is read in full and the peer has not hung up.
     pub async fn is_idle(&mut self) -> bool {
         if !self.reusable || !matches!(self.framing, Framing::Done) || !self.buffer.is_empty() {
@@ -492,16 +341,6 @@ mod tests {
             [b"SSH-2.0\r\n\r\n", b"HTTP/1.1 x\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n"];
         for raw in cases {
             assert!(matches!(answer_of(raw, false).await, Err(WireError::Malformed(_))));
-        }
-    }
-
-    #[test]
-    fn addresses() {
-        for url in ["https://127.0.0.1:6443", "http://localhost:80/x", "https://[::1]:6443", "https://host"] {
-            assert!(Target::new(url).is_ok(), "{url}");
-        }
-        for url in ["127.0.0.1:6443", "ftp://x:1"] {
-            assert!(Target::new(url).is_err(), "{url}");
         }
     }
 }

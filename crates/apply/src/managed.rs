@@ -1,0 +1,163 @@
+//! Who owns which field: `metadata.managedFields` kept up to date by every write, and server-side apply.
+//!
+//! The engine hands over whole objects in the version of the request and the time as text; conversion to other
+//! versions comes in as a trait.
+
+mod apply;
+mod conflict;
+mod entries;
+mod equality;
+mod last_applied;
+mod owners;
+mod prune;
+mod scale;
+mod update;
+mod zero;
+
+pub use apply::{Applied, apply, cannot_convert};
+pub use conflict::Conflict;
+pub use equality::{check_managed_fields, keep_times};
+pub use scale::{ReplicasPath, scale_to_parent, scale_to_subresource};
+pub use update::update;
+pub use zero::zero_object;
+
+use crate::fieldset::Filter;
+use crate::typed::Type;
+use pintle_meta::{GroupVersion, GroupVersionKind, Status};
+use pintle_schema::Schema;
+use pintle_value::{Str, Value};
+use std::borrow::Cow;
+
+/// The versions of a kind, as the ownership of fields needs them.
+pub trait Versions {
+    /// Schema of an `apiVersion`; none if the kind has no such version (any more).
+    fn schema(&self, api_version: &str) -> Option<Schema>;
+
+    /// The object in another `apiVersion` for which there is a schema. The error is a sentence.
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String>;
+
+    /// What a write through this endpoint can own, per `apiVersion`: the fields its strategy resets are out.
+    fn filter(&self, _api_version: &str) -> Option<&Filter> {
+        None
+    }
+}
+
+/// What a write is about.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// Kind and version of the request; all objects handed over are in it.
+    pub kind: &'a GroupVersionKind,
+    /// The kind's versions.
+    pub versions: &'a dyn Versions,
+}
+
+/// Who writes, where and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner<'a> {
+    /// Name of the field manager; "" is `unknown`.
+    pub manager: &'a str,
+    /// Subresource that is written, or "".
+    pub subresource: &'a str,
+    /// The time in RFC 3339, whole seconds, UTC.
+    pub now: &'a str,
+}
+
+/// Why the ownership of fields could not be settled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// Others own what would be changed: 409.
+    #[error("{}", conflict::message(.0))]
+    Conflicts(Vec<Conflict>),
+    /// The configuration cannot be applied here: 400.
+    #[error("{0}")]
+    BadRequest(String),
+    /// Anything else, which kube-apiserver answers with 500 and no reason.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl ApplyError {
+    /// The answer to the client.
+    pub fn to_status(&self) -> Status {
+        match self {
+            ApplyError::Conflicts(conflicts) => conflict::status(conflicts),
+            ApplyError::BadRequest(text) => Status::bad_request(text.clone()),
+            ApplyError::Failed(text) => Status::unclassified(text.clone()),
+        }
+    }
+}
+
+/// `namespace/name; group/version, Kind=kind`, as errors name an object.
+pub fn described(object: &Value) -> String {
+    let [name, namespace] = ["name", "namespace"].map(|key| object.str_at(&["metadata", key]));
+    format!("{namespace}/{name}; {}", kind_of(object))
+}
+
+/// The kind an object says it is: none at all if its `apiVersion` cannot be read.
+fn kind_of(object: &Value) -> GroupVersionKind {
+    match GroupVersion::parse(object.str_at(&["apiVersion"])) {
+        Ok(version) => GroupVersionKind {
+            group: version.group,
+            version: version.version,
+            kind: object.str_at(&["kind"]).into(),
+        },
+        Err(_) => GroupVersionKind::default(),
+    }
+}
+
+/// An object and the `apiVersion` it is in.
+#[derive(Clone)]
+struct Versioned<'v> {
+    value: Cow<'v, Value>,
+    version: Str,
+}
+
+impl<'v> Versioned<'v> {
+    fn borrowed(value: &'v Value, version: &str) -> Self {
+        Versioned { value: Cow::Borrowed(value), version: version.into() }
+    }
+
+    fn owned(value: Value, version: &str) -> Self {
+        Versioned { value: Cow::Owned(value), version: version.into() }
+    }
+}
+
+impl Context<'_> {
+    fn api_version(&self) -> Str {
+        self.kind.group_version().to_string().into()
+    }
+
+    /// The schema of the request's version.
+    fn schema(&self) -> Result<Schema, ApplyError> {
+        let missing = || ApplyError::Failed(format!("no corresponding type for {}", self.kind));
+        self.versions.schema(&self.api_version()).ok_or_else(missing)
+    }
+
+    /// The object in another version; none if there is no such version.
+    fn convert<'v>(&self, object: &Versioned<'v>, to: &str) -> Result<Option<Versioned<'v>>, String> {
+        if object.version == to {
+            return Ok(Some(object.clone()));
+        }
+        if self.versions.schema(to).is_none() {
+            return Ok(None);
+        }
+        let value = self.versions.convert(&object.value, to)?;
+        Ok(Some(Versioned::owned(value, to)))
+    }
+
+    /// Calls `look` with the type of a version, which is known to exist.
+    fn typed<T>(&self, version: &str, look: impl FnOnce(Type<'_>) -> T) -> Result<T, ApplyError> {
+        let missing = || ApplyError::Failed(format!("no corresponding type for {version}"));
+        let schema = self.versions.schema(version).ok_or_else(missing)?;
+        Ok(look(Type::of(&schema)))
+    }
+}
+
+fn without_managed_fields(object: &Value) -> Value {
+    let mut object = object.clone();
+    object.remove_at(&["metadata", "managedFields"]);
+    object
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! `metadata.managedFields`: its entries, read and written.
+
+use crate::fieldset::Set;
+use pintle_meta::field::quoted;
+use pintle_value::{Map, Str, Value, json};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+/// Who owns fields: a manager's name, how it wrote, and where. Updaters are told apart by version too.
+#[derive(Clone, Debug)]
+pub(super) struct ManagerId {
+    /// The identity as JSON: what kube-apiserver sorts managers by.
+    key: String,
+    pub(super) manager: Str,
+    pub(super) applies: bool,
+    /// Version of an updater; "" for appliers.
+    pub(super) api_version: Str,
+    pub(super) subresource: Str,
+}
+
+impl ManagerId {
+    pub(super) fn new(manager: &str, applies: bool, api_version: &str, subresource: &str) -> Self {
+        let api_version = if applies { "" } else { api_version };
+        let operation = if applies { "Apply" } else { "Update" };
+        let mut key = Vec::from(*b"{");
+        for (name, value) in [
+            ("manager", manager),
+            ("operation", operation),
+            ("apiVersion", api_version),
+            ("subresource", subresource),
+        ] {
+            if !value.is_empty() {
+                if key.len() > 1 {
+                    key.push(b',');
+                }
+                key.extend_from_slice(format!("\"{name}\":").as_bytes());
+                json::print(&Value::from(value), &mut key);
+            }
+        }
+        key.push(b'}');
+        ManagerId {
+            key: String::from_utf8_lossy(&key).into_owned(),
+            manager: manager.into(),
+            applies,
+            api_version: api_version.into(),
+            subresource: subresource.into(),
+        }
+    }
+
+    /// The write that is being recorded, before it is merged with what its manager did earlier.
+    pub(super) fn current() -> Self {
+        let mut id = ManagerId::new("", false, "", "");
+        id.key = "current-operation".into();
+        id
+    }
+}
+
+impl Ord for ManagerId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+impl PartialOrd for ManagerId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for ManagerId {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for ManagerId {}
+
+/// The fields one manager owns, in the version it wrote them in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Owned {
+    pub(super) set: Set,
+    pub(super) version: Str,
+    pub(super) applied: bool,
+}
+
+/// All managers.
+pub(super) type Owners = BTreeMap<ManagerId, Owned>;
+
+/// All managers and when each last changed something.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Managed {
+    pub(super) owners: Owners,
+    pub(super) times: BTreeMap<ManagerId, Str>,
+}
+
+impl Managed {
+    /// Reads the entries. One that cannot be read spoils all.
+    pub(super) fn decode(entries: &[Value]) -> Result<Self, String> {
+        let mut managed = Managed::default();
+        for (at, entry) in entries.iter().enumerate() {
+            let (id, owned) = decode_entry(entry, at)?;
+            let time = entry.str_at(&["time"]);
+            if !time.is_empty() {
+                managed.times.insert(id.clone(), time.into());
+            }
+            managed.owners.insert(id, owned);
+        }
+        Ok(managed)
+    }
+
+    /// The entries in kube-apiserver's order: appliers before updaters, then by time, name, version, subresource.
+    pub(super) fn encode(&self) -> Vec<Value> {
+        self.encode_after(None)
+    }
+
+    /// As `encode`; fields that are as they were `before` are not written anew.
+    fn encode_after(&self, before: Option<&Stored>) -> Vec<Value> {
+        let mut entries: Vec<Entry<'_>> = self
+            .owners
+            .iter()
+            .map(|(id, owned)| Entry {
+                operation: if owned.applied || id.applies { "Apply" } else { "Update" },
+                time: self.times.get(id).map_or("", Str::as_str),
+                manager: &id.manager,
+                version: &owned.version,
+                subresource: &id.subresource,
+                set: &owned.set,
+                written: before.and_then(|before| before.written(id, &owned.set)),
+            })
+            .collect();
+        entries.sort_by(|a, b| a.order().cmp(&b.order()));
+        entries.iter().map(Entry::to_value).collect()
+    }
+}
+
+struct Entry<'a> {
+    operation: &'static str,
+    time: &'a str,
+    manager: &'a str,
+    version: &'a str,
+    subresource: &'a str,
+    set: &'a Set,
+    /// The set as FieldsV1, if that is at hand.
+    written: Option<&'a Value>,
+}
+
+impl Entry<'_> {
+    fn order(&self) -> [&str; 5] {
+        [self.operation, self.time, self.manager, self.version, self.subresource]
+    }
+
+    fn to_value(&self) -> Value {
+        let mut out = Map::with_capacity(7);
+        for (key, text) in [
+            ("manager", self.manager),
+            ("operation", self.operation),
+            ("apiVersion", self.version),
+            ("time", self.time),
+            ("fieldsType", "FieldsV1"),
+            ("subresource", self.subresource),
+        ] {
+            if !text.is_empty() {
+                out.insert(key, text.into());
+            }
+        }
+        out.insert("fieldsV1", self.written.cloned().unwrap_or_else(|| self.set.to_value()));
+        Value::Object(out)
+    }
+}
+
+fn decode_entry(entry: &Value, at: usize) -> Result<(ManagerId, Owned), String> {
+    let applied = match entry.str_at(&["operation"]) {
+        "Apply" => true,
+        "Update" => false,
+        _ => return Err("operation must be `Apply` or `Update`".into()),
+    };
+    let version = entry.str_at(&["apiVersion"]);
+    if version.is_empty() {
+        return Err("apiVersion must not be empty".into());
+    }
+    match entry.str_at(&["fieldsType"]) {
+        "FieldsV1" => {}
+        "" => return Err(format!("missing fieldsType in managed fields entry {at}")),
+        other => return Err(format!("invalid fieldsType {} in managed fields entry {at}", quoted(other))),
+    }
+    let set = Set::from_value(entry.get("fieldsV1").unwrap_or(&Value::Null)).map_err(|error| {
+        format!("error decoding versioned set from managed fields entry {at}: error decoding set: {error}")
+    })?;
+    let id = ManagerId::new(entry.str_at(&["manager"]), applied, version, entry.str_at(&["subresource"]));
+    Ok((id, Owned { set, version: version.into(), applied }))
+}
+
+/// The entries of an object, as far as they are a list.
+pub(super) fn entries_of(object: &Value) -> &[Value] {
+    object.items_at(&["metadata", "managedFields"])
+}
+
+/// Managed fields as they are stored, which is as this crate wrote them: large sets that do not change need not
+/// be written again.
+pub(super) struct Stored<'a> {
+    pub(super) managed: &'a Managed,
+    pub(super) entries: &'a [Value],
+}
+
+impl Stored<'_> {
+    fn written(&self, id: &ManagerId, set: &Set) -> Option<&Value> {
+        let owned = self.managed.owners.get(id).filter(|owned| owned.set == *set)?;
+        let is_it = |entry: &&Value| {
+            entry.str_at(&["manager"]) == id.manager
+                && entry.str_at(&["subresource"]) == id.subresource
+                && entry.str_at(&["apiVersion"]) == owned.version
+                && (entry.str_at(&["operation"]) == "Apply") == owned.applied
+        };
+        self.entries.iter().find(is_it)?.get("fieldsV1")
+    }
+}
+
+/// Writes the entries into an object that has none.
+pub(super) fn put(object: &mut Value, managed: &Managed, before: Option<&Stored<'_>>) {
+    let entries = managed.encode_after(before);
+    if entries.is_empty() {
+        object.remove_at(&["metadata", "managedFields"]);
+    } else {
+        object.set_at(&["metadata", "managedFields"], Value::Array(entries));
+    }
+}
+
+/// Whether an object asks to forget all managers: an empty list, or one entry that says nothing.
+pub(super) fn asks_for_reset(object: &Value) -> bool {
+    let says_nothing = |entry: &Value| match entry {
+        Value::Object(map) => map.values().all(|v| v.is_null() || v.as_str() == Some("")),
+        other => other.is_null(),
+    };
+    match object.at(&["metadata", "managedFields"]) {
+        Some(Value::Array(entries)) => match entries.as_slice() {
+            [] => true,
+            [only] => says_nothing(only),
+            _ => false,
+        },
+        _ => false,
+    }
+}

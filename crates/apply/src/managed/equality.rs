@@ -1,0 +1,45 @@
+//! Managed fields at the edges of a write: after admission, and when nothing but times would change.
+
+use super::entries::{Managed, entries_of};
+use pintle_value::Value;
+
+/// Whether managed fields can be read. The error is what follows in admission's warning
+/// `.metadata.managedFields was in an invalid state after admission; …`.
+pub fn check_managed_fields(object: &Value) -> Result<(), String> {
+    Managed::decode(entries_of(object)).map(|_| ())
+}
+
+/// Where `new` differs from `old` in nothing but the times of managed fields, the old times stay, so that a
+/// write that changes nothing is seen to change nothing.
+pub fn keep_times(new: &mut Value, old: &Value) {
+    let before = entries_of(old);
+    let after = entries_of(new);
+    let same_but_time = |(a, b): (&Value, &Value)| without(a, "time") == without(b, "time");
+    if before.len() != after.len() || before == after || !before.iter().zip(after).all(same_but_time) {
+        return;
+    }
+    if equal_but_entries(new, old) {
+        let entries = before.to_vec();
+        new.set_at(&["metadata", "managedFields"], Value::Array(entries));
+    }
+}
+
+fn without(entry: &Value, key: &str) -> Vec<(String, Value)> {
+    let members = entry.as_object().into_iter().flat_map(|map| map.iter());
+    members.filter(|(k, _)| *k != key).map(|(k, v)| (k.to_string(), v.clone())).collect()
+}
+
+fn equal_but_entries(a: &Value, b: &Value) -> bool {
+    let (Value::Object(a), Value::Object(b)) = (a, b) else { return false };
+    a.len() == b.len()
+        && a.iter().zip(b.iter()).all(|((a_key, a), (b_key, b))| {
+            a_key == b_key
+                && match (a_key.as_str(), a, b) {
+                    ("metadata", Value::Object(a), Value::Object(b)) => {
+                        let rest = |(key, _): &(&pintle_value::Str, &Value)| *key != "managedFields";
+                        a.iter().filter(rest).eq(b.iter().filter(rest))
+                    }
+                    _ => a == b,
+                }
+        })
+}

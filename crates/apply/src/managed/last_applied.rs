@@ -1,0 +1,61 @@
+//! The annotation of kubectl's client-side apply, for those who move between it and server-side apply.
+
+use super::{Conflict, Context};
+use crate::fieldset::Set;
+use crate::typed::{self, Duplicates, Type};
+use pintle_value::{Value, json};
+
+/// Only the manager of kubectl's own server-side apply minds the annotation.
+pub(super) const MANAGER: &str = "kubectl";
+
+const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// How large all annotations may be together, keys and values.
+const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
+
+/// The conflicts that are not about fields which kubectl itself set by client-side apply and which are still as
+/// it set them. None if there is no annotation that tells.
+pub(super) fn unexpected(cx: &Context<'_>, live: &Value, conflicts: &[Conflict]) -> Option<Vec<Conflict>> {
+    let allowed = still_as_applied(cx, live)?;
+    Some(conflicts.iter().filter(|conflict| !allowed.has(&conflict.path)).cloned().collect())
+}
+
+fn still_as_applied(cx: &Context<'_>, live: &Value) -> Option<Set> {
+    let annotation = live.str_at(&["metadata", "annotations", ANNOTATION]);
+    if annotation.is_empty() {
+        return None;
+    }
+    let last = json::parse(annotation.as_bytes()).ok()?.value;
+    if last.str_at(&["apiVersion"]) != cx.api_version() {
+        return None;
+    }
+    let schema = cx.schema().ok()?;
+    let ty = Type::of(&schema);
+    typed::validate(live, ty, Duplicates::Refused).ok()?;
+    typed::validate(&last, ty, Duplicates::Refused).ok()?;
+    let change = typed::compare(&last, live, ty);
+    let set = typed::field_set(&last, ty);
+    Some(set.difference(&change.modified).difference(&change.added).difference(&change.removed))
+}
+
+/// Where the object has the annotation, it is brought up to date with what is applied now.
+pub(super) fn refresh(object: &mut Value, config: &Value) {
+    if object.str_at(&["metadata", "annotations", ANNOTATION]).is_empty() {
+        return;
+    }
+    let mut config = config.clone();
+    config.remove_at(&["metadata", "annotations", ANNOTATION]);
+    let mut text = Vec::new();
+    json::print(&config, &mut text);
+    text.push(b'\n');
+    object
+        .set_at(&["metadata", "annotations", ANNOTATION], String::from_utf8_lossy(&text).into_owned().into());
+    let annotations = object.at(&["metadata", "annotations"]).and_then(Value::as_object);
+    let size: usize = annotations
+        .into_iter()
+        .flat_map(|map| map.iter())
+        .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len))
+        .sum();
+    if size > ANNOTATIONS_BYTES_MAX {
+        object.remove_at(&["metadata", "annotations", ANNOTATION]);
+    }
+}

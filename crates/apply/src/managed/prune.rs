@@ -1,0 +1,116 @@
+//! What an apply leaves out that it had before: such fields are removed, unless someone else owns them.
+
+use super::entries::{ManagerId, Owned, Owners};
+use super::{ApplyError, Context, Versioned};
+use crate::fieldset::Set;
+use crate::typed::{Type, field_set, remove, with_named_fields};
+use pintle_value::{Str, Value};
+use std::collections::BTreeMap;
+
+fn failed(what: &str, error: impl std::fmt::Display) -> ApplyError {
+    ApplyError::Failed(format!("failed to prune fields: {what}: {error}"))
+}
+
+/// All fields of a value, with those of structs on the way.
+fn all_fields(value: &Value, ty: Type<'_>) -> Set {
+    with_named_fields(field_set(value, ty), ty)
+}
+
+/// Removes from `merged` what `applier` applied last time (`last`), does not apply now, and nobody else owns.
+/// `owners` already has what it applies now.
+pub(super) fn prune<'v>(
+    cx: &Context<'_>,
+    merged: Versioned<'v>,
+    owners: &Owners,
+    applier: &ManagerId,
+    last: Option<&Owned>,
+) -> Result<Versioned<'v>, ApplyError> {
+    let Some(last) = last.filter(|last| !last.set.is_empty()) else { return Ok(merged) };
+    let Some(now) = owners.get(applier) else { return Ok(merged) };
+    // The common case: nothing was left out, so whatever is taken out comes back.
+    if last.version == now.version && last.set.clone().difference(&now.set).is_empty() {
+        return Ok(merged);
+    }
+    let as_last = cx
+        .convert(&merged, &last.version)
+        .map_err(|e| failed("failed to convert merged object to last applied version", e))?;
+    let Some(merged_as_last) = as_last else { return Ok(merged) };
+
+    let (pruned, all, applied) = cx.typed(&last.version, |ty| {
+        let applied = with_named_fields(last.set.clone(), ty);
+        let pruned = remove(&merged_as_last.value, &applied, ty);
+        (pruned, all_fields(&merged_as_last.value, ty), applied)
+    })?;
+    let step = Step { cx, version: &last.version, merged: &merged_as_last, all, applied };
+    let pruned = step.with_what_is_owned(Versioned::owned(pruned, &last.version), owners)?;
+    let pruned = step.with_what_dangled(pruned)?;
+    let converted = cx
+        .convert(&pruned, &now.version)
+        .map_err(|e| failed("failed to convert pruned object to version of the request", e))?;
+    Ok(converted.unwrap_or(pruned))
+}
+
+/// The object before pruning, in the version that was applied last.
+struct Step<'a, 'v> {
+    cx: &'a Context<'a>,
+    version: &'a Str,
+    merged: &'a Versioned<'v>,
+    /// All fields of it.
+    all: Set,
+    /// The fields that were applied last.
+    applied: Set,
+}
+
+impl<'v> Step<'_, 'v> {
+    /// Puts back what anyone owns, in each version in which someone owns something.
+    fn with_what_is_owned(
+        &self,
+        pruned: Versioned<'v>,
+        owners: &Owners,
+    ) -> Result<Versioned<'v>, ApplyError> {
+        let mut by_version: BTreeMap<&Str, Set> = BTreeMap::new();
+        for owned in owners.values() {
+            let all = by_version.entry(&owned.version).or_default();
+            *all = std::mem::take(all).union(owned.set.clone());
+        }
+        // The version that was pruned comes first: others may need what was pruned to be converted at all.
+        let first = by_version.remove_entry(self.version);
+        let mut merged = self.merged.clone();
+        let mut pruned = pruned;
+        for (version, owned) in first.into_iter().chain(by_version) {
+            let (Some(merged_now), Some(pruned_now)) =
+                (self.convert(&merged, version)?, self.convert(&pruned, version)?)
+            else {
+                continue;
+            };
+            let value = self.cx.typed(version, |ty| {
+                let kept = all_fields(&pruned_now.value, ty).union(with_named_fields(owned, ty));
+                let all = match version == self.version {
+                    true => self.all.clone(),
+                    false => all_fields(&merged_now.value, ty),
+                };
+                remove(&merged_now.value, &all.difference(&kept), ty)
+            })?;
+            merged = merged_now;
+            pruned = Versioned::owned(value, version);
+        }
+        Ok(pruned)
+    }
+
+    /// Puts back what the applier never owned: fields that only went with a list item or map they were in.
+    fn with_what_dangled(&self, pruned: Versioned<'v>) -> Result<Versioned<'v>, ApplyError> {
+        let Some(pruned) = self.convert(&pruned, self.version)? else { return Ok(self.merged.clone()) };
+        let value: Value = self.cx.typed(self.version, |ty| {
+            let kept = all_fields(&pruned.value, ty);
+            let gone = self.all.clone().difference(&kept).intersection(&self.applied);
+            remove(&self.merged.value, &gone, ty)
+        })?;
+        Ok(Versioned::owned(value, self.version))
+    }
+
+    fn convert(&self, object: &Versioned<'v>, version: &str) -> Result<Option<Versioned<'v>>, ApplyError> {
+        self.cx
+            .convert(object, version)
+            .map_err(|e| failed(&format!("failed to convert object to version {version}"), e))
+    }
+}

@@ -1,0 +1,160 @@
+//! Random stories: what must hold whatever managers do.
+
+use super::*;
+use std::collections::BTreeSet;
+
+/// Enough to meet every pair of operations many times, and still fast without optimisation.
+const STORIES: u64 = 60;
+const STEPS: u64 = 25;
+const MANAGERS: [&str; 3] = ["alpha", "beta", "gamma"];
+/// All who can own something: the last one appears when an object that nobody tracks is applied.
+const OWNERS: [&str; 4] = ["alpha", "beta", "gamma", "before-first-apply"];
+
+/// SplitMix64: small, seeded, the same on every machine.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound
+    }
+
+    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+        from[self.below(from.len() as u64) as usize]
+    }
+
+    /// A configuration of some of the fields of the kind.
+    fn config(&mut self) -> Value {
+        let mut out = Value::object();
+        for _ in 0..self.below(5) {
+            let value = Value::from(self.pick(&["x", "y"]));
+            match self.below(6) {
+                0 => out.set_at(&["data", self.pick(&["a", "b", "c"])], value),
+                1 => out.set_at(&["metadata", "labels", self.pick(&["l", "m"])], value),
+                2 => out.set_at(&["args"], Value::Array(vec![value])),
+                3 => add(&mut out, "tags", Value::from(self.pick(&["s", "t", "u"]))),
+                4 => out.set_at(&["spec", "replicas"], Value::Int(self.below(3) as i64)),
+                _ => {
+                    let mut item = Value::object();
+                    item.set_at(&["name"], self.pick(&["p", "q"]).into());
+                    if self.below(2) == 0 {
+                        item.set_at(&["image"], value);
+                    }
+                    add(&mut out, "items", item);
+                }
+            }
+        }
+        out
+    }
+}
+
+/// Adds an item unless its like is there.
+fn add(object: &mut Value, list: &str, item: Value) {
+    let mut items = object.items_at(&[list]).to_vec();
+    let like = |other: &Value| {
+        *other == item || (item.get("name").is_some() && other.get("name") == item.get("name"))
+    };
+    if !items.iter().any(like) {
+        items.push(item);
+    }
+    object.set_at(&[list], Value::Array(items));
+}
+
+/// What an object sets, but for what nobody can own.
+fn fields_of(object: &Value) -> Set {
+    let schema = schema(CONFIG);
+    let set = crate::typed::field_set(&without_managed_fields(object), crate::typed::Type::of(&schema));
+    set.difference(update::never_owned())
+}
+
+fn owned_by(object: &Value, manager: &str, operation: &str) -> Set {
+    entries::entries_of(object)
+        .iter()
+        .filter(|e| e.str_at(&["manager"]) == manager && e.str_at(&["operation"]) == operation)
+        .map(|e| Set::from_value(e.get("fieldsV1").unwrap()).unwrap())
+        .fold(Set::new(), Set::union)
+}
+
+#[test]
+fn what_holds_whatever_managers_do() {
+    for seed in 0..STORIES {
+        let mut random = Random(seed);
+        let mut story = Story::begin();
+        for step in 0..STEPS {
+            let manager = random.pick(&MANAGERS);
+            let body = random.config();
+            if random.below(4) == 0 && story.live.is_some() {
+                update_at_random(&mut story, manager, &body);
+            } else {
+                apply_at_random(&mut story, manager, &body, random.below(2) == 0);
+            }
+            let context = format!("seed {seed}, step {step}");
+            assert!(check_managed_fields(story.live.as_ref().unwrap()).is_ok(), "{context}");
+        }
+    }
+}
+
+fn update_at_random(story: &mut Story, manager: &str, body: &Value) {
+    let before = story.live.clone().unwrap();
+    story.update(manager, |object| {
+        for (key, value) in body.as_object().unwrap().iter().filter(|(key, _)| *key != "metadata") {
+            object.set_at(&[key], value.clone());
+        }
+    });
+    let after = story.live.as_ref().unwrap();
+    if entries::entries_of(&before).is_empty() {
+        // What nobody tracks stays untracked until it is applied.
+        return assert!(entries::entries_of(after).is_empty());
+    }
+    // The last word is the updater's, and nobody else keeps what it changed.
+    let schema = schema(CONFIG);
+    let [old, new] = [&before, after].map(without_managed_fields);
+    let change = crate::typed::compare(&old, &new, crate::typed::Type::of(&schema));
+    let changed = change.modified.union(change.added);
+    assert_eq!(changed.clone().difference(&owned_by(after, manager, "Update")), Set::new());
+    for other in MANAGERS {
+        assert_eq!(owned_by(after, other, "Apply").intersection(&changed), Set::new());
+    }
+    let everyone = OWNERS.iter().flat_map(|m| ["Apply", "Update"].map(|op| owned_by(after, m, op)));
+    for owned in everyone {
+        assert_eq!(owned.intersection(&change.removed), Set::new());
+    }
+}
+
+fn apply_at_random(story: &mut Story, manager: &str, body: &Value, force: bool) {
+    let text = text(body);
+    let before = story.live.clone();
+    match story.apply_in("v1", manager, &text, force) {
+        Err(ApplyError::Conflicts(conflicts)) => {
+            assert!(!force, "force never conflicts");
+            assert!(!conflicts.is_empty());
+            assert_eq!(story.live, before);
+            return;
+        }
+        Err(other) => panic!("{other}: {text}"),
+        Ok(_) => {}
+    }
+    let after = story.live.clone().unwrap();
+    // An applier owns what it applies, and what it applies is so.
+    let config = fields_of(&story.object("v1", &text));
+    assert_eq!(owned_by(&after, manager, "Apply"), config, "{text}");
+    let schema = schema(CONFIG);
+    let ty = crate::typed::Type::of(&schema);
+    let live = without_managed_fields(&after);
+    assert_eq!(crate::typed::merge(&live, &story.object("v1", &text), ty), live, "{text}");
+    // What it dropped is gone, unless someone else has it.
+    if let Some(before) = &before {
+        let dropped = owned_by(before, manager, "Apply").difference(&config);
+        let others = OWNERS.iter().flat_map(|m| ["Apply", "Update"].map(|op| owned_by(&after, m, op)));
+        let kept = fields_of(&after).intersection(&dropped.leaves());
+        assert_eq!(kept.difference(&others.fold(Set::new(), Set::union)), Set::new(), "{text}");
+    }
+    // Twice is once, even for one who forces.
+    assert_eq!(story.apply_in("v1", manager, &text, false), Ok(false), "{text}");
+    assert_eq!(story.live.as_ref(), Some(&after), "{text}");
+    let names: BTreeSet<&str> = entries::entries_of(&after).iter().map(|e| e.str_at(&["manager"])).collect();
+    assert!(names.iter().all(|name| OWNERS.contains(name)));
+}

@@ -1,0 +1,161 @@
+//! Every write that is no apply: whoever changes a field owns it from then on.
+
+use super::entries::{self, Managed, ManagerId, Owned};
+use super::{ApplyError, Context, Owner, Versioned, described, owners, without_managed_fields, zero_object};
+use crate::fieldset::Set;
+use crate::typed::{self, Duplicates, Type};
+use pintle_value::{Str, Value};
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+/// How many updaters are kept apart; the oldest beyond that are merged.
+const UPDATERS_MAX: usize = 10;
+
+/// Writes `new.metadata.managedFields` for a create (`live` is none) or an update. On an error `new` is left
+/// without managed fields and the write goes on: kube-apiserver fails no update for them.
+///
+/// `new` must still have the managed fields of the request: `[]` and `[{}]` reset them.
+pub fn update(
+    cx: &Context<'_>,
+    live: Option<&Value>,
+    new: &mut Value,
+    owner: Owner<'_>,
+) -> Result<(), ApplyError> {
+    let stored = live.map(entries::entries_of).unwrap_or_default();
+    let managed = live_or_new(live, new, !owner.subresource.is_empty());
+    // Only what comes from the store is sure to be written as it is written here.
+    let unchanged = stored == entries::entries_of(new);
+    new.remove_at(&["metadata", "managedFields"]);
+    // An object that nobody tracks stays so until it is applied; a new one is tracked from the start.
+    let exists = live.is_some_and(|live| !live.str_at(&["metadata", "uid"]).is_empty());
+    if managed.owners.is_empty() && exists {
+        return Ok(());
+    }
+    let before = match live {
+        Some(live) => without_managed_fields(live),
+        None => zero_object(&cx.schema()?, cx.kind),
+    };
+    let after = record(cx, &before, new, managed.clone(), owner)?;
+    let stored = entries::Stored { managed: &managed, entries: stored };
+    entries::put(new, &after, unchanged.then_some(&stored));
+    Ok(())
+}
+
+/// The managers to start from: those of the request if they can be read, else those of the live object, so that
+/// clients that know nothing of managed fields do not delete them. Subresources cannot set them.
+fn live_or_new(live: Option<&Value>, new: &Value, is_subresource: bool) -> Managed {
+    let of_live = || {
+        let entries = live.map(entries::entries_of).unwrap_or_default();
+        Managed::decode(entries).unwrap_or_default()
+    };
+    if is_subresource {
+        return of_live();
+    }
+    if entries::asks_for_reset(new) {
+        return Managed::default();
+    }
+    match Managed::decode(entries::entries_of(new)) {
+        Ok(managed) if !managed.owners.is_empty() => managed,
+        _ => of_live(),
+    }
+}
+
+/// Records a change from `live` to `new`, both without managed fields.
+pub(super) fn record(
+    cx: &Context<'_>,
+    live: &Value,
+    new: &Value,
+    managed: Managed,
+    owner: Owner<'_>,
+) -> Result<Managed, ApplyError> {
+    let version = cx.api_version();
+    let schema = cx.schema()?;
+    for (object, which) in [(new, "new"), (live, "live")] {
+        typed::validate(object, Type::of(&schema), Duplicates::Allowed).map_err(|errors| {
+            let object = described(object);
+            ApplyError::Failed(format!("failed to convert {which} object ({object}) to smd typed: {errors}"))
+        })?;
+    }
+    let current = ManagerId::current();
+    let Managed { owners, mut times } = managed;
+    let mut owners = owners::reconciled(cx, owners)?;
+    let [old, new] = [live, new].map(|value| Versioned::borrowed(value, &version));
+    let change = owners::take_over(cx, &old, &new, &mut owners, &current, true)?;
+
+    let mut set = change.modified.union(change.added);
+    if let Some(filter) = cx.versions.filter(&version) {
+        set = filter.apply(set);
+    }
+    let set = set.difference(never_owned());
+    if !set.is_empty() {
+        let manager = if owner.manager.is_empty() { "unknown" } else { owner.manager };
+        let id = ManagerId::new(manager, false, &version, owner.subresource);
+        let before = owners.remove(&id).map(|owned| owned.set).unwrap_or_default();
+        let owned = Owned { set: set.union(before), version, applied: false };
+        owners.insert(id.clone(), owned);
+        times.insert(id, owner.now.into());
+    }
+    Ok(cap_updaters(Managed { owners, times }))
+}
+
+/// Fields that identify the object or that the server alone writes.
+pub(super) fn never_owned() -> &'static Set {
+    static SET: OnceLock<Set> = OnceLock::new();
+    SET.get_or_init(|| {
+        Set::of(&[
+            &["apiVersion"],
+            &["kind"],
+            &["metadata"],
+            &["metadata", "name"],
+            &["metadata", "namespace"],
+            &["metadata", "creationTimestamp"],
+            &["metadata", "selfLink"],
+            &["metadata", "uid"],
+            &["metadata", "clusterName"],
+            &["metadata", "generation"],
+            &["metadata", "managedFields"],
+            &["metadata", "resourceVersion"],
+        ])
+    })
+}
+
+/// Merges the oldest updaters of each version into one `ancient-changes` until few enough are left.
+fn cap_updaters(mut managed: Managed) -> Managed {
+    let mut updaters: Vec<ManagerId> =
+        managed.owners.iter().filter(|(_, owned)| !owned.applied).map(|(id, _)| id.clone()).collect();
+    let mut count = updaters.len();
+    if count <= UPDATERS_MAX {
+        return managed;
+    }
+    let time = |id: &ManagerId| managed.times.get(id).cloned().unwrap_or_default();
+    updaters.sort_by(|a, b| time(a).cmp(&time(b)).then_with(|| a.cmp(b)));
+    let mut first_of_version: BTreeMap<Str, ManagerId> = BTreeMap::new();
+    for id in updaters {
+        if count <= UPDATERS_MAX {
+            break;
+        }
+        let Some(owned) = managed.owners.get(&id).cloned() else { continue };
+        let Some(first) = first_of_version.get(&owned.version) else {
+            first_of_version.insert(owned.version, id);
+            continue;
+        };
+        let bucket = ManagerId::new("ancient-changes", false, &owned.version, "");
+        if !managed.owners.contains_key(&bucket)
+            && let Some(merged) = managed.owners.remove(first)
+        {
+            managed.owners.insert(bucket.clone(), merged);
+        }
+        managed.owners.remove(&id);
+        if let Some(merged) = managed.owners.get_mut(&bucket) {
+            merged.set = std::mem::take(&mut merged.set).union(owned.set);
+            merged.applied = owned.applied;
+        }
+        // What is merged last is the youngest.
+        match managed.times.get(&id).cloned() {
+            Some(time) => _ = managed.times.insert(bucket, time),
+            None => _ = managed.times.remove(&bucket),
+        }
+        count -= 1;
+    }
+    managed
+}

@@ -1,0 +1,147 @@
+//! Untyped trees on their way into Go types, as kube-apiserver's converter of unstructured objects takes them:
+//! more liberal with numbers than JSON decoding, and with words of its own for what does not fit.
+//!
+//! Strategic merge patches and applied objects go this way. Unknown fields and types that decode themselves
+//! (times, quantities, …) are left to the typed decoder that comes after.
+
+use crate::DEPTH_MAX;
+use pintle_schema::{Arena, Node, NodeId, Schema, Shape};
+use pintle_value::{Value, base64};
+
+/// Fits the numbers of `tree` to the Go types of `schema`. The error says what does not fit, in Go's words.
+/// Custom resources have no Go types: nothing is done to them.
+pub fn restore(tree: &mut Value, schema: &Schema) -> Result<(), String> {
+    value(schema.arena(), schema.root(), tree, 0)
+}
+
+fn value(arena: &Arena, id: NodeId, tree: &mut Value, depth: usize) -> Result<(), String> {
+    if depth > DEPTH_MAX {
+        return Err(format!("exceeded max depth of {DEPTH_MAX}"));
+    }
+    let node = arena.node(id);
+    if tree.is_null() {
+        return Ok(());
+    }
+    match &node.shape {
+        Shape::Struct(fields) if fields.go_name.is_empty() => Ok(()),
+        Shape::Struct(fields) => {
+            let Value::Object(map) = tree else {
+                return Err(format!("cannot restore struct from: {}", kind(tree)));
+            };
+            for field in fields.in_order() {
+                if let Some(member) = map.get_mut(&field.name) {
+                    value(arena, field.node, member, depth + 1)?;
+                }
+            }
+            Ok(())
+        }
+        Shape::Map { value: member_type, .. } => {
+            let Value::Object(map) = tree else {
+                return Err(format!("cannot restore map from {}", kind(tree)));
+            };
+            map.iter_mut().try_for_each(|(_, member)| value(arena, *member_type, member, depth + 1))
+        }
+        Shape::List { item, .. } => {
+            let Value::Array(items) = tree else {
+                return Err(format!("cannot restore slice from {}", kind(tree)));
+            };
+            items.iter_mut().try_for_each(|member| value(arena, *item, member, depth + 1))
+        }
+        Shape::Bytes => bytes(tree),
+        Shape::Bool | Shape::Int { .. } | Shape::Float | Shape::String => scalar(node, tree),
+        _ => Ok(()),
+    }
+}
+
+fn bytes(tree: &Value) -> Result<(), String> {
+    match tree {
+        Value::String(text) => {
+            base64::decode(text).map(|_| ()).map_err(|error| format!("error decoding from json: {error}"))
+        }
+        Value::Array(_) => Ok(()),
+        other => Err(format!("cannot restore slice from {}", kind(other))),
+    }
+}
+
+fn scalar(node: &Node, tree: &mut Value) -> Result<(), String> {
+    let (of, no_way) = match node.shape {
+        Shape::Bool => ("bool", false),
+        Shape::Int { bits: 32 } => ("int32", false),
+        Shape::Int { .. } => ("int64", false),
+        Shape::Float => ("float64", false),
+        // Go converts integers to text, as code points: known, and refused.
+        _ => ("string", matches!(tree, Value::Int(_))),
+    };
+    let cannot = |from: &str| {
+        let to = if node.go.is_empty() { of } else { node.go.as_str() };
+        Err(format!("cannot convert {from} to {to}"))
+    };
+    match (&node.shape, &*tree) {
+        (Shape::Bool, Value::Bool(_)) | (Shape::String, Value::String(_)) => Ok(()),
+        (Shape::Float, Value::Int(_) | Value::Float(_)) | (Shape::Int { bits: 64 }, Value::Int(_)) => Ok(()),
+        // What does not fit loses its upper bits.
+        (Shape::Int { .. }, Value::Int(i)) => {
+            *tree = Value::Int(i64::from(*i as i32));
+            Ok(())
+        }
+        (Shape::Int { bits }, Value::Float(f)) if f.trunc() == *f => {
+            let whole = *f as i64;
+            *tree = Value::Int(if *bits == 32 { i64::from(whole as i32) } else { whole });
+            Ok(())
+        }
+        (Shape::Int { .. }, Value::Float(_)) => cannot("float64"),
+        _ if no_way => cannot("int64"),
+        _ => Err(format!("unrecognized type: {of}")),
+    }
+}
+
+/// The kind of Go value that holds this in an untyped tree.
+fn kind(tree: &Value) -> &'static str {
+    match tree {
+        Value::Null => "invalid",
+        Value::Bool(_) => "bool",
+        Value::Int(_) => "int64",
+        Value::Float(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "slice",
+        Value::Object(_) => "map",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{schema, text, tree};
+
+    fn restored(json: &str) -> Result<String, String> {
+        let schema = schema(
+            r#"{"go":"Lease","fields":{"name":"string","count":"int","on":"bool","ratio":"float","labels":{"map":"string"},
+                "items":{"list":{"go":"Item","fields":{"count":"int"}}},"size":"quantity"}}"#,
+        );
+        let mut tree = tree(json);
+        restore(&mut tree, &schema).map(|()| text(&tree))
+    }
+
+    #[test]
+    fn numbers_are_fitted_and_the_rest_is_named() {
+        for (json, expected) in [
+            (
+                r#"{"count":7.0,"ratio":1,"size":[],"unknown":{}}"#,
+                Ok(r#"{"count":7,"ratio":1,"size":[],"unknown":{}}"#),
+            ),
+            (r#"{"count":null,"items":[null]}"#, Ok(r#"{"count":null,"items":[null]}"#)),
+            (r#"{"count":7.5}"#, Err("cannot convert float64 to int64")),
+            (r#"{"count":"9"}"#, Err("unrecognized type: int64")),
+            (r#"{"name":9}"#, Err("cannot convert int64 to string")),
+            (r#"{"name":9.5}"#, Err("unrecognized type: string")),
+            (r#"{"name":true}"#, Err("unrecognized type: string")),
+            (r#"{"on":"true"}"#, Err("unrecognized type: bool")),
+            (r#"{"labels":["a"]}"#, Err("cannot restore map from slice")),
+            (r#"{"labels":{"a":1}}"#, Err("cannot convert int64 to string")),
+            (r#"{"items":"c"}"#, Err("cannot restore slice from string")),
+            (r#"{"items":[[]]}"#, Err("cannot restore struct from: slice")),
+        ] {
+            assert_eq!(restored(json), expected.map(str::to_string).map_err(str::to_string), "{json}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Values seen through their schema: which fields they set, how two of them differ, how they merge.
+//!
+//! A value is validated once; the other walks trust that. Parts without a schema are typed by what they hold:
+//! objects field by field, lists as a whole.
+
+mod compare;
+mod fields;
+mod items;
+mod merge;
+mod reconcile;
+mod remove;
+mod validate;
+
+pub use compare::{Comparison, compare};
+pub use fields::{field_set, with_named_fields};
+pub use merge::merge;
+pub use reconcile::reconcile;
+pub use remove::remove;
+pub use validate::{Duplicates, ValidationErrors, validate};
+
+use pintle_schema::{Arena, ListKind, MapKind, NodeId, Omit, Schema, Shape, Struct};
+use pintle_value::{Str, Value};
+
+/// What is known of a value's type.
+#[derive(Clone, Copy)]
+pub struct Type<'s> {
+    arena: &'s Arena,
+    at: At,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// A node. `open` is set below a node that keeps unknown fields: then all below it do.
+    Node { id: NodeId, open: bool },
+    /// No schema: objects field by field, lists as a whole.
+    Deduced,
+    /// No schema: objects and lists as a whole.
+    Opaque,
+}
+
+/// How a value is treated, given its type and its form.
+enum Atom<'s> {
+    Scalar(Scalar),
+    List(List<'s>),
+    Map(Fields<'s>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scalar {
+    Numeric,
+    String,
+    Boolean,
+    Any,
+}
+
+#[derive(Clone, Copy)]
+struct List<'s> {
+    item: Type<'s>,
+    kind: &'s ListKind,
+}
+
+impl List<'_> {
+    fn is_atomic(&self) -> bool {
+        *self.kind == ListKind::Atomic
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Fields<'s> {
+    arena: &'s Arena,
+    known: Option<&'s Struct>,
+    /// Type of the fields that are not known by name; none if there may be no others.
+    others: Option<Type<'s>>,
+    open: bool,
+    atomic: bool,
+}
+
+impl<'s> Fields<'s> {
+    fn is_known(&self, name: &str) -> bool {
+        self.known.is_some_and(|known| known.field(name).is_some())
+    }
+
+    fn field(&self, name: &str) -> Option<Type<'s>> {
+        let known = self.known.and_then(|known| known.field(name));
+        match known {
+            Some(field) => Some(Type { arena: self.arena, at: At::Node { id: field.node, open: self.open } }),
+            None => self.others,
+        }
+    }
+
+    /// Whether nothing is known of the fields.
+    fn is_deduced(&self) -> bool {
+        self.known.is_none_or(|known| known.fields.is_empty())
+            && self.others.is_some_and(|others| others.at == At::Deduced)
+    }
+}
+
+impl<'s> Type<'s> {
+    /// The type at the root of a schema.
+    pub fn of(schema: &'s Schema) -> Self {
+        Type { arena: schema.arena(), at: At::Node { id: schema.root(), open: false } }
+    }
+
+    fn deduced(self) -> Self {
+        Type { at: At::Deduced, ..self }
+    }
+
+    fn opaque(self) -> Self {
+        Type { at: At::Opaque, ..self }
+    }
+
+    fn node(self, id: NodeId, open: bool) -> Self {
+        Type { at: At::Node { id, open }, ..self }
+    }
+
+    /// How `value` is treated. The type decides; where it leaves the form open, the value's own form does.
+    fn atom(self, value: Option<&Value>) -> Atom<'s> {
+        let (id, open) = match self.at {
+            At::Deduced => return self.formless(value, self.deduced(), false),
+            At::Opaque => return self.formless(value, self.opaque(), true),
+            At::Node { id, open } => (id, open),
+        };
+        let node = self.arena.node(id);
+        let open = open || node.preserve_unknown;
+        match &node.shape {
+            // Raw extensions are whole; any other JSON is typed by what it holds.
+            Shape::Any if node.go.ends_with("RawExtension") => self.formless(value, self.opaque(), true),
+            Shape::Any => self.formless(value, self.deduced(), false),
+            Shape::IntOrString if node.go.is_empty() => self.formless(value, self.deduced(), false),
+            Shape::Bool => Atom::Scalar(Scalar::Boolean),
+            Shape::Int { .. } | Shape::Float => Atom::Scalar(Scalar::Numeric),
+            Shape::String | Shape::Bytes | Shape::Duration => Atom::Scalar(Scalar::String),
+            Shape::Time | Shape::MicroTime | Shape::Quantity | Shape::IntOrString => {
+                Atom::Scalar(Scalar::Any)
+            }
+            Shape::List { item, kind } => Atom::List(List { item: self.node(*item, open), kind }),
+            Shape::Map { value, kind } => Atom::Map(Fields {
+                arena: self.arena,
+                known: None,
+                others: Some(self.node(*value, open)),
+                open,
+                atomic: *kind == MapKind::Atomic,
+            }),
+            Shape::Struct(known) => Atom::Map(Fields {
+                arena: self.arena,
+                known: Some(known),
+                others: (open || known.fields.is_empty()).then(|| self.deduced()),
+                open,
+                atomic: known.kind == MapKind::Atomic,
+            }),
+        }
+    }
+
+    /// A type without a form: `null` counts as an object.
+    fn formless(self, value: Option<&Value>, members: Type<'s>, atomic: bool) -> Atom<'s> {
+        match value {
+            None | Some(Value::Null | Value::Object(_)) => Atom::Map(Fields {
+                arena: self.arena,
+                known: None,
+                others: Some(members),
+                open: false,
+                atomic,
+            }),
+            Some(Value::Array(_)) => Atom::List(List { item: self.opaque(), kind: &ListKind::Atomic }),
+            Some(_) => Atom::Scalar(Scalar::Any),
+        }
+    }
+
+    /// What a key field of a list's items is when it is left out. The published schemas of Go types also have
+    /// zero values as defaults of scalars that are always written.
+    fn key_default(self, name: &str) -> Option<Value> {
+        let At::Node { id, .. } = self.at else { return None };
+        let Shape::Struct(known) = &self.arena.node(id).shape else { return None };
+        let field = known.field(name)?;
+        let node = self.arena.node(field.node);
+        if node.default.is_some() {
+            return node.default.clone();
+        }
+        if known.go_name.is_empty() || field.pointer || field.omit != Omit::Never {
+            return None;
+        }
+        match node.shape {
+            Shape::String => Some(Value::from("")),
+            Shape::Int { .. } | Shape::Float => Some(Value::Int(0)),
+            Shape::Bool => Some(Value::Bool(false)),
+            _ => None,
+        }
+    }
+}
+
+/// Whether two values are treated as different forms of one type.
+fn forms_differ(a: &Atom<'_>, b: &Atom<'_>) -> bool {
+    std::mem::discriminant(a) != std::mem::discriminant(b)
+}
+
+/// The members of two objects in step, by key.
+fn zip<'v>(
+    left: Option<&'v Value>,
+    right: Option<&'v Value>,
+) -> impl Iterator<Item = (&'v Str, Option<&'v Value>, Option<&'v Value>)> {
+    let members =
+        |value: Option<&'v Value>| value.and_then(Value::as_object).into_iter().flat_map(|m| m.iter());
+    let (mut left, mut right) = (members(left).peekable(), members(right).peekable());
+    std::iter::from_fn(move || {
+        let order = match (left.peek(), right.peek()) {
+            (Some((l, _)), Some((r, _))) => l.as_str().cmp(r.as_str()),
+            (Some(_), None) => std::cmp::Ordering::Less,
+            (None, Some(_)) => std::cmp::Ordering::Greater,
+            (None, None) => return None,
+        };
+        let l = if order.is_le() { left.next() } else { None };
+        let r = if order.is_ge() { right.next() } else { None };
+        let key = l.or(r).map(|(key, _)| key)?;
+        Some((key, l.map(|(_, v)| v), r.map(|(_, v)| v)))
+    })
+}
+
+/// The object in a value, unless it is empty or something else.
+fn filled_map(value: Option<&Value>) -> Option<&Value> {
+    value.filter(|v| v.as_object().is_some_and(|m| !m.is_empty()))
+}
+
+/// The items of a list; none if it is something else.
+fn list_items(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_array).unwrap_or(&[])
+}
+
+#[cfg(test)]
+mod tests;

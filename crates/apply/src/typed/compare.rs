@@ -1,0 +1,199 @@
+//! What changes from one value to another: fields added, removed and modified.
+
+use super::{Atom, Fields, List, Type, filled_map, forms_differ, items, list_items, zip};
+use crate::fieldset::{self, Entry, Filter, PathElement, Set};
+use pintle_value::Value;
+
+/// The fields in which two values differ; each is in one of the three sets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// Only the old value has them.
+    pub removed: Set,
+    /// Both have them, but not the same.
+    pub modified: Set,
+    /// Only the new value has them.
+    pub added: Set,
+}
+
+impl Comparison {
+    /// Whether the values are the same.
+    pub fn is_same(&self) -> bool {
+        self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
+    }
+
+    /// What a filter leaves of it.
+    pub fn filtered(self, filter: Option<&Filter>) -> Self {
+        match filter {
+            None => self,
+            Some(filter) => Comparison {
+                removed: filter.apply(self.removed),
+                modified: filter.apply(self.modified),
+                added: filter.apply(self.added),
+            },
+        }
+    }
+
+    fn union(self, other: Comparison) -> Self {
+        Comparison {
+            removed: self.removed.union(other.removed),
+            modified: self.modified.union(other.modified),
+            added: self.added.union(other.added),
+        }
+    }
+}
+
+/// Compares an old and a new value of one type.
+pub fn compare(old: &Value, new: &Value, ty: Type<'_>) -> Comparison {
+    // Most writes that come here change nothing, and equality is cheap next to a walk.
+    if old == new {
+        return Comparison::default();
+    }
+    walk(Some(old), Some(new), ty).below
+}
+
+/// What happened to a value itself and below it. Items that repeat can be removed and added at once.
+#[derive(Default)]
+struct Difference {
+    removed: bool,
+    modified: bool,
+    added: bool,
+    below: Comparison,
+}
+
+impl Difference {
+    fn union(self, other: Difference) -> Self {
+        Difference {
+            removed: self.removed | other.removed,
+            modified: self.modified | other.modified,
+            added: self.added | other.added,
+            below: self.below.union(other.below),
+        }
+    }
+
+    /// Of a value that only one side has, or that both have.
+    fn of_presence(old: Option<&Value>, new: Option<&Value>) -> Self {
+        Difference { removed: new.is_none(), added: old.is_none(), ..Difference::default() }
+    }
+}
+
+/// Entries of the three sets while one level is walked.
+#[derive(Default)]
+struct Collector {
+    removed: Vec<Entry>,
+    modified: Vec<Entry>,
+    added: Vec<Entry>,
+}
+
+impl Collector {
+    fn push(&mut self, element: &PathElement, difference: Difference) {
+        let Difference { removed, modified, added, below } = difference;
+        for (entries, member, below) in [
+            (&mut self.removed, removed, below.removed),
+            (&mut self.modified, modified, below.modified),
+            (&mut self.added, added, below.added),
+        ] {
+            if member || !below.is_empty() {
+                entries.push(Entry { element: element.clone(), member, below });
+            }
+        }
+    }
+
+    fn finish(self) -> Comparison {
+        Comparison {
+            removed: Set::from_entries(self.removed),
+            modified: Set::from_entries(self.modified),
+            added: Set::from_entries(self.added),
+        }
+    }
+}
+
+fn walk(old: Option<&Value>, new: Option<&Value>, ty: Type<'_>) -> Difference {
+    let (old_atom, new_atom) = (ty.atom(old), ty.atom(new));
+    match (old, new) {
+        (Some(_), None) => by_atom(&old_atom, old, new),
+        (Some(_), Some(_)) if forms_differ(&old_atom, &new_atom) => {
+            by_atom(&old_atom, old, new).union(by_atom(&new_atom, old, new))
+        }
+        _ => by_atom(&new_atom, old, new),
+    }
+}
+
+fn by_atom(atom: &Atom<'_>, old: Option<&Value>, new: Option<&Value>) -> Difference {
+    // Where both sides are empty the value is a leaf, so that null and empty stay apart.
+    let below = match atom {
+        Atom::Scalar(_) => return leaf(old, new),
+        Atom::List(list) => {
+            let (old_items, new_items) = (list_items(old), list_items(new));
+            if list.is_atomic() || (old_items.is_empty() && new_items.is_empty()) {
+                return leaf(old, new);
+            }
+            if old_items == new_items {
+                return Difference::default();
+            }
+            lists(list, old_items, new_items)
+        }
+        Atom::Map(fields) => {
+            let (old_map, new_map) = (filled_map(old), filled_map(new));
+            if fields.atomic || (old_map.is_none() && new_map.is_none()) {
+                return leaf(old, new);
+            }
+            maps(fields, old_map, new_map)
+        }
+    };
+    Difference { below, ..Difference::of_presence(old, new) }
+}
+
+fn leaf(old: Option<&Value>, new: Option<&Value>) -> Difference {
+    let modified = matches!((old, new), (Some(old), Some(new)) if fieldset::compare(old, new).is_ne());
+    Difference { modified, ..Difference::of_presence(old, new) }
+}
+
+fn maps(fields: &Fields<'_>, old: Option<&Value>, new: Option<&Value>) -> Comparison {
+    let mut found = Collector::default();
+    for (key, old, new) in zip(old, new) {
+        if let Some(ty) = fields.field(key) {
+            found.push(&PathElement::Field(key.clone()), walk(old, new, ty));
+        }
+    }
+    found.finish()
+}
+
+type Item<'v> = (PathElement, &'v Value);
+
+/// Walks the items of both lists in the order of their elements. Items that repeat are compared together.
+fn lists(list: &List<'_>, old: &[Value], new: &[Value]) -> Comparison {
+    let (old, new) = (items::sorted(list, old), items::sorted(list, new));
+    let mut old = old.chunk_by(|a, b| a.0 == b.0).peekable();
+    let mut new = new.chunk_by(|a, b| a.0 == b.0).peekable();
+    let mut found = Collector::default();
+    loop {
+        let element = match (old.peek().and_then(|c| c.first()), new.peek().and_then(|c| c.first())) {
+            (Some((a, _)), Some((b, _))) => a.min(b).clone(),
+            (Some((only, _)), None) | (None, Some((only, _))) => only.clone(),
+            (None, None) => return found.finish(),
+        };
+        let of_element = |chunk: &&[Item<'_>]| chunk.first().is_some_and(|(e, _)| *e == element);
+        let (before, after) = (old.next_if(of_element), new.next_if(of_element));
+        let difference = same_element(list, before.unwrap_or_default(), after.unwrap_or_default());
+        found.push(&element, difference);
+    }
+}
+
+fn same_element(list: &List<'_>, old: &[Item<'_>], new: &[Item<'_>]) -> Difference {
+    let one = |items: &[Item<'_>], old: bool| match items.first() {
+        Some((_, item)) if old => walk(Some(item), None, list.item),
+        Some((_, item)) => walk(None, Some(item), list.item),
+        None => Difference::default(),
+    };
+    match (old, new) {
+        ([(_, a)], [(_, b)]) if a == b => Difference::default(),
+        ([] | [_], [] | [_]) => walk(old.first().map(|(_, v)| *v), new.first().map(|(_, v)| *v), list.item),
+        ([_, _, ..], [_, _, ..]) => {
+            let same = old.len() == new.len()
+                && old.iter().zip(new).all(|((_, a), (_, b))| fieldset::compare(a, b).is_eq());
+            Difference { modified: !same, ..Difference::default() }
+        }
+        ([_, _, ..], _) => Difference { removed: true, ..one(new, false) },
+        _ => Difference { added: true, ..one(old, true) },
+    }
+}

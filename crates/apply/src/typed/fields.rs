@@ -1,0 +1,73 @@
+//! The fields that a value sets.
+
+use super::{Atom, Fields, List, Type, items};
+use crate::fieldset::{Entry, PathElement, Set};
+use pintle_value::Value;
+
+/// All fields that `value` sets: leaves, items of lists, keys of maps, and what is set to nothing.
+pub fn field_set(value: &Value, ty: Type<'_>) -> Set {
+    walk(value, ty).1
+}
+
+/// Whether the value itself is a field someone can own, and the fields below it.
+fn walk(value: &Value, ty: Type<'_>) -> (bool, Set) {
+    match ty.atom(Some(value)) {
+        Atom::Scalar(_) => (true, Set::new()),
+        Atom::List(list) if list.is_atomic() => (true, Set::new()),
+        Atom::List(list) => (false, of_list(&list, value)),
+        Atom::Map(fields) if fields.atomic => (true, Set::new()),
+        Atom::Map(fields) => (false, of_fields(&fields, value)),
+    }
+}
+
+/// An item that occurs more than once is owned as a whole: nobody can say which of them is meant.
+fn of_list(list: &List<'_>, value: &Value) -> Set {
+    let found = items::sorted(list, super::list_items(Some(value)));
+    let mut entries = Vec::with_capacity(found.len());
+    for same in found.chunk_by(|a, b| a.0 == b.0) {
+        let Some((element, first)) = same.first() else { continue };
+        let below = if same.len() == 1 { walk(first, list.item).1 } else { Set::new() };
+        entries.push(Entry { element: element.clone(), member: true, below });
+    }
+    Set::from_entries(entries)
+}
+
+fn of_fields(fields: &Fields<'_>, value: &Value) -> Set {
+    let Value::Object(map) = value else { return Set::new() };
+    let mut entries = Vec::with_capacity(map.len());
+    entries.extend(map.iter().filter_map(|(key, member)| {
+        let (owned, below) = walk(member, fields.field(key)?);
+        let nothing = match member {
+            Value::Null => true,
+            Value::Object(map) => map.is_empty(),
+            _ => false,
+        };
+        let element = PathElement::Field(key.clone());
+        Some(Entry { element, member: owned || nothing || !fields.is_known(key), below })
+    }));
+    Set::from_entries(entries)
+}
+
+/// The set with every struct field on the way to a member made a member too.
+pub fn with_named_fields(mut set: Set, ty: Type<'_>) -> Set {
+    name_fields(&mut set, ty);
+    set
+}
+
+fn name_fields(set: &mut Set, ty: Type<'_>) {
+    // Without a value the type alone decides; where it leaves the form open there are no named fields below.
+    let atom = ty.atom(None);
+    for entry in set.entries_mut() {
+        let below = match (&atom, &entry.element) {
+            (Atom::Map(fields), PathElement::Field(name)) => {
+                entry.member |= !entry.below.is_empty() && fields.is_known(name);
+                fields.field(name)
+            }
+            (Atom::List(list), PathElement::Key(_)) => Some(list.item),
+            _ => None,
+        };
+        if let Some(below) = below {
+            name_fields(&mut entry.below, below);
+        }
+    }
+}

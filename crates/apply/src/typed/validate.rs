@@ -1,0 +1,142 @@
+//! Validation: whether a value has the form its type asks for.
+
+use super::{Atom, Fields, List, Scalar, Type, items};
+use crate::DEPTH_MAX;
+use crate::fieldset::PathElement;
+use crate::patch::shown::{go_syntax, go_type_name, shown};
+use pintle_schema::ListKind;
+use pintle_value::Value;
+use std::fmt;
+
+/// Whether items of sets and keyed lists may repeat. Live objects may hold what no apply may bring in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duplicates {
+    /// Yes.
+    Allowed,
+    /// No.
+    Refused,
+}
+
+/// What is wrong, and where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ValidationErrors(Vec<(String, String)>);
+
+impl fmt::Display for ValidationErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let one = |(path, message): &(String, String)| {
+            if path.is_empty() { message.clone() } else { format!("{path}: {message}") }
+        };
+        match self.0.as_slice() {
+            [only] => f.write_str(&one(only)),
+            many => {
+                f.write_str("errors:")?;
+                many.iter().try_for_each(|error| write!(f, "\n  {}", one(error)))
+            }
+        }
+    }
+}
+
+/// Checks a value against its type.
+pub fn validate(value: &Value, ty: Type<'_>, duplicates: Duplicates) -> Result<(), ValidationErrors> {
+    let mut walk = Walk { duplicates, path: Vec::new(), errors: ValidationErrors::default() };
+    walk.value(value, ty);
+    if walk.errors.0.is_empty() { Ok(()) } else { Err(walk.errors) }
+}
+
+struct Walk {
+    duplicates: Duplicates,
+    path: Vec<PathElement>,
+    errors: ValidationErrors,
+}
+
+impl Walk {
+    fn error(&mut self, message: String) {
+        let path = self.path.iter().map(ToString::to_string).collect();
+        self.errors.0.push((path, message));
+    }
+
+    fn below(&mut self, element: PathElement, value: &Value, ty: Type<'_>) {
+        if self.path.len() >= DEPTH_MAX {
+            return self.error(format!("exceeded max depth of {DEPTH_MAX}"));
+        }
+        self.path.push(element);
+        self.value(value, ty);
+        self.path.pop();
+    }
+
+    fn value(&mut self, value: &Value, ty: Type<'_>) {
+        match ty.atom(Some(value)) {
+            Atom::Scalar(scalar) => {
+                if let Some(message) = scalar_error(scalar, value) {
+                    self.error(message);
+                }
+            }
+            Atom::List(list) => self.list(&list, value),
+            Atom::Map(fields) => self.fields(&fields, value),
+        }
+    }
+
+    fn list(&mut self, list: &List<'_>, value: &Value) {
+        let list_items = match value {
+            Value::Array(list_items) => list_items,
+            Value::Null => return,
+            other => return self.error(format!("expected list, got &{{{}}}", shown(other))),
+        };
+        let mut seen = std::collections::BTreeSet::new();
+        for (at, item) in list_items.iter().enumerate() {
+            if *list.kind == ListKind::Atomic {
+                self.below(PathElement::Index(at as i64), item, list.item);
+                continue;
+            }
+            let element = match items::element(list, item) {
+                Ok(element) => element,
+                Err(why) => return self.error(format!("element {at}: {why}")),
+            };
+            if self.duplicates == Duplicates::Refused && !seen.insert(element.clone()) {
+                self.error(format!("duplicate entries for key {element}"));
+            }
+            self.below(element, item, list.item);
+        }
+    }
+
+    fn fields(&mut self, fields: &Fields<'_>, value: &Value) {
+        let map = match value {
+            Value::Object(map) => map,
+            Value::Null => return,
+            other => return self.error(format!("expected map, got &{{{}}}", shown(other))),
+        };
+        for (key, member) in map.iter() {
+            let element = PathElement::Field(key.clone());
+            match fields.field(key) {
+                Some(ty) => self.below(element, member, ty),
+                None => {
+                    self.path.push(element);
+                    self.error("field not declared in schema".into());
+                    self.path.pop();
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn scalar_error(scalar: Scalar, value: &Value) -> Option<String> {
+    let fits = match (scalar, value) {
+        (_, Value::Null) => true,
+        (Scalar::Numeric, value) => matches!(value, Value::Int(_) | Value::Float(_)),
+        (Scalar::String, value) => matches!(value, Value::String(_)),
+        (Scalar::Boolean, value) => matches!(value, Value::Bool(_)),
+        (Scalar::Any, value) => !matches!(value, Value::Array(_) | Value::Object(_)),
+    };
+    if fits {
+        return None;
+    }
+    Some(match scalar {
+        Scalar::Numeric => format!("expected numeric (int or float), got {}", go_type_name(value)),
+        Scalar::String => {
+            format!("expected string, got &value.valueUnstructured{{Value:{}}}", go_syntax(value))
+        }
+        Scalar::Boolean => format!("expected boolean, got &{{{}}}", shown(value)),
+        Scalar::Any => format!("expected any scalar, got &{{{}}}", shown(value)),
+    })
+}

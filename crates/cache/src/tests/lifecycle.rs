@@ -1,0 +1,178 @@
+//! Falling behind, coming and going of resources, restarts, and the end.
+
+use super::*;
+use pintle_store::{Embedded, Expect, Store, Write};
+use std::time::Duration;
+
+#[test]
+fn who_falls_behind_the_chain_goes_on_from_the_window() {
+    for (filter, key) in [
+        (Filter::default(), "a/x"),
+        (Filter { namespace: Some("a".into()), ..Filter::default() }, "a/x"),
+        (Filter { namespace: Some("a".into()), name: Some("x".into()), ..Filter::default() }, "a/x"),
+    ] {
+        let mut fixture = Fixture::new(Options::default());
+        let mut watcher = fixture.watch(1, filter.clone());
+        assert!(drain(&mut watcher).is_empty());
+        let expected: Vec<u64> = (0..3000).map(|_| fixture.set(key, Some("1"))).collect();
+        let items = std::iter::from_fn(|| watcher.try_next());
+        let revisions: Vec<u64> = items
+            .map(|item| match item {
+                Item::Event(delivery) => delivery.revision(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(revisions, expected, "{filter:?}");
+    }
+}
+
+#[test]
+fn who_falls_behind_the_window_is_closed() {
+    let mut fixture = Fixture::new(Options { window_events_max: 100, ..Options::default() });
+    let mut watcher = fixture.watch(1, Filter::default());
+    let mut other = fixture.watch(1, Filter { namespace: Some("quiet".into()), ..Filter::default() });
+    assert!(drain(&mut watcher).is_empty() && drain(&mut other).is_empty());
+    for _ in 0..3000 {
+        fixture.set("a/x", Some("1"));
+    }
+    // It still has the segment it stood in, but not what came after that.
+    let lines = drain(&mut watcher);
+    assert_eq!(lines.last().map(String::as_str), Some("Closed(Slow)"));
+    assert!(lines.len() < 100, "{}", lines.len());
+    for (line, revision) in lines.iter().rev().skip(1).rev().zip(2..) {
+        assert!(line.ends_with(&format!("@{revision}")), "{line} {revision}");
+    }
+    // Whom the events do not concern is not behind.
+    fixture.set("quiet/x", Some("2"));
+    assert_eq!(drain(&mut other), ["ADDED quiet/x=2@3002"]);
+    assert_eq!(fixture.pods.stats(), (100, 2));
+    drop((watcher, other));
+    assert_eq!(fixture.pods.stats(), (100, 0));
+    let error = fixture.pods.watch(WatchStart::FromRevision(2), Filter::default()).err();
+    assert_eq!(error, Some(RevisionError::Expired { requested: 2, oldest: 2902 }));
+}
+
+#[test]
+fn a_watch_from_the_future_leaves_out_what_comes_before() {
+    let mut fixture = Fixture::new(Options::default());
+    let mut watcher = fixture.watch(3, Filter::default());
+    for text in ["1", "2", "3"] {
+        fixture.set("a/x", Some(text));
+    }
+    assert_eq!(drain(&mut watcher), ["MODIFIED a/x=3@4"]);
+}
+
+#[test]
+fn resources_come_and_go() {
+    let mut fixture = Fixture::new(Options::default());
+    // Written before anyone knows the resource.
+    fixture.set_full("/registry/nodes/n1", Some("web|z"));
+    let nodes_resource = fixture.cache.register(nodes());
+    assert_eq!(contents(&nodes_resource.view()), ["n1=web|z@2"]);
+    assert!(nodes_resource.view_at(1).unwrap().is_empty());
+    let by_name = Filter { name: Some("n1".into()), ..Filter::default() };
+    let mut watcher = nodes_resource.watch(WatchStart::FromNow, by_name).unwrap();
+    let mut all = fixture.cache.watch_all(Filter::default());
+    fixture.set_full("/registry/nodes/n1", Some("web"));
+    fixture.set_full("/registry/nodes/n2", Some("web"));
+    fixture.set("a/x", Some("db"));
+    assert_eq!(drain(&mut watcher), ["MODIFIED n1=web@3"]);
+    assert!(fixture.cache.unregister(NODES));
+    assert!(!fixture.cache.unregister(NODES));
+    assert_eq!(drain(&mut watcher), ["Closed(Gone)"]);
+    assert!(watcher.try_next().is_none() && nodes_resource.is_gone());
+    assert_eq!(drain(&mut all), ["MODIFIED n1=web@3", "ADDED n2=web@4", "ADDED a/x=db@5"]);
+    // What the store has is there again when it is registered again.
+    fixture.set_full("/registry/nodes/n2", None);
+    let nodes_resource = fixture.cache.register(nodes());
+    assert_eq!(contents(&nodes_resource.view()), ["n1=web@3"]);
+    assert_eq!(nodes_resource.view().get("n1").unwrap().created(), 2);
+    assert_eq!(fixture.cache.resources().len(), 2);
+}
+
+#[tokio::test]
+async fn state_and_history_survive_a_restart() {
+    let folder = std::env::temp_dir().join(format!("pintle-cache-restart-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    let put = |key: &str, text: &str| Write::put(key, Expect::Any, value(text));
+    {
+        let store = Embedded::open(&folder, Default::default()).unwrap();
+        for write in [
+            put("/registry/pods/a/x", "web"),
+            put("/registry/pods/a/y", "db"),
+            put("/registry/nodes/n1", "web"),
+            put("/registry/pods/a/x", "db"),
+            Write::delete("/registry/pods/a/y", Expect::Any),
+        ] {
+            store.write(write).await.unwrap();
+        }
+        store.close().await;
+    }
+    let store = Embedded::open(&folder, Default::default()).unwrap();
+    let cache = Cache::new(Options::default());
+    let before = cache.register(pods());
+    cache.attach(&store);
+    let after = cache.register(nodes());
+    assert_eq!(cache.revision(), 6);
+    assert_eq!(contents(&before.view()), ["a/x=db@5"]);
+    assert_eq!(contents(&before.view_at(3).unwrap()), ["a/x=web@2", "a/y=db@3"]);
+    let mut watcher = before.watch(WatchStart::FromRevision(2), Filter::default()).unwrap();
+    assert_eq!(drain(&mut watcher), ["ADDED a/y=db@3", "MODIFIED a/x=db@5", "DELETED a/y=db@6"]);
+    let mut watcher = after.watch(WatchStart::FromRevision(1), Filter::default()).unwrap();
+    assert_eq!(drain(&mut watcher), ["ADDED n1=web@4"]);
+
+    // A writer finds what it committed in its draft.
+    let draft = before.draft(before.extract(b"web|n1"));
+    let write = Write::put("/registry/pods/a/z", Expect::Absent, value("web|n1")).with_note(draft.note());
+    let revision = store.write(write).await.unwrap();
+    let committed = draft.committed().unwrap();
+    assert_eq!((committed.revision(), committed.field(0)), (revision.0, "n1"));
+    assert!(Arc::ptr_eq(committed, &before.get("a/z").unwrap()));
+    store.close().await;
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
+#[tokio::test]
+async fn shutdown_ends_everything() {
+    let mut fixture = Fixture::new(Options::default());
+    let running = tokio::spawn(fixture.cache.clone().run());
+    let cache = fixture.cache.clone();
+    let waiting = tokio::spawn(async move { cache.wait_for(100, Duration::from_secs(60)).await });
+    let mut tasks = Vec::new();
+    for watcher in (0..20).map(|_| fixture.watch(1, Filter::default())) {
+        tasks.push(tokio::spawn(follow(watcher)));
+    }
+    tasks.push(tokio::spawn(follow(fixture.cache.watch_all(Filter::default()))));
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    fixture.set("a/x", Some("1"));
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    fixture.cache.shutdown();
+    for task in tasks {
+        assert_eq!(task.await.unwrap(), ["ADDED a/x=1@2", "Closed(Shutdown)"]);
+    }
+    assert!(waiting.await.unwrap().is_err());
+    running.await.unwrap();
+    assert_eq!(fixture.pods.view().len(), 1);
+}
+
+async fn follow(mut watcher: Watcher) -> Vec<String> {
+    let mut lines = Vec::new();
+    while let Some(item) = watcher.next().await {
+        lines.push(show(&item));
+    }
+    lines
+}
+
+#[tokio::test]
+async fn bookmarks_tell_of_progress_elsewhere() {
+    let mut fixture = Fixture::new(Options::default());
+    let quiet = Filter { namespace: Some("quiet".into()), ..Filter::default() };
+    let mut watcher = fixture.watch(1, quiet).with_bookmarks(Duration::from_millis(10));
+    fixture.set("a/x", Some("1"));
+    assert_eq!(show(&watcher.next().await.unwrap()), "Bookmark(2)");
+    fixture.set("quiet/x", Some("1"));
+    assert_eq!(show(&watcher.next().await.unwrap()), "ADDED quiet/x=1@3");
+    fixture.set("a/x", Some("2"));
+    assert_eq!(show(&watcher.next().await.unwrap()), "Bookmark(4)");
+    assert_eq!(watcher.progress(), Some(4));
+}

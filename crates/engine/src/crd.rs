@@ -1,0 +1,174 @@
+//! A CustomResourceDefinition into a `Kind`: from here on a custom resource is a kind like any other.
+
+use crate::Engine;
+use pintle_kinds::definition::Condition;
+use pintle_kinds::custom::{WITH_STATUS, WITHOUT_STATUS};
+use pintle_kinds::{Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs};
+use pintle_meta::GroupVersionKind;
+use pintle_schema::{Arena, Schema, structural};
+use pintle_value::{Str, Value, base64};
+use std::sync::Arc;
+
+/// Verbs of custom resources.
+const VERBS: &str = "create,delete,deletecollection,get,list,patch,update,watch";
+const UNSUPPORTED_LABEL: &str = "field label not supported: {}";
+
+impl Engine {
+    /// The kind that a definition defines, in the names it was accepted under.
+    pub fn compile(&self, definition: &Value) -> Kind {
+        let spec = definition.get("spec").unwrap_or(&Value::Null);
+        let names = definition.at(&["status", "acceptedNames"]).filter(|n| !n.str_at(&["plural"]).is_empty());
+        let names = names.or(spec.get("names")).unwrap_or(&Value::Null);
+        let group = Str::from(spec.str_at(&["group"]));
+        let kind = Str::from(names.str_at(&["kind"]));
+        let namespaced = spec.str_at(&["scope"]) == "Namespaced";
+        let mut sources: Vec<&Value> = spec.items_at(&["versions"]).iter().collect();
+        sources.sort_by(|a, b| version_order(b.str_at(&["name"])).cmp(&version_order(a.str_at(&["name"]))));
+        let storage = sources.iter().position(|v| v.get("storage").and_then(Value::as_bool) == Some(true)).unwrap_or(0);
+        let versions = sources.iter().map(|source| self.version(source, &group, &kind, namespaced)).collect();
+        let has_status = sources.iter().any(|v| v.at(&["subresources", "status"]).is_some());
+        let plural = Str::from(names.str_at(&["plural"]));
+        let storage_name = sources.get(storage).map_or("", |v| v.str_at(&["name"]));
+        Kind {
+            storage_version_hash: storage_version_hash(&group, storage_name, &kind),
+            list_kind: names.str_at(&["listKind"]).into(),
+            singular: names.str_at(&["singular"]).into(),
+            short_names: texts(names.items_at(&["shortNames"])),
+            categories: texts(names.items_at(&["categories"])),
+            store_prefix: Str::from(format!("/registry/{group}/{plural}/")),
+            verbs: Verbs::of(VERBS),
+            rules: Rules {
+                unconditional_update: false,
+                generation: Generation::Counted,
+                ending: Condition::is_true(definition, "Terminating"),
+                ..Rules::default()
+            },
+            hooks: if has_status { &WITH_STATUS } else { &WITHOUT_STATUS },
+            group,
+            kind,
+            plural,
+            namespaced,
+            versions,
+            storage,
+        }
+    }
+
+    fn version(&self, source: &Value, group: &Str, kind: &Str, namespaced: bool) -> KindVersion {
+        let name = Str::from(source.str_at(&["name"]));
+        let gvk = GroupVersionKind { group: group.clone(), version: name.clone(), kind: kind.clone() };
+        let null = Value::Null;
+        let schema = source.at(&["schema", "openAPIV3Schema"]).unwrap_or(&null);
+        KindVersion {
+            served: source.get("served").and_then(Value::as_bool).unwrap_or(false),
+            group: group.clone(),
+            schema: self.compile_schema(schema),
+            protobuf: false,
+            subresources: subresources(source, &gvk),
+            selectable: source.items_at(&["selectableFields"]).iter().map(selectable).collect(),
+            namespace_selectable: namespaced,
+            unsupported_label: UNSUPPORTED_LABEL.into(),
+            columns: source.items_at(&["additionalPrinterColumns"]).iter().map(column).collect(),
+            deprecation: deprecation(source, &gvk),
+            name,
+        }
+    }
+
+    fn compile_schema(&self, source: &Value) -> Schema {
+        let mut arena = Arena::default();
+        let metadata = arena.graft(self.metadata_schema.arena(), self.metadata_schema.root());
+        let root = structural::compile(source, metadata, &mut arena);
+        Schema::new(Arc::new(arena), root)
+    }
+}
+
+/// What discovery shows to tell storage versions apart.
+fn storage_version_hash(group: &str, version: &str, kind: &str) -> Str {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, format!("{group}/{version}/{kind}").as_bytes());
+    Str::from(base64::encode(digest.as_ref().get(..8).unwrap_or_default()))
+}
+
+fn texts(items: &[Value]) -> Vec<Str> {
+    items.iter().filter_map(Value::as_str).map(Str::from).collect()
+}
+
+/// How versions are ordered: general availability before beta before alpha before other names; higher first.
+fn version_order(name: &str) -> (u8, u64, u64, std::cmp::Reverse<Str>) {
+    let reversed = std::cmp::Reverse(Str::from(name));
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let other = (0, 0, 0, reversed.clone());
+    let Some(rest) = name.strip_prefix('v') else { return other };
+    let (major, rest) = rest.split_at(digits(rest));
+    let Ok(major) = major.parse() else { return other };
+    if rest.is_empty() {
+        return (3, major, 0, reversed);
+    }
+    let (rank, minor) = match (rest.strip_prefix("beta"), rest.strip_prefix("alpha")) {
+        (Some(minor), _) => (2, minor),
+        (_, Some(minor)) => (1, minor),
+        _ => return other,
+    };
+    minor.parse().map_or(other, |minor| (rank, major, minor, reversed))
+}
+
+fn subresources(source: &Value, gvk: &GroupVersionKind) -> Vec<Subresource> {
+    let mut out = Vec::new();
+    if source.at(&["subresources", "status"]).is_some() {
+        out.push(Subresource { name: "status".into(), gvk: gvk.clone(), verbs: Verbs::of("get,patch,update"), scale: None });
+    }
+    if let Some(scale) = source.at(&["subresources", "scale"]) {
+        let path = |key: &str| field_path(scale.str_at(&[key]));
+        let paths = ScalePaths {
+            spec_replicas: path("specReplicasPath"),
+            status_replicas: path("statusReplicasPath"),
+            label_selector: path("labelSelectorPath"),
+        };
+        let gvk = GroupVersionKind::new("autoscaling", "v1", "Scale");
+        out.push(Subresource { name: "scale".into(), gvk, verbs: Verbs::of("get,patch,update"), scale: Some(paths) });
+    }
+    out
+}
+
+/// `.spec.replicas` as field names.
+fn field_path(path: &str) -> Vec<Str> {
+    path.split('.').filter(|part| !part.is_empty()).map(Str::from).collect()
+}
+
+fn selectable(field: &Value) -> SelectableField {
+    let path = field.str_at(&["jsonPath"]);
+    SelectableField { label: path.trim_start_matches('.').into(), path: field_path(path), unset: Str::default() }
+}
+
+fn column(source: &Value) -> Column {
+    Column {
+        name: source.str_at(&["name"]).into(),
+        type_: source.str_at(&["type"]).into(),
+        format: source.str_at(&["format"]).into(),
+        description: source.str_at(&["description"]).into(),
+        priority: source.get("priority").and_then(Value::as_int).unwrap_or(0),
+        path: source.str_at(&["jsonPath"]).into(),
+    }
+}
+
+fn deprecation(source: &Value, gvk: &GroupVersionKind) -> Option<Str> {
+    if source.get("deprecated").and_then(Value::as_bool) != Some(true) {
+        return None;
+    }
+    let given = source.get("deprecationWarning").and_then(Value::as_str);
+    Some(given.map_or_else(
+        || Str::from(format!("{}/{} {} is deprecated", gvk.group, gvk.version, gvk.kind)),
+        Str::from,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ordered_as_kubernetes_orders_them() {
+        let mut names = vec!["foo1", "v1", "v11alpha2", "v10", "v3beta1", "v12alpha1", "v2", "foo10", "v11beta2", "v10beta3"];
+        names.sort_by_key(|name| std::cmp::Reverse(version_order(name)));
+        let expected = ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"];
+        assert_eq!(names, expected);
+    }
+}

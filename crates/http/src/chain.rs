@@ -1,0 +1,415 @@
+//! The filter chain: what happens to every request, top to bottom, in one function.
+
+use crate::api::{Api, ApiRequest, ApiResponse};
+use crate::health::Health;
+use crate::metrics::{Labels, Metrics};
+use crate::negotiate::{Accept, Media};
+use crate::openid::OpenId;
+use crate::requestinfo::RequestInfo;
+use crate::route;
+use crate::{Body, compress, nonresource, query, respond};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use pintle_auth::authn::x509::CertificateIdentity;
+use pintle_auth::{Attributes, Authenticator, Authorizer, Credentials, Decision, UserInfo, authz, impersonate};
+use pintle_meta::Status;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Most bytes of a request's body.
+pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
+/// Longest text of one warning, in characters, and of all warnings of an answer together, in bytes.
+const WARNING_CHARS_MAX: usize = 256;
+const WARNINGS_BYTES_MAX: usize = 4 * 1024;
+
+/// What requests are answered with.
+pub struct Context {
+    /// Objects.
+    pub api: Arc<dyn Api>,
+    /// Who asks.
+    pub authenticator: Arc<Authenticator>,
+    /// What they may do.
+    pub authorizer: Arc<dyn Authorizer>,
+    /// Health checks.
+    pub health: Arc<Health>,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// OpenID documents.
+    pub openid: Option<OpenId>,
+    /// Host and port for clients, known once the server listens.
+    pub address: OnceLock<String>,
+    /// Whether CBOR is served.
+    pub cbor: bool,
+    /// Whether large answers are compressed.
+    pub compression: bool,
+    /// Whether impersonation can be allowed for single users and verbs.
+    pub constrained_impersonation: bool,
+    /// How long a request may take; watches are exempt.
+    pub request_timeout: Duration,
+}
+
+/// What a request is, once method, path and headers are read.
+struct Read {
+    info: RequestInfo,
+    query: Vec<(String, String)>,
+    accept: Accept,
+    method: String,
+}
+
+/// Answers a request. Everything that happens to a request is named here, in order.
+pub(crate) async fn handle<B>(context: &Context, peer: &CertificateIdentity, request: Request<B>) -> Response<Body>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let began = Instant::now();
+    let id = request_id(request.headers());
+    context.metrics.request_begins();
+    let (parts, body) = request.into_parts();
+    let gzip = context.compression && compress::asked_for(header(&parts.headers, "accept-encoding"));
+
+    let mut warnings = Vec::new();
+    let (labels, answer) = match read(&parts) {
+        Err(response) => (Labels::default(), response),
+        Ok(read) => {
+            let labels = labels(&read.info, &read.method);
+            let answer = answer(context, peer, &parts, read, body, &id, began, &mut warnings).await;
+            (labels, answer)
+        }
+    };
+
+    let mut response = finish(answer, warnings, gzip);
+    set(response.headers_mut(), "audit-id", &id);
+    let code = response.status().as_u16();
+    tracing::debug!(method = %parts.method, uri = %parts.uri, code, took = ?began.elapsed(), "request");
+    context.metrics.request_ends(labels, code, began.elapsed());
+    response
+}
+
+/// Authentication, authorization, routing, body, dispatch.
+#[expect(clippy::too_many_arguments, reason = "all that is known of a request, once")]
+async fn answer<B>(
+    context: &Context,
+    peer: &CertificateIdentity,
+    parts: &http::request::Parts,
+    read: Read,
+    body: B,
+    id: &str,
+    began: Instant,
+    warnings: &mut Vec<String>,
+) -> ApiResponse
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let Read { info, query, accept, method } = read;
+    let errors = accept.for_errors(Media::WITHOUT_CBOR);
+
+    let user = match authenticate(context, peer, &parts.headers, warnings) {
+        Ok(user) => user,
+        Err(status) => return respond::status(&status, errors),
+    };
+    let user = match permitted(context, user, &parts.headers, &info) {
+        Ok(user) => user,
+        Err(status) => {
+            let mut response = respond::status(&status, errors);
+            response.set_header("x-content-type-options", "nosniff");
+            return response;
+        }
+    };
+    let state = context.api.discovery();
+    if !info.resource_request {
+        let if_none_match = header(&parts.headers, "if-none-match");
+        let asked =
+            nonresource::Asked { method: &method, path: &info.path, query: &query, accept: &accept, if_none_match };
+        return nonresource::serve(context, &state, &asked);
+    }
+    // A path such as `//api/v1` counts as a resource for authorization, but nothing is there.
+    if !info.path.strip_prefix('/').is_some_and(|p| p.starts_with(&info.prefix)) {
+        return respond::page_not_found();
+    }
+    let content_type = header(&parts.headers, "content-type");
+    let asked = route::Asked { method: &method, accept: &accept, content_type, cbor: context.cbor };
+    let routed = match route::route(&state, &info, &asked) {
+        Ok(routed) => routed,
+        Err(response) => return response,
+    };
+    if let Some(warning) = &routed.target.version().deprecation {
+        warnings.push(warning.to_string());
+    }
+    let long_running = info.long_running();
+    let timeout = request_timeout(context, &query);
+    let work = async {
+        let body = match read_body(&method, body).await {
+            Ok(body) => body,
+            Err(status) => return respond::status(&status, routed.errors),
+        };
+        let request = ApiRequest {
+            info,
+            target: routed.target,
+            method: parts.method.clone(),
+            query,
+            headers: parts.headers.clone(),
+            body,
+            user,
+            accept: routed.accept,
+            errors: routed.errors,
+            deadline: (!long_running).then(|| began + timeout),
+            id: id.to_string(),
+        };
+        context.api.serve(request).await
+    };
+    if long_running {
+        return work.await;
+    }
+    match tokio::time::timeout(timeout, work).await {
+        Ok(response) => response,
+        Err(_) => {
+            let status = Status::timeout("request did not complete within the allotted timeout", 0);
+            respond::status(&status, Some(crate::Encoding::JSON))
+        },
+    }
+}
+
+/// Reads path, query and what the client accepts; what cannot be read is answered at once.
+fn read(parts: &http::request::Parts) -> Result<Read, ApiResponse> {
+    let raw = parts.uri.path();
+    let path = query::unescape(raw, false).ok_or_else(|| respond::text(400, "400 Bad Request"))?;
+    let query = parts.uri.query().map(query::parse).unwrap_or_default();
+    let method = parts.method.as_str().to_string();
+    let info = RequestInfo::parse(&method, &path, &query).map_err(|_| {
+        let uri = parts.uri.path_and_query().map_or(raw, http::uri::PathAndQuery::as_str);
+        let why = format!("unable to determine kind and namespace from url, {uri}");
+        let text = format!("Internal Server Error: {uri:?}: failed to create RequestInfo: {why}");
+        respond::text(500, &authz::html_safe(&text))
+    })?;
+    let pretty = query::first(&query, "pretty");
+    let accept = Accept::parse(header(&parts.headers, "accept"), pretty, header(&parts.headers, "user-agent"));
+    Ok(Read { info, query, accept, method })
+}
+
+fn authenticate(
+    context: &Context,
+    peer: &CertificateIdentity,
+    headers: &HeaderMap,
+    warnings: &mut Vec<String>,
+) -> Result<UserInfo, Status> {
+    let authorization = headers.get("authorization").and_then(|v| v.to_str().ok());
+    let credentials = Credentials { certificate: Some(peer), authorization };
+    match context.authenticator.authenticate(credentials, SystemTime::now()) {
+        Ok(known) => {
+            warnings.extend(known.warning.map(str::to_string));
+            Ok(known.user)
+        }
+        Err(why) => {
+            tracing::info!("{why}");
+            Err(respond::unauthorized())
+        }
+    }
+}
+
+/// Impersonation, then authorization: who the request counts as, if they may make it.
+fn permitted(context: &Context, user: UserInfo, headers: &HeaderMap, info: &RequestInfo) -> Result<UserInfo, Status> {
+    let mut attributes = attributes_of(info, user);
+    let names = headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+    if let Some(wanted) = impersonate::wanted(names)? {
+        let authorizer = &*context.authorizer;
+        attributes.user =
+            impersonate::impersonate(authorizer, &wanted, &attributes, context.constrained_impersonation)?;
+    }
+    match context.authorizer.authorize(&attributes) {
+        Decision::Allow(_) => Ok(attributes.user),
+        Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(authz::forbidden(&attributes, &reason)),
+    }
+}
+
+fn attributes_of(info: &RequestInfo, user: UserInfo) -> Attributes {
+    Attributes {
+        user,
+        verb: info.verb.clone(),
+        resource_request: info.resource_request,
+        path: info.path.clone(),
+        group: info.group.clone(),
+        version: info.version.clone(),
+        resource: info.resource.clone(),
+        subresource: info.subresource.clone(),
+        namespace: info.namespace.clone(),
+        name: info.name.clone(),
+        field_selector: info.field_selector.clone(),
+        label_selector: info.label_selector.clone(),
+    }
+}
+
+/// The body, for methods that have one.
+async fn read_body<B>(method: &str, body: B) -> Result<Bytes, Status>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if matches!(method, "GET" | "HEAD" | "OPTIONS") {
+        return Ok(Bytes::new());
+    }
+    match Limited::new(body, BODY_BYTES_MAX).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(e) if e.is::<LengthLimitError>() => Err(respond::too_large(BODY_BYTES_MAX)),
+        Err(e) => Err(Status::bad_request(e.to_string())),
+    }
+}
+
+/// `?timeout=` may shorten what the server allows.
+fn request_timeout(context: &Context, query: &[(String, String)]) -> Duration {
+    let asked = query::first(query, "timeout").and_then(seconds);
+    asked.filter(|t| !t.is_zero()).map_or(context.request_timeout, |t| t.min(context.request_timeout))
+}
+
+/// A duration in whole or broken units: `30s`, `1m30s`.
+fn seconds(text: &str) -> Option<Duration> {
+    let mut total = 0.0;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, tail) = rest.split_at_checked(digits)?;
+        let unit = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at_checked(unit)?;
+        let scale = match unit {
+            "ns" => 1e-9,
+            "us" | "µs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return None,
+        };
+        total += number.parse::<f64>().ok()? * scale;
+        rest = tail;
+    }
+    Duration::try_from_secs_f64(total).ok()
+}
+
+/// Turns an answer into what hyper sends: warnings, compression, caching.
+fn finish(answer: ApiResponse, mut warnings: Vec<String>, gzip: bool) -> Response<Body> {
+    let ApiResponse { code, mut headers, warnings: more, body } = answer;
+    warnings.extend(more);
+    add_warnings(&mut headers, &warnings);
+    headers.entry("cache-control").or_insert(HeaderValue::from_static("no-cache, private"));
+    let is_api = headers.get("content-type").is_some_and(|t| t.as_bytes().starts_with(b"application/"));
+    let body = if gzip && is_api && compress::worth_it(&body) {
+        headers.insert("content-encoding", HeaderValue::from_static("gzip"));
+        headers.append("vary", HeaderValue::from_static("Accept-Encoding"));
+        compress::gzip(body)
+    } else {
+        body
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *response.headers_mut() = headers;
+    response
+}
+
+/// `Warning` headers: each text once; long texts and what goes over the total are cut.
+fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
+    let mut written: Vec<&str> = Vec::new();
+    let total: usize = warnings.iter().map(String::len).sum();
+    let mut bytes = 0;
+    for warning in warnings {
+        if written.contains(&warning.as_str()) {
+            continue;
+        }
+        let mut text = warning.as_str();
+        if total > WARNINGS_BYTES_MAX && text.chars().count() > WARNING_CHARS_MAX {
+            let end = text.char_indices().nth(WARNING_CHARS_MAX).map_or(text.len(), |(at, _)| at);
+            text = text.get(..end).unwrap_or(text);
+        }
+        bytes += text.len();
+        if bytes > WARNINGS_BYTES_MAX {
+            return;
+        }
+        let mut value = String::from("299 - \"");
+        for c in text.chars().filter(|c| !c.is_control()) {
+            if matches!(c, '"' | '\\') {
+                value.push('\\');
+            }
+            value.push(c);
+        }
+        value.push('"');
+        if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
+            headers.append("warning", value);
+        }
+        written.push(warning);
+    }
+}
+
+/// The client's own id of the request, or a new one.
+fn request_id(headers: &HeaderMap) -> String {
+    match header(headers, "audit-id") {
+        "" => random_uuid(),
+        given => given.chars().take(64).collect(),
+    }
+}
+
+/// A random (version 4) UUID.
+fn random_uuid() -> String {
+    let mut bytes = [0u8; 16];
+    if aws_lc_rs::rand::fill(&mut bytes).is_err() {
+        return String::new();
+    }
+    let number = u128::from_be_bytes(bytes);
+    let number = number & !(0xf << 76) | 0x4 << 76;
+    let number = number & !(0x3 << 62) | 0x2 << 62;
+    let hex = format!("{number:032x}");
+    let cut = |from: usize, to: usize| hex.get(from..to).unwrap_or("");
+    format!("{}-{}-{}-{}-{}", cut(0, 8), cut(8, 12), cut(12, 16), cut(16, 20), cut(20, 32))
+}
+
+fn labels(info: &RequestInfo, method: &str) -> Labels {
+    let verb = match info.verb.as_str() {
+        "get" | "create" | "update" | "delete" if info.resource_request => method.to_string(),
+        verb => verb.to_uppercase(),
+    };
+    let scope = match (info.resource_request, info.name.is_empty(), info.namespace.is_empty()) {
+        (false, _, _) => "",
+        (true, false, _) => "resource",
+        (true, true, false) => "namespace",
+        (true, true, true) => "cluster",
+    };
+    Labels {
+        verb,
+        group: info.group.clone(),
+        version: info.version.clone(),
+        resource: info.resource.clone(),
+        subresource: info.subresource.clone(),
+        scope,
+    }
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
+    headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or("")
+}
+
+fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_random_uuids() {
+        let (a, b) = (random_uuid(), random_uuid());
+        assert_ne!(a, b);
+        assert_eq!(a.len(), 36);
+        assert_eq!(a.as_bytes().get(14), Some(&b'4'));
+    }
+
+    #[test]
+    fn warnings_are_quoted_and_written_once() {
+        let mut headers = HeaderMap::new();
+        add_warnings(&mut headers, &["a \"b\"".into(), "a \"b\"".into(), "c".into()]);
+        let all: Vec<_> = headers.get_all("warning").iter().map(|v| v.to_str().unwrap()).collect();
+        assert_eq!(all, ["299 - \"a \\\"b\\\"\"", "299 - \"c\""]);
+    }
+}

@@ -1,0 +1,99 @@
+//! gzip of large answers, for clients that ask for it.
+
+use crate::body::{Aborted, Body, Chunks};
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::io::Write;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Answers up to this size are sent as they are.
+const THRESHOLD_BYTES: u64 = 128 * 1024;
+/// Compressed output is passed on in pieces of about this size.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// Whether an `Accept-Encoding` names gzip.
+pub(crate) fn asked_for(accept_encoding: &str) -> bool {
+    accept_encoding.split(',').any(|token| token.trim() == "gzip")
+}
+
+/// Whether a body is large enough to be worth it.
+pub(crate) fn worth_it(body: &Body) -> bool {
+    body.size().is_some_and(|size| size > THRESHOLD_BYTES)
+}
+
+/// The body, compressed while it is sent.
+pub(crate) fn gzip(body: Body) -> Body {
+    let encoder = Some(GzEncoder::new(Vec::with_capacity(PIECE_BYTES), Compression::fast()));
+    Body::Chunks(Box::pin(Gzip { body, encoder }))
+}
+
+struct Gzip {
+    body: Body,
+    encoder: Option<GzEncoder<Vec<u8>>>,
+}
+
+impl Chunks for Gzip {
+    fn poll_chunk(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
+        let this = &mut *self;
+        let Some(encoder) = &mut this.encoder else { return Poll::Ready(None) };
+        loop {
+            let next = match &mut this.body {
+                Body::Full(bytes) if bytes.is_empty() => None,
+                Body::Full(bytes) => Some(Ok(bytes.split_to(bytes.len().min(PIECE_BYTES)))),
+                Body::Chunks(chunks) => match chunks.as_mut().poll_chunk(cx) {
+                    Poll::Ready(next) => next,
+                    Poll::Pending => return Poll::Pending,
+                },
+            };
+            match next {
+                Some(Ok(chunk)) => {
+                    if let Err(e) = encoder.write_all(&chunk) {
+                        return Poll::Ready(Some(Err(Aborted(e.to_string()))));
+                    }
+                    if encoder.get_ref().len() >= PIECE_BYTES {
+                        let piece = std::mem::replace(encoder.get_mut(), Vec::with_capacity(PIECE_BYTES));
+                        return Poll::Ready(Some(Ok(piece.into())));
+                    }
+                }
+                Some(Err(e)) => return Poll::Ready(Some(Err(e))),
+                None => {
+                    let finished = this.encoder.take().map(GzEncoder::finish);
+                    return Poll::Ready(finished.map(|f| match f {
+                        Ok(rest) => Ok(Bytes::from(rest)),
+                        Err(e) => Err(Aborted(e.to_string())),
+                    }));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+    use std::io::Read;
+
+    #[tokio::test]
+    async fn what_is_compressed_can_be_read_again() {
+        let text: Vec<u8> = (0..300_000u32).map(|i| (i % 251) as u8).collect();
+        let pieces: Vec<Bytes> = text.chunks(7_000).map(Bytes::copy_from_slice).collect();
+        let total = Some(text.len() as u64);
+        for body in [Body::from(text.clone()), Body::lazy(pieces.into_iter(), total)] {
+            assert!(worth_it(&body));
+            let packed = gzip(body).collect().await.unwrap().to_bytes();
+            let mut unpacked = Vec::new();
+            flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut unpacked).unwrap();
+            assert_eq!(unpacked, text);
+        }
+    }
+
+    #[test]
+    fn only_the_exact_word_asks_for_it() {
+        assert!(asked_for("deflate, gzip"));
+        assert!(!asked_for("gzip;q=1.0"));
+        assert!(!asked_for(""));
+    }
+}

@@ -1,0 +1,168 @@
+//! Discovery: which groups, versions and resources there are, as an index for routing and as documents for clients.
+//!
+//! A state is immutable; a changed set of kinds makes a new one, which takes over the groups that did not change
+//! together with their rendered documents.
+
+mod documents;
+mod node;
+mod order;
+mod protobuf;
+pub(crate) mod serve;
+
+use bytes::Bytes;
+use node::Node;
+use pintle_kinds::{Kind, KindVersion};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, OnceLock};
+
+/// All that is served at one moment.
+#[derive(Default)]
+pub struct DiscoveryState {
+    /// Named groups in order of priority.
+    groups: Vec<Arc<Group>>,
+    by_name: HashMap<String, Arc<Group>>,
+    aggregated_core: OnceLock<Document>,
+    aggregated_groups: OnceLock<Document>,
+}
+
+/// A rendered document and its entity tag.
+pub(crate) struct Document {
+    pub(crate) json: Bytes,
+    pub(crate) etag: String,
+}
+
+/// One group.
+pub struct Group {
+    /// Its name; "" is the core group.
+    pub name: String,
+    /// Whether it is part of the server rather than defined by objects. The two answer a little differently where
+    /// something is not there, and write discovery in a different order.
+    pub installed: bool,
+    /// Its versions, preferred first.
+    pub versions: Vec<Version>,
+    /// Distinct kinds it was made from, to see whether it changed.
+    kinds: Vec<Arc<Kind>>,
+    aggregated: OnceLock<Bytes>,
+}
+
+/// One version of a group.
+pub struct Version {
+    /// Its name.
+    pub name: String,
+    /// Its resources in order of discovery.
+    pub resources: Vec<Resource>,
+}
+
+/// A kind in one of its versions.
+#[derive(Clone)]
+pub struct Resource {
+    /// The kind.
+    pub kind: Arc<Kind>,
+    /// Which of its versions.
+    pub version: usize,
+}
+
+impl Resource {
+    /// The version of the kind.
+    #[expect(clippy::indexing_slicing, reason = "made from an index of the same kind's versions")]
+    pub fn kind_version(&self) -> &KindVersion {
+        &self.kind.versions[self.version]
+    }
+}
+
+impl DiscoveryState {
+    /// The state of these kinds. Groups that are made of the same kinds as in `previous` are taken from there.
+    pub fn new(kinds: &[Arc<Kind>], previous: Option<&DiscoveryState>) -> Self {
+        let mut members: BTreeMap<&str, Vec<Arc<Kind>>> = BTreeMap::new();
+        for kind in kinds {
+            for version in kind.versions.iter().filter(|v| v.served) {
+                let group = members.entry(version.group.as_str()).or_default();
+                if !group.last().is_some_and(|last| Arc::ptr_eq(last, kind)) {
+                    group.push(Arc::clone(kind));
+                }
+            }
+        }
+        let made = members.into_iter().map(|(name, kinds)| {
+            let old = previous.and_then(|p| p.by_name.get(name)).filter(|g| g.is_made_of(&kinds));
+            old.map_or_else(|| Arc::new(Group::new(name, kinds)), Arc::clone)
+        });
+        let by_name: HashMap<String, Arc<Group>> = made.map(|g| (g.name.clone(), g)).collect();
+        let mut groups: Vec<Arc<Group>> = by_name.values().filter(|g| !g.name.is_empty()).cloned().collect();
+        groups.sort_by(|a, b| order::group_rank(&a.name).cmp(&order::group_rank(&b.name)));
+        DiscoveryState { groups, by_name, ..DiscoveryState::default() }
+    }
+
+    /// Named groups in order of priority.
+    pub fn groups(&self) -> &[Arc<Group>] {
+        &self.groups
+    }
+
+    /// The group of this name ("" is the core group).
+    pub fn group(&self, name: &str) -> Option<&Group> {
+        self.by_name.get(name).map(|g| &**g)
+    }
+
+    /// The aggregated document of `/api` or of `/apis`.
+    pub(crate) fn aggregated(&self, core: bool) -> &Document {
+        let cell = if core { &self.aggregated_core } else { &self.aggregated_groups };
+        cell.get_or_init(|| {
+            let groups: Vec<&Group> = self.aggregated_members(core).collect();
+            documents::aggregated(&groups.iter().map(|g| g.aggregated()).collect::<Vec<_>>())
+        })
+    }
+
+    /// The groups of an aggregated document.
+    pub(crate) fn aggregated_members(&self, core: bool) -> impl Iterator<Item = &Group> {
+        let core_group = self.group("").filter(|_| core);
+        let named = self.groups.iter().filter(move |_| !core).map(|g| &**g);
+        core_group.into_iter().chain(named)
+    }
+
+    /// `/apis`.
+    pub(crate) fn group_list(&self) -> Node {
+        documents::group_list(self.groups.iter().map(|g| &**g))
+    }
+}
+
+impl Group {
+    fn new(name: &str, kinds: Vec<Arc<Kind>>) -> Self {
+        let mut versions: BTreeMap<&str, Vec<Resource>> = BTreeMap::new();
+        for kind in &kinds {
+            for (index, version) in kind.versions.iter().enumerate() {
+                if version.served && version.group == name {
+                    let resource = Resource { kind: Arc::clone(kind), version: index };
+                    versions.entry(version.name.as_str()).or_default().push(resource);
+                }
+            }
+        }
+        let mut versions: Vec<Version> =
+            versions.into_iter().map(|(name, resources)| Version { name: name.to_string(), resources }).collect();
+        versions.sort_by(|a, b| order::compare_versions(&a.name, &b.name));
+        for version in &mut versions {
+            version.resources.sort_by(|a, b| a.kind.plural.cmp(&b.kind.plural));
+        }
+        let installed = name.is_empty() || order::is_installed(name);
+        Group { name: name.to_string(), installed, versions, kinds, aggregated: OnceLock::new() }
+    }
+
+    fn is_made_of(&self, kinds: &[Arc<Kind>]) -> bool {
+        self.kinds.len() == kinds.len() && self.kinds.iter().zip(kinds).all(|(a, b)| Arc::ptr_eq(a, b))
+    }
+
+    /// The version of this name.
+    pub fn version(&self, name: &str) -> Option<&Version> {
+        self.versions.iter().find(|v| v.name == name)
+    }
+
+    fn aggregated(&self) -> &Bytes {
+        self.aggregated.get_or_init(|| documents::aggregated_group(self).to_json(false).into())
+    }
+}
+
+impl Version {
+    /// The resource of this plural name.
+    pub fn resource(&self, plural: &str) -> Option<&Resource> {
+        let at = self.resources.binary_search_by(|r| r.kind.plural.as_str().cmp(plural)).ok()?;
+        self.resources.get(at)
+    }
+}

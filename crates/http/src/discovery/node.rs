@@ -1,0 +1,91 @@
+//! A small document whose members keep their order.
+
+use pintle_value::{Map, Value, json};
+
+/// One node of a document.
+pub(crate) enum Node {
+    /// Text.
+    Text(String),
+    /// `true` or `false`.
+    Bool(bool),
+    /// A list.
+    List(Vec<Node>),
+    /// Members in the order in which they are written.
+    Object(Vec<(&'static str, Node)>),
+}
+
+impl Node {
+    /// Text.
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Node::Text(text.into())
+    }
+
+    /// A list of texts.
+    pub(crate) fn texts<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> Self {
+        Node::List(items.into_iter().map(|t| Node::text(t.as_ref())).collect())
+    }
+
+    /// As JSON: in one line and with a line end, or indented by two blanks.
+    pub(crate) fn to_json(&self, pretty: bool) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.write(&mut out, pretty, 0);
+        out
+    }
+
+    /// As a tree, whose members are sorted.
+    pub(crate) fn to_value(&self) -> Value {
+        match self {
+            Node::Text(text) => text.as_str().into(),
+            Node::Bool(b) => (*b).into(),
+            Node::List(items) => Value::Array(items.iter().map(Node::to_value).collect()),
+            Node::Object(members) => members.iter().map(|(k, v)| (*k, v.to_value())).collect::<Map>().into(),
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>, pretty: bool, depth: usize) {
+        match self {
+            Node::Text(text) => json::write_string(text, out),
+            Node::Bool(b) => out.extend_from_slice(if *b { b"true" } else { b"false" }),
+            Node::List(items) => {
+                let write = |item: &Node, out: &mut Vec<u8>| item.write(out, pretty, depth + 1);
+                enclosed(out, (b'[', b']'), pretty, depth, items, write);
+            }
+            Node::Object(members) => {
+                let write = |(key, value): &(&str, Node), out: &mut Vec<u8>| {
+                    json::write_string(key, out);
+                    out.extend_from_slice(if pretty { b": " } else { b":" });
+                    value.write(out, pretty, depth + 1);
+                };
+                enclosed(out, (b'{', b'}'), pretty, depth, members, write);
+            }
+        }
+    }
+}
+
+fn enclosed<T>(
+    out: &mut Vec<u8>,
+    brackets: (u8, u8),
+    pretty: bool,
+    depth: usize,
+    items: &[T],
+    write: impl Fn(&T, &mut Vec<u8>),
+) {
+    let line = |out: &mut Vec<u8>, depth: usize| {
+        if pretty {
+            out.push(b'\n');
+            out.extend(std::iter::repeat_n(b' ', depth * 2));
+        }
+    };
+    out.push(brackets.0);
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        line(out, depth + 1);
+        write(item, out);
+    }
+    if !items.is_empty() {
+        line(out, depth);
+    }
+    out.push(brackets.1);
+}

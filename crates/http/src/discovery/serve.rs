@@ -1,0 +1,176 @@
+//! Answers to requests for discovery documents.
+
+use super::node::Node;
+use super::{DiscoveryState, documents, protobuf};
+use crate::api::ApiResponse;
+use crate::negotiate::{Accept, Convert, Encoding, Media, Offer, names};
+use crate::respond;
+use pintle_meta::Status;
+
+/// What a request for discovery brings.
+pub(crate) struct Asked<'a> {
+    /// Method.
+    pub(crate) method: &'a str,
+    /// What the client accepts.
+    pub(crate) accept: &'a Accept,
+    /// `If-None-Match`, or "".
+    pub(crate) if_none_match: &'a str,
+    /// Where clients inside the cluster reach the server.
+    pub(crate) address: &'a str,
+    /// Whether CBOR can be asked for.
+    pub(crate) cbor: bool,
+}
+
+/// Answers `/api`, `/apis`, `/apis/GROUP`, `/api/v1`, `/apis/GROUP/VERSION`; `None` where the path is none of them.
+pub(crate) fn serve(state: &DiscoveryState, path: &str, asked: &Asked<'_>) -> Option<ApiResponse> {
+    let parts: Vec<&str> = path.trim_end_matches('/').split('/').skip(1).collect();
+    match parts.as_slice() {
+        ["api"] => Some(core(state, asked)),
+        ["apis"] if path == "/apis" || path == "/apis/" => Some(groups(state, asked)),
+        ["api", version] => Some(resources(state, "", version, asked)),
+        ["apis", group] => Some(one_group(state, group, asked)),
+        ["apis", group, version] => Some(resources(state, group, version, asked)),
+        _ => None,
+    }
+}
+
+fn core(state: &DiscoveryState, asked: &Asked<'_>) -> ApiResponse {
+    if let Err(status) = routed(asked, Media::WITHOUT_CBOR) {
+        return fail(&status, asked);
+    }
+    if let Some(encoding) = aggregated_encoding(asked) {
+        return aggregated(state, true, encoding, asked);
+    }
+    let group = state.group("");
+    document(asked, Media::WITHOUT_CBOR, || documents::core_versions(group, asked.address), || {
+        protobuf::core_versions(group, asked.address)
+    })
+}
+
+/// The list of groups answers any method.
+fn groups(state: &DiscoveryState, asked: &Asked<'_>) -> ApiResponse {
+    if let Some(encoding) = aggregated_encoding(asked) {
+        return aggregated(state, false, encoding, asked);
+    }
+    document(asked, Media::WITHOUT_CBOR, || state.group_list(), || {
+        protobuf::group_list(state.groups().iter().map(|g| &**g))
+    })
+}
+
+/// So does a group.
+fn one_group(state: &DiscoveryState, name: &str, asked: &Asked<'_>) -> ApiResponse {
+    match state.group(name).filter(|g| !g.name.is_empty()) {
+        Some(group) => {
+            document(asked, Media::WITHOUT_CBOR, || documents::group(group), || protobuf::group(group))
+        }
+        None => respond::page_not_found(),
+    }
+}
+
+fn resources(state: &DiscoveryState, group: &str, version: &str, asked: &Asked<'_>) -> ApiResponse {
+    let Some(group) = state.group(group).filter(|g| !g.name.is_empty() || group.is_empty()) else {
+        return if group.is_empty() { fail(&respond::route_not_found(), asked) } else { respond::page_not_found() };
+    };
+    let Some(version) = group.version(version) else {
+        return match group.installed {
+            true => fail(&respond::route_not_found(), asked),
+            false => respond::page_not_found(),
+        };
+    };
+    let media = if asked.cbor { Media::ALL } else { Media::WITHOUT_CBOR };
+    if group.installed
+        && let Err(status) = routed(asked, media)
+    {
+        return fail(&status, asked);
+    }
+    document(asked, media, || documents::resource_list(group, version), || protobuf::resource_list(group, version))
+}
+
+/// What the router checks before it lets a request through.
+fn routed(asked: &Asked<'_>, media: &[Media]) -> Result<(), Status> {
+    if asked.method != "GET" {
+        return Err(respond::method_not_allowed());
+    }
+    let produced = names(media);
+    if asked.accept.names_any_of(&produced) { Ok(()) } else { Err(respond::route_not_acceptable(&produced)) }
+}
+
+fn fail(status: &Status, asked: &Asked<'_>) -> ApiResponse {
+    respond::status(status, asked.accept.for_errors(Media::WITHOUT_CBOR))
+}
+
+/// How the aggregated document is written, if it is what the client wants first.
+fn aggregated_encoding(asked: &Asked<'_>) -> Option<Encoding> {
+    let allows = |_: Media, convert: Option<&Convert>| convert.is_none_or(is_aggregated);
+    let offer = Offer { media: Media::WITHOUT_CBOR, allows: &allows, server_version: false };
+    let chosen = asked.accept.choose(&offer)?;
+    chosen.convert.is_some().then_some(chosen.encoding)
+}
+
+fn is_aggregated(convert: &Convert) -> bool {
+    convert.group == "apidiscovery.k8s.io"
+        && convert.version == "v2"
+        && convert.kind == "APIGroupDiscoveryList"
+}
+
+fn aggregated(state: &DiscoveryState, core: bool, encoding: Encoding, asked: &Asked<'_>) -> ApiResponse {
+    let document = state.aggregated(core);
+    let mut response = if asked.if_none_match == document.etag {
+        ApiResponse { code: 304, ..ApiResponse::new(304, "application/json", crate::Body::empty()) }
+    } else {
+        let group_nodes = || state.aggregated_members(core);
+        let tree = || {
+            let items = group_nodes().map(documents::aggregated_group).collect();
+            Node::Object(vec![
+                ("kind", Node::text("APIGroupDiscoveryList")),
+                ("apiVersion", Node::text("apidiscovery.k8s.io/v2")),
+                ("metadata", Node::Object(Vec::new())),
+                ("items", Node::List(items)),
+            ])
+        };
+        let (media, body) = match encoding {
+            Encoding::Json { pretty: false } | Encoding::Cbor => (AGGREGATED_JSON, document.json.clone()),
+            Encoding::Json { pretty: true } => (AGGREGATED_JSON, tree().to_json(true).into()),
+            Encoding::Yaml => (AGGREGATED_YAML, respond::encode(&tree().to_value(), encoding).into()),
+            Encoding::Protobuf => (AGGREGATED_PROTOBUF, protobuf::aggregated(group_nodes()).into()),
+        };
+        ApiResponse::new(200, media, body)
+    };
+    if response.code == 304 {
+        response.headers.remove("content-type");
+    }
+    response.set_header("etag", &document.etag);
+    response.set_header("vary", "Accept");
+    response.set_header("cache-control", "public");
+    response
+}
+
+const AGGREGATED_JSON: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const AGGREGATED_YAML: &str = "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const AGGREGATED_PROTOBUF: &str =
+    "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// A legacy document in what the client accepts.
+fn document(
+    asked: &Asked<'_>,
+    media: &[Media],
+    node: impl Fn() -> Node,
+    protobuf: impl Fn() -> Vec<u8>,
+) -> ApiResponse {
+    let Some(encoding) = asked.accept.for_errors(media) else {
+        // Nobody negotiated: the error is indented JSON.
+        return respond::status(&Status::not_acceptable(&names(media)), None);
+    };
+    let body = match encoding {
+        Encoding::Json { pretty } => {
+            let mut json = node().to_json(pretty);
+            if !pretty {
+                json.push(b'\n');
+            }
+            json
+        }
+        Encoding::Protobuf => protobuf(),
+        Encoding::Yaml | Encoding::Cbor => respond::encode(&node().to_value(), encoding),
+    };
+    ApiResponse::new(200, encoding.media().name(), body)
+}

@@ -1,0 +1,189 @@
+//! `/healthz`, `/livez`, `/readyz`: named checks, one by one and together.
+
+use crate::api::ApiResponse;
+use crate::respond;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the server is checked for. Most names are those that monitoring of kube-apiserver looks for; what they stand
+/// for is done before the server listens.
+#[derive(Default)]
+pub struct Health {
+    ready: AtomicBool,
+    stopping: AtomicBool,
+    store_failed: AtomicBool,
+}
+
+const CHECKS: &[&str] = &[
+    "ping",
+    "log",
+    "etcd",
+    "etcd-readiness",
+    "informer-sync",
+    "poststarthook/start-apiserver-admission-initializer",
+    "poststarthook/generic-apiserver-start-informers",
+    "poststarthook/priority-and-fairness-config-consumer",
+    "poststarthook/priority-and-fairness-filter",
+    "poststarthook/storage-object-count-tracker-hook",
+    "poststarthook/start-apiextensions-informers",
+    "poststarthook/start-apiextensions-controllers",
+    "poststarthook/crd-informer-synced",
+    "poststarthook/start-system-namespaces-controller",
+    "poststarthook/peer-endpoint-reconciler-controller",
+    "poststarthook/start-cluster-authentication-info-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-controller",
+    "poststarthook/start-kube-apiserver-identity-lease-garbage-collector",
+    "poststarthook/storage-readiness",
+    "poststarthook/start-legacy-token-tracking-controller",
+    "poststarthook/start-service-ip-repair-controllers",
+    "poststarthook/rbac/bootstrap-roles",
+    "poststarthook/scheduling/bootstrap-system-priority-classes",
+    "poststarthook/priority-and-fairness-config-producer",
+    "poststarthook/bootstrap-controller",
+    "poststarthook/start-kubernetes-service-cidr-controller",
+    "poststarthook/start-kube-aggregator-informers",
+    "poststarthook/apiservice-status-local-available-controller",
+    "poststarthook/apiservice-status-remote-available-controller",
+    "poststarthook/apiservice-registration-controller",
+    "poststarthook/apiservice-discovery-controller",
+    "poststarthook/kube-apiserver-autoregistration",
+    "autoregister-completion",
+    "poststarthook/apiservice-openapi-controller",
+    "poststarthook/apiservice-openapiv3-controller",
+    "shutdown",
+];
+
+/// Checks that only readiness has.
+const READINESS_ONLY: &[&str] = &["etcd-readiness", "informer-sync", "shutdown"];
+
+/// The three places where health is asked for.
+pub(crate) const ENDPOINTS: &[&str] = &["healthz", "livez", "readyz"];
+
+impl Health {
+    /// Says that bootstrap is done and requests may come.
+    pub fn set_ready(&self) {
+        self.ready.store(true, Ordering::Release);
+    }
+
+    /// Says that the server is about to stop: readiness fails from now on.
+    pub fn set_stopping(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    /// Says whether the store has failed.
+    pub fn set_store_failed(&self, failed: bool) {
+        self.store_failed.store(failed, Ordering::Release);
+    }
+
+    fn passes(&self, check: &str) -> bool {
+        match check {
+            "shutdown" => !self.stopping.load(Ordering::Acquire),
+            "etcd" | "etcd-readiness" => !self.store_failed.load(Ordering::Acquire),
+            "informer-sync" | "poststarthook/rbac/bootstrap-roles" | "poststarthook/bootstrap-controller" => {
+                self.ready.load(Ordering::Acquire)
+            }
+            _ => true,
+        }
+    }
+
+    /// Answers `/readyz`, `/livez/ping` and so on; `None` where there is no such check.
+    pub(crate) fn serve(&self, path: &str, query: &[(String, String)]) -> Option<ApiResponse> {
+        let path = path.strip_prefix('/')?;
+        let (endpoint, check) = path.split_once('/').map_or((path, None), |(e, c)| (e, Some(c)));
+        if !ENDPOINTS.contains(&endpoint) {
+            return None;
+        }
+        match check {
+            None => Some(self.all(endpoint, query)),
+            Some(check) => checks(endpoint).find(|name| *name == check).map(|name| self.one(name)),
+        }
+    }
+
+    fn one(&self, check: &str) -> ApiResponse {
+        if self.passes(check) {
+            return ok("ok".into());
+        }
+        respond::text(500, "internal server error: check failed")
+    }
+
+    fn all(&self, endpoint: &str, query: &[(String, String)]) -> ApiResponse {
+        let excluded: Vec<&str> =
+            query.iter().filter(|(k, _)| k == "exclude").map(|(_, v)| v.as_str()).collect();
+        let mut report = String::new();
+        let mut failed = false;
+        for check in checks(endpoint) {
+            _ = if excluded.contains(&check) {
+                writeln!(report, "[+]{check} excluded: ok")
+            } else if self.passes(check) {
+                writeln!(report, "[+]{check} ok")
+            } else {
+                failed = true;
+                writeln!(report, "[-]{check} failed: reason withheld")
+            };
+        }
+        let mut unknown: Vec<&str> =
+            excluded.into_iter().filter(|e| !checks(endpoint).any(|c| c == *e)).collect();
+        if !unknown.is_empty() {
+            unknown.sort_unstable();
+            unknown.dedup();
+            let list = unknown.iter().map(|n| format!("{n:?}")).collect::<Vec<_>>().join(", ");
+            _ = writeln!(report, "warn: some health checks cannot be excluded: no matches for {list}");
+        }
+        if failed {
+            return respond::text(500, &format!("{report}{endpoint} check failed"));
+        }
+        if query.iter().any(|(k, _)| k == "verbose") {
+            return ok(format!("{report}{endpoint} check passed\n"));
+        }
+        ok("ok".into())
+    }
+}
+
+/// The names of the checks of an endpoint.
+pub(crate) fn checks(endpoint: &str) -> impl Iterator<Item = &'static str> {
+    let readiness = endpoint == "readyz";
+    CHECKS.iter().copied().filter(move |c| readiness || !READINESS_ONLY.contains(c))
+}
+
+fn ok(text: String) -> ApiResponse {
+    let mut response = ApiResponse::new(200, "text/plain; charset=utf-8", text);
+    response.set_header("x-content-type-options", "nosniff");
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(health: &Health, uri: &str) -> Option<(u16, String)> {
+        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        let response = health.serve(path, &crate::query::parse(query))?;
+        let crate::Body::Full(body) = response.body else { panic!("a full body") };
+        Some((response.code, String::from_utf8(body.to_vec()).unwrap()))
+    }
+
+    #[test]
+    fn readiness_comes_and_goes() {
+        let health = Health::default();
+        assert_eq!(ask(&health, "/readyz").unwrap().0, 500);
+        assert_eq!(ask(&health, "/livez/ping"), Some((200, "ok".into())));
+        health.set_ready();
+        assert_eq!(ask(&health, "/readyz"), Some((200, "ok".into())));
+        health.set_stopping();
+        let (code, text) = ask(&health, "/readyz").unwrap();
+        assert_eq!(code, 500);
+        assert!(text.ends_with("[-]shutdown failed: reason withheld\nreadyz check failed\n"));
+        assert_eq!(ask(&health, "/readyz?exclude=shutdown").unwrap().0, 200);
+        assert_eq!(ask(&health, "/healthz").unwrap().0, 200);
+        assert_eq!(ask(&health, "/livez/nope"), None);
+        assert_eq!(ask(&health, "/healthz/"), None);
+    }
+
+    #[test]
+    fn unknown_exclusions_are_mentioned() {
+        let health = Health::default();
+        health.set_ready();
+        let (_, text) = ask(&health, "/livez?verbose&exclude=nope").unwrap();
+        assert!(text.contains("no matches for \"nope\"\nlivez check passed\n"), "{text}");
+    }
+}

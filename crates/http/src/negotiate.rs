@@ -1,0 +1,377 @@
+//! Content negotiation: which representation a client gets, and in which its bodies may be.
+
+use pintle_meta::Status;
+
+/// A representation that can be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Media {
+    Json,
+    Yaml,
+    Protobuf,
+    Cbor,
+}
+
+impl Media {
+    /// All of them, in the order in which messages list them.
+    pub const ALL: &'static [Media] = &[Media::Json, Media::Yaml, Media::Protobuf, Media::Cbor];
+    /// Those of what is no resource.
+    pub const WITHOUT_CBOR: &'static [Media] = &[Media::Json, Media::Yaml, Media::Protobuf];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Media::Json => "application/json",
+            Media::Yaml => "application/yaml",
+            Media::Protobuf => "application/vnd.kubernetes.protobuf",
+            Media::Cbor => "application/cbor",
+        }
+    }
+
+    /// Name of its stream of events, where there is one.
+    pub fn stream_name(self) -> Option<&'static str> {
+        match self {
+            Media::Json => Some("application/json;stream=watch"),
+            Media::Yaml => None,
+            Media::Protobuf => Some("application/vnd.kubernetes.protobuf;stream=watch"),
+            Media::Cbor => Some("application/cbor-seq"),
+        }
+    }
+
+    fn subtype(self) -> &'static str {
+        self.name().trim_start_matches("application/")
+    }
+}
+
+/// How an answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Encoding {
+    Json { pretty: bool },
+    Yaml,
+    Protobuf,
+    Cbor,
+}
+
+impl Encoding {
+    /// JSON in one line.
+    pub const JSON: Encoding = Encoding::Json { pretty: false };
+
+    /// Its media type.
+    pub fn media(self) -> Media {
+        match self {
+            Encoding::Json { .. } => Media::Json,
+            Encoding::Yaml => Media::Yaml,
+            Encoding::Protobuf => Media::Protobuf,
+            Encoding::Cbor => Media::Cbor,
+        }
+    }
+
+    fn of(media: Media, pretty: bool) -> Self {
+        match media {
+            Media::Json => Encoding::Json { pretty },
+            Media::Yaml => Encoding::Yaml,
+            Media::Protobuf => Encoding::Protobuf,
+            Media::Cbor => Encoding::Cbor,
+        }
+    }
+}
+
+/// Version of `meta.k8s.io` that a transformed answer is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are the API's own")]
+pub enum MetaVersion {
+    V1,
+    V1beta1,
+}
+
+/// What an answer is turned into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transform {
+    /// The object itself.
+    None,
+    /// A Table.
+    Table(MetaVersion),
+    /// Its metadata.
+    PartialObjectMetadata(MetaVersion),
+    /// Metadata of a list.
+    PartialObjectMetadataList(MetaVersion),
+}
+
+/// What was chosen for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Negotiated {
+    /// How it is written.
+    pub encoding: Encoding,
+    /// What it is turned into.
+    pub transform: Transform,
+}
+
+/// What the client says about the representations it wants.
+#[derive(Clone, Debug, Default)]
+pub struct Accept {
+    clauses: Vec<Clause>,
+    /// The header as it stands; "" counts as none.
+    header: String,
+    /// Whether the client is a person: `?pretty`, curl, Wget, browsers.
+    pub pretty: bool,
+}
+
+/// One clause of an `Accept` header.
+#[derive(Clone, Debug, Default)]
+struct Clause {
+    type_: String,
+    subtype: String,
+    q: f32,
+    params: Vec<(String, String)>,
+}
+
+/// Group, version and kind of a transformation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Convert {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) kind: String,
+}
+
+/// What one place can serve, and turn its answers into.
+pub(crate) struct Offer<'a> {
+    pub(crate) media: &'a [Media],
+    /// Whether this representation, with this transformation, can be served here.
+    pub(crate) allows: &'a dyn Fn(Media, Option<&Convert>) -> bool,
+    /// Whether `sv=v1` is understood.
+    pub(crate) server_version: bool,
+}
+
+/// The clause that was chosen.
+pub(crate) struct Chosen {
+    pub(crate) encoding: Encoding,
+    pub(crate) convert: Option<Convert>,
+}
+
+/// Most clauses of a header that are looked at.
+const CLAUSES_MAX: usize = 100;
+
+impl Accept {
+    /// Reads `Accept`, `?pretty` and `User-Agent`.
+    pub fn parse(header: &str, pretty: Option<&str>, user_agent: &str) -> Self {
+        let pretty = match pretty {
+            Some(text) if !text.is_empty() => crate::query::go_bool(text).unwrap_or(false),
+            _ => ["curl", "Wget", "Mozilla/5.0"].iter().any(|agent| user_agent.starts_with(agent)),
+        };
+        let mut clauses: Vec<Clause> = header.split(',').take(CLAUSES_MAX).filter_map(clause).collect();
+        // A stable sort: equal clauses stay in the order of the header.
+        clauses.sort_by(|a, b| b.q.total_cmp(&a.q).then_with(|| a.wildcards().cmp(&b.wildcards())));
+        Accept { clauses, header: header.to_string(), pretty }
+    }
+
+    /// The first clause that can be served; JSON where there is no header.
+    pub(crate) fn choose(&self, offer: &Offer<'_>) -> Option<Chosen> {
+        if self.header.is_empty() {
+            let first = offer.media.first()?;
+            return Some(Chosen { encoding: Encoding::of(*first, self.pretty), convert: None });
+        }
+        let pairs = self.clauses.iter().flat_map(|c| offer.media.iter().map(move |m| (c, *m)));
+        pairs.filter(|(clause, media)| clause.names(*media)).find_map(|(clause, media)| {
+            let mut convert: Option<Convert> = None;
+            let mut pretty = self.pretty;
+            for (key, value) in &clause.params {
+                match key.as_str() {
+                    "as" => convert.get_or_insert_default().kind.clone_from(value),
+                    "g" => convert.get_or_insert_default().group.clone_from(value),
+                    "v" => convert.get_or_insert_default().version.clone_from(value),
+                    "stream" if !(value.is_empty() || value == "watch" && media.stream_name().is_some()) => {
+                        return None;
+                    }
+                    "sv" if !(value.is_empty() || offer.server_version && value == "v1") => return None,
+                    "pretty" => pretty |= value == "1",
+                    _ => {}
+                }
+            }
+            (offer.allows)(media, convert.as_ref())
+                .then(|| Chosen { encoding: Encoding::of(media, pretty), convert })
+        })
+    }
+
+    /// How errors are written: `None` is indented JSON, for who accepts nothing that is to be had.
+    pub fn for_errors(&self, media: &[Media]) -> Option<Encoding> {
+        let plain = |_: Media, convert: Option<&Convert>| convert.is_none();
+        self.choose(&Offer { media, allows: &plain, server_version: false }).map(|c| c.encoding)
+    }
+
+    /// How an object of a resource is written. `standard` are the representations of the object itself, `all` those
+    /// of what it can be turned into.
+    pub fn for_resource(&self, all: &[Media], standard: &[Media], table: bool) -> Result<Negotiated, Status> {
+        let allows = |media: Media, convert: Option<&Convert>| match convert {
+            None => standard.contains(&media),
+            Some(convert) => match transform_of(convert) {
+                Some(Transform::Table(_)) => table && matches!(media, Media::Json | Media::Yaml),
+                Some(_) => true,
+                None => false,
+            },
+        };
+        let chosen = self.choose(&Offer { media: all, allows: &allows, server_version: true });
+        let Some(chosen) = chosen else { return Err(Status::not_acceptable(&names(all))) };
+        let transform = chosen.convert.as_ref().and_then(transform_of).unwrap_or(Transform::None);
+        Ok(Negotiated { encoding: chosen.encoding, transform })
+    }
+
+    /// Whether the router finds one of the names it produces in the header, by the letter and without wildcards
+    /// but `*/*`.
+    pub(crate) fn names_any_of(&self, produced: &[&str]) -> bool {
+        if self.header.is_empty() {
+            return true;
+        }
+        self.header.split(',').any(|clause| {
+            let name = clause.split(';').next().unwrap_or("").trim_matches(' ');
+            name == "*/*" || produced.contains(&name)
+        })
+    }
+}
+
+impl Clause {
+    fn wildcards(&self) -> u8 {
+        u8::from(self.type_ == "*") * 2 + u8::from(self.subtype == "*")
+    }
+
+    fn names(&self, media: Media) -> bool {
+        match self.type_.as_str() {
+            "application" => self.subtype == "*" || self.subtype == media.subtype(),
+            "*" => self.subtype == "*",
+            _ => false,
+        }
+    }
+}
+
+fn clause(text: &str) -> Option<Clause> {
+    let mut parts = text.split(';');
+    let (type_, subtype) = match parts.next()?.trim() {
+        "*" => ("*", "*"),
+        name => name.split_once('/').filter(|(_, subtype)| !subtype.contains('/'))?,
+    };
+    let mut clause = Clause { type_: type_.trim().into(), subtype: subtype.trim().into(), q: 1.0, params: Vec::new() };
+    for param in parts {
+        let Some((key, value)) = param.split_once('=') else { continue };
+        let (key, value) = (key.trim(), value.trim());
+        if key == "q" {
+            clause.q = value.parse().unwrap_or(0.0);
+        } else {
+            clause.params.push((key.to_string(), value.to_string()));
+        }
+    }
+    Some(clause)
+}
+
+fn transform_of(convert: &Convert) -> Option<Transform> {
+    let version = match (convert.group.as_str(), convert.version.as_str()) {
+        ("meta.k8s.io", "v1") => MetaVersion::V1,
+        ("meta.k8s.io", "v1beta1") => MetaVersion::V1beta1,
+        _ => return None,
+    };
+    match convert.kind.as_str() {
+        "Table" => Some(Transform::Table(version)),
+        "PartialObjectMetadata" => Some(Transform::PartialObjectMetadata(version)),
+        "PartialObjectMetadataList" => Some(Transform::PartialObjectMetadataList(version)),
+        _ => None,
+    }
+}
+
+/// Names of media types, for messages.
+pub fn names(media: &[Media]) -> Vec<&'static str> {
+    media.iter().map(|m| m.name()).collect()
+}
+
+/// Names of the streams of media types, for messages.
+pub fn stream_names(media: &[Media]) -> Vec<&'static str> {
+    media.iter().filter_map(|m| m.stream_name()).collect()
+}
+
+/// In which of the `supported` a body is, by its `Content-Type`; the first one where it does not say.
+pub fn of_body(content_type: &str, supported: &[Media]) -> Result<Media, Status> {
+    let refused = || Status::unsupported_media_type(&names(supported));
+    if content_type.is_empty() {
+        return supported.first().copied().ok_or_else(refused);
+    }
+    let name = media_type(content_type).ok_or_else(refused)?;
+    supported.iter().copied().find(|m| m.name() == name).ok_or_else(refused)
+}
+
+/// The type of a `Content-Type` in small letters, if the header is well-formed.
+pub fn media_type(content_type: &str) -> Option<String> {
+    let (name, params) = content_type.split_once(';').unwrap_or((content_type, ""));
+    let name = name.trim().to_lowercase();
+    let (type_, subtype) = name.split_once('/')?;
+    let well_formed = params.split(';').all(|p| p.trim().is_empty() || p.contains('='));
+    (is_token(type_) && is_token(subtype) && well_formed).then_some(name)
+}
+
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource(header: &str) -> String {
+        match Accept::parse(header, None, "").for_resource(Media::ALL, Media::ALL, true) {
+            Ok(Negotiated { encoding, transform: Transform::None }) => encoding.media().subtype().to_string(),
+            Ok(n) => format!("{} {:?}", n.encoding.media().subtype(), n.transform),
+            Err(status) => status.code.to_string(),
+        }
+    }
+
+    #[test]
+    fn the_best_clause_that_can_be_served_wins() {
+        for (header, want) in [
+            ("", "json"),
+            ("*/*", "json"),
+            ("application/json;q=0.1, application/yaml;q=0.9", "yaml"),
+            ("text/html, application/xml, */*;q=0.1", "json"),
+            ("*/*, application/yaml", "yaml"),
+            ("text/html", "406"),
+            ("APPLICATION/YAML", "406"),
+            ("application/yaml;charset=utf-8;foo=bar", "yaml"),
+            ("application/json;stream=watch", "json"),
+            ("application/json;stream=other", "406"),
+            ("application/yaml;q=0", "yaml"),
+            ("application/json;q=0.5, application/yaml;q=high", "json"),
+            (",,application/yaml,,", "yaml"),
+            ("application/json;sv=v1", "json"),
+            ("application/json;sv=v2", "406"),
+            ("application/json;as=Table", "406"),
+            ("application/json;as=Table;g=meta.k8s.io;v=v1,application/json", "json Table(V1)"),
+            ("application/cbor;as=Table;g=meta.k8s.io;v=v1,application/json", "json"),
+            ("application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", "vnd.kubernetes.protobuf PartialObjectMetadataList(V1)"),
+        ] {
+            assert_eq!(resource(header), want, "{header}");
+        }
+    }
+
+    #[test]
+    fn people_get_indented_json() {
+        let pretty = |query, agent, header| {
+            Accept::parse(header, query, agent).for_errors(Media::ALL) == Some(Encoding::Json { pretty: true })
+        };
+        assert!(pretty(Some("true"), "", ""));
+        assert!(pretty(None, "curl/8.5.0", ""));
+        assert!(pretty(Some(""), "Wget/1", ""));
+        assert!(!pretty(Some("false"), "curl/8.5.0", ""));
+        assert!(!pretty(Some("yes"), "", ""));
+        assert!(pretty(None, "", "application/json;pretty=1"));
+        assert!(!pretty(None, "", "application/json;pretty=true"));
+    }
+
+    #[test]
+    fn types_of_bodies() {
+        for (header, want) in [
+            ("", Some(Media::Json)),
+            ("application/json; charset=utf-8", Some(Media::Json)),
+            ("Application/YAML", Some(Media::Yaml)),
+            ("json", None),
+            ("text/plain", None),
+        ] {
+            assert_eq!(of_body(header, Media::ALL).ok(), want, "{header}");
+        }
+    }
+}

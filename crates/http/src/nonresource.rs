@@ -1,0 +1,96 @@
+//! Paths that are no resources: version, health, metrics, index, OpenID documents.
+
+use crate::api::ApiResponse;
+use crate::chain::Context;
+use crate::discovery::{DiscoveryState, serve as discovery};
+use crate::health;
+use crate::negotiate::{Accept, Media};
+use crate::{respond, version};
+
+/// A request for a path that is no resource.
+pub(crate) struct Asked<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) query: &'a [(String, String)],
+    pub(crate) accept: &'a Accept,
+    pub(crate) if_none_match: &'a str,
+}
+
+/// Answers it.
+pub(crate) fn serve(context: &Context, state: &DiscoveryState, asked: &Asked<'_>) -> ApiResponse {
+    if let Some(response) = context.health.serve(asked.path, asked.query) {
+        return response;
+    }
+    match asked.path {
+        "/" | "/index.html" => index(context, state),
+        "/metrics" => ApiResponse::new(200, "text/plain; version=0.0.4; charset=utf-8", context.metrics.render()),
+        "/.well-known/openid-configuration" => openid(context, asked, |o| o.configuration()),
+        "/openid/v1/jwks" => openid(context, asked, |o| o.keys()),
+        path if path == "/version" || path.starts_with("/version/") => version_document(asked),
+        path => {
+            let address = context.address.get().map_or("", String::as_str);
+            let discovery_asked = discovery::Asked {
+                method: asked.method,
+                accept: asked.accept,
+                if_none_match: asked.if_none_match,
+                address,
+                cbor: context.cbor,
+            };
+            discovery::serve(state, path, &discovery_asked).unwrap_or_else(respond::page_not_found)
+        }
+    }
+}
+
+/// The router is strict: one path, one method, one media type.
+fn version_document(asked: &Asked<'_>) -> ApiResponse {
+    let status = if asked.path.trim_end_matches('/') != "/version" {
+        respond::route_not_found()
+    } else if asked.method != "GET" {
+        respond::method_not_allowed()
+    } else if !asked.accept.names_any_of(&[Media::Json.name()]) {
+        respond::route_not_acceptable(&[Media::Json.name()])
+    } else {
+        return respond::raw_json(200, version::document());
+    };
+    respond::status(&status, asked.accept.for_errors(Media::WITHOUT_CBOR))
+}
+
+fn openid(
+    context: &Context,
+    asked: &Asked<'_>,
+    document: impl Fn(&crate::openid::OpenId) -> ApiResponse,
+) -> ApiResponse {
+    match &context.openid {
+        Some(openid) if asked.method == "GET" => document(openid),
+        Some(_) => {
+            respond::status(&respond::method_not_allowed(), asked.accept.for_errors(Media::WITHOUT_CBOR))
+        }
+        None => respond::page_not_found(),
+    }
+}
+
+/// `/`: all paths there are.
+fn index(context: &Context, state: &DiscoveryState) -> ApiResponse {
+    let mut paths: Vec<String> =
+        ["/api", "/apis", "/apis/", "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"]
+            .map(str::to_string)
+            .to_vec();
+    if context.openid.is_some() {
+        paths.push("/.well-known/openid-configuration".into());
+        paths.push("/openid/v1/jwks".into());
+    }
+    if let Some(core) = state.group("") {
+        paths.extend(core.versions.iter().map(|v| format!("/api/{}", v.name)));
+    }
+    for group in state.groups() {
+        paths.push(format!("/apis/{}", group.name));
+        paths.extend(group.versions.iter().map(|v| format!("/apis/{}/{}", group.name, v.name)));
+    }
+    for endpoint in health::ENDPOINTS {
+        paths.push(format!("/{endpoint}"));
+        paths.extend(health::checks(endpoint).map(|check| format!("/{endpoint}/{check}")));
+    }
+    paths.sort_unstable();
+    let lines: Vec<String> = paths.iter().map(|p| format!("    {p:?}")).collect();
+    respond::raw_json(200, format!("{{\n  \"paths\": [\n{}\n  ]\n}}", lines.join(",\n")))
+}

@@ -1,0 +1,62 @@
+//! Percent-encoding and query strings, as Go's `net/url` reads them.
+
+/// Undoes percent-encoding; `None` where it is malformed or no UTF-8. `plus` makes `+` a blank.
+pub fn unescape(text: &str, plus: bool) -> Option<String> {
+    if !(text.contains('%') || plus && text.contains('+')) {
+        return Some(text.to_string());
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'%' => {
+                let digit = |b: Option<u8>| b.and_then(|b| char::from(b).to_digit(16));
+                let (high, low) = (digit(bytes.next())?, digit(bytes.next())?);
+                out.push(u8::try_from(high * 16 + low).ok()?);
+            }
+            b'+' if plus => out.push(b' '),
+            other => out.push(other),
+        }
+    }
+    Some(String::from_utf8(out).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
+}
+
+/// The parameters of a query, in order. A malformed pair is left out, as is one with a semicolon.
+pub fn parse(query: &str) -> Vec<(String, String)> {
+    let pair = |part: &str| {
+        if part.is_empty() || part.contains(';') {
+            return None;
+        }
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        Some((unescape(key, true)?, unescape(value, true)?))
+    };
+    query.split('&').filter_map(pair).collect()
+}
+
+/// The first value of a parameter.
+pub fn first<'a>(query: &'a [(String, String)], key: &str) -> Option<&'a str> {
+    query.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+}
+
+/// Go's `strconv.ParseBool`.
+pub fn go_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_read_as_go_reads_them() {
+        let pairs = |q| parse(q).into_iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ");
+        assert_eq!(pairs("a=1&b=x+y%2F&a=2&=&c"), "a=1 b=x y/ a=2 = c=");
+        assert_eq!(pairs("a=%zz&b=1;c=2&d=3"), "d=3");
+        assert_eq!(unescape("a+b%2Fc", false).as_deref(), Some("a+b/c"));
+        assert_eq!(unescape("%2", false), None);
+    }
+}

@@ -1,0 +1,205 @@
+//! `RequestInfo`: what method and path of a request ask for, by the grammar of the API's paths.
+
+use crate::query;
+use pintle_meta::selector::FieldSelector;
+
+/// What a request asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestInfo {
+    /// Whether the path is that of a resource, known or not.
+    pub resource_request: bool,
+    /// The path, percent-encoding undone.
+    pub path: String,
+    /// What is to be done: `get`, `list`, … or the method in small letters for other paths.
+    pub verb: String,
+    /// `api` or `apis`, for resources.
+    pub prefix: String,
+    /// Group.
+    pub group: String,
+    /// Version.
+    pub version: String,
+    /// Namespace, or "".
+    pub namespace: String,
+    /// Resource.
+    pub resource: String,
+    /// Subresource, or "".
+    pub subresource: String,
+    /// Name, from the path or from a field selector that asks for one name.
+    pub name: String,
+    /// Resource, name, subresource and whatever follows in the path.
+    pub parts: Vec<String>,
+    /// The field selector, where the verb honours one.
+    pub field_selector: String,
+    /// The label selector, where the verb honours one.
+    pub label_selector: String,
+    /// Whether the resource stands behind `namespaces/NAME/` in the path.
+    pub in_namespace: bool,
+    /// Whether the path has the old `/watch/` before the resource.
+    pub watch_prefix: bool,
+}
+
+/// The path names a special verb and nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undetermined;
+
+impl RequestInfo {
+    /// Reads method, path (percent-encoding undone) and query.
+    pub fn parse(method: &str, path: &str, query: &[(String, String)]) -> Result<Self, Undetermined> {
+        let mut info =
+            RequestInfo { path: path.to_string(), verb: method.to_lowercase(), ..RequestInfo::default() };
+        let trimmed = path.trim_matches('/');
+        let mut parts: &[&str] = &trimmed.split('/').collect::<Vec<_>>();
+        if trimmed.is_empty() || parts.len() < 3 {
+            return Ok(info);
+        }
+        match take(&mut parts) {
+            "api" => info.prefix = "api".into(),
+            "apis" => {
+                info.prefix = "apis".into();
+                if parts.len() < 3 {
+                    return Ok(info);
+                }
+                info.group = take(&mut parts).to_string();
+            }
+            _ => return Ok(info),
+        }
+        info.resource_request = true;
+        info.version = take(&mut parts).to_string();
+        let first = parts.first().copied().unwrap_or("");
+        if matches!(first, "proxy" | "watch") {
+            if parts.len() < 2 {
+                return Err(Undetermined);
+            }
+            info.verb = take(&mut parts).to_string();
+            info.watch_prefix = true;
+        } else {
+            info.verb = verb_of(method).to_string();
+        }
+        info.read_resource(parts);
+        info.settle_verb(query);
+        Ok(info)
+    }
+
+    /// Whether the request stays open: watches, and streams to pods and nodes.
+    pub fn long_running(&self) -> bool {
+        matches!(self.verb.as_str(), "watch" | "proxy")
+            || (self.resource_request
+                && matches!(self.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward"))
+    }
+
+    fn read_resource(&mut self, mut parts: &[&str]) {
+        if let ["namespaces", namespace, rest @ ..] = parts {
+            self.namespace = (*namespace).to_string();
+            if let [next, ..] = rest
+                && !matches!(*next, "status" | "finalize")
+            {
+                parts = rest;
+                self.in_namespace = true;
+            }
+        }
+        self.parts = parts.iter().map(ToString::to_string).collect();
+        let part = |index: usize| parts.get(index).copied().unwrap_or("").to_string();
+        self.resource = part(0);
+        self.name = part(1);
+        if self.verb != "proxy" {
+            self.subresource = part(2);
+        }
+    }
+
+    /// A get without a name is a list or a watch; a delete without a name is of the collection.
+    fn settle_verb(&mut self, query: &[(String, String)]) {
+        if self.name.is_empty() && self.verb == "get" {
+            self.verb = if asks_to_watch(query) { "watch" } else { "list" }.into();
+            let selector = query::first(query, "fieldSelector").map(FieldSelector::parse);
+            if let Some(Ok(selector)) = selector
+                && let Some(name) = selector.required_value("metadata.name")
+                && is_path_segment(name)
+            {
+                self.name = name.to_string();
+            }
+        }
+        if self.name.is_empty() && self.verb == "delete" {
+            self.verb = "deletecollection".into();
+        }
+        if !self.watch_prefix && matches!(self.verb.as_str(), "list" | "watch" | "deletecollection") {
+            let text = |key| query::first(query, key).unwrap_or("").to_string();
+            self.field_selector = text("fieldSelector");
+            self.label_selector = text("labelSelector");
+        }
+    }
+}
+
+fn take<'a>(parts: &mut &[&'a str]) -> &'a str {
+    match *parts {
+        [first, rest @ ..] => {
+            *parts = rest;
+            first
+        }
+        [] => "",
+    }
+}
+
+fn verb_of(method: &str) -> &'static str {
+    match method {
+        "POST" => "create",
+        "GET" | "HEAD" => "get",
+        "PUT" => "update",
+        "PATCH" => "patch",
+        "DELETE" => "delete",
+        _ => "",
+    }
+}
+
+/// A parameter conversion takes any text but `false` and `0` for true; an empty one too.
+fn asks_to_watch(query: &[(String, String)]) -> bool {
+    query::first(query, "watch").is_some_and(|text| !matches!(text.to_lowercase().as_str(), "false" | "0"))
+}
+
+/// Whether a name can be part of a path.
+pub fn is_path_segment(name: &str) -> bool {
+    name != "." && name != ".." && !name.contains(['/', '%'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(method: &str, uri: &str) -> String {
+        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        match RequestInfo::parse(method, path, &query::parse(query)) {
+            Err(Undetermined) => "undetermined".into(),
+            Ok(i) if !i.resource_request => format!("{} {}", i.verb, i.path),
+            Ok(i) => {
+                format!("{} {}/{} ns={} {} {} {}", i.verb, i.group, i.version, i.namespace, i.resource, i.name, i.subresource)
+                    .trim_end()
+                    .to_string()
+            }
+        }
+    }
+
+    #[test]
+    fn the_grammar_of_paths() {
+        for (method, uri, want) in [
+            ("GET", "/", "get /"),
+            ("GET", "/api/v1", "get /api/v1"),
+            ("GET", "/apis/apps/v1", "get /apis/apps/v1"),
+            ("GET", "/healthz/a/b/c", "get /healthz/a/b/c"),
+            ("GET", "/api/v1/namespaces", "list /v1 ns= namespaces"),
+            ("GET", "/api/v1/namespaces/x", "get /v1 ns=x namespaces x"),
+            ("GET", "/api/v1/namespaces/x/status", "get /v1 ns=x namespaces x status"),
+            ("PUT", "/api/v1/namespaces/x/finalize", "update /v1 ns=x namespaces x finalize"),
+            ("GET", "/api/v1/namespaces/x/pods/p/log", "get /v1 ns=x pods p log"),
+            ("GET", "/api/v1/namespaces//pods", "list /v1 ns= pods"),
+            ("GET", "/api/v1/pods?watch=1", "watch /v1 ns= pods"),
+            ("GET", "/api/v1/pods?watch=", "watch /v1 ns= pods"),
+            ("GET", "/api/v1/pods?watch=0", "list /v1 ns= pods"),
+            ("GET", "/api/v1/pods?fieldSelector=metadata.name%3Da", "list /v1 ns= pods a"),
+            ("DELETE", "/apis/apps/v1/namespaces/x/deployments", "deletecollection apps/v1 ns=x deployments"),
+            ("GET", "/api/v1/watch/namespaces/x/pods/p", "watch /v1 ns=x pods p"),
+            ("GET", "/api/v1/watch", "undetermined"),
+            ("OPTIONS", "/api/v1/pods", " /v1 ns= pods"),
+        ] {
+            assert_eq!(read(method, uri), want, "{method} {uri}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Answers: `Status` in the negotiated representation, plain text, raw JSON documents.
+
+use crate::api::ApiResponse;
+use crate::negotiate::{Encoding, Media};
+use crate::statuspb;
+use pintle_meta::{Cause, GroupResource, Status};
+use pintle_value::{Value, cbor, json, yaml};
+
+/// A `Status`. `encoding` is what `Accept::for_errors` chose; `None` is indented JSON.
+pub fn status(status: &Status, encoding: Option<Encoding>) -> ApiResponse {
+    let body = match encoding {
+        Some(Encoding::Json { pretty: false }) => status_json(status, false),
+        None | Some(Encoding::Json { pretty: true }) => status_json(status, true),
+        Some(Encoding::Protobuf) => statuspb::encode(status),
+        Some(other) => encode(&status.to_value(), other),
+    };
+    let media = encoding.map_or(Media::Json, Encoding::media);
+    let mut response = ApiResponse::new(status.code, media.name(), body);
+    if status.details.retry_after_seconds > 0 {
+        response.set_header("retry-after", &status.details.retry_after_seconds.to_string());
+    }
+    response
+}
+
+/// A tree in a representation that needs no schema (all but protobuf).
+pub fn encode(value: &Value, encoding: Encoding) -> Vec<u8> {
+    let mut out = Vec::new();
+    match encoding {
+        Encoding::Yaml => yaml::print(value, &mut out),
+        Encoding::Json { pretty: true } => json::print_pretty(value, &mut out),
+        Encoding::Cbor => cbor::encode(value, &mut out),
+        Encoding::Json { pretty: false } | Encoding::Protobuf => {
+            json::print(value, &mut out);
+            out.push(b'\n');
+        }
+    }
+    out
+}
+
+/// Plain text, as Go's `http.Error` writes it.
+pub fn text(code: u16, text: &str) -> ApiResponse {
+    let mut response = ApiResponse::new(code, "text/plain; charset=utf-8", format!("{text}\n"));
+    response.set_header("x-content-type-options", "nosniff");
+    response
+}
+
+/// `404 page not found`, the answer where no part of the API is.
+pub fn page_not_found() -> ApiResponse {
+    text(404, "404 page not found")
+}
+
+/// A JSON document that is no API object.
+pub fn raw_json(code: u16, body: impl Into<crate::Body>) -> ApiResponse {
+    ApiResponse::new(code, "application/json", body)
+}
+
+/// 404 of the router.
+pub fn route_not_found() -> Status {
+    router(404, "")
+}
+
+/// 405 of the router.
+pub fn method_not_allowed() -> Status {
+    router(405, "")
+}
+
+/// 406 of the router: no name in `Accept` is, by the letter, one of these.
+pub fn route_not_acceptable(available: &[&str]) -> Status {
+    router(406, &format!("406: Not Acceptable\n\nAvailable representations: {}", available.join(", ")))
+}
+
+/// 415 of the router.
+pub fn route_unsupported_media_type() -> Status {
+    router(415, "415: Unsupported Media Type")
+}
+
+fn router(code: u16, said: &str) -> Status {
+    Status::generic_response(code, "", &GroupResource::default(), "", said)
+}
+
+/// 401: who asks is not told why.
+pub fn unauthorized() -> Status {
+    Status::unauthorized("Unauthorized")
+}
+
+/// 413 for a body over the limit.
+pub fn too_large(limit: usize) -> Status {
+    Status::entity_too_large(&format!("limit is {limit}"))
+}
+
+/// A `Status` in JSON, fields in the order of the type.
+pub(crate) fn status_json(status: &Status, pretty: bool) -> Vec<u8> {
+    let mut out = JsonWriter { out: Vec::with_capacity(256), pretty, depth: 0, first: true };
+    out.open();
+    out.string("kind", "Status");
+    out.string("apiVersion", "v1");
+    out.key("metadata");
+    out.open();
+    out.nonempty("continue", &status.continue_token);
+    out.close();
+    out.string("status", if status.success { "Success" } else { "Failure" });
+    out.nonempty("message", &status.message);
+    out.nonempty("reason", status.reason.as_str());
+    let details = &status.details;
+    if status.empty_details || **details != pintle_meta::Details::default() {
+        out.key("details");
+        out.open();
+        out.nonempty("name", &details.name);
+        out.nonempty("group", &details.group);
+        out.nonempty("kind", &details.kind);
+        out.nonempty("uid", &details.uid);
+        if !details.causes.is_empty() {
+            out.causes(&details.causes);
+        }
+        if details.retry_after_seconds != 0 {
+            out.int("retryAfterSeconds", i64::from(details.retry_after_seconds));
+        }
+        out.close();
+    }
+    if !status.success {
+        out.int("code", i64::from(status.code));
+    }
+    out.close();
+    if !pretty {
+        out.out.push(b'\n');
+    }
+    out.out
+}
+
+/// Writes the members of an object in the order of calls, in one line or indented by two blanks.
+struct JsonWriter {
+    out: Vec<u8>,
+    pretty: bool,
+    depth: usize,
+    first: bool,
+}
+
+impl JsonWriter {
+    fn open(&mut self) {
+        self.out.push(b'{');
+        self.depth += 1;
+        self.first = true;
+    }
+
+    fn close(&mut self) {
+        self.depth -= 1;
+        if !self.first {
+            self.line();
+        }
+        self.out.push(b'}');
+        self.first = false;
+    }
+
+    fn line(&mut self) {
+        if self.pretty {
+            self.out.push(b'\n');
+            self.out.extend(std::iter::repeat_n(b' ', self.depth * 2));
+        }
+    }
+
+    fn item(&mut self) {
+        if !std::mem::replace(&mut self.first, false) {
+            self.out.push(b',');
+        }
+        self.line();
+    }
+
+    fn key(&mut self, key: &str) {
+        self.item();
+        json::write_string(key, &mut self.out);
+        self.out.extend_from_slice(if self.pretty { b": " } else { b":" });
+    }
+
+    fn string(&mut self, key: &str, text: &str) {
+        self.key(key);
+        json::write_string(text, &mut self.out);
+    }
+
+    fn nonempty(&mut self, key: &str, text: &str) {
+        if !text.is_empty() {
+            self.string(key, text);
+        }
+    }
+
+    fn int(&mut self, key: &str, value: i64) {
+        self.key(key);
+        json::write_int(value, &mut self.out);
+    }
+
+    fn causes(&mut self, causes: &[Cause]) {
+        self.key("causes");
+        self.out.push(b'[');
+        self.depth += 1;
+        self.first = true;
+        for cause in causes {
+            self.item();
+            self.open();
+            self.nonempty("reason", &cause.reason);
+            self.nonempty("message", &cause.message);
+            self.nonempty("field", &cause.field);
+            self.close();
+        }
+        self.depth -= 1;
+        self.line();
+        self.out.push(b']');
+        self.first = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    #[test]
+    fn fields_come_in_the_order_of_the_type() {
+        let line = |s: &Status| String::from_utf8(status_json(s, false)).unwrap();
+        expect![[r#"
+            {"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the server could not find the requested resource","reason":"NotFound","details":{},"code":404}
+        "#]]
+        .assert_eq(&line(&route_not_found()));
+        expect![[r#"
+            {"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"pods \"a\" not found","reason":"NotFound","details":{"name":"a","kind":"pods"},"code":404}
+        "#]]
+        .assert_eq(&line(&Status::not_found(&GroupResource::new("", "pods"), "a")));
+        expect![[r#"
+            {
+              "kind": "Status",
+              "apiVersion": "v1",
+              "metadata": {},
+              "status": "Failure",
+              "message": "Unauthorized",
+              "reason": "Unauthorized",
+              "code": 401
+            }"#]]
+        .assert_eq(&String::from_utf8(status_json(&unauthorized(), true)).unwrap());
+    }
+
+    #[test]
+    fn one_line_and_indented_are_the_same_tree() {
+        let status = Status::internal("it broke");
+        let (line, pretty) = (status_json(&status, false), status_json(&status, true));
+        assert_eq!(json::parse(&line).unwrap().value, json::parse(&pretty).unwrap().value);
+        assert_eq!(json::parse(&line).unwrap().value, status.to_value());
+    }
+}

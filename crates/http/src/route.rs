@@ -1,0 +1,336 @@
+//! Routing: from path and method to a kind and what is to be done with it, or to the 404, 405, 406 or 415 that says
+//! why not.
+
+use crate::api::ApiResponse;
+use crate::discovery::{DiscoveryState, Group, Resource};
+use crate::negotiate::{self, Accept, Encoding, Media, Negotiated};
+use crate::requestinfo::RequestInfo;
+use crate::respond;
+use pintle_kinds::{Kind, KindVersion, Subresource, Verbs};
+use pintle_meta::Status;
+use std::sync::Arc;
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are the API's own verbs")]
+pub enum Action {
+    Get,
+    List,
+    /// A watch of a collection, by `?watch` or by the old path.
+    Watch,
+    /// A watch of one object by the old path.
+    WatchOne,
+    Create,
+    Update,
+    Patch(PatchType),
+    Delete,
+    DeleteCollection,
+    /// A stream to what a pod, service or node runs.
+    Connect,
+}
+
+/// How a patch is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are the API's own")]
+pub enum PatchType {
+    Json,
+    Merge,
+    StrategicMerge,
+    ApplyYaml,
+    ApplyCbor,
+}
+
+/// A kind, one of its versions, perhaps a subresource, and what is to be done.
+#[derive(Clone)]
+pub struct Target {
+    /// The kind and its version.
+    pub resource: Resource,
+    /// Index of the subresource.
+    subresource: Option<usize>,
+    /// What is to be done.
+    pub action: Action,
+    /// In which representation the body of a create or update is.
+    pub content: Media,
+}
+
+impl Target {
+    /// The kind.
+    pub fn kind(&self) -> &Arc<Kind> {
+        &self.resource.kind
+    }
+
+    /// The version of the kind that the request is in.
+    pub fn version(&self) -> &KindVersion {
+        self.resource.kind_version()
+    }
+
+    /// The subresource.
+    pub fn subresource(&self) -> Option<&Subresource> {
+        self.subresource.and_then(|index| self.version().subresources.get(index))
+    }
+}
+
+/// A request that has a place to go to, with the representations of its answer and its errors.
+pub(crate) struct Routed {
+    pub(crate) target: Target,
+    pub(crate) accept: Negotiated,
+    pub(crate) errors: Option<Encoding>,
+}
+
+/// What routing looks at beside the path.
+pub(crate) struct Asked<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) accept: &'a Accept,
+    pub(crate) content_type: &'a str,
+    /// Whether CBOR is served.
+    pub(crate) cbor: bool,
+}
+
+/// Why a request has no place to go to.
+enum Refusal {
+    /// Nothing of the API is there.
+    Page,
+    /// The router says no, in what it can write.
+    Router(Status),
+    /// The resource says no, in what it can write.
+    Resource(Status),
+}
+
+/// Finds the place of a request for a resource.
+pub(crate) fn route(state: &DiscoveryState, info: &RequestInfo, asked: &Asked<'_>) -> Result<Routed, ApiResponse> {
+    let media = if asked.cbor { Media::ALL } else { Media::WITHOUT_CBOR };
+    let errors = asked.accept.for_errors(media);
+    find(state, info, asked, media).map(|(target, accept)| Routed { target, accept, errors }).map_err(|refusal| {
+        match refusal {
+            Refusal::Page => respond::page_not_found(),
+            Refusal::Router(status) => respond::status(&status, asked.accept.for_errors(Media::WITHOUT_CBOR)),
+            Refusal::Resource(status) => respond::status(&status, errors),
+        }
+    })
+}
+
+fn find(
+    state: &DiscoveryState,
+    info: &RequestInfo,
+    asked: &Asked<'_>,
+    media: &[Media],
+) -> Result<(Target, Negotiated), Refusal> {
+    let group = state.group(&info.group).filter(|_| (info.prefix == "api") == info.group.is_empty());
+    let Some(group) = group else {
+        return Err(if info.prefix == "api" { Refusal::Router(respond::route_not_found()) } else { Refusal::Page });
+    };
+    let resource = group.version(&info.version).and_then(|v| v.resource(&info.resource));
+    let (resource, subresource, action) = if group.installed {
+        let resource = resource.ok_or_else(|| Refusal::Router(respond::route_not_found()))?;
+        let (sub, action) = installed(resource, info, asked).map_err(Refusal::Router)?;
+        (resource, sub, action)
+    } else {
+        let resource = resource.filter(|r| defined_here(r, info)).ok_or(Refusal::Page)?;
+        let (sub, action) = defined(resource, info).map_err(Refusal::Resource)?;
+        (resource, sub, action)
+    };
+    if group.installed {
+        check_by_letter(&action, asked, media).map_err(Refusal::Router)?;
+    }
+    let accept = negotiated(resource, &action, asked, media).map_err(Refusal::Resource)?;
+    let (action, content) = checked_body(action, group, asked, media).map_err(Refusal::Resource)?;
+    Ok((Target { resource: resource.clone(), subresource, action, content }, accept))
+}
+
+/// The routes of an installed resource: which paths there are follows from scope and verbs.
+fn installed(
+    resource: &Resource,
+    info: &RequestInfo,
+    asked: &Asked<'_>,
+) -> Result<(Option<usize>, Action), Status> {
+    let kind = &resource.kind;
+    let verbs = kind.verbs;
+    let nowhere = || Err(respond::route_not_found());
+    if info.in_namespace && !kind.namespaced || info.verb == "proxy" {
+        return nowhere();
+    }
+    if info.watch_prefix {
+        return installed_watch(kind, info, asked).map(|action| (None, action));
+    }
+    let all_namespaces = kind.namespaced && !info.in_namespace;
+    let (sub, methods): (_, Vec<(&str, bool, Action)>) = match info.parts.as_slice() {
+        [_] if all_namespaces => (None, vec![("GET", verbs.list, list_or_watch(info))]),
+        [_] => (
+            None,
+            vec![
+                ("GET", verbs.list, list_or_watch(info)),
+                ("POST", verbs.create, Action::Create),
+                ("DELETE", verbs.deletecollection, Action::DeleteCollection),
+            ],
+        ),
+        _ if all_namespaces => return nowhere(),
+        [_, _] => (None, item_methods(Verbs { create: false, ..verbs })),
+        [_, _, name, rest @ ..] => {
+            let subresources = &resource.kind_version().subresources;
+            let Some((index, sub)) = subresources.iter().enumerate().find(|(_, s)| s.name == *name) else {
+                return nowhere();
+            };
+            let connects = is_connect(&kind.plural, &sub.name);
+            if !(rest.is_empty() || connects && sub.name == "proxy") {
+                return nowhere();
+            }
+            (Some(index), if connects { connect_methods(sub.verbs) } else { item_methods(sub.verbs) })
+        }
+        [] => return nowhere(),
+    };
+    if !methods.iter().any(|(_, on, _)| *on) {
+        return nowhere();
+    }
+    let found = methods.iter().find(|(method, on, _)| *on && *method == asked.method);
+    found.map(|(_, _, action)| (sub, *action)).ok_or_else(respond::method_not_allowed)
+}
+
+/// Old paths: `/watch/pods`, `/watch/namespaces/NAME/pods`, `/watch/namespaces/NAME/pods/NAME`.
+fn installed_watch(kind: &Kind, info: &RequestInfo, asked: &Asked<'_>) -> Result<Action, Status> {
+    let action = match info.parts.as_slice() {
+        [_] => Action::Watch,
+        [_, _] if info.in_namespace || !kind.namespaced => Action::WatchOne,
+        _ => return Err(respond::route_not_found()),
+    };
+    match (kind.verbs.watch, asked.method) {
+        (true, "GET") => Ok(action),
+        (true, _) => Err(respond::method_not_allowed()),
+        (false, _) => Err(respond::route_not_found()),
+    }
+}
+
+fn list_or_watch(info: &RequestInfo) -> Action {
+    if info.verb == "watch" { Action::Watch } else { Action::List }
+}
+
+fn item_methods(verbs: Verbs) -> Vec<(&'static str, bool, Action)> {
+    vec![
+        ("GET", verbs.get, Action::Get),
+        ("PUT", verbs.update, Action::Update),
+        ("PATCH", verbs.patch, Action::Patch(PatchType::Json)),
+        ("POST", verbs.create, Action::Create),
+        ("DELETE", verbs.delete, Action::Delete),
+    ]
+}
+
+fn connect_methods(verbs: Verbs) -> Vec<(&'static str, bool, Action)> {
+    let proxy = verbs.delete;
+    [
+        ("GET", verbs.get),
+        ("POST", verbs.create),
+        ("PUT", verbs.update),
+        ("PATCH", verbs.patch),
+        ("DELETE", verbs.delete),
+        ("HEAD", proxy),
+        ("OPTIONS", proxy),
+    ]
+    .map(|(method, on)| (method, on, Action::Connect))
+    .to_vec()
+}
+
+fn is_connect(plural: &str, subresource: &str) -> bool {
+    matches!(plural, "pods" | "services" | "nodes")
+        && matches!(subresource, "proxy" | "exec" | "attach" | "portforward")
+}
+
+/// Whether a defined resource is to be found at this path: scope and path must agree.
+fn defined_here(resource: &Resource, info: &RequestInfo) -> bool {
+    match (resource.kind.namespaced, !info.namespace.is_empty()) {
+        (false, true) => false,
+        (true, false) => matches!(info.verb.as_str(), "list" | "watch"),
+        _ => true,
+    }
+}
+
+/// A defined resource goes by verbs rather than by routes.
+fn defined(resource: &Resource, info: &RequestInfo) -> Result<(Option<usize>, Action), Status> {
+    let kind = &resource.kind;
+    let action = match info.verb.as_str() {
+        "get" => Some(Action::Get),
+        "list" => Some(Action::List),
+        "watch" => Some(Action::Watch),
+        "create" => Some(Action::Create),
+        "update" => Some(Action::Update),
+        "patch" => Some(Action::Patch(PatchType::Json)),
+        "delete" => Some(Action::Delete),
+        "deletecollection" => Some(Action::DeleteCollection),
+        _ => None,
+    };
+    let subresources = &resource.kind_version().subresources;
+    let (sub, action) = match info.subresource.as_str() {
+        "" => (None, action),
+        name => {
+            let Some(index) = subresources.iter().position(|s| s.name == name) else {
+                return Err(Status::not_found(&kind.group_resource(), &info.name));
+            };
+            let allowed = matches!(action, Some(Action::Get | Action::Update | Action::Patch(_)));
+            (Some(index), action.filter(|_| allowed))
+        }
+    };
+    action.map(|action| (sub, action)).ok_or_else(|| Status::method_not_supported(&kind.group_resource(), &info.verb))
+}
+
+/// The router compares media types by the letter, before anybody negotiates.
+fn check_by_letter(action: &Action, asked: &Asked<'_>, media: &[Media]) -> Result<(), Status> {
+    let content = asked.content_type;
+    let by_letter = content.split(',').map(|t| t.split(';').next().unwrap_or("").trim_matches(' '));
+    if matches!(action, Action::Patch(_))
+        && !by_letter.into_iter().any(|t| PATCH_TYPES.iter().any(|(name, _)| *name == t))
+    {
+        return Err(respond::route_unsupported_media_type());
+    }
+    let mut produced = negotiate::names(media);
+    match action {
+        Action::Connect => return Ok(()),
+        Action::List | Action::Watch | Action::WatchOne => produced.extend(negotiate::stream_names(media)),
+        _ => {}
+    }
+    if asked.accept.names_any_of(&produced) { Ok(()) } else { Err(respond::route_not_acceptable(&produced)) }
+}
+
+fn negotiated(resource: &Resource, action: &Action, asked: &Asked<'_>, media: &[Media]) -> Result<Negotiated, Status> {
+    let protobuf = resource.kind_version().protobuf;
+    let standard: Vec<Media> = media.iter().copied().filter(|m| protobuf || *m != Media::Protobuf).collect();
+    let accept = asked.accept.for_resource(media, &standard, true)?;
+    let streams = matches!(action, Action::Watch | Action::WatchOne);
+    if streams && accept.encoding.media().stream_name().is_none() {
+        return Err(Status::not_acceptable(&negotiate::stream_names(media)));
+    }
+    Ok(accept)
+}
+
+const PATCH_TYPES: &[(&str, PatchType)] = &[
+    ("application/json-patch+json", PatchType::Json),
+    ("application/merge-patch+json", PatchType::Merge),
+    ("application/strategic-merge-patch+json", PatchType::StrategicMerge),
+    ("application/apply-patch+yaml", PatchType::ApplyYaml),
+    ("application/apply-patch+cbor", PatchType::ApplyCbor),
+];
+
+/// Settles in what the body is: the type of a patch, the representation of an object.
+fn checked_body(
+    action: Action,
+    group: &Group,
+    asked: &Asked<'_>,
+    media: &[Media],
+) -> Result<(Action, Media), Status> {
+    match action {
+        Action::Patch(_) => {
+            let name = asked.content_type.split(';').next().unwrap_or("");
+            let known: Vec<_> = PATCH_TYPES
+                .iter()
+                .filter(|(_, t)| group.installed || *t != PatchType::StrategicMerge)
+                .filter(|(_, t)| asked.cbor || *t != PatchType::ApplyCbor)
+                .collect();
+            match known.iter().find(|(n, _)| *n == name) {
+                Some((_, patch_type)) => Ok((Action::Patch(*patch_type), Media::Json)),
+                None => {
+                    let names: Vec<&str> = known.iter().map(|(n, _)| *n).collect();
+                    Err(Status::unsupported_media_type(&names))
+                }
+            }
+        }
+        Action::Create | Action::Update => Ok((action, negotiate::of_body(asked.content_type, media)?)),
+        _ => Ok((action, Media::Json)),
+    }
+}

@@ -1,0 +1,84 @@
+//! TLS: the serving certificate, and client certificates that are asked for but never fail a handshake.
+
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme};
+use std::sync::Arc;
+
+/// A certificate chain, leaf first, and the key of the leaf.
+pub struct ServingCertificate {
+    /// The chain.
+    pub chain: Vec<CertificateDer<'static>>,
+    /// The key.
+    pub key: PrivateKeyDer<'static>,
+}
+
+/// The TLS side of a listener. `hints` are the names of the authorities whose client certificates are believed.
+pub fn server_config(
+    certificate: ServingCertificate,
+    hints: Vec<DistinguishedName>,
+    http2: bool,
+) -> Result<Arc<ServerConfig>, Error> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier = Arc::new(AnyCertificate { provider: Arc::clone(&provider), hints });
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(certificate.chain, certificate.key)?;
+    if http2 {
+        config.alpn_protocols.push(b"h2".to_vec());
+    }
+    config.alpn_protocols.push(b"http/1.1".to_vec());
+    Ok(Arc::new(config))
+}
+
+/// Takes any client certificate as long as the client has its key. Whether an authority that is believed signed it is
+/// found out when the connection is there: a stranger is to get a 401 that says so, not a broken handshake.
+#[derive(Debug)]
+struct AnyCertificate {
+    provider: Arc<CryptoProvider>,
+    hints: Vec<DistinguishedName>,
+}
+
+impl ClientCertVerifier for AnyCertificate {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &self.hints
+    }
+
+    fn verify_client_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

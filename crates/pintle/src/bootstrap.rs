@@ -1,0 +1,25 @@
+//! The objects that a fresh server makes for itself: default roles and bindings, priority classes, flow control and
+//! the registrations of its own groups. Embedded as one JSON object a line, without what the server fills in.
+
+use pintle_value::{Value, json};
+
+const OBJECTS: &str = include_str!("../data/bootstrap.jsonl");
+
+/// The objects, in the order in which they are made. `address` is that of the `kubernetes` service.
+pub(crate) fn objects(address: &str) -> impl Iterator<Item = Value> {
+    let text = OBJECTS.replace("$SERVICE_ADDRESS", address);
+    let objects: Vec<Value> =
+        text.lines().filter_map(|line| json::parse(line.as_bytes()).ok().map(|parsed| parsed.value)).collect();
+    objects.into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_an_object() {
+        assert_eq!(objects("10.0.0.1").count(), OBJECTS.lines().count());
+        assert!(objects("10.0.0.1").all(|o| !o.str_at(&["metadata", "name"]).is_empty()));
+    }
+}

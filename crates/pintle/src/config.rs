@@ -1,0 +1,186 @@
+//! `Config`: what the flags mean, checked.
+
+use crate::flags::{FlagError, Flags};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// All that the server is told.
+pub(crate) struct Config {
+    pub(crate) bind: SocketAddr,
+    /// `None`: everything is in memory and files for people go to a temporary folder.
+    pub(crate) data_dir: Option<PathBuf>,
+    pub(crate) ephemeral: bool,
+    pub(crate) cert_dir: Option<PathBuf>,
+    /// Certificate and key of the server, where they are given.
+    pub(crate) serving_files: Option<(PathBuf, PathBuf)>,
+    pub(crate) client_ca_file: Option<PathBuf>,
+    pub(crate) token_file: Option<PathBuf>,
+    pub(crate) authorization_modes: Vec<AuthorizationMode>,
+    pub(crate) service_network: Network,
+    pub(crate) issuers: Vec<String>,
+    pub(crate) audiences: Vec<String>,
+    pub(crate) account_key_files: Vec<PathBuf>,
+    pub(crate) account_signing_key_file: Option<PathBuf>,
+    pub(crate) jwks_uri: String,
+    pub(crate) gates: BTreeMap<&'static str, bool>,
+    pub(crate) anonymous: bool,
+    pub(crate) request_timeout: Duration,
+    pub(crate) min_request_timeout: Duration,
+    /// What `--controllers` says.
+    pub(crate) controllers: Vec<String>,
+    pub(crate) disabled_plugins: Vec<String>,
+    pub(crate) shutdown_delay: Duration,
+    pub(crate) http2: bool,
+    pub(crate) streams_max: u32,
+    pub(crate) external_host: String,
+}
+
+/// Who decides what may be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AuthorizationMode {
+    AlwaysAllow,
+    AlwaysDeny,
+    Rbac,
+    /// Accepted beside others: rights of nodes, asked of RBAC here.
+    Node,
+}
+
+/// A network: address and length of its prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Network {
+    pub(crate) address: IpAddr,
+    pub(crate) prefix: u8,
+}
+
+impl Network {
+    /// The first address after that of the network itself: the one of the `kubernetes` service.
+    pub(crate) fn first_host(self) -> IpAddr {
+        match self.address {
+            IpAddr::V4(v4) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(self.prefix)).unwrap_or(0);
+                IpAddr::V4(((v4.to_bits() & mask).wrapping_add(1)).into())
+            }
+            IpAddr::V6(v6) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(self.prefix)).unwrap_or(0);
+                IpAddr::V6(((v6.to_bits() & mask).wrapping_add(1)).into())
+            }
+        }
+    }
+}
+
+/// Issuer of service-account tokens unless another one is named.
+const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+/// Network of service addresses unless another one is named.
+const DEFAULT_SERVICE_NETWORK: &str = "10.0.0.0/24";
+/// HTTP/2 requests at once on one connection unless another number is named.
+const DEFAULT_STREAMS_MAX: u32 = 100;
+
+impl Config {
+    /// Whether a controller runs in this process: named, or by `*` unless `-name` leaves it out.
+    pub(crate) fn runs_controller(&self, name: &str) -> bool {
+        let says = |text: &str| self.controllers.iter().any(|c| c == text);
+        says(name) || (says("*") && !says(&format!("-{name}")))
+    }
+
+    /// Reads the flags.
+    pub(crate) fn new(flags: &Flags) -> Result<Self, FlagError> {
+        let port = u16::try_from(flags.int("secure-port"))
+            .map_err(|_| FlagError::new("--secure-port must be between 0 and 65535"))?;
+        let ip = flags.ip("bind-address").unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let ephemeral = flags.bool("ephemeral");
+        let serving_files = match (path(flags, "tls-cert-file"), path(flags, "tls-private-key-file")) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => {
+                return Err(FlagError::new("--tls-cert-file and --tls-private-key-file go together"));
+            }
+        };
+        let issuers = non_empty(flags.list("service-account-issuer"), DEFAULT_ISSUER);
+        let audiences = match flags.list("api-audiences") {
+            none if none.is_empty() => issuers.clone(),
+            some => some,
+        };
+        Ok(Config {
+            bind: SocketAddr::new(ip, port),
+            data_dir: (!ephemeral || flags.given("data-dir")).then(|| PathBuf::from(flags.text("data-dir"))),
+            ephemeral,
+            cert_dir: path(flags, "cert-dir"),
+            serving_files,
+            client_ca_file: path(flags, "client-ca-file"),
+            token_file: path(flags, "token-auth-file"),
+            authorization_modes: authorization_modes(flags)?,
+            service_network: service_network(flags)?,
+            issuers,
+            audiences,
+            account_key_files: flags.list("service-account-key-file").into_iter().map(PathBuf::from).collect(),
+            account_signing_key_file: path(flags, "service-account-signing-key-file"),
+            jwks_uri: flags.text("service-account-jwks-uri").to_string(),
+            gates: flags.gates()?,
+            anonymous: flags.bool("anonymous-auth"),
+            request_timeout: flags.duration("request-timeout"),
+            min_request_timeout: Duration::from_secs(u64::try_from(flags.int("min-request-timeout")).unwrap_or(0)),
+            controllers: flags.list("controllers"),
+            disabled_plugins: flags.list("disable-admission-plugins"),
+            shutdown_delay: flags.duration("shutdown-delay-duration"),
+            http2: !flags.bool("disable-http2-serving"),
+            streams_max: match u32::try_from(flags.int("http2-max-streams-per-connection")) {
+                Ok(0) | Err(_) => DEFAULT_STREAMS_MAX,
+                Ok(n) => n,
+            },
+            external_host: flags.text("external-hostname").to_string(),
+        })
+    }
+
+    /// Whether a feature is on.
+    pub(crate) fn gate(&self, name: &str) -> bool {
+        self.gates.get(name).copied().unwrap_or(false)
+    }
+}
+
+fn path(flags: &Flags, name: &str) -> Option<PathBuf> {
+    Some(flags.text(name)).filter(|t| !t.is_empty()).map(PathBuf::from)
+}
+
+fn non_empty(list: Vec<String>, default: &str) -> Vec<String> {
+    if list.is_empty() { vec![default.to_string()] } else { list }
+}
+
+fn authorization_modes(flags: &Flags) -> Result<Vec<AuthorizationMode>, FlagError> {
+    let names = non_empty(flags.list("authorization-mode"), "RBAC");
+    names
+        .iter()
+        .map(|name| match name.as_str() {
+            "AlwaysAllow" => Ok(AuthorizationMode::AlwaysAllow),
+            "AlwaysDeny" => Ok(AuthorizationMode::AlwaysDeny),
+            "RBAC" => Ok(AuthorizationMode::Rbac),
+            "Node" => Ok(AuthorizationMode::Node),
+            other => Err(FlagError::new(&format!("authorization-mode {other:?} is not a valid mode"))),
+        })
+        .collect()
+}
+
+fn service_network(flags: &Flags) -> Result<Network, FlagError> {
+    let all = non_empty(flags.list("service-cluster-ip-range"), DEFAULT_SERVICE_NETWORK);
+    let first = all.first().map_or("", String::as_str);
+    let bad = || FlagError::new(&format!("--service-cluster-ip-range: {first:?} is no network such as 10.0.0.0/24"));
+    let (address, prefix) = first.split_once('/').ok_or_else(bad)?;
+    let address: IpAddr = address.parse().map_err(|_| bad())?;
+    let prefix: u8 = prefix.parse().map_err(|_| bad())?;
+    let longest = if address.is_ipv4() { 32 } else { 128 };
+    if prefix > longest { Err(bad()) } else { Ok(Network { address, prefix }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_service_address_follows_that_of_the_network() {
+        for (address, prefix, want) in [("10.0.0.0", 24, "10.0.0.1"), ("10.96.7.9", 12, "10.96.0.1"), ("fd00::", 108, "fd00::1")] {
+            let network = Network { address: address.parse().unwrap(), prefix };
+            assert_eq!(network.first_host().to_string(), want);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The data folder: made on first start, locked while the server runs, files written whole or not at all.
+
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The folder, held by this process alone.
+pub(crate) struct DataDir {
+    path: PathBuf,
+    _lock: Option<File>,
+}
+
+/// The folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DataDirError {
+    #[error("data folder {0}: {1}")]
+    Io(PathBuf, io::Error),
+    #[error("data folder {0} is in use by another process")]
+    Locked(PathBuf),
+}
+
+impl DataDir {
+    /// Opens a folder, making it where it is missing.
+    pub(crate) fn open(path: &Path) -> Result<Self, DataDirError> {
+        let failed = |e: io::Error| DataDirError::Io(path.to_path_buf(), e);
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+        let path = path.canonicalize().map_err(failed)?;
+        let lock = private_file(&path.join("lock"), false).map_err(failed)?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(DataDir { path, _lock: Some(lock) }),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(DataDirError::Locked(path)),
+            Err(e) => Err(failed(e.into())),
+        }
+    }
+
+    /// A new folder for the files that people and tools read, where data is kept in memory.
+    pub(crate) fn temporary() -> Result<Self, DataDirError> {
+        let path = std::env::temp_dir().join(format!("pintle-{}", std::process::id()));
+        let failed = |e: io::Error| DataDirError::Io(path.clone(), e);
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed)?;
+        Ok(DataDir { path, _lock: None })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The bytes of a file in it; `None` where there is none.
+    pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DataDirError> {
+        match fs::read(self.path.join(name)) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(DataDirError::Io(self.path.join(name), e)),
+        }
+    }
+
+    /// Writes a file that only this user can read; whoever reads it sees the old bytes or all of the new ones.
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), DataDirError> {
+        let target = self.path.join(name);
+        write_whole(&target, bytes).map_err(|e| DataDirError::Io(target, e))
+    }
+}
+
+/// Writes a file by way of a new one beside it.
+pub(crate) fn write_whole(target: &Path, bytes: &[u8]) -> io::Result<()> {
+    if let Some(parent) = target.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+    }
+    let mut beside = target.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = PathBuf::from(beside);
+    private_file(&beside, true)?.write_all(bytes)?;
+    fs::rename(&beside, target)
+}
+
+fn private_file(path: &Path, truncate: bool) -> io::Result<File> {
+    OpenOptions::new().create(true).write(true).truncate(truncate).mode(0o600).open(path)
+}

@@ -1,0 +1,142 @@
+//! The objects: opens the store, loads the kinds, makes what a fresh server needs, keeps the policy up to date.
+
+use crate::bootstrap;
+use crate::config::Config;
+use crate::data_dir::DataDir;
+use pintle_admission::Chain;
+use pintle_auth::authz::rbac::{Policy, PolicyKind, Rbac};
+use pintle_cache::{Cache, CloseReason, Filter, Item};
+use pintle_engine::{Clock, Engine, Random, Registry};
+use pintle_kinds::{Types, builtin};
+use pintle_meta::{GroupVersion, Status};
+use pintle_store::{Embedded, OpenError, Options, Store};
+use pintle_value::Value;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The engine and the schemas of kinds that are no resources.
+pub(crate) struct Objects {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) types: Types,
+}
+
+/// Why there are no objects.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ObjectsError {
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    #[error("cannot make the objects of a fresh server: {}", .0.message)]
+    Bootstrap(Box<Status>),
+}
+
+/// Opens the store in `folder` (or in memory) and serves the built-in kinds from it.
+pub(crate) async fn open(config: &Config, folder: &DataDir) -> Result<Objects, ObjectsError> {
+    let options = Options::default();
+    let store: Arc<dyn Store> = Arc::new(match config.ephemeral {
+        true => Embedded::ephemeral(options)?,
+        false => Embedded::open(&folder.path().join("store"), options)?,
+    });
+    let cache = Cache::new(pintle_cache::Options::default());
+    let builtin = builtin();
+    let metadata_schema = builtin.types.by_go("meta/v1.ObjectMeta").unwrap_or_else(|| unreachable!("a built-in type"));
+    let engine = Arc::new(Engine {
+        store: store.clone(),
+        cache: cache.clone(),
+        registry: Registry::new(Vec::new()),
+        admission: Chain::new(&config.disabled_plugins),
+        clock: Arc::new(SystemClock),
+        random: Arc::new(SystemRandom),
+        metadata_schema,
+        types: builtin.types.clone(),
+    });
+    engine.serve_all(builtin.kinds.into_iter().map(Arc::new));
+    cache.attach(&*store);
+    tokio::spawn(cache.run());
+    make(&engine, config).await.map_err(|status| ObjectsError::Bootstrap(Box::new(status)))?;
+    Ok(Objects { engine, types: builtin.types })
+}
+
+/// Makes the objects of a fresh server that are not there yet.
+async fn make(engine: &Engine, config: &Config) -> Result<(), Status> {
+    let address = config.service_network.first_host().to_string();
+    for object in bootstrap::objects(&address) {
+        let version = GroupVersion::parse(object.str_at(&["apiVersion"])).unwrap_or_default();
+        let kinds = engine.registry.kinds();
+        let Some((kind, at)) = kinds.by_kind(&version, object.str_at(&["kind"])) else { continue };
+        let namespace = object.str_at(&["metadata", "namespace"]);
+        let target = pintle_engine::Target {
+            kind: kind.clone(),
+            version: at,
+            namespace: namespace.into(),
+            name: object.str_at(&["metadata", "name"]).into(),
+            subresource: Default::default(),
+        };
+        engine.ensure(&target, object).await?;
+    }
+    Ok(())
+}
+
+/// Keeps the policy in step with roles and bindings until the cache shuts down.
+pub(crate) async fn follow_policy(engine: Arc<Engine>, rbac: Arc<Rbac>) {
+    let mut watcher = engine.cache.watch_all(Filter::default());
+    rbac.set(policy(&engine));
+    while let Some(item) = watcher.next().await {
+        match item {
+            Item::Event(delivery) => {
+                let changed = delivery.source().is_some_and(|e| policy_kind(e.resource()).is_some());
+                if changed {
+                    rbac.set(policy(&engine));
+                }
+            }
+            Item::Closed(CloseReason::Slow) => {
+                watcher = engine.cache.watch_all(Filter::default());
+                rbac.set(policy(&engine));
+            }
+            Item::Closed(_) => return,
+            Item::InitialEventsEnd(_) | Item::Bookmark(_) => {}
+        }
+    }
+}
+
+fn policy_kind(prefix: &str) -> Option<PolicyKind> {
+    match prefix {
+        "/registry/roles/" => Some(PolicyKind::Role),
+        "/registry/clusterroles/" => Some(PolicyKind::ClusterRole),
+        "/registry/rolebindings/" => Some(PolicyKind::RoleBinding),
+        "/registry/clusterrolebindings/" => Some(PolicyKind::ClusterRoleBinding),
+        _ => None,
+    }
+}
+
+/// The policy as the objects say it now.
+pub(crate) fn policy(engine: &Engine) -> Policy {
+    let mut policy = Policy::default();
+    for resource in engine.cache.resources() {
+        let Some(kind) = policy_kind(resource.prefix()) else { continue };
+        for object in resource.view().iter() {
+            let tree = pintle_value::json::parse(object.json()).map_or(Value::Null, |parsed| parsed.value);
+            policy.insert(kind, &tree);
+        }
+    }
+    policy
+}
+
+struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> (i64, u32) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
+    }
+}
+
+struct SystemRandom;
+
+impl Random for SystemRandom {
+    fn fill(&self, out: &mut [u8]) {
+        // The generator seeds itself from the system; that it fails is a state no server can go on in.
+        if aws_lc_rs::rand::fill(out).is_err() {
+            std::process::abort();
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Keys and certificates: the server's own authority, its serving certificate, the administrator's certificate and the
+//! key of service-account tokens. Kept in the data folder, made where they are missing.
+
+use crate::data_dir::{DataDir, DataDirError};
+use pintle_auth::authn::keys::{KeyError, SigningKey};
+use pintle_http::tls::ServingCertificate;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// How long certificates are good, and how long before their end they are made anew.
+const LIFE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+const RENEW_BEFORE: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How far the clocks of clients may be behind.
+const BACKDATED: Duration = Duration::from_secs(3600);
+
+/// A key or certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PkiError {
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
+    #[error("cannot make a certificate: {0}")]
+    Make(#[from] rcgen::Error),
+    #[error("{0}: {1}")]
+    File(PathBuf, std::io::Error),
+    #[error("{0}: {1}")]
+    Pem(PathBuf, String),
+    #[error("service-account key: {0}")]
+    AccountKey(#[from] KeyError),
+}
+
+/// A certificate and its key in PEM.
+#[derive(Clone)]
+pub(crate) struct Pair {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+/// The server's own authority.
+pub(crate) struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pub(crate) certificate: String,
+}
+
+/// Where keys are kept: in a folder, or nowhere.
+#[derive(Clone, Copy)]
+pub(crate) struct Keep<'a>(pub(crate) Option<&'a DataDir>);
+
+impl Keep<'_> {
+    fn read(self, name: &str) -> Result<Option<String>, PkiError> {
+        match self.0 {
+            Some(dir) => Ok(dir.read(name)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())),
+            None => Ok(None),
+        }
+    }
+
+    fn write(self, name: &str, text: &str) -> Result<(), PkiError> {
+        if let Some(dir) = self.0 {
+            dir.write(name, text.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn read_pair(self, name: &str) -> Result<Option<Pair>, PkiError> {
+        let certificate = self.read(&format!("pki/{name}.crt"))?;
+        let key = self.read(&format!("pki/{name}.key"))?;
+        Ok(certificate.zip(key).map(|(certificate, key)| Pair { certificate, key }))
+    }
+
+    fn write_pair(self, name: &str, pair: &Pair) -> Result<(), PkiError> {
+        self.write(&format!("pki/{name}.key"), &pair.key)?;
+        self.write(&format!("pki/{name}.crt"), &pair.certificate)
+    }
+}
+
+impl Authority {
+    /// The authority that is kept, or a new one.
+    pub(crate) fn load_or_make(keep: Keep<'_>) -> Result<Self, PkiError> {
+        if let Some(pair) = keep.read_pair("ca")? {
+            let issuer = Issuer::new(authority_params(), KeyPair::from_pem(&pair.key)?);
+            return Ok(Authority { issuer, certificate: pair.certificate });
+        }
+        let params = authority_params();
+        let key = KeyPair::generate()?;
+        let certificate = params.self_signed(&key)?.pem();
+        keep.write_pair("ca", &Pair { certificate: certificate.clone(), key: key.serialize_pem() })?;
+        Ok(Authority { issuer: Issuer::new(params, key), certificate })
+    }
+
+    /// The serving certificate for these names, kept or new.
+    pub(crate) fn serving(&self, keep: Keep<'_>, names: &[SanType]) -> Result<Pair, PkiError> {
+        if let Some(pair) = keep.read_pair("apiserver")?
+            && still_good(&pair.certificate, names)
+        {
+            return Ok(pair);
+        }
+        let mut params = params("pintle", &[]);
+        params.subject_alt_names = names.to_vec();
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        self.issue(keep, "apiserver", params)
+    }
+
+    /// The administrator's certificate, kept or new.
+    pub(crate) fn admin(&self, keep: Keep<'_>) -> Result<Pair, PkiError> {
+        if let Some(pair) = keep.read_pair("admin")?
+            && still_good(&pair.certificate, &[])
+        {
+            return Ok(pair);
+        }
+        let mut params = params("kubernetes-admin", &["system:masters"]);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.issue(keep, "admin", params)
+    }
+
+    fn issue(&self, keep: Keep<'_>, name: &str, mut params: CertificateParams) -> Result<Pair, PkiError> {
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+        params.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?.pem();
+        let pair = Pair { certificate, key: key.serialize_pem() };
+        keep.write_pair(name, &pair)?;
+        Ok(pair)
+    }
+}
+
+/// The key of service-account tokens, kept or new.
+pub(crate) fn account_key(keep: Keep<'_>) -> Result<SigningKey, PkiError> {
+    let pem = match keep.read("pki/sa.key")? {
+        Some(pem) => pem,
+        None => {
+            let key = KeyPair::generate()?;
+            keep.write("pki/sa.key", &key.serialize_pem())?;
+            keep.write("pki/sa.pub", &key.public_key_pem())?;
+            key.serialize_pem()
+        }
+    };
+    Ok(SigningKey::from_pem(pem.as_bytes())?)
+}
+
+/// What the authority says of itself. Of this, what it signs repeats only the name and the id of its key, so that an
+/// authority that is kept can go on with fresh parameters.
+fn authority_params() -> CertificateParams {
+    let mut params = params("pintle-ca", &[]);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages =
+        vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    params
+}
+
+fn params(name: &str, organizations: &[&str]) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    for organization in organizations {
+        params.distinguished_name.push(DnType::OrganizationName, *organization);
+    }
+    params.distinguished_name.push(DnType::CommonName, name);
+    let now = SystemTime::now();
+    params.not_before = (now - BACKDATED).into();
+    params.not_after = (now + LIFE).into();
+    params
+}
+
+/// The names that clients may call the server by.
+pub(crate) fn serving_names(addresses: &[IpAddr], hosts: &[String]) -> Result<Vec<SanType>, PkiError> {
+    let mut names = Vec::new();
+    let domain = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
+    for host in domain.iter().map(ToString::to_string).chain(hosts.iter().cloned()) {
+        names.push(SanType::DnsName(host.try_into()?));
+    }
+    for address in addresses {
+        let name = SanType::IpAddress(*address);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// Whether a kept certificate has all these names and some time left.
+fn still_good(pem: &str, names: &[SanType]) -> bool {
+    let Ok(der) = CertificateDer::from_pem_slice(pem.as_bytes()) else { return false };
+    let Ok((_, certificate)) = X509Certificate::from_der(&der) else { return false };
+    let renew = SystemTime::now() + RENEW_BEFORE;
+    let renew = renew.duration_since(SystemTime::UNIX_EPOCH).map_or(i64::MAX, |d| d.as_secs().cast_signed());
+    if certificate.validity().not_after.timestamp() < renew {
+        return false;
+    }
+    let extension = certificate.subject_alternative_name().ok().flatten();
+    let has = |wanted: &SanType| {
+        extension.as_ref().is_some_and(|e| e.value.general_names.iter().any(|name| same_name(name, wanted)))
+    };
+    names.iter().all(has)
+}
+
+fn same_name(name: &GeneralName<'_>, wanted: &SanType) -> bool {
+    match (name, wanted) {
+        (GeneralName::DNSName(name), SanType::DnsName(wanted)) => *name == wanted.as_str(),
+        (GeneralName::IPAddress(bytes), SanType::IpAddress(IpAddr::V4(v4))) => *bytes == v4.octets(),
+        (GeneralName::IPAddress(bytes), SanType::IpAddress(IpAddr::V6(v6))) => *bytes == v6.octets(),
+        _ => false,
+    }
+}
+
+/// The bytes of a file.
+pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, PkiError> {
+    std::fs::read(path).map_err(|e| PkiError::File(path.to_path_buf(), e))
+}
+
+/// A certificate and its key from two files.
+pub(crate) fn read_pair(certificate: &Path, key: &Path) -> Result<Pair, PkiError> {
+    let text = |path: &Path| read_file(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    Ok(Pair { certificate: text(certificate)?, key: text(key)? })
+}
+
+/// All certificates of a PEM text; `source` is what errors name.
+pub(crate) fn certificates(pem: &[u8], source: &Path) -> Result<Vec<CertificateDer<'static>>, PkiError> {
+    let bad = |why: String| PkiError::Pem(source.to_path_buf(), why);
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match all {
+        Ok(none) if none.is_empty() => Err(bad("no certificate found".into())),
+        Ok(all) => Ok(all),
+        Err(e) => Err(bad(e.to_string())),
+    }
+}
+
+/// A pair as TLS takes it.
+pub(crate) fn serving_certificate(pair: &Pair, source: &Path) -> Result<ServingCertificate, PkiError> {
+    let chain = certificates(pair.certificate.as_bytes(), source)?;
+    let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes())
+        .map_err(|e| PkiError::Pem(source.to_path_buf(), format!("private key: {e}")))?;
+    Ok(ServingCertificate { chain, key })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_good_for_its_names_only() {
+        let authority = Authority::load_or_make(Keep(None)).unwrap();
+        let names = serving_names(&["127.0.0.1".parse().unwrap()], &[]).unwrap();
+        let pair = authority.serving(Keep(None), &names).unwrap();
+        assert!(still_good(&pair.certificate, &names));
+        let more = serving_names(&["127.0.0.1".parse().unwrap(), "10.0.0.1".parse().unwrap()], &[]).unwrap();
+        assert!(!still_good(&pair.certificate, &more));
+        assert!(!still_good("nonsense", &names));
+    }
+}

@@ -1,0 +1,307 @@
+//! `pintle serve`: reads keys, wires the parts together, listens, and ends gracefully.
+
+use crate::config::{AuthorizationMode, Config};
+use crate::data_dir::{DataDir, DataDirError};
+use crate::flags::{FlagError, Flags};
+use crate::kubeconfig::Kubeconfig;
+use crate::objects::{Objects, ObjectsError};
+use crate::pki::{self, Authority, Keep, Pair, PkiError};
+use crate::{data_dir, objects};
+use pintle_auth::authn::keys::VerifyingKey;
+use pintle_auth::authn::service_account::ServiceAccountTokens;
+use pintle_auth::authn::token_file::{TokenFile, TokenFileError};
+use pintle_auth::authn::x509::{AuthorityError, ClientAuthorities};
+use pintle_auth::authz::rbac::Rbac;
+use pintle_auth::authz::{AlwaysAllow, AlwaysDeny, PrivilegedGroup, Union};
+use pintle_auth::{Authenticator, Authorizer, UserInfo};
+use pintle_engine::{Access, TokenObjects};
+use pintle_http::health::Health;
+use pintle_http::openid::OpenId;
+use pintle_http::server::ServerContext;
+use pintle_http::resources::Resources;
+use pintle_http::{Api, Metrics, Server, ServerConfig, tls};
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// How long requests in flight may still take after the server stopped listening.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why the server does not run: one line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServeError {
+    #[error(transparent)]
+    Flag(#[from] FlagError),
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
+    #[error(transparent)]
+    Objects(#[from] ObjectsError),
+    #[error(transparent)]
+    Pki(#[from] PkiError),
+    #[error("cannot listen on {0}: {1}")]
+    Listen(SocketAddr, std::io::Error),
+    #[error("--token-auth-file: {0}")]
+    Tokens(#[from] TokenFileError),
+    #[error("--client-ca-file: {0}")]
+    ClientCa(#[from] AuthorityError),
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    #[error("cannot start: {0}")]
+    Runtime(std::io::Error),
+}
+
+/// Runs the server until a signal ends it.
+pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
+    let began = Instant::now();
+    log_to_stderr(flags.int("v"));
+    let config = Config::new(flags)?;
+    let idle = flags.without_effect();
+    if !idle.is_empty() {
+        tracing::info!("flags without effect here: --{}", idle.join(", --"));
+    }
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime)?;
+    runtime.block_on(serve(config, began))
+}
+
+async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
+    let mut signals = Signals::new().map_err(ServeError::Runtime)?;
+    let folder = match &config.data_dir {
+        Some(path) => DataDir::open(path)?,
+        None => DataDir::temporary()?,
+    };
+    let keep = Keep((!config.ephemeral).then_some(&folder));
+    let authority = Authority::load_or_make(keep)?;
+    let (serving, serving_authority) = serving_pair(&config, &authority, keep)?;
+    let admin = authority.admin(keep)?;
+
+    let Objects { engine, types } = objects::open(&config, &folder).await?;
+    let mut account_tokens = account_tokens(&config, keep)?;
+    account_tokens.objects = Some(Arc::new(TokenObjects(engine.clone())));
+    let account_keys = account_tokens.keys.clone();
+    let authenticator = Arc::new(Authenticator {
+        certificates: Some(client_authorities(&config, &authority)?),
+        tokens: static_tokens(&config)?,
+        service_accounts: Some(account_tokens),
+        anonymous: config.anonymous && config.authorization_modes != [AuthorizationMode::AlwaysAllow],
+    });
+    let hints = authenticator.certificates.as_ref().map(ClientAuthorities::subjects).unwrap_or_default();
+    let tls = tls::server_config(pki::serving_certificate(&serving, folder.path())?, hints, config.http2)?;
+
+    let rbac = Arc::new(Rbac::default());
+    let health = Arc::new(Health::default());
+    rbac.set(objects::policy(&engine));
+    tokio::spawn(objects::follow_policy(engine.clone(), rbac.clone()));
+    pintle_controllers::start(&engine, |name| config.runs_controller(name));
+    let authorizer = authorizer(&config.authorization_modes, &rbac);
+    let access = Access {
+        authorizer: authorizer.clone(),
+        authenticator: authenticator.clone(),
+        rules: config.authorization_modes.contains(&AuthorizationMode::Rbac).then(|| rbac.clone()),
+    };
+    let api: Arc<dyn Api> = Arc::new(Resources::new(engine.clone(), access, types, config.min_request_timeout));
+
+    let listener =
+        TcpListener::bind(config.bind).await.map_err(|e| ServeError::Listen(config.bind, e))?;
+    let address = listener.local_addr().map_err(|e| ServeError::Listen(config.bind, e))?;
+    let public = format!("{}", SocketAddr::new(reachable(address.ip()), address.port()));
+    let jwks_uri = match config.jwks_uri.as_str() {
+        "" => {
+            let host = Some(config.external_host.clone()).filter(|h| !h.is_empty());
+            format!("https://{}/openid/v1/jwks", host.unwrap_or_else(|| public.clone()))
+        }
+        given => given.to_string(),
+    };
+    let context = Arc::new(ServerContext {
+        api: Arc::clone(&api),
+        authenticator,
+        authorizer,
+        health: Arc::clone(&health),
+        metrics: Arc::new(Metrics::default()),
+        openid: OpenId::new(config.issuers.first().map_or("", String::as_str), &jwks_uri, &account_keys),
+        address: OnceLock::from(public.clone()),
+        cbor: config.gate("CBORServingAndStorage"),
+        compression: config.gate("APIResponseCompression"),
+        constrained_impersonation: config.gate("ConstrainedImpersonation"),
+        request_timeout: config.request_timeout,
+    });
+    let server_config = ServerConfig { tls, streams_max: config.streams_max, drain_timeout: DRAIN_TIMEOUT };
+    let server = Server::new(listener, server_config, context);
+
+    let url = format!("https://{public}");
+    let kubeconfig = Kubeconfig {
+        server: &url,
+        authority: &serving_authority,
+        certificate: &admin.certificate,
+        key: &admin.key,
+    };
+    folder.write("admin.kubeconfig", kubeconfig.render().as_bytes())?;
+    health.set_ready();
+    folder.write("port", address.port().to_string().as_bytes())?;
+    greet(&url, &folder, &config, began);
+
+    let stop = async {
+        signals.next().await;
+        tracing::info!("stopping");
+        health.set_stopping();
+        tokio::spawn(async move {
+            signals.next().await;
+            std::process::exit(130);
+        });
+        tokio::time::sleep(config.shutdown_delay).await;
+        engine.cache.shutdown();
+    };
+    server.run(stop).await;
+    engine.store.close().await;
+    Ok(())
+}
+
+/// The serving certificate, and the authority that clients check it with.
+fn serving_pair(config: &Config, authority: &Authority, keep: Keep<'_>) -> Result<(Pair, String), ServeError> {
+    let in_dir = |dir: &Path| (dir.join("apiserver.crt"), dir.join("apiserver.key"));
+    if let Some((certificate, key)) = &config.serving_files {
+        let pair = pki::read_pair(certificate, key)?;
+        return Ok((pair.clone(), pair.certificate));
+    }
+    if let Some((certificate, key)) = config.cert_dir.as_deref().map(in_dir)
+        && certificate.exists()
+        && key.exists()
+    {
+        let pair = pki::read_pair(&certificate, &key)?;
+        return Ok((pair.clone(), pair.certificate));
+    }
+    let addresses = [
+        IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(Ipv6Addr::LOCALHOST),
+        config.bind.ip(),
+        config.service_network.first_host(),
+    ];
+    let hosts: Vec<String> = Some(config.external_host.clone())
+        .filter(|h| !h.is_empty() && h.parse::<IpAddr>().is_err())
+        .into_iter()
+        .collect();
+    let pair = authority.serving(keep, &pki::serving_names(&addresses, &hosts)?)?;
+    if let Some((certificate, key)) = config.cert_dir.as_deref().map(in_dir) {
+        for (path, text) in [(certificate, &pair.certificate), (key, &pair.key)] {
+            data_dir::write_whole(&path, text.as_bytes()).map_err(|e| PkiError::File(path, e))?;
+        }
+    }
+    Ok((pair, authority.certificate.clone()))
+}
+
+/// Our own authority, for the administrator, and those that were named.
+fn client_authorities(config: &Config, authority: &Authority) -> Result<ClientAuthorities, ServeError> {
+    let own = Path::new("own authority");
+    let mut all = pki::certificates(authority.certificate.as_bytes(), own)?;
+    if let Some(path) = &config.client_ca_file {
+        all.extend(pki::certificates(&pki::read_file(path)?, path)?);
+    }
+    Ok(ClientAuthorities::new(all)?)
+}
+
+fn static_tokens(config: &Config) -> Result<TokenFile, ServeError> {
+    match &config.token_file {
+        Some(path) => Ok(TokenFile::parse(&String::from_utf8_lossy(&pki::read_file(path)?))?),
+        None => Ok(TokenFile::default()),
+    }
+}
+
+fn account_tokens(config: &Config, keep: Keep<'_>) -> Result<ServiceAccountTokens, ServeError> {
+    let signer = match &config.account_signing_key_file {
+        Some(path) => pintle_auth::authn::keys::SigningKey::from_pem(&pki::read_file(path)?)
+            .map_err(PkiError::AccountKey)?,
+        None => pki::account_key(keep)?,
+    };
+    let mut keys = Vec::new();
+    for path in &config.account_key_files {
+        keys.extend(VerifyingKey::all_from_pem(&pki::read_file(path)?).map_err(PkiError::AccountKey)?);
+    }
+    if keys.is_empty() {
+        keys.push(signer.verifying.clone());
+    }
+    Ok(ServiceAccountTokens {
+        issuers: config.issuers.clone(),
+        audiences: config.audiences.clone(),
+        keys,
+        signer: Some(Arc::new(signer)),
+        objects: None,
+    })
+}
+
+/// Masters may do anything; after them the authorizers that were named are asked in order.
+fn authorizer(modes: &[AuthorizationMode], rbac: &Arc<Rbac>) -> Arc<dyn Authorizer> {
+    let mut all: Vec<Box<dyn Authorizer>> = vec![Box::new(PrivilegedGroup(UserInfo::MASTERS))];
+    for mode in modes {
+        match mode {
+            AuthorizationMode::AlwaysAllow => all.push(Box::new(AlwaysAllow)),
+            AuthorizationMode::AlwaysDeny => all.push(Box::new(AlwaysDeny)),
+            AuthorizationMode::Rbac => all.push(Box::new(Arc::clone(rbac))),
+            AuthorizationMode::Node => {}
+        }
+    }
+    Arc::new(Union(all))
+}
+
+/// The address at which clients on this machine reach a listener.
+fn reachable(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(v4) if v4.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(v6) if v6.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        other => other,
+    }
+}
+
+/// A few lines for people.
+fn greet(url: &str, folder: &DataDir, config: &Config, began: Instant) {
+    let kubeconfig = folder.path().join("admin.kubeconfig");
+    let data = if config.ephemeral { "in memory".to_string() } else { folder.path().display().to_string() };
+    let lines = format!(
+        "pintle serves the Kubernetes API at {url} (ready after {:.1} ms)\n  export KUBECONFIG={}\n  data: {data}\n",
+        began.elapsed().as_secs_f64() * 1e3,
+        kubeconfig.display(),
+    );
+    _ = std::io::stderr().write_all(lines.as_bytes());
+}
+
+/// The signals that end the server.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Logs go to stderr; libraries only speak at the highest levels.
+fn log_to_stderr(verbosity: i64) {
+    use tracing::level_filters::LevelFilter;
+    let (own, others) = match verbosity {
+        ..=0 => (LevelFilter::WARN, LevelFilter::WARN),
+        1 => (LevelFilter::INFO, LevelFilter::WARN),
+        2..=3 => (LevelFilter::DEBUG, LevelFilter::WARN),
+        4..=7 => (LevelFilter::TRACE, LevelFilter::INFO),
+        8.. => (LevelFilter::TRACE, LevelFilter::TRACE),
+    };
+    let filter = tracing_subscriber::filter::Targets::new().with_default(others).with_target("pintle", own);
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    tracing_subscriber::registry().with(layer).with(filter).init();
+}

@@ -1,0 +1,240 @@
+//! JSON bodies: the fast path reads a tree and types it; when something is wrong, the bytes are read again in
+//! their own order, because Go reports what it meets first and names numbers as they were written.
+
+use super::decode::{Decoder, TYPED_DEPTH_MAX, decode};
+use super::errors::{Place, STRICT_ERRORS_MAX, Step, Strict, TypeError};
+use crate::model::{NodeId, Schema, Shape};
+use pintle_meta::field::quoted;
+use pintle_value::{Map, ParseError, Parsed, Str, Value, json};
+use std::collections::{HashMap, HashSet};
+
+/// A decoded body.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decoded {
+    /// The canonical tree.
+    pub value: Value,
+    /// What a strict request is refused for and others are warned of, in the order of the document:
+    /// `unknown field "spec.foo"`, `duplicate field "data"`.
+    pub strict: Vec<String>,
+}
+
+/// Why a body could not be decoded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
+    /// It is no JSON.
+    #[error(transparent)]
+    Parse(#[from] ParseError),
+    /// It is not of its type.
+    #[error(transparent)]
+    Type(#[from] TypeError),
+}
+
+/// Decodes a JSON body into the canonical tree of a Go type.
+pub fn decode_json(schema: &Schema, bytes: &[u8]) -> Result<Decoded, BodyError> {
+    Ok(decode_parsed(schema, json::parse(bytes)?, bytes)?)
+}
+
+/// The same, where the JSON has been read already. `bytes` are those that `parsed` was read from.
+pub fn decode_parsed(schema: &Schema, parsed: Parsed, bytes: &[u8]) -> Result<Decoded, TypeError> {
+    let mut strict = Strict::default();
+    let typed = decode(schema, parsed.value, Some(&mut strict));
+    match typed {
+        Ok(value) if strict.unknown.is_empty() && parsed.duplicates.is_empty() => {
+            Ok(Decoded { value, strict: Vec::new() })
+        }
+        Ok(value) => {
+            let (merged, strict) = reread(schema, bytes)?;
+            let value = if parsed.duplicates.is_empty() { value } else { decode(schema, merged, None)? };
+            Ok(Decoded { value, strict })
+        }
+        // The second reading finds an error, too: the one that comes first.
+        Err(error) => Err(reread(schema, bytes).err().unwrap_or(error)),
+    }
+}
+
+/// Reads well-formed bytes along the schema. Gives the tree in which repeated objects are merged, as Go decodes
+/// twice into the same struct, and what strict requests mind.
+fn reread(schema: &Schema, bytes: &[u8]) -> Result<(Value, Vec<String>), TypeError> {
+    let mut walk = Walk { decoder: Decoder::new(schema.arena()), bytes, at: 0, strict: Vec::new() };
+    let value = walk.value(schema.root(), false, &Place::ROOT);
+    walk.decoder.errors.finish()?;
+    Ok((value, walk.strict))
+}
+
+struct Walk<'s, 'b> {
+    decoder: Decoder<'s, 'b>,
+    bytes: &'b [u8],
+    at: usize,
+    strict: Vec<String>,
+}
+
+impl<'b> Walk<'_, 'b> {
+    fn value(&mut self, id: NodeId, pointer: bool, place: &Place<'_>) -> Value {
+        let shape = &self.decoder.arena.node(id).shape;
+        match (self.peek(), shape) {
+            _ if place.depth >= TYPED_DEPTH_MAX => self.leaf(id, pointer, place),
+            (Some(b'{'), Shape::Struct(s)) if !s.go_name.is_empty() => {
+                let mut seen: HashSet<Str> = HashSet::new();
+                self.object(|walk, key| {
+                    let Some(field) = s.field(&key) else {
+                        walk.report("unknown", &key, place);
+                        walk.skip();
+                        return None;
+                    };
+                    if !seen.insert(key.clone()) {
+                        walk.report("duplicate", &key, place);
+                    }
+                    let value = walk.value(field.node, field.pointer, &place.down(Step::Field(s, field)));
+                    Some((key, value))
+                })
+            }
+            (Some(b'{'), Shape::Map { value: of, .. }) => {
+                let mut seen: HashSet<Str> = HashSet::new();
+                self.object(|walk, key| {
+                    if !seen.insert(key.clone()) {
+                        walk.report("duplicate", &key, place);
+                    }
+                    let value = walk.value(*of, false, &place.down(Step::Key(&key)));
+                    Some((key, value))
+                })
+            }
+            (Some(b'['), Shape::List { item, .. }) => self.array(*item, place),
+            _ => self.leaf(id, pointer, place),
+        }
+    }
+
+    /// A value that is read as a whole; the decoder says what is wrong with it.
+    fn leaf(&mut self, id: NodeId, pointer: bool, place: &Place<'_>) -> Value {
+        let text = self.skip();
+        let mut value = json::parse(text).map(|p| p.value).unwrap_or_default();
+        if value.is_null() && pointer {
+            return value;
+        }
+        self.decoder.number = match value {
+            Value::Int(_) | Value::Float(_) => std::str::from_utf8(text).ok(),
+            _ => None,
+        };
+        self.decoder.value(id, &mut value, place);
+        value
+    }
+
+    /// An object: `member` reads the value that follows a key.
+    fn object(&mut self, mut member: impl FnMut(&mut Self, Str) -> Option<(Str, Value)>) -> Value {
+        let mut entries: Vec<(Str, Value)> = Vec::new();
+        self.at += 1;
+        while self.peek() == Some(b'"') {
+            let key = self.key();
+            if self.peek() == Some(b':') {
+                self.at += 1;
+            }
+            entries.extend(member(self, key));
+            if self.peek() == Some(b',') {
+                self.at += 1;
+            }
+        }
+        self.at += 1;
+        Value::Object(merged(entries))
+    }
+
+    fn array(&mut self, item: NodeId, place: &Place<'_>) -> Value {
+        let mut items = Vec::new();
+        self.at += 1;
+        while !matches!(self.peek(), Some(b']') | None) {
+            let index = items.len();
+            items.push(self.value(item, false, &place.down(Step::Index(index))));
+            if self.peek() == Some(b',') {
+                self.at += 1;
+            }
+        }
+        self.at += 1;
+        Value::Array(items)
+    }
+
+    fn report(&mut self, what: &str, key: &str, place: &Place<'_>) {
+        let error = format!("{what} field {}", quoted(&place.down(Step::Key(key)).path()));
+        if self.strict.len() < STRICT_ERRORS_MAX && !self.strict.contains(&error) {
+            self.strict.push(error);
+        }
+    }
+
+    /// The next byte that is no white space.
+    fn peek(&mut self) -> Option<u8> {
+        while matches!(self.bytes.get(self.at), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+            self.at += 1;
+        }
+        self.bytes.get(self.at).copied()
+    }
+
+    fn key(&mut self) -> Str {
+        match json::parse(self.skip()).map(|p| p.value) {
+            Ok(Value::String(key)) => key,
+            _ => Str::default(),
+        }
+    }
+
+    /// Steps over a value; returns its bytes.
+    fn skip(&mut self) -> &'b [u8] {
+        self.peek();
+        let start = self.at;
+        let mut depth = 0usize;
+        loop {
+            match self.bytes.get(self.at) {
+                None => break,
+                Some(b'"') => self.skip_string(),
+                Some(b'{' | b'[') => depth += 1,
+                Some(b'}' | b']') => {
+                    if depth == 0 {
+                        break;
+                    }
+                    depth -= 1;
+                }
+                Some(b',' | b' ' | b'\t' | b'\r' | b'\n' | b':') if depth == 0 => break,
+                Some(_) => {}
+            }
+            self.at += 1;
+            // A string or a container is over as soon as it is closed; numbers and words end at what follows.
+            let closed = matches!(self.bytes.get(self.at - 1), Some(b'"' | b'}' | b']'));
+            if closed && depth == 0 {
+                break;
+            }
+        }
+        self.bytes.get(start..self.at).unwrap_or_default()
+    }
+
+    /// Steps from a string's first quote to its last.
+    fn skip_string(&mut self) {
+        self.at += 1;
+        while let Some(byte) = self.bytes.get(self.at) {
+            match byte {
+                b'\\' => self.at += 2,
+                b'"' => return,
+                _ => self.at += 1,
+            }
+        }
+    }
+}
+
+/// Of equal keys the last one stays, but objects are merged.
+fn merged(entries: Vec<(Str, Value)>) -> Map {
+    let mut places: HashMap<Str, usize> = HashMap::with_capacity(entries.len());
+    let mut out: Vec<(Str, Value)> = Vec::with_capacity(entries.len());
+    for (key, value) in entries {
+        match places.get(&key).and_then(|at| out.get_mut(*at)) {
+            Some((_, earlier)) => *earlier = merge(std::mem::take(earlier), value),
+            None => {
+                places.insert(key.clone(), out.len());
+                out.push((key, value));
+            }
+        }
+    }
+    Map::from_entries(out).0
+}
+
+fn merge(earlier: Value, later: Value) -> Value {
+    match (earlier, later) {
+        (Value::Object(earlier), Value::Object(later)) => {
+            Value::Object(merged(earlier.into_iter().chain(later).collect()))
+        }
+        (_, later) => later,
+    }
+}

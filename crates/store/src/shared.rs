@@ -1,0 +1,146 @@
+//! What the sequencer shares with the callers' side: the published state, the sink, the fault.
+
+use crate::error::StoreFault;
+use crate::frame::Record;
+use crate::options::Options;
+use crate::state::Snapshot;
+use crate::store::{Change, Loaded, Note, Revision, Sink};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// What the sequencer shares with the callers' side.
+pub(crate) struct Shared {
+    published: Mutex<Published>,
+    revision: AtomicU64,
+    compacted: AtomicU64,
+    fault: OnceLock<StoreFault>,
+}
+
+/// The state everybody may see, the one sink, and the history nobody has taken yet.
+struct Published {
+    state: Snapshot,
+    sink: Option<Arc<dyn Sink>>,
+    history: Option<History>,
+}
+
+/// Changes kept for whoever loads the store, up to a number of bytes.
+struct History {
+    floor: Revision,
+    changes: VecDeque<Change>,
+    bytes: u64,
+    bytes_max: u64,
+}
+
+impl History {
+    fn extend(&mut self, changes: Vec<Change>) {
+        self.bytes += changes.iter().map(change_bytes).sum::<u64>();
+        self.changes.extend(changes);
+        while self.bytes > self.bytes_max {
+            let Some(dropped) = self.changes.pop_front() else { return };
+            self.bytes -= change_bytes(&dropped);
+            self.floor = dropped.revision;
+        }
+    }
+}
+
+fn change_bytes(change: &Change) -> u64 {
+    (change.key.len() + change.value.as_ref().map_or(0, bytes::Bytes::len)) as u64
+}
+
+impl Shared {
+    /// The state a store starts with.
+    pub(crate) fn new(
+        state: Snapshot,
+        compacted: Revision,
+        history: Vec<Change>,
+        options: &Options,
+    ) -> Shared {
+        let bytes_max = options.history_bytes_max;
+        let mut kept = History { floor: compacted, changes: VecDeque::new(), bytes: 0, bytes_max };
+        kept.extend(history);
+        Shared {
+            revision: AtomicU64::new(state.revision().0),
+            compacted: AtomicU64::new(compacted.0),
+            published: Mutex::new(Published { state, sink: None, history: Some(kept) }),
+            fault: OnceLock::new(),
+        }
+    }
+
+    /// See [`crate::Store::load`].
+    pub(crate) fn load(&self, sink: Arc<dyn Sink>) -> Loaded {
+        let mut published = self.published();
+        published.sink = Some(sink);
+        let entries = published.state.clone();
+        let revision = entries.revision();
+        match published.history.take() {
+            Some(History { floor, changes, .. }) => {
+                Loaded { revision, compacted: floor, entries, history: changes.into() }
+            }
+            None => Loaded { revision, compacted: revision, entries, history: Vec::new() },
+        }
+    }
+
+    /// The state of this moment.
+    pub(crate) fn state(&self) -> Snapshot {
+        self.published().state.clone()
+    }
+
+    /// The revision of the state.
+    pub(crate) fn revision(&self) -> Revision {
+        Revision(self.revision.load(Ordering::Acquire))
+    }
+
+    /// The revision up to which history is gone.
+    pub(crate) fn compacted(&self) -> Revision {
+        Revision(self.compacted.load(Ordering::Acquire))
+    }
+
+    /// Notes that history up to `revision` is gone.
+    pub(crate) fn set_compacted(&self, revision: Revision) {
+        self.compacted.store(revision.0, Ordering::Release);
+    }
+
+    /// Why there can be no more writes, if so.
+    pub(crate) fn fault(&self) -> Option<StoreFault> {
+        self.fault.get().cloned()
+    }
+
+    /// Stops writes for good; the first reason stays.
+    pub(crate) fn set_fault(&self, fault: StoreFault) {
+        let _ = self.fault.set(fault);
+    }
+
+    fn published(&self) -> MutexGuard<'_, Published> {
+        // A panic under this lock ends the sequencer, and with it all writes; what is there can be read.
+        self.published.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the state without taking a copy, whose being there would make the next change dearer.
+    pub(crate) fn inspect<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> T {
+        look(&self.published().state)
+    }
+
+    /// Applies durable records, tells the sink, and only then lets the new revision be seen.
+    pub(crate) fn publish(&self, records: Vec<Record>, notes: Vec<Note>) {
+        let mut published = self.published();
+        let published = &mut *published;
+        let state = &mut published.state;
+        let changes: Vec<Change> = records
+            .into_iter()
+            .zip(notes)
+            .map(|(record, note)| {
+                let change = state.apply(state.revision().next(), record.key, record.value);
+                Change { note, ..change }
+            })
+            .collect();
+        if let Some(sink) = &published.sink {
+            sink.apply(&changes);
+        }
+        self.revision.store(published.state.revision().0, Ordering::Release);
+        if let Some(history) = &mut published.history {
+            // Notes are for the sink alone; history must not keep them alive.
+            history.extend(changes.into_iter().map(|change| Change { note: Note::default(), ..change }).collect());
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! JSON on one line, sent as YAML. Clients that apply do that, and JSON is read twenty times faster.
+
+use crate::{Value, json};
+
+/// Keys longer than this are left to the YAML scanner, which refuses keys without a colon in 1024 characters.
+const KEY_BYTES_MAX: usize = 1000;
+
+/// The value of `bytes`, if they are such JSON that YAML reads it the same way. Left out is what YAML reads
+/// differently: escapes of slashes and code points, characters beyond ASCII (some break lines), repeated keys, and
+/// numbers that are no integers.
+pub(super) fn parse(bytes: &[u8]) -> Option<Value> {
+    let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    let plain = line.first() == Some(&b'{')
+        && line.iter().all(|byte| matches!(byte, b' '..=b'~'))
+        && !line.windows(2).any(|pair| matches!(pair, b"\\/" | b"\\u"));
+    if !plain {
+        return None;
+    }
+    let parsed = json::parse(line).ok().filter(|parsed| parsed.duplicates.is_empty())?;
+    reads_the_same(&parsed.value).then_some(parsed.value)
+}
+
+fn reads_the_same(root: &Value) -> bool {
+    let mut open = vec![root];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Float(_) => return false,
+            Value::Array(items) => open.extend(items),
+            Value::Object(map) => {
+                if map.keys().any(|key| key.len() > KEY_BYTES_MAX) {
+                    return false;
+                }
+                open.extend(map.values());
+            }
+            _ => {}
+        }
+    }
+    true
+}
