@@ -175,7 +175,8 @@ fn resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn container_resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+/// The name of a resource that a container can have.
+pub(crate) fn container_resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     resource_name(name, path, errors);
     if !name.contains('/') {
         if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !is_huge_page(name) {
