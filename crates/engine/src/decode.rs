@@ -5,12 +5,12 @@
 use pintle_apply::managed;
 use pintle_kinds::{Kind, KindVersion};
 use pintle_meta::options::FieldValidation;
-use pintle_meta::{GroupVersion, Status, field::quoted};
+use pintle_meta::{FieldErrors, GroupKind, GroupVersion, Status, field::quoted};
+use pintle_schema::Schema;
 use pintle_schema::proto::{self, Envelope};
 use pintle_schema::typed::{self, Strict};
-use pintle_schema::Schema;
 use pintle_value::json::Parsed as Document;
-use pintle_value::{Map, Str, Value, cbor, json, yaml};
+use pintle_value::{Map, Path, Str, Value, cbor, json, yaml};
 
 /// How a body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,8 @@ pub enum Refusal {
     },
     /// It is of another version than its path.
     OtherVersion(String),
+    /// It is a custom resource of another kind, which validation refuses in the name of the kind it says it is.
+    OtherKind(GroupKind),
 }
 
 impl Refusal {
@@ -73,11 +75,18 @@ impl Refusal {
     pub fn why(&self) -> &str {
         match self {
             Refusal::Unrecognized(why) | Refusal::Unfit { why, .. } | Refusal::OtherVersion(why) => why,
+            Refusal::OtherKind(_) => "the object is of another kind",
         }
     }
 
     fn to_status(&self, expected: &Expected<'_>, body: &[u8]) -> Status {
         let wanted = expected.kind;
+        if let Refusal::OtherKind(kind) = self {
+            let mut errors = FieldErrors::new();
+            errors.invalid(&Path::of("kind"), kind.kind.as_str(), &format!("must be {wanted}"));
+            let tree = json::parse(body).map(|parsed| parsed.value).unwrap_or_default();
+            return Status::invalid(kind, tree.str_at(&["metadata", "name"]), &errors);
+        }
         Status::bad_request(match self {
             Refusal::Unrecognized(why) => {
                 let summary = summarize(body);
@@ -86,7 +95,7 @@ impl Refusal {
             Refusal::Unfit { kind, version, why } => {
                 format!("{kind} in version {} cannot be handled as a {wanted}: {why}", quoted(version))
             }
-            Refusal::OtherVersion(why) => why.clone(),
+            Refusal::OtherVersion(_) | Refusal::OtherKind(_) => self.why().to_string(),
         })
     }
 }
@@ -98,7 +107,8 @@ pub fn decode(
     expected: &Expected<'_>,
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
-    let (gvk, mut decoded) = read(body, media, expected).map_err(|refusal| refusal.to_status(expected, body))?;
+    let (gvk, mut decoded) =
+        read(body, media, expected).map_err(|refusal| refusal.to_status(expected, body))?;
     if !decoded.complaints.is_empty() && validation == FieldValidation::Strict {
         let why = format!("strict decoding error: {}", decoded.complaints.join(", "));
         return Err(gvk.unfit(why).to_status(expected, body));
@@ -175,7 +185,9 @@ fn parse(body: &[u8], media: Media) -> Result<Parsed<'_>, String> {
         }
         Media::Cbor => match cbor::decode(body) {
             Ok(value) => Ok(Parsed::Cbor(value)),
-            Err(error) if error.is_malformed() => Err(format!("unable to determine group/version/kind: {error}")),
+            Err(error) if error.is_malformed() => {
+                Err(format!("unable to determine group/version/kind: {error}"))
+            }
             Err(error) => Ok(Parsed::BadCbor(error)),
         },
         Media::Protobuf => proto::open(body).map(Parsed::Protobuf).map_err(|e| e.to_string()),
@@ -183,7 +195,11 @@ fn parse(body: &[u8], media: Media) -> Result<Parsed<'_>, String> {
 }
 
 /// The tree as its schema has it, and what strict requests mind. The error is what is wrong with its type.
-fn typed_tree(parsed: Parsed<'_>, body: &[u8], expected: &Expected<'_>) -> Result<(Value, Vec<String>), String> {
+fn typed_tree(
+    parsed: Parsed<'_>,
+    body: &[u8],
+    expected: &Expected<'_>,
+) -> Result<(Value, Vec<String>), String> {
     let schema = expected.schema;
     let untyped = |value: Value| {
         let mut strict = Strict::default();
@@ -209,7 +225,8 @@ fn typed_tree(parsed: Parsed<'_>, body: &[u8], expected: &Expected<'_>) -> Resul
         Parsed::Cbor(value) => {
             let (value, strict) = untyped(value).map_err(|e| cbor_mismatch(&e, expected))?;
             // Strict reading of CBOR is for Go types alone, and stops at the first field that is unknown.
-            let unknown = if schema.is_go() { cbor::unknown_field_index(body, &strict.unknown) } else { None };
+            let unknown =
+                if schema.is_go() { cbor::unknown_field_index(body, &strict.unknown) } else { None };
             let complaint = |index| format!("cbor: found unknown field at map element index {index}");
             Ok((value, unknown.map(complaint).into_iter().collect()))
         }
@@ -224,7 +241,9 @@ fn typed_tree(parsed: Parsed<'_>, body: &[u8], expected: &Expected<'_>) -> Resul
 /// A value of another type than its field, in the words of the CBOR decoder: it names the type of the value itself,
 /// but of its place only the field of the outermost struct.
 fn cbor_mismatch(error: &typed::TypeError, expected: &Expected<'_>) -> String {
-    let Some(mismatch) = error.mismatch().filter(|_| expected.schema.is_go()) else { return error.to_string() };
+    let Some(mismatch) = error.mismatch().filter(|_| expected.schema.is_go()) else {
+        return error.to_string();
+    };
     let found = match mismatch.found.as_str() {
         "string" => "byte string",
         "array" => "array",
@@ -237,7 +256,9 @@ fn cbor_mismatch(error: &typed::TypeError, expected: &Expected<'_>) -> String {
     let (version, kind, go) = (expected.version, expected.kind, &mismatch.go);
     match mismatch.field.as_str() {
         "" => format!("cbor: cannot unmarshal {found} into Go value of type {go}"),
-        field => format!("cbor: cannot unmarshal {found} into Go struct field {version}.{kind}.{field} of type {go}"),
+        field => format!(
+            "cbor: cannot unmarshal {found} into Go struct field {version}.{kind}.{field} of type {go}"
+        ),
     }
 }
 
@@ -260,7 +281,9 @@ fn claimed_gvk(parsed: &Parsed<'_>, media: Media, expected: &Expected<'_>) -> Re
     let tree = match parsed {
         Parsed::Json(document) => &document.value,
         Parsed::Yaml(value, _) | Parsed::Cbor(value) => value,
-        Parsed::BadCbor(_) => return Ok((api_version(expected.group, expected.version), expected.kind.into())),
+        Parsed::BadCbor(_) => {
+            return Ok((api_version(expected.group, expected.version), expected.kind.into()));
+        }
         Parsed::Protobuf(envelope) => return Ok((envelope.api_version.clone(), envelope.kind.clone())),
     };
     let prefix = match media {
@@ -288,7 +311,9 @@ fn claimed_gvk(parsed: &Parsed<'_>, media: Media, expected: &Expected<'_>) -> Re
             let found = cbor_type(other);
             Err(format!("{prefix} {found} into Go struct field v1.TypeMeta.{key} of type string"))
         }
-        Some(other) => Err(format!("{prefix} {} into Go struct field .{key} of type string", other.json_type())),
+        Some(other) => {
+            Err(format!("{prefix} {} into Go struct field .{key} of type string", other.json_type()))
+        }
     };
     Ok((text("apiVersion")?, text("kind")?))
 }
@@ -339,7 +364,9 @@ fn settle_gvk(
         return Err(Refusal::Unrecognized(missing("apiVersion")));
     }
     let takes_ours = group_version.version.is_empty()
-        && (group_version.group.is_empty() || group_version.group == expected.group || media == Media::Protobuf);
+        && (group_version.group.is_empty()
+            || group_version.group == expected.group
+            || media == Media::Protobuf);
     let group_version =
         if takes_ours { GroupVersion::new(expected.group, expected.version) } else { group_version };
     let kind = if kind.is_empty() { Str::from(expected.kind) } else { kind };
@@ -350,6 +377,10 @@ fn settle_gvk(
     let same_kind = gvk.kind == expected.kind && gvk.group_version.group == expected.group;
     if same_kind && gvk.group_version.version == expected.version {
         return Ok(gvk);
+    }
+    let same_version = gvk.group_version == GroupVersion::new(expected.group, expected.version);
+    if !expected.lenient && same_version {
+        return Err(Refusal::OtherKind(GroupKind::new(&gvk.group_version.group, &gvk.kind)));
     }
     if !expected.lenient || (same_kind && (expected.registered)(&gvk.kind, &gvk.group_version)) {
         let expected_version = self::api_version(expected.group, expected.version);

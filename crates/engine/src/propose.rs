@@ -76,7 +76,12 @@ pub(crate) fn decode_object(cx: &Context<'_>, body: &Body) -> Result<Proposed, S
 }
 
 /// Applies a patch to the live object (in the version of the request).
-pub(crate) fn patch_object(cx: &Context<'_>, live: &Value, kind: PatchType, body: &[u8]) -> Result<Proposed, Status> {
+pub(crate) fn patch_object(
+    cx: &Context<'_>,
+    live: &Value,
+    kind: PatchType,
+    body: &[u8],
+) -> Result<Proposed, Status> {
     let reported = cx.validation != FieldValidation::Ignore;
     let Patched { decoded, shown } = match kind {
         PatchType::Json | PatchType::Merge => patch_document(cx, live, kind, body, reported)?,
@@ -134,11 +139,12 @@ fn patch_strategically(cx: &Context<'_>, live: &Value, body: &[u8]) -> Result<Pa
     let schema = &cx.target.kind_version().schema;
     let parsed = json::parse(body).map_err(|e| Status::bad_request(e.to_string()))?;
     let shown = patch::shown::shown(&parsed.value);
-    let patched = patch::strategic::apply(live.clone(), parsed.value, schema).map_err(|error| error.to_status())?;
+    let patched =
+        patch::strategic::apply(live.clone(), parsed.value, schema).map_err(|error| error.to_status())?;
     let resets = managed::asks_for_reset(&patched);
     let mut strict = Strict::default();
-    let value =
-        pintle_schema::decode(schema, patched, &mut strict).map_err(|e| invalid_patch(&shown, e.message()))?;
+    let value = pintle_schema::decode(schema, patched, &mut strict)
+        .map_err(|e| invalid_patch(&shown, e.message()))?;
     let mut complaints = duplicates(&parsed.duplicates);
     complaints.extend(strict.texts());
     Ok(Patched { decoded: Decoded { value, complaints, resets }, shown })
@@ -181,7 +187,10 @@ fn invalid_patch(shown: &str, why: &str) -> Status {
 }
 
 /// Unknown fields of an applied configuration: warnings, or the refusal of a strict request.
-pub(crate) fn applied_complaints(validation: FieldValidation, strict: &Strict) -> Result<Vec<String>, Status> {
+pub(crate) fn applied_complaints(
+    validation: FieldValidation,
+    strict: &Strict,
+) -> Result<Vec<String>, Status> {
     let complaints = strict.texts();
     match validation {
         FieldValidation::Ignore => Ok(Vec::new()),

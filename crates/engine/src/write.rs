@@ -1,7 +1,7 @@
 //! Every mutation but deletion: one function from the request to the commit.
 
 use crate::propose::{self, Change, Proposed};
-use crate::{Engine, Target, metadata, object, ownership};
+use crate::{Engine, Target, metadata, object, ownership, subresource};
 use pintle_admission::{Attributes, Operation};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
@@ -18,7 +18,10 @@ const ATTEMPTS_MAX: usize = 64;
 /// How often a generated name is drawn anew when it is taken.
 const GENERATED_NAMES_MAX: usize = 8;
 
-const MODIFIED: &str = "the object has been modified; please apply your changes to the latest version and try again";
+const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+const DEFINITION_ENDING: &str = "create not allowed while custom resource definition is terminating";
 
 /// A write and who asks for it.
 pub struct WriteRequest {
@@ -111,14 +114,39 @@ impl Engine {
     /// The object the client wants, in the stored version.
     fn propose(&self, request: &WriteRequest, live: Option<&Live>) -> Result<Proposed, Status> {
         let target = &request.target;
+        let spoken = live.map(|live| self.in_version(target, &live.tree));
+        let mut proposed = match subresource::scale::paths(target) {
+            Some(paths) => self.propose_scale(request, live, paths)?,
+            None => self.propose_on(request, target, spoken.as_ref())?,
+        };
+        if let Change::Replace(_) = request.change {
+            check_uid(target, &proposed.object, live)?;
+        }
+        if live.is_none() && !matches!(request.change, Change::Create(_)) {
+            let creates =
+                target.kind.rules.create_on_update || matches!(request.change, Change::Apply { .. });
+            if !creates || !target.subresource.is_empty() {
+                return Err(Status::not_found(&target.group_resource(), &target.name));
+            }
+        }
+        self.to_storage(target, &mut proposed.object);
+        Ok(proposed)
+    }
+
+    /// The object the client wants, in the version of the request, as `spoken`, the live object, is.
+    pub(crate) fn propose_on(
+        &self,
+        request: &WriteRequest,
+        target: &Target,
+        spoken: Option<&Value>,
+    ) -> Result<Proposed, Status> {
         let now = self.now_text();
         let manager = metadata::manager(&request.field_manager, &request.user_agent);
         let kinds = self.registry.kinds();
         let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_registered(&kinds, kind, gv);
         let owner = ownership::Owner { manager: &manager, now: &now };
         let cx = propose::Context { target, validation: request.validation, registered: &registered };
-        let spoken = live.map(|live| self.in_version(target, &live.tree));
-        let mut proposed = match &request.change {
+        let proposed = match &request.change {
             Change::Create(body) => {
                 let mut proposed = propose::decode_object(&cx, body)?;
                 metadata::wipe_system_fields(&mut proposed.object);
@@ -130,12 +158,11 @@ impl Engine {
                 let mut proposed = propose::decode_object(&cx, body)?;
                 metadata::settle_namespace(&mut proposed.object, target)?;
                 metadata::check_name(&proposed.object, target)?;
-                check_uid(target, &proposed.object, live)?;
-                ownership::record(target, owner, spoken.as_ref(), &mut proposed.object);
+                ownership::record(target, owner, spoken, &mut proposed.object);
                 proposed
             }
             Change::Patch(kind, body) => {
-                let Some(spoken) = &spoken else {
+                let Some(spoken) = spoken else {
                     return Err(Status::not_found(&target.group_resource(), &target.name));
                 };
                 let mut proposed = propose::patch_object(&cx, spoken, *kind, body)?;
@@ -144,7 +171,7 @@ impl Engine {
             }
             Change::Apply { body, force } => {
                 let (config, mut warnings) = propose::decode_applied(&cx, body)?;
-                let (mut object, strict) = ownership::apply(target, owner, spoken.as_ref(), &config, *force)?;
+                let (mut object, strict) = ownership::apply(target, owner, spoken, &config, *force)?;
                 propose::complete(target, &mut object);
                 warnings.extend(propose::applied_complaints(request.validation, &strict)?);
                 metadata::settle_namespace(&mut object, target)?;
@@ -152,18 +179,19 @@ impl Engine {
                 Proposed { object, warnings }
             }
         };
-        if live.is_none() && !matches!(request.change, Change::Create(_)) {
-            let creates = target.kind.rules.create_on_update || matches!(request.change, Change::Apply { .. });
-            if !creates {
-                return Err(Status::not_found(&target.group_resource(), &target.name));
-            }
-        }
-        self.to_storage(target, &mut proposed.object);
         Ok(proposed)
     }
 
-    fn admit(&self, request: &WriteRequest, old: Option<&Value>, candidate: &mut Value) -> Result<(), Status> {
+    fn admit(
+        &self,
+        request: &WriteRequest,
+        old: Option<&Value>,
+        candidate: &mut Value,
+    ) -> Result<(), Status> {
         let name = admission_name(request, candidate);
+        if old.is_none() && request.target.kind.rules.ending {
+            return Err(Status::forbidden(&request.target.kind.group_resource(), &name, DEFINITION_ENDING));
+        }
         let attributes = attributes(request, old, &name);
         self.admission.mutate(&attributes, candidate, self)
     }
@@ -222,7 +250,8 @@ impl Engine {
         let name = Str::from(candidate.str_at(&["metadata", "name"]));
         let target = request.target.named(&name);
         let revision = candidate.remove_at(&["metadata", "resourceVersion"]);
-        if revision.and_then(|v| v.as_str().map(|s| !s.is_empty() && s != "0")).unwrap_or(false) {
+        let named = revision.is_some_and(|v| v.as_str().is_some_and(|s| !s.is_empty() && s != "0"));
+        if named && matches!(request.change, Change::Create(_)) {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::unclassified(why));
         }
@@ -237,7 +266,9 @@ impl Engine {
         let write = Write::put(target.store_key(), Expect::Absent, encoded);
         match self.commit(&target, write, &candidate).await {
             Ok(object) => Ok(Attempt::Done(Written { object, created: true, warnings })),
-            Err(WriteError::Conflict { .. }) if !matches!(request.change, Change::Create(_)) => Ok(Attempt::Again),
+            Err(WriteError::Conflict { .. }) if !matches!(request.change, Change::Create(_)) => {
+                Ok(Attempt::Again)
+            }
             Err(WriteError::Conflict { .. }) => self.name_taken(&target, &candidate, generated),
             Err(error) => Err(crate::status::write_error(error)),
         }
@@ -251,10 +282,11 @@ impl Engine {
         warnings: Vec<String>,
     ) -> Result<Attempt, Status> {
         let target = &request.target;
-        let removes = metadata::completes_deletion(&candidate, &live.tree) && target.kind.hooks.may_remove(&candidate);
+        let removes =
+            metadata::completes_deletion(&candidate, &live.tree) && target.kind.hooks.may_remove(&candidate);
         candidate.remove_at(&["metadata", "resourceVersion"]);
         let encoded = object::encode(&target.kind, &candidate);
-        if &encoded == live.object.value() && !removes {
+        if encoded == *live.object.value() && !removes {
             return Ok(Attempt::Done(unchanged(Some(live), warnings)?));
         }
         if request.dry_run {
@@ -289,7 +321,11 @@ fn unchanged(live: Option<Live>, warnings: Vec<String>) -> Result<Written, Statu
 }
 
 fn admission_name(request: &WriteRequest, candidate: &Value) -> Str {
-    if request.target.name.is_empty() { candidate.str_at(&["metadata", "name"]).into() } else { request.target.name.clone() }
+    if request.target.name.is_empty() {
+        candidate.str_at(&["metadata", "name"]).into()
+    } else {
+        request.target.name.clone()
+    }
 }
 
 fn attributes<'a>(request: &'a WriteRequest, old: Option<&'a Value>, name: &'a str) -> Attributes<'a> {
@@ -384,6 +420,7 @@ fn validate_by_schema(target: &Target, object: &Value, errors: &mut FieldErrors)
     let schema = &target.kind.storage_version().schema;
     if !schema.is_go() {
         pintle_schema::structural::validate(schema.arena(), schema.root(), object, &Path::ROOT, errors);
+        subresource::scale::validate_numbers(target, object, errors);
     }
 }
 
