@@ -138,6 +138,20 @@ fn read(body: &[u8], media: Media, expected: &Expected<'_>) -> Result<(BodyGvk, 
     Ok((gvk, Decoded { value, complaints, resets }))
 }
 
+/// Complaints as warnings: those of YAML, which come in one text, become one warning a line.
+pub fn warnings(complaints: Vec<String>) -> Vec<String> {
+    const YAML: [&str; 2] =
+        ["yaml: unmarshal errors:\n", "error converting YAML to JSON: yaml: unmarshal errors:\n"];
+    let mut out = Vec::with_capacity(complaints.len());
+    for complaint in complaints {
+        match YAML.iter().find_map(|prefix| complaint.strip_prefix(prefix)) {
+            Some(lines) => out.extend(lines.split('\n').map(|line| line.trim().to_string())),
+            None => out.push(complaint),
+        }
+    }
+    out
+}
+
 /// Reads options that come in a body, such as `DeleteOptions`: any kind, unknown fields and all. `schema` is that
 /// of the options, for encodings that make no sense without one.
 pub fn decode_options(body: &[u8], media: Media, schema: &Schema) -> Result<Value, Status> {

@@ -12,7 +12,7 @@ use pintle_meta::field::quoted;
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, GroupKind, GroupVersion, Status};
 use pintle_schema::typed::{self, Strict};
-use pintle_value::{Path, Str, Value, json, yaml};
+use pintle_value::{Path, Str, Value, cbor, json, yaml};
 
 /// What a client wants done to an object.
 pub enum Change {
@@ -67,10 +67,11 @@ pub(crate) struct Context<'a> {
 pub(crate) fn decode_object(cx: &Context<'_>, body: &Body) -> Result<Proposed, Status> {
     let version = cx.target.kind_version();
     let expected = decode::expected_object(&cx.target.kind, version, cx.registered);
-    let Decoded { value: mut object, complaints: mut warnings, resets } =
+    let Decoded { value: mut object, complaints, resets } =
         decode::decode(&body.bytes, body.media, &expected, cx.validation)?;
     complete(cx.target, &mut object);
     mark_reset(&mut object, resets);
+    let mut warnings = decode::warnings(complaints);
     warnings.extend(metadata::dedup_owner_references(&mut object, metadata::Dedup::Request));
     Ok(Proposed { object, warnings })
 }
@@ -98,7 +99,7 @@ pub(crate) fn patch_object(
     mark_reset(&mut object, resets);
     metadata::settle_namespace(&mut object, cx.target)?;
     metadata::check_name(&object, cx.target)?;
-    Ok(Proposed { object, warnings: complaints })
+    Ok(Proposed { object, warnings: decode::warnings(complaints) })
 }
 
 /// A patched object, and what is shown of the patch if the object turns out to be invalid.
@@ -186,40 +187,55 @@ fn invalid_patch(shown: &str, why: &str) -> Status {
     Status::invalid(&GroupKind::default(), "", &errors)
 }
 
-/// Unknown fields of an applied configuration: warnings, or the refusal of a strict request.
-pub(crate) fn applied_complaints(
-    validation: FieldValidation,
-    strict: &Strict,
-) -> Result<Vec<String>, Status> {
-    let complaints = strict.texts();
-    match validation {
-        FieldValidation::Ignore => Ok(Vec::new()),
-        FieldValidation::Strict if !complaints.is_empty() => {
-            Err(Status::bad_request(format!("strict decoding error: {}", complaints.join(", "))))
+/// An applied configuration as it is written; its fields are merged later, against the live object.
+pub(crate) struct Configuration {
+    pub(crate) tree: Value,
+    /// What strict reading has against it.
+    strict_error: Option<String>,
+}
+
+impl Configuration {
+    /// Reads a configuration. Only an object will do, but `null` passes for one without anything in it.
+    pub(crate) fn decode(body: &Body) -> Result<Self, Status> {
+        let refuse = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
+        if body.media == Media::Cbor {
+            let tree = cbor::decode_object(&body.bytes).map_err(|e| refuse(e.to_string()))?;
+            return Ok(Configuration { tree, strict_error: None });
         }
-        _ => Ok(complaints),
+        let parsed = yaml::parse(&body.bytes).map_err(|e| refuse(in_conversion(e.message())))?;
+        if !matches!(parsed.value, Value::Object(_) | Value::Null) {
+            let found = parsed.value.json_type();
+            return Err(refuse(format!(
+                "error unmarshaling JSON: while decoding JSON: \
+                 json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+            )));
+        }
+        Ok(Configuration { tree: parsed.value, strict_error: parsed.strict_error.map(|e| in_conversion(&e)) })
+    }
+
+    /// What is left to be said once it has been applied: warnings, or the refusal of a strict request. `unknown`
+    /// are fields that were dropped.
+    pub(crate) fn complaints(
+        self,
+        validation: FieldValidation,
+        unknown: &Strict,
+    ) -> Result<Vec<String>, Status> {
+        let mut complaints = unknown.texts();
+        match validation {
+            FieldValidation::Ignore => Ok(Vec::new()),
+            FieldValidation::Warn => {
+                complaints.splice(0..0, self.strict_error);
+                Ok(decode::warnings(complaints))
+            }
+            FieldValidation::Strict => match self.strict_error {
+                Some(why) => Err(Status::bad_request(format!("error strict decoding YAML: {why}"))),
+                None if complaints.is_empty() => Ok(complaints),
+                None => Err(Status::bad_request(format!("strict decoding error: {}", complaints.join(", ")))),
+            },
+        }
     }
 }
 
-/// Reads an applied configuration. Its fields are merged later, against the live object.
-pub(crate) fn decode_applied(cx: &Context<'_>, body: &Body) -> Result<(Value, Vec<String>), Status> {
-    let (value, strict_error) = match body.media {
-        Media::Cbor => {
-            let value = pintle_value::cbor::decode(&body.bytes)
-                .map_err(|e| Status::bad_request(format!("error decoding YAML: {e}")))?;
-            (value, None)
-        }
-        _ => {
-            let parsed = yaml::parse(&body.bytes)
-                .map_err(|e| Status::bad_request(format!("error decoding YAML: {e}")))?;
-            (parsed.value, parsed.strict_error)
-        }
-    };
-    match (cx.validation, strict_error) {
-        (FieldValidation::Strict, Some(why)) => {
-            Err(Status::bad_request(format!("error strict decoding YAML: {why}")))
-        }
-        (FieldValidation::Warn, Some(why)) => Ok((value, vec![why.to_string()])),
-        _ => Ok((value, Vec::new())),
-    }
+fn in_conversion(why: &str) -> String {
+    format!("error converting YAML to JSON: {why}")
 }

@@ -2,6 +2,7 @@
 
 use crate::propose::{self, Change, Proposed};
 use crate::{Engine, Target, metadata, object, ownership, subresource};
+use bytes::Bytes;
 use pintle_admission::{Attributes, Operation};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
@@ -39,6 +40,9 @@ pub struct WriteRequest {
     pub validation: FieldValidation,
     /// Who asks.
     pub user: UserInfo,
+    /// The answer if the object is not there and may not be made: a change of one object is a right, making it
+    /// is another.
+    pub creation_refused: Option<Status>,
 }
 
 /// What came of a write.
@@ -103,6 +107,9 @@ impl Engine {
         target.kind.hooks.canonicalize(&mut candidate);
         if let Some(old) = live_tree {
             ownership::keep_times(&mut candidate, old);
+        }
+        if let (None, Some(refusal)) = (live_tree, &request.creation_refused) {
+            return Err(refusal.clone());
         }
         self.admit_finally(request, live_tree, &candidate, &mut warnings)?;
         match live {
@@ -170,10 +177,11 @@ impl Engine {
                 proposed
             }
             Change::Apply { body, force } => {
-                let (config, mut warnings) = propose::decode_applied(&cx, body)?;
-                let (mut object, strict) = ownership::apply(target, owner, spoken, &config, *force)?;
+                let config = propose::Configuration::decode(body)?;
+                let (mut object, unknown) = ownership::apply(target, owner, spoken, &config.tree, *force)?;
                 propose::complete(target, &mut object);
-                warnings.extend(propose::applied_complaints(request.validation, &strict)?);
+                let warnings = config.complaints(request.validation, &unknown)?;
+                check_no_uid(target, &object, spoken)?;
                 metadata::settle_namespace(&mut object, target)?;
                 metadata::check_name(&object, target)?;
                 Proposed { object, warnings }
@@ -249,6 +257,7 @@ impl Engine {
     ) -> Result<Attempt, Status> {
         let name = Str::from(candidate.str_at(&["metadata", "name"]));
         let target = request.target.named(&name);
+        candidate.remove_at(&["metadata", "selfLink"]);
         let revision = candidate.remove_at(&["metadata", "resourceVersion"]);
         let named = revision.is_some_and(|v| v.as_str().is_some_and(|s| !s.is_empty() && s != "0"));
         if named && matches!(request.change, Change::Create(_)) {
@@ -263,14 +272,34 @@ impl Engine {
             let object = object::unstored(&target, &encoded, &candidate, 0)?;
             return Ok(Attempt::Done(Written { object, created: true, warnings }));
         }
-        let write = Write::put(target.store_key(), Expect::Absent, encoded);
-        match self.commit(&target, write, &candidate).await {
+        match self.put(request, &target, Expect::Absent, encoded, &mut candidate).await {
             Ok(object) => Ok(Attempt::Done(Written { object, created: true, warnings })),
             Err(WriteError::Conflict { .. }) if !matches!(request.change, Change::Create(_)) => {
                 Ok(Attempt::Again)
             }
             Err(WriteError::Conflict { .. }) => self.name_taken(&target, &candidate, generated),
             Err(error) => Err(crate::status::write_error(error)),
+        }
+    }
+
+    /// Stores `encoded`, which is `candidate`. One that is too large is tried without its managed fields, which
+    /// nobody needs to keep but who applies.
+    async fn put(
+        &self,
+        request: &WriteRequest,
+        target: &Target,
+        expect: Expect,
+        encoded: Bytes,
+        candidate: &mut Value,
+    ) -> Result<Arc<Object>, WriteError> {
+        let write = Write::put(target.store_key(), expect, encoded);
+        match self.commit(target, write, candidate).await {
+            Err(WriteError::TooLarge { .. }) if !matches!(request.change, Change::Apply { .. }) => {
+                candidate.remove_at(&["metadata", "managedFields"]);
+                let encoded = object::encode(&target.kind, candidate);
+                self.commit(target, Write::put(target.store_key(), expect, encoded), candidate).await
+            }
+            outcome => outcome,
         }
     }
 
@@ -284,7 +313,9 @@ impl Engine {
         let target = &request.target;
         let removes =
             metadata::completes_deletion(&candidate, &live.tree) && target.kind.hooks.may_remove(&candidate);
-        candidate.remove_at(&["metadata", "resourceVersion"]);
+        for key in ["resourceVersion", "selfLink"] {
+            candidate.remove_at(&["metadata", key]);
+        }
         let encoded = object::encode(&target.kind, &candidate);
         if encoded == *live.object.value() && !removes {
             return Ok(Attempt::Done(unchanged(Some(live), warnings)?));
@@ -299,7 +330,7 @@ impl Engine {
             let last = object::unstored(target, &encoded, &candidate, live.object.revision())?;
             self.store.write(Write::delete(target.store_key(), expect)).await.map(|_| last)
         } else {
-            self.commit(target, Write::put(target.store_key(), expect, encoded), &candidate).await
+            self.put(request, target, expect, encoded, &mut candidate).await
         };
         match committed {
             Ok(object) => Ok(Attempt::Done(Written { object, created: false, warnings })),
@@ -359,6 +390,17 @@ fn check_uid(target: &Target, object: &Value, live: Option<&Live>) -> Result<(),
          Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}",
         target.store_key()
     );
+    Err(Status::conflict(&target.group_resource(), &target.name, &why))
+}
+
+/// An object that an apply makes has no uid yet.
+fn check_no_uid(target: &Target, object: &Value, live: Option<&Value>) -> Result<(), Status> {
+    let uid = object.str_at(&["metadata", "uid"]);
+    if live.is_some() || uid.is_empty() {
+        return Ok(());
+    }
+    let why =
+        format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
     Err(Status::conflict(&target.group_resource(), &target.name, &why))
 }
 

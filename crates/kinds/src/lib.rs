@@ -23,6 +23,7 @@ pub mod kind;
 mod metadata;
 mod networking;
 mod node;
+mod ownable;
 mod policy;
 mod scheduling;
 mod shown;
@@ -39,3 +40,4 @@ pub use hooks::{Hooks, NoHooks, Scope};
 pub use kind::{
     Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs,
 };
+pub use ownable::{Ownable, Paths, ownable};
