@@ -7,7 +7,6 @@ use crate::{Target, metadata};
 use bytes::Bytes;
 use pintle_apply::managed;
 use pintle_apply::patch::{self, PatchError};
-use pintle_kinds::KindVersion;
 use pintle_meta::field::quoted;
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, GroupKind, GroupVersion, Status};
@@ -117,22 +116,36 @@ fn patch_document(
     reported: bool,
 ) -> Result<Patched, Status> {
     let version = cx.target.kind_version();
-    let refuse = |error: PatchError| error.to_status();
-    let parsed = json::parse(body).map_err(|e| undecodable(&e.to_string(), reported))?;
-    let (patched, mut complaints) = if kind == PatchType::Json {
-        let decoded = patch::json::decode(parsed.value, &parsed.duplicates, reported).map_err(refuse)?;
-        (decoded.apply(live.clone()).map_err(refuse)?, decoded.strict_errors)
-    } else {
-        let patched = patch::merge::apply(live.clone(), parsed.value, reported).map_err(refuse)?;
-        (patched, duplicates(&parsed.duplicates))
-    };
-    let shown = encoded(version, &patched);
+    let (patched, mut complaints) = document_after(live, kind, body, reported)?;
     let expected = decode::expected_object(&cx.target.kind, version, cx.registered);
+    if let Some(decoded) = decode::decode_plain(patched, &expected).filter(|_| complaints.is_empty()) {
+        return Ok(Patched { decoded, shown: String::new() });
+    }
+    // Something is wrong with the outcome: it is made again and written down, to find and to show what.
+    let (patched, _) = document_after(live, kind, body, reported)?;
+    let shown = patch::written::written(&version.schema, live, &patched);
     let mut decoded = decode::decode_patched(shown.as_bytes(), &expected)
         .map_err(|refusal| invalid_patch(&shown, refusal.why()))?;
     complaints.append(&mut decoded.complaints);
     decoded.complaints = complaints;
     Ok(Patched { decoded, shown })
+}
+
+/// The live object after a JSON patch or merge patch, and complaints about the patch itself.
+fn document_after(
+    live: &Value,
+    kind: PatchType,
+    body: &[u8],
+    reported: bool,
+) -> Result<(Value, Vec<String>), Status> {
+    let refuse = |error: PatchError| error.to_status();
+    let parsed = json::parse(body).map_err(|e| undecodable(&e.to_string(), reported))?;
+    if kind == PatchType::Json {
+        let decoded = patch::json::decode(parsed.value, &parsed.duplicates, reported).map_err(refuse)?;
+        return Ok((decoded.apply(live.clone()).map_err(refuse)?, decoded.strict_errors));
+    }
+    let patched = patch::merge::apply(live.clone(), parsed.value, reported).map_err(refuse)?;
+    Ok((patched, duplicates(&parsed.duplicates)))
 }
 
 /// Strategic merge patches are applied to the tree of the object, which is of its kind whatever the patch says.
@@ -167,12 +180,6 @@ pub(crate) fn complete(target: &Target, object: &mut Value) {
 
 fn duplicates(paths: &[Str]) -> Vec<String> {
     paths.iter().map(|path| format!("duplicate field {}", quoted(path))).collect()
-}
-
-fn encoded(version: &KindVersion, value: &Value) -> String {
-    let mut out = Vec::new();
-    typed::encode_json(&version.schema, value, &mut out);
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// A patch that is no JSON.

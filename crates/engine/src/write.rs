@@ -430,7 +430,8 @@ fn prepare_update(target: &Target, object: &mut Value, old: &Value) -> Result<()
     target.kind.hooks.prepare_update(target.scope(), object, old);
     metadata::inherit(object, old);
     let counted = matches!(target.kind.rules.generation, Generation::Counted | Generation::CountedFromZero);
-    let counts = counted && target.scope() == Scope::Main;
+    let counts =
+        counted && matches!(target.scope(), Scope::Main | Scope::Sub("resize" | "ephemeralcontainers"));
     if counts && target.kind.hooks.new_generation(object, old) {
         metadata::set_generation(object, metadata::generation(old) + 1);
     }

@@ -106,7 +106,7 @@ impl<'b> Walk<'_, 'b> {
     /// A value that is read as a whole; the decoder says what is wrong with it.
     fn leaf(&mut self, id: NodeId, pointer: bool, place: &Place<'_>) -> Value {
         let text = self.skip();
-        let mut value = json::parse(text).map(|p| p.value).unwrap_or_default();
+        let mut value = json::parse_unbounded(text).map(|(p, _)| p.value).unwrap_or_default();
         if value.is_null() && pointer {
             return value;
         }

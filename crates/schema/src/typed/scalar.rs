@@ -33,6 +33,10 @@ pub(super) fn decode(
         Shape::Int { bits } => int(decoder, *bits, false, go, value, place),
         Shape::Float => match value {
             Value::Int(_) => {}
+            Value::Float(f) if f.is_infinite() => {
+                let found = number(decoder, value);
+                mismatch(decoder, place, false, &found, go);
+            }
             // Whole numbers have one form, the one that reading them back gives.
             Value::Float(f) => *value = float_value(*f),
             Value::Null => *value = Value::Int(0),
