@@ -157,8 +157,12 @@ fn patch_strategically(cx: &Context<'_>, live: &Value, body: &[u8]) -> Result<Pa
         patch::strategic::apply(live.clone(), parsed.value, schema).map_err(|error| error.to_status())?;
     let resets = managed::asks_for_reset(&patched);
     let mut strict = Strict::default();
-    let value = pintle_schema::decode(schema, patched, &mut strict)
+    let mut value = pintle_schema::decode(schema, patched, &mut strict)
         .map_err(|e| invalid_patch(&shown, e.message()))?;
+    decode::stamp(
+        &mut value,
+        &decode::expected_object(&cx.target.kind, cx.target.kind_version(), cx.registered),
+    );
     let mut complaints = duplicates(&parsed.duplicates);
     complaints.extend(strict.texts());
     Ok(Patched { decoded: Decoded { value, complaints, resets }, shown })
