@@ -14,6 +14,7 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("", "LimitRange") => &core::limitrange::LimitRange,
         ("", "Namespace") => &core::namespace::Namespace,
         ("", "Node") => &core::node::Node,
+        ("", "PersistentVolume") => &core::persistentvolume::PersistentVolume,
         ("", "PersistentVolumeClaim") => &core::persistentvolumeclaim::PersistentVolumeClaim,
         ("", "Pod") => &core::pod::Pod,
         ("", "PodTemplate") => &core::podtemplate::PodTemplate,
@@ -44,6 +45,7 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("storage.k8s.io", "CSINode") => &storage::csinode::CsiNode,
         ("storage.k8s.io", "CSIStorageCapacity") => &storage::csistoragecapacity::CsiStorageCapacity,
         ("storage.k8s.io", "StorageClass") => &storage::storageclass::StorageClass,
+        ("storage.k8s.io", "VolumeAttachment") => &storage::volumeattachment::VolumeAttachment,
         ("storage.k8s.io", "VolumeAttributesClass") => &storage::volumeattributesclass::VolumeAttributesClass,
         _ => &NoHooks,
     }
