@@ -1,8 +1,8 @@
 //! Which built-in kinds have rules of their own.
 
 use crate::{
-    Hooks, NoHooks, apps, autoscaling, batch, coordination, core, discovery, events, networking, node, policy,
-    scheduling, storage,
+    Hooks, NoHooks, apps, autoscaling, batch, coordination, core, discovery, events, networking, node,
+    policy, scheduling, storage,
 };
 
 /// The hooks of a built-in kind.
@@ -28,7 +28,9 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("apps", "Deployment") => &apps::deployment::Deployment,
         ("apps", "ReplicaSet") => &apps::replicaset::ReplicaSet,
         ("apps", "StatefulSet") => &apps::statefulset::StatefulSet,
-        ("autoscaling", "HorizontalPodAutoscaler") => &autoscaling::horizontalpodautoscaler::HorizontalPodAutoscaler,
+        ("autoscaling", "HorizontalPodAutoscaler") => {
+            &autoscaling::horizontalpodautoscaler::HorizontalPodAutoscaler
+        }
         ("batch", "CronJob") => &batch::cronjob::CronJob,
         ("batch", "Job") => &batch::job::Job,
         ("coordination.k8s.io", "Lease") => &coordination::lease::Lease,

@@ -1,7 +1,7 @@
 //! PersistentVolume: defaults, its phase and the time of it, what stays. Its spec is in `spec`.
 
 pub(crate) mod internal;
-mod sources;
+pub(crate) mod sources;
 pub(crate) mod spec;
 
 use crate::check;
@@ -121,7 +121,10 @@ impl Hooks for PersistentVolume {
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
         let mut out = Vec::new();
         for (key, advice) in [
-            ("volume.beta.kubernetes.io/storage-class", r#"deprecated since v1.8; use "storageClassName" attribute instead"#),
+            (
+                "volume.beta.kubernetes.io/storage-class",
+                r#"deprecated since v1.8; use "storageClassName" attribute instead"#,
+            ),
             (MOUNT_OPTIONS, r#"deprecated since v1.31; use "mountOptions" attribute instead"#),
         ] {
             if metadata::annotation(object, key).is_some() {
@@ -146,7 +149,8 @@ fn spec_warnings(object: &Value, out: &mut Vec<String>) {
         for (j, expression) in list(term, "matchExpressions").iter().enumerate() {
             let key = text(expression, "key");
             if let Some(advice) = deprecation(key) {
-                let path = format!("spec.nodeAffinity.required.nodeSelectorTerms[{i}].matchExpressions[{j}].key");
+                let path =
+                    format!("spec.nodeAffinity.required.nodeSelectorTerms[{i}].matchExpressions[{j}].key");
                 out.push(format!("{path}: {key} is {advice}"));
             }
         }
@@ -166,11 +170,15 @@ fn spec_warnings(object: &Value, out: &mut Vec<String>) {
 }
 
 fn validate_mount_options(object: &Value, errors: &mut FieldErrors) {
-    let mountable = object.get("spec").is_some_and(|s| MOUNTABLE.iter().any(|field| member(s, field).is_some()));
+    let mountable =
+        object.get("spec").is_some_and(|s| MOUNTABLE.iter().any(|field| member(s, field).is_some()));
     if !mountable && metadata::annotation(object, MOUNT_OPTIONS).is_some() {
         let meta = Path::of("metadata");
         let annotations = meta.field("annotations");
-        errors.forbidden(&annotations.field(MOUNT_OPTIONS), "may not specify mount options for this volume type");
+        errors.forbidden(
+            &annotations.field(MOUNT_OPTIONS),
+            "may not specify mount options for this volume type",
+        );
     }
 }
 
@@ -208,7 +216,9 @@ fn with_new_labels(before: &Value, after: &Value) -> Value {
     let terms = ["required", "nodeSelectorTerms"];
     let old_terms = out.at_mut(&terms).and_then(Value::as_array_mut).into_iter().flatten();
     for (term, new_term) in old_terms.zip(after.items_at(&terms)) {
-        for (old, new) in fill::items(term, "matchExpressions").iter_mut().zip(list(new_term, "matchExpressions")) {
+        for (old, new) in
+            fill::items(term, "matchExpressions").iter_mut().zip(list(new_term, "matchExpressions"))
+        {
             let key = text(new, "key");
             if NEW_LABELS.contains(&(text(old, "key"), key)) {
                 old.set_at(&["key"], key.into());

@@ -1,11 +1,11 @@
 //! VolumeAttachment: one source, one node, and what came of it. The spec stays.
 
-use super::csinode::validate_driver_name;
 use crate::check;
-use crate::core::persistentvolume::{internal, spec};
+use crate::core::persistentvolume::{internal, sources, spec};
+use crate::core::podspec::volume_sources::csi_driver_name;
 use crate::fields::{entries, member, opt_int, opt_text, text};
 use crate::shown::{Field, Internal, Kind, NULL, TEXT};
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope, fill, metadata};
 use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};
 
@@ -29,6 +29,14 @@ static SPEC: [Field; 3] = [
 pub(crate) struct VolumeAttachment;
 
 impl Hooks for VolumeAttachment {
+    fn default(&self, _version: &str, object: &mut Value) {
+        let inline = object.at_mut(&["spec", "source", "inlineVolumeSpec"]);
+        if let Some(inline) = inline.filter(|spec| !spec.is_null()) {
+            fill::round_resource_list(inline.get_mut("capacity"));
+            sources::default(inline);
+        }
+    }
+
     fn prepare_create(&self, object: &mut Value) {
         object.set_at(&["status"], Value::object());
         object.set_at(&["status", "attached"], false.into());
@@ -52,7 +60,7 @@ fn validate_attachment(object: &Value, errors: &mut FieldErrors) {
     let path = Path::of("spec");
     let null = Value::Null;
     let spec = object.get("spec").unwrap_or(&null);
-    validate_driver_name(text(spec, "attacher"), &path.field("attacher"), errors);
+    csi_driver_name(text(spec, "attacher"), &path.field("attacher"), errors);
     let source = spec.get("source").unwrap_or(&null);
     validate_source(source, &path.field("source"), errors);
     let node = text(spec, "nodeName");
@@ -69,7 +77,8 @@ fn validate_source(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         (None, None) => errors.required(path, ONE_SOURCE),
         (Some(_), Some(_)) => errors.forbidden(path, ONE_SOURCE),
         (None, Some("")) => {
-            errors.required(&path.field("persistentVolumeName"), "must specify non empty persistentVolumeName");
+            errors
+                .required(&path.field("persistentVolumeName"), "must specify non empty persistentVolumeName");
         }
         (None, Some(_)) => {}
         (Some(inline), None) => spec::validate_inline(inline, &path.field("inlineVolumeSpec"), errors),

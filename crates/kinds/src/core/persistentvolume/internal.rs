@@ -14,8 +14,11 @@ const OBJECT: Kind = Kind::Struct(&[
     Field("resourceVersion", "ResourceVersion", TEXT),
     Field("fieldPath", "FieldPath", TEXT),
 ]);
-const REQUIREMENTS: Kind =
-    Kind::List(&[Field("key", "Key", TEXT), Field("operator", "Operator", TEXT), Field("values", "Values", NULL)]);
+const REQUIREMENTS: Kind = Kind::List(&[
+    Field("key", "Key", TEXT),
+    Field("operator", "Operator", TEXT),
+    Field("values", "Values", NULL),
+]);
 const TERMS: Kind = Kind::List(&[
     Field("matchExpressions", "MatchExpressions", REQUIREMENTS),
     Field("matchFields", "MatchFields", REQUIREMENTS),
@@ -46,14 +49,8 @@ const AWS_ELASTIC_BLOCK_STORE: Field = Field(
         Field("readOnly", "ReadOnly", SWITCH),
     ]),
 );
-const HOST_PATH: Field = Field(
-    "hostPath",
-    "HostPath",
-    Kind::Struct(&[
-        Field("path", "Path", TEXT),
-        Field("type", "Type", NULL),
-    ]),
-);
+const HOST_PATH: Field =
+    Field("hostPath", "HostPath", Kind::Struct(&[Field("path", "Path", TEXT), Field("type", "Type", NULL)]));
 const GLUSTERFS: Field = Field(
     "glusterfs",
     "Glusterfs",
@@ -163,10 +160,7 @@ const FC: Field = Field(
 const FLOCKER: Field = Field(
     "flocker",
     "Flocker",
-    Kind::Struct(&[
-        Field("datasetName", "DatasetName", TEXT),
-        Field("datasetUUID", "DatasetUUID", TEXT),
-    ]),
+    Kind::Struct(&[Field("datasetName", "DatasetName", TEXT), Field("datasetUUID", "DatasetUUID", TEXT)]),
 );
 const AZURE_FILE: Field = Field(
     "azureFile",
@@ -203,10 +197,7 @@ const AZURE_DISK: Field = Field(
 const PHOTON_PERSISTENT_DISK: Field = Field(
     "photonPersistentDisk",
     "PhotonPersistentDisk",
-    Kind::Struct(&[
-        Field("pdID", "PdID", TEXT),
-        Field("fsType", "FSType", TEXT),
-    ]),
+    Kind::Struct(&[Field("pdID", "PdID", TEXT), Field("fsType", "FSType", TEXT)]),
 );
 const PORTWORX_VOLUME: Field = Field(
     "portworxVolume",
@@ -233,14 +224,8 @@ const SCALE_I_O: Field = Field(
         Field("readOnly", "ReadOnly", SWITCH),
     ]),
 );
-const LOCAL: Field = Field(
-    "local",
-    "Local",
-    Kind::Struct(&[
-        Field("path", "Path", TEXT),
-        Field("fsType", "FSType", NULL),
-    ]),
-);
+const LOCAL: Field =
+    Field("local", "Local", Kind::Struct(&[Field("path", "Path", TEXT), Field("fsType", "FSType", NULL)]));
 const STORAGEOS: Field = Field(
     "storageos",
     "StorageOS",

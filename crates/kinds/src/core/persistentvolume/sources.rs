@@ -39,7 +39,7 @@ const PORTAL_WORDS: &str = "Total length of <volume name>:<iscsi.targetPortal> m
 const NAMESPACE_WORDS: &str = "if the endpointnamespace is set, it must be a valid namespace name";
 
 /// Fills in what a source leaves out.
-pub(super) fn default(spec: &mut Value) {
+pub(crate) fn default(spec: &mut Value) {
     let mut of = |source: &str, set: &dyn Fn(&mut Value)| {
         if let Some(source) = spec.get_mut(source).filter(|s| !s.is_null()) {
             set(source);
@@ -162,9 +162,12 @@ fn is_qualified(name: &str) -> bool {
 fn csi(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     volume_sources::csi_driver_name(text(source, "driver"), &path.field("driver"), errors);
     check::required(source, "volumeHandle", path, errors);
-    for field in
-        ["controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef"]
-    {
+    for field in [
+        "controllerPublishSecretRef",
+        "controllerExpandSecretRef",
+        "nodePublishSecretRef",
+        "nodeExpandSecretRef",
+    ] {
         let Some(secret) = member(source, field) else { continue };
         let path = path.field(field);
         match text(secret, "name") {

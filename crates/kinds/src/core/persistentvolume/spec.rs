@@ -28,7 +28,12 @@ pub(super) fn validate(object: &Value, lenient: bool, errors: &mut FieldErrors) 
     }
     source(spec, object.str_at(&["metadata", "name"]), placed.is_some(), &path, errors);
     class_name(spec, &path.field("storageClassName"), errors);
-    check::supported(&path.field("volumeMode"), opt_text(spec, "volumeMode"), &["Block", "Filesystem"], errors);
+    check::supported(
+        &path.field("volumeMode"),
+        opt_text(spec, "volumeMode"),
+        &["Block", "Filesystem"],
+        errors,
+    );
     attributes_class(spec, &path, errors);
 }
 

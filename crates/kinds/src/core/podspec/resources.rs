@@ -161,7 +161,8 @@ pub(crate) fn is_extended(name: &str) -> bool {
         && names::is_qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-fn resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+/// The name of a resource.
+pub(crate) fn resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let complaints = names::is_qualified_name(name);
     if !complaints.is_empty() {
         for complaint in complaints {
@@ -175,7 +176,8 @@ fn resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn container_resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+/// The name of a resource that containers have.
+pub(crate) fn container_resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     resource_name(name, path, errors);
     if !name.contains('/') {
         if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !is_huge_page(name) {
