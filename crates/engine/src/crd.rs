@@ -1,6 +1,7 @@
 //! A CustomResourceDefinition into a `Kind`: from here on a custom resource is a kind like any other.
 
 use crate::Engine;
+use pintle_kinds::definition::Condition;
 use pintle_kinds::custom::{WITH_STATUS, WITHOUT_STATUS};
 use pintle_kinds::{Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs};
 use pintle_meta::GroupVersionKind;
@@ -36,7 +37,12 @@ impl Engine {
             categories: texts(names.items_at(&["categories"])),
             store_prefix: Str::from(format!("/registry/{group}/{plural}/")),
             verbs: Verbs::of(VERBS),
-            rules: Rules { unconditional_update: false, generation: Generation::Counted, ..Rules::default() },
+            rules: Rules {
+                unconditional_update: false,
+                generation: Generation::Counted,
+                ending: Condition::is_true(definition, "Terminating"),
+                ..Rules::default()
+            },
             hooks: if has_status { &WITH_STATUS } else { &WITHOUT_STATUS },
             group,
             kind,

@@ -4,7 +4,7 @@ use crate::write::Live;
 use crate::{Engine, Target, metadata, object, ownership};
 use pintle_auth::UserInfo;
 use pintle_cache::Registration;
-use pintle_kinds::{Generation, Kind};
+use pintle_kinds::{Generation, Kind, KindVersion};
 use pintle_meta::Status;
 use pintle_schema::typed;
 use pintle_store::{Expect, Revision, Write, WriteError};
@@ -23,6 +23,25 @@ impl Engine {
             extract: Arc::new(object::KindExtract(kind.clone())),
         });
         self.registry.put(kind);
+    }
+
+    /// Serves a kind in the place of an older one of the same name. Where nothing changed that objects in memory
+    /// were made by, they stay as they are and watches go on; otherwise they are read anew.
+    pub fn serve_again(&self, kind: Arc<Kind>) {
+        let kinds = self.registry.kinds();
+        let old = kinds.by_plural(&kind.group, &kind.plural);
+        match old {
+            Some(old) if reads_alike(old, &kind) => self.registry.put(kind),
+            _ => self.serve(kind),
+        }
+    }
+
+    /// Takes a kind out of service. What the store has of it stays there.
+    pub fn unserve(&self, group: &str, plural: &str) {
+        let kinds = self.registry.kinds();
+        let Some(kind) = kinds.by_plural(group, plural) else { return };
+        self.registry.remove(group, plural);
+        self.cache.unregister(&kind.store_prefix);
     }
 
     /// Serves many kinds at once.
@@ -80,7 +99,7 @@ impl Engine {
                 Err(error) => return Err(crate::status::write_error(error)),
             }
         }
-        Err(Status::conflict(&target.kind.group_resource(), &target.name, "the object is being modified"))
+        Err(Status::conflict(&target.group_resource(), &target.name, "the object is being modified"))
     }
 
     /// Makes an object that the server needs, unless it is there. The tree is in the stored version.
@@ -106,4 +125,18 @@ impl Engine {
             Err(error) => Err(crate::status::write_error(error)),
         }
     }
+}
+
+/// Whether objects in memory, and what was made from them, are the same under both kinds.
+fn reads_alike(old: &Kind, new: &Kind) -> bool {
+    let same_version = |a: &KindVersion, b: &KindVersion| {
+        let fields = |v: &KindVersion| v.selectable.iter().map(|f| (f.label.clone(), f.path.clone())).collect::<Vec<_>>();
+        a.name == b.name && fields(a) == fields(b)
+    };
+    old.store_prefix == new.store_prefix
+        && old.namespaced == new.namespaced
+        && old.storage == new.storage
+        && old.kind == new.kind
+        && old.versions.len() == new.versions.len()
+        && old.versions.iter().zip(&new.versions).all(|(a, b)| same_version(a, b))
 }

@@ -4,6 +4,7 @@ use crate::{
     Hooks, NoHooks, apps, autoscaling, batch, coordination, core, discovery, events, networking, node,
     policy, scheduling, storage,
 };
+use crate::apiextensions;
 
 /// The hooks of a built-in kind.
 pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
@@ -49,6 +50,7 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("storage.k8s.io", "StorageClass") => &storage::storageclass::StorageClass,
         ("storage.k8s.io", "VolumeAttachment") => &storage::volumeattachment::VolumeAttachment,
         ("storage.k8s.io", "VolumeAttributesClass") => &storage::volumeattributesclass::VolumeAttributesClass,
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => &apiextensions::definition::Definition,
         _ => &NoHooks,
     }
 }

@@ -106,6 +106,14 @@ pub trait Hooks: Sync + Send {
         true
     }
 
+    /// Fields that a write of `scope` cannot change, and so never owns (Go's `GetResetFields`).
+    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
+        match scope {
+            Scope::Sub("status") => &[&["spec"]],
+            _ => &[&["status"]],
+        }
+    }
+
     /// Turns an object of one version into another. Only called for kinds with versions that differ.
     fn convert(&self, _object: &mut Value, _from: &KindVersion, _to: &KindVersion) {}
 

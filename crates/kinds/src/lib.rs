@@ -4,6 +4,7 @@
 mod apps;
 mod autoscaling;
 mod batch;
+mod apiextensions;
 pub mod builtin;
 mod builtin_hooks;
 mod builtin_resources;
@@ -29,7 +30,9 @@ mod storage;
 #[cfg(test)]
 mod testing;
 mod workload;
+pub mod table;
 
+pub use apiextensions::{approval, definition};
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
 pub use core::service::addresses as service_addresses;
 pub use hooks::{Hooks, NoHooks, Scope};

@@ -1,12 +1,18 @@
 //! Pod: its first status, what each of its subresources may touch, and how long its deletion waits.
 
-use crate::core::podspec::{self, qos};
+use crate::core::podspec::{self, qos, warnings};
 use crate::fill::items;
 use crate::hooks::take;
+use crate::workload;
 use crate::{Hooks, Scope};
+use pintle_meta::FieldErrors;
 use pintle_value::{Map, Value};
 
 pub(crate) mod apparmor;
+mod create;
+mod status;
+mod subresources;
+mod update;
 
 pub(crate) struct Pod;
 
@@ -36,6 +42,29 @@ impl Hooks for Pod {
             Scope::Sub(_) => {}
         }
         podspec::disabled::drop_fields(object.get_mut("spec"), old.get("spec"));
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        create::validate(object, errors);
+    }
+
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        match scope {
+            Scope::Sub("status") => status::validate(object, old, errors),
+            Scope::Sub("ephemeralcontainers") => subresources::validate_ephemeral(object, old, errors),
+            Scope::Sub("resize") => subresources::validate_resize(object, old, errors),
+            Scope::Main | Scope::Sub(_) => update::validate(object, old, errors),
+        }
+    }
+
+    /// People hardly ever update pods, so that only new ones are looked at.
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        if old.is_some() {
+            return Vec::new();
+        }
+        let mut found: Vec<String> = workload::name_warning(object, "the Pod's hostname").into_iter().collect();
+        found.extend(warnings::pod(object));
+        found
     }
 
     fn new_generation(&self, object: &Value, old: &Value) -> bool {

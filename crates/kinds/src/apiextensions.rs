@@ -1,0 +1,4 @@
+//! Group apiextensions.k8s.io.
+
+pub mod approval;
+pub mod definition;
