@@ -1,5 +1,9 @@
 //! Which built-in kinds have rules of their own.
 
+use crate::{
+    Hooks, NoHooks, apps, autoscaling, batch, coordination, core, discovery, events, networking, node,
+    policy, scheduling, storage,
+};
 use crate::apiextensions;
 use crate::{
     Hooks, NoHooks, apps, autoscaling, batch, coordination, core, discovery, events, networking, node,
@@ -15,6 +19,7 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("", "LimitRange") => &core::limitrange::LimitRange,
         ("", "Namespace") => &core::namespace::Namespace,
         ("", "Node") => &core::node::Node,
+        ("", "PersistentVolume") => &core::persistentvolume::PersistentVolume,
         ("", "PersistentVolumeClaim") => &core::persistentvolumeclaim::PersistentVolumeClaim,
         ("", "Pod") => &core::pod::Pod,
         ("", "PodTemplate") => &core::podtemplate::PodTemplate,
@@ -47,6 +52,7 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("storage.k8s.io", "CSINode") => &storage::csinode::CsiNode,
         ("storage.k8s.io", "CSIStorageCapacity") => &storage::csistoragecapacity::CsiStorageCapacity,
         ("storage.k8s.io", "StorageClass") => &storage::storageclass::StorageClass,
+        ("storage.k8s.io", "VolumeAttachment") => &storage::volumeattachment::VolumeAttachment,
         ("storage.k8s.io", "VolumeAttributesClass") => &storage::volumeattributesclass::VolumeAttributesClass,
         ("apiextensions.k8s.io", "CustomResourceDefinition") => &apiextensions::definition::Definition,
         _ => &NoHooks,
