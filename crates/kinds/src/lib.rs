@@ -10,6 +10,7 @@ mod core;
 pub mod custom;
 pub mod hooks;
 pub mod kind;
+mod webhook;
 
 pub use apiextensions::{approval, definition};
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
