@@ -23,7 +23,7 @@ pub use zero::zero_object;
 
 use crate::fieldset::Filter;
 use crate::typed::Type;
-use pintle_meta::{GroupVersion, GroupVersionKind, Reason, Status};
+use pintle_meta::{GroupVersion, GroupVersionKind, Status};
 use pintle_schema::Schema;
 use pintle_value::{Str, Value};
 use std::borrow::Cow;
@@ -82,7 +82,7 @@ impl ApplyError {
         match self {
             ApplyError::Conflicts(conflicts) => conflict::status(conflicts),
             ApplyError::BadRequest(text) => Status::bad_request(text.clone()),
-            ApplyError::Failed(text) => Status::new(500, Reason::Unknown, text.clone()),
+            ApplyError::Failed(text) => Status::unclassified(text.clone()),
         }
     }
 }

@@ -7,7 +7,7 @@ pub mod restore;
 pub mod shown;
 pub mod strategic;
 
-use pintle_meta::{FieldErrors, GroupKind, Reason, Status};
+use pintle_meta::{FieldErrors, GroupKind, GroupResource, Status};
 use pintle_value::Path;
 
 /// Why a patch was not applied.
@@ -45,20 +45,16 @@ impl PatchError {
     pub fn to_status(&self) -> Status {
         match self {
             PatchError::Malformed(text) => Status::bad_request(text.clone()),
-            PatchError::TooManyOperations { .. } => {
-                Status::new(413, Reason::RequestEntityTooLarge, format!("Request entity too large: {self}"))
+            PatchError::TooManyOperations { .. } => Status::entity_too_large(&self.to_string()),
+            PatchError::DoesNotApply(text) => {
+                Status::generic_response(422, "", &GroupResource::default(), "", text)
             }
-            PatchError::DoesNotApply(_) => Status::new(
-                422,
-                Reason::Invalid,
-                "the server rejected our request due to an error in our request",
-            ),
             PatchError::Invalid { shown, detail } => {
                 let mut errors = FieldErrors::new();
                 errors.invalid(&Path::of("patch"), shown.as_str(), detail);
                 Status::invalid(&GroupKind::default(), "", &errors)
             }
-            PatchError::Unclassified(text) => Status::new(500, Reason::Unknown, text.clone()),
+            PatchError::Unclassified(text) => Status::unclassified(text.clone()),
         }
     }
 }

@@ -45,7 +45,7 @@ impl UserInfo {
     }
 
     /// Adds the group of those who are known, unless the user is the anonymous one or already in it.
-    pub(crate) fn with_authenticated_group(mut self) -> Self {
+    pub fn with_authenticated_group(mut self) -> Self {
         if self.name != "system:anonymous"
             && !self.in_group(UserInfo::AUTHENTICATED)
             && !self.in_group(UserInfo::UNAUTHENTICATED)

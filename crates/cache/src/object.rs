@@ -6,6 +6,7 @@ use crate::key::ObjectKey;
 use bytes::{BufMut, Bytes};
 use pintle_store::Note;
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Bytes in front of the JSON in a stored value.
@@ -170,11 +171,21 @@ impl Object {
         }
         out.put_slice(before);
         if self.rv_offset() > 0 && revision > 0 {
-            out.put_slice(b",\"resourceVersion\":\"");
-            out.put_slice(itoa::Buffer::new().format(revision).as_bytes());
-            out.put_slice(b"\"");
+            put_version(revision, out);
         }
         out.put_slice(after);
+    }
+
+    /// Writes a part of [`Object::json`], with a resourceVersion if that belongs into the part.
+    pub fn write_part(&self, part: Range<usize>, revision: u64, out: &mut impl BufMut) {
+        let slot = self.rv_offset();
+        if !part.contains(&slot) || revision == 0 || slot == 0 {
+            out.put_slice(self.json().get(part).unwrap_or_default());
+            return;
+        }
+        out.put_slice(self.json().get(part.start..slot).unwrap_or_default());
+        put_version(revision, out);
+        out.put_slice(self.json().get(slot..part.end).unwrap_or_default());
     }
 
     /// The JSON with its resourceVersion.
@@ -202,6 +213,12 @@ impl Object {
             None => (&[], json.get(from..).unwrap_or_default()),
         }
     }
+}
+
+fn put_version(revision: u64, out: &mut impl BufMut) {
+    out.put_slice(b",\"resourceVersion\":\"");
+    out.put_slice(itoa::Buffer::new().format(revision).as_bytes());
+    out.put_slice(b"\"");
 }
 
 /// What a resourceVersion adds beside its digits.
@@ -304,6 +321,16 @@ mod tests {
             assert_eq!(out.len(), object.json_len(skip));
         }
         assert_eq!(object.body(), json);
+        let metadata = json.find("{\"name").unwrap();
+        for (part, expected) in [
+            (metadata..json.len() - 1, r#"{"name":"a","resourceVersion":"9","uid":"u"}"#),
+            (1..metadata, r#""kind":"A","apiVersion":"v1","metadata":"#),
+            (5..json.len() + 5, ""),
+        ] {
+            let mut out = Vec::new();
+            object.write_part(part, if expected.is_empty() { 0 } else { 9 }, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl Engine {
                 return Ok(deleted);
             }
         }
-        Err(Status::conflict(&target.kind.group_resource(), &target.name, "the object is being modified"))
+        Err(Status::conflict(&target.group_resource(), &target.name, "the object is being modified"))
     }
 
     async fn attempt_delete(
@@ -67,11 +67,11 @@ impl Engine {
     ) -> Result<Attempt, Status> {
         let kind = &target.kind;
         let Some(live) = self.live(target)? else {
-            return Err(Status::not_found(&kind.group_resource(), &target.name));
+            return Err(Status::not_found(&target.group_resource(), &target.name));
         };
         if let Some(preconditions) = &options.preconditions {
             let null = Value::Null;
-            preconditions.check(&kind.group_kind(), live.tree.get("metadata").unwrap_or(&null))?;
+            preconditions.check(&target.group_kind(), live.tree.get("metadata").unwrap_or(&null))?;
         }
         let step = self.next_step(target, &live.tree, options);
         if matches!(step, Step::Pending) {
@@ -234,7 +234,7 @@ impl Engine {
             let object = object::unstored(target, &encoded, &last, revision)?;
             return Ok(Attempt::Done(Deleted::Object { object, gone: true }));
         }
-        let status = Status::deleted(&target.kind.group_resource(), &target.name, &uid);
+        let status = Status::deleted(&target.group_resource(), &target.name, &uid);
         Ok(Attempt::Done(Deleted::Status(Box::new(status))))
     }
 
@@ -272,7 +272,7 @@ fn pending(target: &Target, live: Live) -> Deleted {
         return Deleted::Object { object: live.object, gone: false };
     }
     let uid = live.tree.str_at(&["metadata", "uid"]);
-    Deleted::Status(Box::new(Status::deleted(&target.kind.group_resource(), &target.name, uid)))
+    Deleted::Status(Box::new(Status::deleted(&target.group_resource(), &target.name, uid)))
 }
 
 /// Sets or clears the finalizers that tell the garbage collector what becomes of dependents.

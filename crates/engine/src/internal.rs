@@ -99,7 +99,7 @@ impl Engine {
                 Err(error) => return Err(crate::status::write_error(error)),
             }
         }
-        Err(Status::conflict(&target.kind.group_resource(), &target.name, "the object is being modified"))
+        Err(Status::conflict(&target.group_resource(), &target.name, "the object is being modified"))
     }
 
     /// Makes an object that the server needs, unless it is there. The tree is in the stored version.

@@ -15,6 +15,7 @@ mod propose;
 mod read;
 mod registry;
 mod status;
+mod subresource;
 mod target;
 mod watch;
 mod write;
@@ -24,13 +25,14 @@ pub use environment::{Clock, Random};
 pub use propose::{Body, Change, PatchType};
 pub use read::{ListRequest, Listed};
 pub use registry::{Kinds, Registry};
+pub use subresource::{Access, Made, TokenObjects};
 pub use target::{Target, object_key};
 pub use watch::Watched;
 pub use write::{WriteRequest, Written};
 
 use pintle_admission::{Chain, World};
 use pintle_cache::{Cache, Object};
-use pintle_kinds::Kind;
+use pintle_kinds::{Kind, Types};
 use pintle_meta::{GroupVersion, Status, Timestamp};
 use pintle_schema::Schema;
 use pintle_store::{Store, StoreFault, Write, WriteError};
@@ -54,11 +56,14 @@ pub struct Engine {
     pub random: Arc<dyn Random>,
     /// The schema of `metadata`, which custom resources share.
     pub metadata_schema: Schema,
+    /// The schemas of kinds that are no resources.
+    pub types: Types,
 }
 
 impl Engine {
     /// The live object that `target` names, as it is kept and as a tree with its resourceVersion.
     fn live(&self, target: &Target) -> Result<Option<Live>, Status> {
+        target.check_path_name()?;
         let Some(object) = self.kept(&target.kind, &target.object_key()) else { return Ok(None) };
         let tree = object::tree(&object)?;
         Ok(Some(Live { object, tree }))

@@ -79,8 +79,8 @@ pub(crate) fn dedup_owner_references(object: &mut Value, when: Dedup) -> Option<
     let after = if when == Dedup::Admission { " after mutating admission happens" } else { "" };
     Some(format!(
         ".metadata.ownerReferences contains duplicate entries{after}; API server dedups owner references in 1.20+, \
-         and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: [{}]",
-        repeated.join(" ")
+         and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        repeated.join(", ")
     ))
 }
 

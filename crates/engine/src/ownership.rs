@@ -1,7 +1,10 @@
 //! Who owns which field: managedFields of updates, and server-side apply.
 
-use crate::Target;
+use crate::{Target, object};
+use pintle_apply::fieldset::{Filter, Set};
+use pintle_apply::managed::{self, Applied, Context, Versions};
 use pintle_meta::Status;
+use pintle_schema::{Schema, typed::Strict};
 use pintle_value::Value;
 
 /// Who writes, as managedFields name it.
@@ -12,18 +15,79 @@ pub(crate) struct Owner<'a> {
 }
 
 /// Records on `object` that its writer owns what differs from `live`. Both are in the version of the request.
-pub(crate) fn record(_target: &Target, _owner: Owner<'_>, _live: Option<&Value>, _object: &mut Value) {}
+pub(crate) fn record(target: &Target, owner: Owner<'_>, live: Option<&Value>, object: &mut Value) {
+    let versions = TargetVersions::new(target);
+    let kind = target.kind_version().gvk(&target.kind);
+    let cx = Context { kind: &kind, versions: &versions };
+    // An update that cannot be attributed goes through unattributed, as in kube-apiserver.
+    if let Err(error) = managed::update(&cx, live, object, named(target, owner)) {
+        tracing::debug!(%error, "a write could not be attributed");
+    }
+}
 
-/// Merges an applied configuration into the live object; `None` when nothing changes.
+/// What an applied configuration makes of the live object, decoded but not defaulted. `changed` is false when
+/// only managedFields may differ.
 pub(crate) fn apply(
-    _target: &Target,
-    _owner: Owner<'_>,
-    _live: Option<&Value>,
-    _config: Value,
-    _force: bool,
-) -> Result<Option<Value>, Status> {
-    Err(Status::internal("server-side apply is not there yet"))
+    target: &Target,
+    owner: Owner<'_>,
+    live: Option<&Value>,
+    config: &Value,
+    force: bool,
+) -> Result<(Value, Strict), Status> {
+    let versions = TargetVersions::new(target);
+    let kind = target.kind_version().gvk(&target.kind);
+    let cx = Context { kind: &kind, versions: &versions };
+    let Applied { object, .. } =
+        managed::apply(&cx, live, config, named(target, owner), force).map_err(|e| e.to_status())?;
+    let mut strict = Strict::default();
+    let object = pintle_schema::decode(&target.kind_version().schema, object, &mut strict)
+        .map_err(|error| managed::cannot_convert(&kind, config, error.message()).to_status())?;
+    Ok((object, strict))
 }
 
 /// Takes back changes that are only in the times of managedFields.
-pub(crate) fn keep_times(_object: &mut Value, _old: &Value) {}
+pub(crate) fn keep_times(object: &mut Value, old: &Value) {
+    managed::keep_times(object, old);
+}
+
+fn named<'a>(target: &'a Target, owner: Owner<'a>) -> managed::Owner<'a> {
+    managed::Owner { manager: owner.manager, subresource: &target.subresource, now: owner.now }
+}
+
+/// The versions of a target's kind.
+struct TargetVersions<'a> {
+    target: &'a Target,
+    filter: Option<Filter>,
+}
+
+impl<'a> TargetVersions<'a> {
+    fn new(target: &'a Target) -> Self {
+        let reset = target.kind.hooks.reset_fields(target.scope());
+        let filter = (!reset.is_empty()).then(|| Filter::Exclude(Set::of(reset)));
+        TargetVersions { target, filter }
+    }
+
+    fn position(&self, api_version: &str) -> Option<usize> {
+        let versions = &self.target.kind.versions;
+        versions.iter().position(|v| crate::decode::api_version(&v.group, &v.name) == api_version)
+    }
+}
+
+impl Versions for TargetVersions<'_> {
+    fn schema(&self, api_version: &str) -> Option<Schema> {
+        self.target.kind.versions.get(self.position(api_version)?).map(|version| version.schema.clone())
+    }
+
+    fn convert(&self, tree: &Value, api_version: &str) -> Result<Value, String> {
+        let to = self.position(api_version).ok_or_else(|| format!("no version {api_version}"))?;
+        let from = self.position(tree.str_at(&["apiVersion"])).unwrap_or(self.target.version);
+        let mut out = tree.clone();
+        object::convert(&self.target.kind, &mut out, from, self.target.kind.storage);
+        object::convert(&self.target.kind, &mut out, self.target.kind.storage, to);
+        Ok(out)
+    }
+
+    fn filter(&self, _api_version: &str) -> Option<&Filter> {
+        self.filter.as_ref()
+    }
+}

@@ -114,7 +114,7 @@ pub(crate) fn patch_object(cx: &Context<'_>, live: &Value, kind: PatchType, body
 }
 
 /// Defaults of the version, and the form that Go would write.
-fn complete(target: &Target, object: &mut Value) {
+pub(crate) fn complete(target: &Target, object: &mut Value) {
     let version = target.kind_version();
     target.kind.hooks.default(&version.name, object);
     typed::normalize(&version.schema, object);
@@ -144,6 +144,18 @@ fn invalid_patch(shown: &str, why: &str) -> Status {
     let mut errors = FieldErrors::new();
     errors.invalid(&Path::of("patch"), shown, why);
     Status::invalid(&GroupKind::default(), "", &errors)
+}
+
+/// Unknown fields of an applied configuration: warnings, or the refusal of a strict request.
+pub(crate) fn applied_complaints(validation: FieldValidation, strict: &Strict) -> Result<Vec<String>, Status> {
+    let complaints: Vec<String> = unknown_fields(strict).collect();
+    match validation {
+        FieldValidation::Ignore => Ok(Vec::new()),
+        FieldValidation::Strict if !complaints.is_empty() => {
+            Err(Status::bad_request(format!("strict decoding error: {}", complaints.join(", "))))
+        }
+        _ => Ok(complaints),
+    }
 }
 
 /// Reads an applied configuration. Its fields are merged later, against the live object.

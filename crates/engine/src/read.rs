@@ -52,10 +52,11 @@ struct Moment {
 impl Engine {
     /// One object.
     pub async fn get(&self, target: &Target, resource_version: &str) -> Result<Arc<Object>, Status> {
+        target.check_path_name()?;
         let wanted = rv::parse_for_get(resource_version)?;
         self.wait_for(wanted).await?;
         let found = self.kept(&target.kind, &target.object_key());
-        found.ok_or_else(|| Status::not_found(&target.kind.group_resource(), &target.name))
+        found.ok_or_else(|| Status::not_found(&target.group_resource(), &target.name))
     }
 
     /// A page of a collection.
@@ -68,6 +69,11 @@ impl Engine {
         let limit = if options.resource_version == "0" { 0 } else { options.limit.max(0) };
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let selects = Selects::new(request);
+        if let Some(key) = single_key(request) {
+            let found = moment.view.get(&key).filter(|object| selects.matches(object)).cloned();
+            let (items, continue_token) = (found.into_iter().collect(), String::new());
+            return Ok(Listed { items, revision: moment.revision, continue_token, remaining: None });
+        }
         let mut items = Vec::new();
         let mut candidates = moment.view.range(namespace, moment.after.as_deref()).peekable();
         let mut more = false;
@@ -153,6 +159,14 @@ fn continued(resource: &Resource, request: &ListRequest) -> Result<Moment, Statu
 
 fn too_large(wanted: u64, current: u64) -> Status {
     rv::too_large(wanted, current, FUTURE_RETRY_SECONDS)
+}
+
+/// The one object that a list can be about, when its field selector names it: such a list has no pages.
+fn single_key(request: &ListRequest) -> Option<Str> {
+    let target = &request.target;
+    let name = request.options.field_selector.required_value("metadata.name")?;
+    let placed = !target.kind.namespaced || !target.namespace.is_empty();
+    placed.then(|| crate::object_key(target.kind.namespaced, &target.namespace, name))
 }
 
 /// The namespace that a list stays in; none across all and for cluster-scoped kinds.

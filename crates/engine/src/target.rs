@@ -1,6 +1,8 @@
 //! What a request is about: a kind in a version, perhaps a namespace, a name, a subresource.
 
 use pintle_kinds::{Kind, KindVersion, Scope};
+use pintle_meta::field::quoted;
+use pintle_meta::{GroupKind, GroupResource, Status, names};
 use pintle_value::Str;
 use std::sync::Arc;
 
@@ -26,6 +28,16 @@ impl Target {
         &self.kind.versions[self.version]
     }
 
+    /// Group and plural, as store errors name the resource of this request.
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource { group: self.kind_version().group.clone(), resource: self.kind.plural.clone() }
+    }
+
+    /// Group and kind, as validation errors name the kind of this request.
+    pub fn group_kind(&self) -> GroupKind {
+        GroupKind { group: self.kind_version().group.clone(), kind: self.kind.kind.clone() }
+    }
+
     /// The same object, addressed by `name`.
     pub fn named(&self, name: &str) -> Target {
         Target { name: name.into(), ..self.clone() }
@@ -36,9 +48,19 @@ impl Target {
         Target { subresource: subresource.into(), ..self.clone() }
     }
 
-    /// Which part of the object a write is about.
+    /// Which part of the object a write is about. A scale is written into the object itself.
     pub fn scope(&self) -> Scope<'_> {
-        if self.subresource.is_empty() { Scope::Main } else { Scope::Sub(&self.subresource) }
+        if matches!(self.subresource.as_str(), "" | "scale") { Scope::Main } else { Scope::Sub(&self.subresource) }
+    }
+
+    /// Refuses a name that cannot be part of a key.
+    pub(crate) fn check_path_name(&self) -> Result<(), Status> {
+        let faults = names::path_segment_name(&self.name, false);
+        if faults.is_empty() {
+            return Ok(());
+        }
+        let why = format!("Name parameter invalid: {}: {}", quoted(&self.name), faults.join(";"));
+        Err(Status::bad_request(why))
     }
 
     /// The object's place among its kind: `namespace/name`, or `name` for cluster-scoped kinds.

@@ -1,7 +1,7 @@
 //! Every mutation but deletion: one function from the request to the commit.
 
 use crate::propose::{self, Change, Proposed};
-use crate::{Engine, Target, metadata, object, ownership};
+use crate::{Engine, Target, metadata, object, ownership, subresource};
 use pintle_admission::{Attributes, Operation};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
@@ -72,7 +72,7 @@ impl Engine {
                 }
             }
         }
-        Err(Status::conflict(&request.target.kind.group_resource(), &request.target.name, MODIFIED))
+        Err(Status::conflict(&request.target.group_resource(), &request.target.name, MODIFIED))
     }
 
     async fn attempt(&self, request: &WriteRequest) -> Result<Attempt, Status> {
@@ -80,12 +80,10 @@ impl Engine {
             Change::Create(_) => None,
             _ => self.live(&request.target)?,
         };
-        let Some(Proposed { object: mut candidate, mut warnings }) = self.propose(request, live.as_ref())? else {
-            // Server-side apply that changes nothing.
-            return Ok(Attempt::Done(unchanged(live, Vec::new())?));
-        };
+        let Proposed { object: mut candidate, mut warnings } = self.propose(request, live.as_ref())?;
         let target = &request.target;
         let live_tree = live.as_ref().map(|live| &live.tree);
+        let generated = candidate.str_at(&["metadata", "name"]).is_empty();
         if let Some(live) = &live {
             check_revision(target, &mut candidate, live)?;
         }
@@ -107,22 +105,46 @@ impl Engine {
         }
         self.admit_finally(request, live_tree, &candidate, &mut warnings)?;
         match live {
-            None => self.commit_create(request, candidate, warnings).await,
+            None => self.commit_create(request, candidate, generated, warnings).await,
             Some(live) => self.commit_update(request, live, candidate, warnings).await,
         }
     }
 
-    /// The object the client wants, in the stored version; `None` when an apply changes nothing.
-    fn propose(&self, request: &WriteRequest, live: Option<&Live>) -> Result<Option<Proposed>, Status> {
+    /// The object the client wants, in the stored version.
+    fn propose(&self, request: &WriteRequest, live: Option<&Live>) -> Result<Proposed, Status> {
         let target = &request.target;
+        let spoken = live.map(|live| self.in_version(target, &live.tree));
+        let mut proposed = match subresource::scale::paths(target) {
+            Some(paths) => self.propose_scale(request, live, paths)?,
+            None => self.propose_on(request, target, spoken.as_ref())?,
+        };
+        if let Change::Replace(_) = request.change {
+            check_uid(target, &proposed.object, live)?;
+        }
+        if live.is_none() && !matches!(request.change, Change::Create(_)) {
+            let creates = target.kind.rules.create_on_update || matches!(request.change, Change::Apply { .. });
+            if !creates || !target.subresource.is_empty() {
+                return Err(Status::not_found(&target.group_resource(), &target.name));
+            }
+        }
+        self.to_storage(target, &mut proposed.object);
+        Ok(proposed)
+    }
+
+    /// The object the client wants, in the version of the request, as `spoken`, the live object, is.
+    pub(crate) fn propose_on(
+        &self,
+        request: &WriteRequest,
+        target: &Target,
+        spoken: Option<&Value>,
+    ) -> Result<Proposed, Status> {
         let now = self.now_text();
         let manager = metadata::manager(&request.field_manager, &request.user_agent);
         let kinds = self.registry.kinds();
         let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_registered(&kinds, kind, gv);
         let owner = ownership::Owner { manager: &manager, now: &now };
         let cx = propose::Context { target, validation: request.validation, registered: &registered };
-        let spoken = live.map(|live| self.in_version(target, &live.tree));
-        let mut proposed = match &request.change {
+        let proposed = match &request.change {
             Change::Create(body) => {
                 let mut proposed = propose::decode_object(&cx, body)?;
                 metadata::wipe_system_fields(&mut proposed.object);
@@ -134,37 +156,28 @@ impl Engine {
                 let mut proposed = propose::decode_object(&cx, body)?;
                 metadata::settle_namespace(&mut proposed.object, target)?;
                 metadata::check_name(&proposed.object, target)?;
-                check_uid(target, &proposed.object, live)?;
-                ownership::record(target, owner, spoken.as_ref(), &mut proposed.object);
+                ownership::record(target, owner, spoken, &mut proposed.object);
                 proposed
             }
             Change::Patch(kind, body) => {
-                let Some(spoken) = &spoken else {
-                    return Err(Status::not_found(&target.kind.group_resource(), &target.name));
+                let Some(spoken) = spoken else {
+                    return Err(Status::not_found(&target.group_resource(), &target.name));
                 };
                 let mut proposed = propose::patch_object(&cx, spoken, *kind, body)?;
                 ownership::record(target, owner, Some(spoken), &mut proposed.object);
                 proposed
             }
             Change::Apply { body, force } => {
-                let (config, warnings) = propose::decode_applied(&cx, body)?;
-                let applied = ownership::apply(target, owner, spoken.as_ref(), config, *force)?;
-                let Some(mut object) = applied else { return Ok(None) };
-                let version = target.kind_version();
-                target.kind.hooks.default(&version.name, &mut object);
+                let (config, mut warnings) = propose::decode_applied(&cx, body)?;
+                let (mut object, strict) = ownership::apply(target, owner, spoken, &config, *force)?;
+                propose::complete(target, &mut object);
+                warnings.extend(propose::applied_complaints(request.validation, &strict)?);
                 metadata::settle_namespace(&mut object, target)?;
                 metadata::check_name(&object, target)?;
                 Proposed { object, warnings }
             }
         };
-        if live.is_none() && !matches!(request.change, Change::Create(_)) {
-            let creates = target.kind.rules.create_on_update || matches!(request.change, Change::Apply { .. });
-            if !creates {
-                return Err(Status::not_found(&target.kind.group_resource(), &target.name));
-            }
-        }
-        self.to_storage(target, &mut proposed.object);
-        Ok(Some(proposed))
+        Ok(proposed)
     }
 
     fn admit(&self, request: &WriteRequest, old: Option<&Value>, candidate: &mut Value) -> Result<(), Status> {
@@ -206,24 +219,39 @@ impl Engine {
         Ok(())
     }
 
+    /// What becomes of a create whose name is taken: a generated name is drawn anew, a given one is refused.
+    fn name_taken(&self, target: &Target, candidate: &Value, generated: bool) -> Result<Attempt, Status> {
+        let resource = target.group_resource();
+        if !candidate.str_at(&["metadata", "generateName"]).is_empty() {
+            let status = Status::generate_name_conflict(&resource, &target.name, 1);
+            return if generated { Ok(Attempt::NameTaken(status)) } else { Err(status) };
+        }
+        let mut status = Status::already_exists(&resource, &target.name);
+        if self.live(target)?.is_some_and(|live| metadata::is_deleting(&live.tree)) {
+            status.message = format!("object is being deleted: {}", status.message);
+        }
+        Err(status)
+    }
+
     async fn commit_create(
         &self,
         request: &WriteRequest,
         mut candidate: Value,
+        generated: bool,
         warnings: Vec<String>,
     ) -> Result<Attempt, Status> {
         let name = Str::from(candidate.str_at(&["metadata", "name"]));
         let target = request.target.named(&name);
-        let resource = target.kind.group_resource();
         let revision = candidate.remove_at(&["metadata", "resourceVersion"]);
-        if revision.and_then(|v| v.as_str().map(|s| !s.is_empty() && s != "0")).unwrap_or(false) {
+        let named = revision.is_some_and(|v| v.as_str().is_some_and(|s| !s.is_empty() && s != "0"));
+        if named && matches!(request.change, Change::Create(_)) {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::unclassified(why));
         }
         let encoded = object::encode(&target.kind, &candidate);
         if request.dry_run {
             if self.live(&target)?.is_some() {
-                return Err(Status::already_exists(&resource, &name));
+                return self.name_taken(&target, &candidate, generated);
             }
             let object = object::unstored(&target, &encoded, &candidate, 0)?;
             return Ok(Attempt::Done(Written { object, created: true, warnings }));
@@ -231,15 +259,8 @@ impl Engine {
         let write = Write::put(target.store_key(), Expect::Absent, encoded);
         match self.commit(&target, write, &candidate).await {
             Ok(object) => Ok(Attempt::Done(Written { object, created: true, warnings })),
-            Err(WriteError::Conflict { .. }) => {
-                let taken = Status::already_exists(&resource, &name);
-                let generated = request.target.name.is_empty() && !candidate.str_at(&["metadata", "generateName"]).is_empty();
-                match request.change {
-                    Change::Create(_) if generated => Ok(Attempt::NameTaken(taken)),
-                    Change::Create(_) => Err(taken),
-                    _ => Ok(Attempt::Again),
-                }
-            }
+            Err(WriteError::Conflict { .. }) if !matches!(request.change, Change::Create(_)) => Ok(Attempt::Again),
+            Err(WriteError::Conflict { .. }) => self.name_taken(&target, &candidate, generated),
             Err(error) => Err(crate::status::write_error(error)),
         }
     }
@@ -324,12 +345,12 @@ fn check_uid(target: &Target, object: &Value, live: Option<&Live>) -> Result<(),
          Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}",
         target.store_key()
     );
-    Err(Status::conflict(&target.kind.group_resource(), &target.name, &why))
+    Err(Status::conflict(&target.group_resource(), &target.name, &why))
 }
 
 /// Settles on which revision an update stands, or refuses it.
 fn check_revision(target: &Target, object: &mut Value, live: &Live) -> Result<(), Status> {
-    let resource = target.kind.group_resource();
+    let resource = target.group_resource();
     let text = object.str_at(&["metadata", "resourceVersion"]);
     let named = rv::parse_of_object(text)?;
     let current = live.object.revision();
@@ -377,7 +398,7 @@ fn validate_create(target: &Target, object: &Value) -> Result<(), Status> {
     if errors.is_empty() {
         objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
     }
-    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&kind.group_kind(), name, &errors)) }
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&target.group_kind(), name, &errors)) }
 }
 
 /// What the schema of a custom resource has against an object; built-in kinds are checked by their hooks.
@@ -385,6 +406,7 @@ fn validate_by_schema(target: &Target, object: &Value, errors: &mut FieldErrors)
     let schema = &target.kind.storage_version().schema;
     if !schema.is_go() {
         pintle_schema::structural::validate(schema.arena(), schema.root(), object, &Path::ROOT, errors);
+        subresource::scale::validate_numbers(target, object, errors);
     }
 }
 
@@ -400,11 +422,15 @@ fn validate_update(target: &Target, object: &Value, old: &Value) -> Result<(), S
     objectmeta::validate_update(meta, old_meta, &path, &mut errors);
     if kind.hooks.validates_metadata() {
         objectmeta::validate_update(meta, old_meta, &path, &mut errors);
+        if target.scope() == Scope::Main {
+            let own_rule = |name: &str, prefix: bool| kind.hooks.name_errors(name, prefix);
+            objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors);
+        }
     }
     validate_by_schema(target, object, &mut errors);
     kind.hooks.validate_update(target.scope(), object, old, &mut errors);
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(&kind.group_kind(), object.str_at(&["metadata", "name"]), &errors))
+    Err(Status::invalid(&target.group_kind(), object.str_at(&["metadata", "name"]), &errors))
 }

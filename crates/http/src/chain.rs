@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use pintle_auth::authn::x509::CertificateIdentity;
-use pintle_auth::{Attributes, Authenticator, Authorizer, Credentials, Decision, UserInfo, authz};
+use pintle_auth::{Attributes, Authenticator, Authorizer, Credentials, Decision, UserInfo, authz, impersonate};
 use pintle_meta::Status;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -43,6 +43,8 @@ pub struct Context {
     pub cbor: bool,
     /// Whether large answers are compressed.
     pub compression: bool,
+    /// Whether impersonation can be allowed for single users and verbs.
+    pub constrained_impersonation: bool,
     /// How long a request may take; watches are exempt.
     pub request_timeout: Duration,
 }
@@ -108,17 +110,24 @@ where
         Ok(user) => user,
         Err(status) => return respond::status(&status, errors),
     };
-    if let Err(status) = authorize(context, &user, &info) {
-        let mut response = respond::status(&status, errors);
-        response.set_header("x-content-type-options", "nosniff");
-        return response;
-    }
+    let user = match permitted(context, user, &parts.headers, &info) {
+        Ok(user) => user,
+        Err(status) => {
+            let mut response = respond::status(&status, errors);
+            response.set_header("x-content-type-options", "nosniff");
+            return response;
+        }
+    };
     let state = context.api.discovery();
     if !info.resource_request {
         let if_none_match = header(&parts.headers, "if-none-match");
         let asked =
             nonresource::Asked { method: &method, path: &info.path, query: &query, accept: &accept, if_none_match };
         return nonresource::serve(context, &state, &asked);
+    }
+    // A path such as `//api/v1` counts as a resource for authorization, but nothing is there.
+    if !info.path.strip_prefix('/').is_some_and(|p| p.starts_with(&info.prefix)) {
+        return respond::page_not_found();
     }
     let content_type = header(&parts.headers, "content-type");
     let asked = route::Asked { method: &method, accept: &accept, content_type, cbor: context.cbor };
@@ -200,9 +209,24 @@ fn authenticate(
     }
 }
 
-fn authorize(context: &Context, user: &UserInfo, info: &RequestInfo) -> Result<(), Status> {
-    let attributes = Attributes {
-        user: user.clone(),
+/// Impersonation, then authorization: who the request counts as, if they may make it.
+fn permitted(context: &Context, user: UserInfo, headers: &HeaderMap, info: &RequestInfo) -> Result<UserInfo, Status> {
+    let mut attributes = attributes_of(info, user);
+    let names = headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+    if let Some(wanted) = impersonate::wanted(names)? {
+        let authorizer = &*context.authorizer;
+        attributes.user =
+            impersonate::impersonate(authorizer, &wanted, &attributes, context.constrained_impersonation)?;
+    }
+    match context.authorizer.authorize(&attributes) {
+        Decision::Allow(_) => Ok(attributes.user),
+        Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(authz::forbidden(&attributes, &reason)),
+    }
+}
+
+fn attributes_of(info: &RequestInfo, user: UserInfo) -> Attributes {
+    Attributes {
+        user,
         verb: info.verb.clone(),
         resource_request: info.resource_request,
         path: info.path.clone(),
@@ -214,10 +238,6 @@ fn authorize(context: &Context, user: &UserInfo, info: &RequestInfo) -> Result<(
         name: info.name.clone(),
         field_selector: info.field_selector.clone(),
         label_selector: info.label_selector.clone(),
-    };
-    match context.authorizer.authorize(&attributes) {
-        Decision::Allow(_) => Ok(()),
-        Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(authz::forbidden(&attributes, &reason)),
     }
 }
 

@@ -3,6 +3,7 @@
 mod delete;
 mod encode;
 mod list;
+mod subresource;
 mod transform;
 mod watch;
 mod write;
@@ -12,7 +13,7 @@ use crate::discovery::DiscoveryState;
 use crate::negotiate::Media;
 use crate::route::Action;
 use arc_swap::ArcSwap;
-use pintle_engine::{Engine, ListRequest, Target};
+use pintle_engine::{Access, Engine, ListRequest, Target};
 use pintle_kinds::Types;
 use pintle_meta::Status;
 use pintle_meta::options::{GetOptions, ListOptions, Query};
@@ -22,6 +23,7 @@ use std::time::Duration;
 /// Serves the objects of an engine.
 pub struct Resources {
     engine: Arc<Engine>,
+    access: Access,
     types: Types,
     discovery: ArcSwap<Published>,
     /// Least time a watch without a timeout of its own lasts.
@@ -35,20 +37,22 @@ struct Published {
 }
 
 impl Resources {
-    /// Serves `engine`; `types` are the schemas of kinds that are no resources.
-    pub fn new(engine: Arc<Engine>, types: Types, min_request_timeout: Duration) -> Self {
+    /// Serves `engine`; `types` are the schemas of kinds that are no resources, `access` answers reviews.
+    pub fn new(engine: Arc<Engine>, access: Access, types: Types, min_request_timeout: Duration) -> Self {
         let changes = engine.registry.changes();
         let state = Arc::new(DiscoveryState::new(engine.registry.kinds().all(), None));
         let discovery = ArcSwap::from_pointee(Published { changes, state });
-        Resources { engine, types, discovery, min_request_timeout }
+        Resources { engine, access, types, discovery, min_request_timeout }
     }
 
     async fn answer(&self, request: &ApiRequest) -> Result<ApiResponse, Status> {
         let target = self.target(request);
         let special = request.target.subresource().filter(|sub| sub.gvk != target.kind_version().gvk(&target.kind));
-        if let Some(sub) = special {
-            let why = format!("subresource {} is not served", sub.name);
-            return Err(Status::new(501, pintle_meta::Reason::Unknown, why));
+        if special.is_some() && request.target.action != Action::Connect {
+            return self.other_kind(request, target).await;
+        }
+        if self.engine.is_virtual(&target) {
+            return self.create_virtual(request, target).await;
         }
         match request.target.action {
             Action::Get => self.get(request, &target).await,
@@ -71,11 +75,12 @@ impl Resources {
     fn target(&self, request: &ApiRequest) -> Target {
         let resource = &request.target.resource;
         let by_path = !matches!(request.target.action, Action::List | Action::Watch | Action::DeleteCollection);
+        let creates = request.target.action == Action::Create && request.info.subresource.is_empty();
         Target {
             kind: resource.kind.clone(),
             version: resource.version,
             namespace: request.info.namespace.as_str().into(),
-            name: if by_path && request.target.action != Action::Create { request.info.name.as_str().into() } else { Default::default() },
+            name: if by_path && !creates { request.info.name.as_str().into() } else { Default::default() },
             subresource: request.info.subresource.as_str().into(),
         }
     }

@@ -41,6 +41,14 @@ impl Hooks for Custom {
         rest(object) != rest(old)
     }
 
+    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
+        match scope {
+            Scope::Sub("status") => &[&["metadata"], &["spec"]],
+            _ if self.has_status => &[&["status"]],
+            _ => &[],
+        }
+    }
+
     fn convert(&self, _object: &mut Value, _from: &crate::KindVersion, _to: &crate::KindVersion) {
         // Conversion None: only the apiVersion differs, and the engine writes that.
     }

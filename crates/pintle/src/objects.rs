@@ -47,6 +47,7 @@ pub(crate) async fn open(config: &Config, folder: &DataDir) -> Result<Objects, O
         clock: Arc::new(SystemClock),
         random: Arc::new(SystemRandom),
         metadata_schema,
+        types: builtin.types.clone(),
     });
     engine.serve_all(builtin.kinds.into_iter().map(Arc::new));
     cache.attach(&*store);

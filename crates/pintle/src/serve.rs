@@ -14,6 +14,7 @@ use pintle_auth::authn::x509::{AuthorityError, ClientAuthorities};
 use pintle_auth::authz::rbac::Rbac;
 use pintle_auth::authz::{AlwaysAllow, AlwaysDeny, PrivilegedGroup, Union};
 use pintle_auth::{Authenticator, Authorizer, UserInfo};
+use pintle_engine::{Access, TokenObjects};
 use pintle_http::health::Health;
 use pintle_http::openid::OpenId;
 use pintle_http::server::ServerContext;
@@ -80,24 +81,31 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
     let (serving, serving_authority) = serving_pair(&config, &authority, keep)?;
     let admin = authority.admin(keep)?;
 
-    let account_tokens = account_tokens(&config, keep)?;
+    let Objects { engine, types } = objects::open(&config, &folder).await?;
+    let mut account_tokens = account_tokens(&config, keep)?;
+    account_tokens.objects = Some(Arc::new(TokenObjects(engine.clone())));
     let account_keys = account_tokens.keys.clone();
-    let authenticator = Authenticator {
+    let authenticator = Arc::new(Authenticator {
         certificates: Some(client_authorities(&config, &authority)?),
         tokens: static_tokens(&config)?,
         service_accounts: Some(account_tokens),
         anonymous: config.anonymous && config.authorization_modes != [AuthorizationMode::AlwaysAllow],
-    };
+    });
     let hints = authenticator.certificates.as_ref().map(ClientAuthorities::subjects).unwrap_or_default();
     let tls = tls::server_config(pki::serving_certificate(&serving, folder.path())?, hints, config.http2)?;
 
     let rbac = Arc::new(Rbac::default());
     let health = Arc::new(Health::default());
-    let Objects { engine, types } = objects::open(&config, &folder).await?;
     rbac.set(objects::policy(&engine));
     tokio::spawn(objects::follow_policy(engine.clone(), rbac.clone()));
     pintle_controllers::start(&engine, |name| config.runs_controller(name));
-    let api: Arc<dyn Api> = Arc::new(Resources::new(engine.clone(), types, config.min_request_timeout));
+    let authorizer = authorizer(&config.authorization_modes, &rbac);
+    let access = Access {
+        authorizer: authorizer.clone(),
+        authenticator: authenticator.clone(),
+        rules: config.authorization_modes.contains(&AuthorizationMode::Rbac).then(|| rbac.clone()),
+    };
+    let api: Arc<dyn Api> = Arc::new(Resources::new(engine.clone(), access, types, config.min_request_timeout));
 
     let listener =
         TcpListener::bind(config.bind).await.map_err(|e| ServeError::Listen(config.bind, e))?;
@@ -112,14 +120,15 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
     };
     let context = Arc::new(ServerContext {
         api: Arc::clone(&api),
-        authenticator: Arc::new(authenticator),
-        authorizer: authorizer(&config.authorization_modes, &rbac),
+        authenticator,
+        authorizer,
         health: Arc::clone(&health),
         metrics: Arc::new(Metrics::default()),
         openid: OpenId::new(config.issuers.first().map_or("", String::as_str), &jwks_uri, &account_keys),
         address: OnceLock::from(public.clone()),
         cbor: config.gate("CBORServingAndStorage"),
         compression: config.gate("APIResponseCompression"),
+        constrained_impersonation: config.gate("ConstrainedImpersonation"),
         request_timeout: config.request_timeout,
     });
     let server_config = ServerConfig { tls, streams_max: config.streams_max, drain_timeout: DRAIN_TIMEOUT };

@@ -3,7 +3,7 @@
 use super::entries::ManagerId;
 use crate::fieldset::{FieldPath, Set};
 use pintle_meta::field::quoted;
-use pintle_meta::{Cause, Reason, Status};
+use pintle_meta::{Cause, Status};
 
 /// One field that another manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,14 +47,10 @@ pub(super) fn message(conflicts: &[Conflict]) -> String {
 }
 
 pub(super) fn status(conflicts: &[Conflict]) -> Status {
-    let mut status = Status::new(409, Reason::Conflict, message(conflicts));
-    status.details.causes = conflicts
-        .iter()
-        .map(|conflict| Cause {
-            reason: "FieldManagerConflict".into(),
-            message: format!("conflict with {}", conflict.manager),
-            field: conflict.path.to_string().into(),
-        })
-        .collect();
-    status
+    let cause = |conflict: &Conflict| Cause {
+        reason: "FieldManagerConflict".into(),
+        message: format!("conflict with {}", conflict.manager),
+        field: conflict.path.to_string().into(),
+    };
+    Status::apply_conflict(conflicts.iter().map(cause).collect(), message(conflicts))
 }

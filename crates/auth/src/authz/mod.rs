@@ -101,7 +101,9 @@ pub fn forbidden(attributes: &Attributes, reason: &str) -> Status {
         why = format!("{why}: {reason}");
     }
     let resource = GroupResource::new(&attributes.group, &attributes.resource);
-    Status::forbidden(&resource, &attributes.name, &why)
+    let mut status = Status::forbidden(&resource, &attributes.name, &why);
+    status.empty_details = true;
+    status
 }
 
 fn sentence(a: &Attributes) -> String {

@@ -4,7 +4,7 @@ use super::encode::write_tree;
 use super::Resources;
 use crate::Body;
 use crate::api::{ApiRequest, ApiResponse};
-use crate::negotiate::{Encoding, Transform};
+use crate::negotiate::Encoding;
 use bytes::{Bytes, BytesMut};
 use pintle_cache::Object;
 use pintle_engine::{Listed, Target};
@@ -33,9 +33,8 @@ impl Resources {
     ) -> Result<ApiResponse, Status> {
         let encoding = request.accept.encoding;
         let media = encoding.media().name();
-        if request.accept.transform != Transform::None {
-            let body = self.transformed(request, target, &listed.items, Some(&listed), request.accept.transform)?;
-            return Ok(ApiResponse::new(200, media, body));
+        if let Some(transformer) = self.transformer(request, target)? {
+            return Ok(ApiResponse::new(200, media, transformer.list(listed)?));
         }
         if encoding == Encoding::JSON && target.version == target.kind.storage {
             return Ok(ApiResponse::new(200, media, json_list(target, listed)));
@@ -75,7 +74,7 @@ fn list_head(target: &Target, listed: &Listed) -> Value {
 }
 
 /// The metadata of a list.
-pub(super) fn list_metadata(listed: &Listed) -> Value {
+fn list_metadata(listed: &Listed) -> Value {
     let mut metadata = Value::object();
     metadata.set_at(&["resourceVersion"], listed.revision.to_string().into());
     if !listed.continue_token.is_empty() {

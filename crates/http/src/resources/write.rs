@@ -9,39 +9,48 @@ use pintle_meta::options::{PatchOptions, Query, WriteOptions};
 
 impl Resources {
     pub(super) async fn write(&self, request: &ApiRequest, target: Target) -> Result<ApiResponse, Status> {
-        let query = Query(&request.query);
-        let body = |content| Body { bytes: request.body.clone(), media: media(content) };
-        let (options, change) = match request.target.action {
-            Action::Create => (WriteOptions::create(query)?, Change::Create(body(request.target.content))),
-            Action::Patch(kind) => {
-                let apply = matches!(kind, PatchType::ApplyYaml | PatchType::ApplyCbor);
-                let options = PatchOptions::from_query(query, apply)?;
-                let change = match kind {
-                    PatchType::Json => Change::Patch(pintle_engine::PatchType::Json, request.body.clone()),
-                    PatchType::Merge => Change::Patch(pintle_engine::PatchType::Merge, request.body.clone()),
-                    PatchType::StrategicMerge => {
-                        Change::Patch(pintle_engine::PatchType::Strategic, request.body.clone())
-                    }
-                    PatchType::ApplyYaml => Change::Apply { body: body(crate::negotiate::Media::Yaml), force: options.force },
-                    PatchType::ApplyCbor => Change::Apply { body: body(crate::negotiate::Media::Cbor), force: options.force },
-                };
-                (options.write, change)
-            }
-            _ => (WriteOptions::update(query)?, Change::Replace(body(request.target.content))),
-        };
-        let write = WriteRequest {
-            target,
-            change,
-            dry_run: options.dry_run,
-            field_manager: options.field_manager,
-            user_agent: request.header("user-agent").to_string(),
-            validation: options.field_validation,
-            user: request.user.clone(),
-        };
+        let write = write_request(request, target)?;
         let written = self.engine.write(&write).await?;
         let code = if written.created { 201 } else { 200 };
         let mut response = self.object_response(request, &write.target, &written.object, code)?;
         response.warnings.extend(written.warnings);
         Ok(response)
     }
+}
+
+/// A write as the engine takes it.
+pub(super) fn write_request(request: &ApiRequest, target: Target) -> Result<WriteRequest, Status> {
+    let query = Query(&request.query);
+    let body = |content| Body { bytes: request.body.clone(), media: media(content) };
+    let (options, change) = match request.target.action {
+        Action::Create => (WriteOptions::create(query)?, Change::Create(body(request.target.content))),
+        Action::Patch(kind) => {
+            let apply = matches!(kind, PatchType::ApplyYaml | PatchType::ApplyCbor);
+            let options = PatchOptions::from_query(query, apply)?;
+            let change = match kind {
+                PatchType::Json => Change::Patch(pintle_engine::PatchType::Json, request.body.clone()),
+                PatchType::Merge => Change::Patch(pintle_engine::PatchType::Merge, request.body.clone()),
+                PatchType::StrategicMerge => {
+                    Change::Patch(pintle_engine::PatchType::Strategic, request.body.clone())
+                }
+                PatchType::ApplyYaml => {
+                    Change::Apply { body: body(crate::negotiate::Media::Yaml), force: options.force }
+                }
+                PatchType::ApplyCbor => {
+                    Change::Apply { body: body(crate::negotiate::Media::Cbor), force: options.force }
+                }
+            };
+            (options.write, change)
+        }
+        _ => (WriteOptions::update(query)?, Change::Replace(body(request.target.content))),
+    };
+    Ok(WriteRequest {
+        target,
+        change,
+        dry_run: options.dry_run,
+        field_manager: options.field_manager,
+        user_agent: request.header("user-agent").to_string(),
+        validation: options.field_validation,
+        user: request.user.clone(),
+    })
 }

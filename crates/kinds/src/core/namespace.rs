@@ -95,7 +95,7 @@ fn validate_status(object: &Value, errors: &mut FieldErrors) {
     let deleting = object.at(&["metadata", "deletionTimestamp"]).is_some();
     let phase = object.str_at(&["status", "phase"]);
     let status = Path::of("status");
-    let path = status.field("phase");
+    let path = status.field("Phase");
     if !deleting && phase != "Active" {
         errors.invalid(&path, phase, "may only be 'Active' if `deletionTimestamp` is empty");
     }

@@ -1,0 +1,247 @@
+//! Requests whose object is not kept as it comes: subresources of another kind than their parent, and resources
+//! that are only ever created. Each is decoded and admitted here and carried out in its own file.
+
+mod binding;
+mod eviction;
+mod identity;
+mod reviews;
+pub(crate) mod scale;
+mod token;
+
+pub use token::TokenObjects;
+
+use crate::propose::{self, Change};
+use crate::write::{Live, WriteRequest};
+use crate::{Engine, Target, decode, metadata, object, ownership};
+use pintle_admission::{Attributes, Operation};
+use pintle_auth::authz::rbac::Rbac;
+use pintle_auth::{Authenticator, Authorizer};
+use pintle_cache::Object;
+use pintle_kinds::kind::UNSUPPORTED_LABEL;
+use pintle_kinds::{Kind, KindVersion, NoHooks, Rules, Verbs};
+use pintle_meta::{GroupVersionKind, Status};
+use pintle_schema::typed;
+use pintle_store::{Expect, Revision, Write, WriteError};
+use pintle_value::{Str, Value};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// How often a change is tried again when others get in between.
+const ATTEMPTS_MAX: usize = 64;
+
+/// Who answers questions about users and their rights.
+pub struct Access {
+    /// Decides what may be done.
+    pub authorizer: Arc<dyn Authorizer>,
+    /// Knows whose a token is, and makes tokens.
+    pub authenticator: Arc<Authenticator>,
+    /// Lists the rules of a user, where rights come from rules.
+    pub rules: Option<Arc<Rbac>>,
+}
+
+/// What came of a create that stores nothing under its own name.
+pub struct Made {
+    /// The answer, a review or a `Status`.
+    pub tree: Value,
+    /// What the client shall be told.
+    pub warnings: Vec<String>,
+}
+
+impl Engine {
+    /// Whether creates of this target store nothing under their own name.
+    pub fn is_virtual(&self, target: &Target) -> bool {
+        target.subresource.is_empty() && target.kind.verbs.create && !target.kind.verbs.get
+    }
+
+    /// Carries out a create of a subresource of another kind, or of a resource that is only created.
+    pub async fn create_virtual(&self, request: &WriteRequest, access: &Access) -> Result<Made, Status> {
+        let target = &request.target;
+        let (kind, mut object, mut warnings) = self.decode_virtual(request)?;
+        let name = match target.name.as_str() {
+            "" => Str::from(object.str_at(&["metadata", "name"])),
+            _ => target.name.clone(),
+        };
+        let attributes = creation(request, &name);
+        self.admission.mutate(&attributes, &mut object, self)?;
+        let admit = |object: &Value, warnings: &mut Vec<String>| {
+            self.admission.validate(&attributes, Some(object), self, warnings)
+        };
+        let mut tree = match kind.as_str() {
+            "Binding" => {
+                binding::check(&object, &name)?;
+                admit(&object, &mut warnings)?;
+                self.bind(target, &object, request.dry_run).await?;
+                success()
+            }
+            "Eviction" => {
+                let options = eviction::options(&object, &name, request.dry_run)?;
+                admit(&object, &mut warnings)?;
+                self.evict(target, &name, options, &request.user).await?
+            }
+            "TokenRequest" => {
+                let account = self.token_account(target, &mut object, access)?;
+                admit(&object, &mut warnings)?;
+                self.issue_token(target, &account, object, access)?
+            }
+            "SelfSubjectReview" => {
+                admit(&object, &mut warnings)?;
+                identity::whoami(&request.user, &self.now_text())
+            }
+            "TokenReview" => {
+                identity::check_token_review(&object)?;
+                admit(&object, &mut warnings)?;
+                identity::review_token(object, access, self.system_time())
+            }
+            "SelfSubjectRulesReview" => {
+                reviews::check_rules_review(&object)?;
+                admit(&object, &mut warnings)?;
+                reviews::rules(&object, access, &request.user)
+            }
+            "SubjectAccessReview" | "SelfSubjectAccessReview" | "LocalSubjectAccessReview" => {
+                let face = reviews::Face::of(&kind);
+                reviews::check(face, &object)?;
+                admit(&object, &mut warnings)?;
+                reviews::answer(face, object, access, &request.user)
+            }
+            other => return Err(Status::internal(&format!("nothing is known of creating a {other}"))),
+        };
+        if let Some(schema) = self.types.by_kind(tree.str_at(&["apiVersion"]), tree.str_at(&["kind"])) {
+            typed::normalize(&schema, &mut tree);
+        }
+        Ok(Made { tree, warnings })
+    }
+
+    /// The object of a create, with its kind and what the client shall be told.
+    fn decode_virtual(&self, request: &WriteRequest) -> Result<(Str, Value, Vec<String>), Status> {
+        let target = &request.target;
+        let face = self.face(target)?;
+        let kinds = self.registry.kinds();
+        let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_registered(&kinds, kind, gv);
+        let cx = propose::Context { target: &face, validation: request.validation, registered: &registered };
+        let Change::Create(body) = &request.change else {
+            return Err(Status::method_not_supported(&target.kind.group_resource(), "update"));
+        };
+        let propose::Proposed { mut object, warnings } = propose::decode_object(&cx, body)?;
+        let kind = face.kind.kind.clone();
+        if kind == "TokenRequest" {
+            token::default(&mut object);
+        }
+        if !matches!(kind.as_str(), "Binding" | "TokenRequest") || target.subresource.is_empty() {
+            metadata::wipe_system_fields(&mut object);
+        }
+        metadata::settle_namespace(&mut object, target)?;
+        let manager = metadata::manager(&request.field_manager, &request.user_agent);
+        let owner = ownership::Owner { manager: &manager, now: &self.now_text() };
+        ownership::record(&face, owner, None, &mut object);
+        Ok((kind, object, warnings))
+    }
+
+    /// The target as a request about the kind that its subresource reads and writes; the target itself where that
+    /// is its own kind.
+    pub(crate) fn face(&self, target: &Target) -> Result<Target, Status> {
+        let version = target.kind_version();
+        let Some(sub) = version.subresource(&target.subresource) else { return Ok(target.clone()) };
+        if sub.gvk == version.gvk(&target.kind) {
+            return Ok(target.clone());
+        }
+        let api_version = decode::api_version(&sub.gvk.group, &sub.gvk.version);
+        let schema = self.types.by_kind(&api_version, &sub.gvk.kind);
+        let schema = schema.ok_or_else(|| Status::internal("the kind of the subresource is unknown"))?;
+        let kind = Arc::new(face_kind(&target.kind, &sub.gvk, schema));
+        Ok(Target { kind, version: 0, ..target.clone() })
+    }
+
+    /// Changes an object that is there, by a change that may refuse; answers with the object as it is then.
+    pub(crate) async fn change(
+        &self,
+        target: &Target,
+        dry_run: bool,
+        change: impl Fn(&mut Value) -> Result<(), Status>,
+    ) -> Result<Arc<Object>, Status> {
+        for _ in 0..ATTEMPTS_MAX {
+            let Some(Live { object: kept, tree: old }) = self.live(target)? else {
+                return Err(Status::not_found(&target.kind.group_resource(), &target.name));
+            };
+            let mut tree = old;
+            change(&mut tree)?;
+            typed::normalize(&target.kind.storage_version().schema, &mut tree);
+            tree.remove_at(&["metadata", "resourceVersion"]);
+            let encoded = object::encode(&target.kind, &tree);
+            if &encoded == kept.value() || dry_run {
+                return Ok(kept);
+            }
+            let expect = Expect::Revision(Revision(kept.revision()));
+            match self.commit(target, Write::put(target.store_key(), expect, encoded), &tree).await {
+                Ok(object) => return Ok(object),
+                Err(WriteError::Conflict { .. }) => {}
+                Err(error) => return Err(crate::status::write_error(error)),
+            }
+        }
+        Err(Status::conflict(&target.kind.group_resource(), &target.name, "the object is being modified"))
+    }
+
+    fn system_time(&self) -> SystemTime {
+        let (seconds, nanos) = self.clock.now();
+        SystemTime::UNIX_EPOCH + Duration::new(u64::try_from(seconds).unwrap_or(0), nanos)
+    }
+}
+
+/// The answer of what is done and has nothing to show.
+fn success() -> Value {
+    let mut out = Value::object();
+    for (key, text) in [("kind", "Status"), ("apiVersion", "v1"), ("status", "Success")] {
+        out.set_at(&[key], text.into());
+    }
+    out.set_at(&["metadata"], Value::object());
+    out.set_at(&["code"], Value::Int(201));
+    out
+}
+
+fn creation<'a>(request: &'a WriteRequest, name: &'a str) -> Attributes<'a> {
+    let target = &request.target;
+    Attributes {
+        operation: Operation::Create,
+        kind: &target.kind,
+        version: target.kind_version(),
+        namespace: &target.namespace,
+        name,
+        subresource: &target.subresource,
+        old: None,
+        user: &request.user,
+        dry_run: request.dry_run,
+    }
+}
+
+/// A kind that is only the face of another: what it is called and how it is written.
+fn face_kind(parent: &Kind, gvk: &GroupVersionKind, schema: pintle_schema::Schema) -> Kind {
+    let version = KindVersion {
+        name: gvk.version.clone(),
+        served: true,
+        group: gvk.group.clone(),
+        schema,
+        protobuf: true,
+        subresources: Vec::new(),
+        selectable: Vec::new(),
+        namespace_selectable: true,
+        unsupported_label: UNSUPPORTED_LABEL.into(),
+        columns: Vec::new(),
+        deprecation: None,
+    };
+    Kind {
+        group: gvk.group.clone(),
+        kind: gvk.kind.clone(),
+        list_kind: Str::default(),
+        plural: parent.plural.clone(),
+        singular: parent.singular.clone(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        namespaced: parent.namespaced,
+        versions: vec![version],
+        storage: 0,
+        verbs: Verbs::default(),
+        storage_version_hash: Str::default(),
+        store_prefix: parent.store_prefix.clone(),
+        rules: Rules::default(),
+        hooks: &NoHooks,
+    }
+}

@@ -1,0 +1,89 @@
+//! Who somebody is: SelfSubjectReview and TokenReview.
+
+use super::Access;
+use pintle_auth::UserInfo;
+use pintle_meta::Status;
+use pintle_value::Value;
+use std::time::SystemTime;
+
+const API_VERSION: &str = "authentication.k8s.io/v1";
+const NOT_KNOWN: &str = "invalid bearer token";
+
+/// The answer to "who am I".
+pub(super) fn whoami(user: &UserInfo, now: &str) -> Value {
+    let mut out = Value::object();
+    out.set_at(&["kind"], "SelfSubjectReview".into());
+    out.set_at(&["apiVersion"], API_VERSION.into());
+    out.set_at(&["metadata", "creationTimestamp"], now.into());
+    out.set_at(&["status", "userInfo"], user_value(user));
+    out
+}
+
+/// Refuses a review without a token.
+pub(super) fn check_token_review(review: &Value) -> Result<(), Status> {
+    if review.str_at(&["spec", "token"]).is_empty() {
+        return Err(Status::bad_request("token is required for TokenReview in authentication"));
+    }
+    Ok(())
+}
+
+/// Says whose the token of a review is.
+pub(super) fn review_token(mut review: Value, access: &Access, now: SystemTime) -> Value {
+    let texts = |items: &[Value]| -> Vec<String> { items.iter().filter_map(Value::as_str).map(str::to_string).collect() };
+    let asked = texts(review.items_at(&["spec", "audiences"]));
+    let own = access.authenticator.service_accounts.as_ref().map(|t| t.audiences.clone()).unwrap_or_default();
+    let wanted = if asked.is_empty() { own.clone() } else { asked };
+    let token = review.str_at(&["spec", "token"]).to_string();
+    let mut status = Value::object();
+    status.set_at(&["user"], Value::object());
+    match known(access, &token, &wanted, &own, now) {
+        Ok((user, audiences)) => {
+            status.set_at(&["authenticated"], Value::Bool(true));
+            status.set_at(&["user"], user_value(&user));
+            let audiences = audiences.iter().map(|a| Value::from(a.as_str())).collect();
+            status.set_at(&["audiences"], Value::Array(audiences));
+        }
+        Err(why) => status.set_at(&["error"], why.into()),
+    }
+    review.set_at(&["status"], status);
+    review
+}
+
+/// The user of a token and the audiences among `wanted` that it is good for. A token that says nothing of audiences
+/// is good for this server's own.
+fn known(
+    access: &Access,
+    token: &str,
+    wanted: &[String],
+    own: &[String],
+    now: SystemTime,
+) -> Result<(UserInfo, Vec<String>), String> {
+    let found = access.authenticator.authenticate_token(token, Some(wanted), now);
+    let (user, audiences) = found.map_err(|error| match error.0.as_str() {
+        NOT_KNOWN => NOT_KNOWN.to_string(),
+        why => format!("[{NOT_KNOWN}, {why}]"),
+    })?;
+    let audiences = match audiences.is_empty() {
+        true => wanted.iter().filter(|a| own.contains(a)).cloned().collect(),
+        false => audiences,
+    };
+    if audiences.is_empty() && !wanted.is_empty() {
+        return Err(NOT_KNOWN.to_string());
+    }
+    Ok((user.with_authenticated_group(), audiences))
+}
+
+/// A user as reviews show it.
+fn user_value(user: &UserInfo) -> Value {
+    let mut out = Value::object();
+    let list = |items: &[String]| Value::Array(items.iter().map(|item| Value::from(item.as_str())).collect());
+    out.set_at(&["username"], user.name.as_str().into());
+    out.set_at(&["uid"], user.uid.as_str().into());
+    if !user.groups.is_empty() {
+        out.set_at(&["groups"], list(&user.groups));
+    }
+    for (key, values) in &user.extra {
+        out.set_at(&["extra", key], list(values));
+    }
+    out
+}

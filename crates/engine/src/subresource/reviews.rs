@@ -1,0 +1,295 @@
+//! What somebody may do: the access reviews and the review of one's own rules.
+
+use super::Access;
+use pintle_auth::authz::rbac::Rule;
+use pintle_auth::authz::{Attributes, Decision};
+use pintle_auth::UserInfo;
+use pintle_meta::field::Plain;
+use pintle_meta::selector::label_validation::{Leniency, validate_field_requirement, validate_requirement};
+use pintle_meta::selector::{FieldSelector, LabelSelector};
+use pintle_meta::{FieldErrors, GroupKind, Status};
+use pintle_value::{Map, Path, Value, json};
+
+/// Which of the access reviews.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Face {
+    Subject,
+    Own,
+    Local,
+}
+
+impl Face {
+    pub(super) fn of(kind: &str) -> Self {
+        match kind {
+            "SelfSubjectAccessReview" => Face::Own,
+            "LocalSubjectAccessReview" => Face::Local,
+            _ => Face::Subject,
+        }
+    }
+}
+
+/// Refuses a review that asks nothing, or too much. kube-apiserver names neither kind nor name here.
+pub(super) fn check(face: Face, review: &Value) -> Result<(), Status> {
+    let mut errors = FieldErrors::new();
+    let root = Path::of("spec");
+    let resource = present(review, "resourceAttributes");
+    let other = present(review, "nonResourceAttributes");
+    let shown_other = other.map(shown_path);
+    if let (Some(_), Some(shown)) = (resource, &shown_other) {
+        let why = "cannot be specified in combination with resourceAttributes";
+        errors.invalid(&root.field("nonResourceAttributes"), Plain(shown), why);
+    }
+    if resource.is_none() && other.is_none() {
+        let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+        errors.invalid(&root.field("resourceAttributes"), Plain("null"), why);
+    }
+    let nobody = review.str_at(&["spec", "user"]).is_empty() && review.items_at(&["spec", "groups"]).is_empty();
+    if face != Face::Own && nobody {
+        errors.invalid(&root.field("user"), "", "at least one of user or group must be specified");
+    }
+    if let Some(resource) = resource {
+        check_selectors(resource, &root.field("resourceAttributes"), &mut errors);
+    }
+    check_metadata(face, review, &mut errors);
+    if face == Face::Local {
+        let namespace = resource.map(|r| r.str_at(&["namespace"]));
+        if let Some(asked) = namespace.filter(|n| *n != review.str_at(&["metadata", "namespace"])) {
+            let path = root.field("resourceAttributes");
+            errors.invalid(&path.field("namespace"), asked, "must match metadata.namespace");
+        }
+        if let Some(shown) = &shown_other {
+            errors.invalid(&root.field("nonResourceAttributes"), Plain(shown), "disallowed on this kind of request");
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&GroupKind::new("authorization.k8s.io", ""), "", &errors)) }
+}
+
+fn present<'a>(review: &'a Value, key: &str) -> Option<&'a Value> {
+    review.at(&["spec", key]).filter(|v| !v.is_null())
+}
+
+/// The attributes of a path as Go shows the type that has no JSON names.
+fn shown_path(attributes: &Value) -> String {
+    let text = |key: &str| {
+        let mut out = Vec::new();
+        json::write_string(attributes.str_at(&[key]), &mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    };
+    format!("{{\"Path\":{},\"Verb\":{}}}", text("path"), text("verb"))
+}
+
+/// Metadata must be empty but for what the server put there.
+fn check_metadata(face: Face, review: &Value, errors: &mut FieldErrors) {
+    let Some(metadata) = review.get("metadata").and_then(Value::as_object) else { return };
+    let allowed = |key: &str| key == "managedFields" || (key == "namespace" && face == Face::Local);
+    let empty = |value: &Value| matches!(value, Value::Null) || value.as_str() == Some("");
+    if metadata.iter().all(|(key, value)| allowed(key) || empty(value)) {
+        return;
+    }
+    let why = if face == Face::Local { "must be empty except for namespace" } else { "must be empty" };
+    errors.invalid(&Path::of("metadata"), Plain(&shown_metadata(metadata)), why);
+}
+
+/// Metadata with its fields, and those of its entries, in the order of Go's types.
+fn shown_metadata(metadata: &Map) -> String {
+    const ENTRY: [&str; 7] = ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
+    const FIELDS: [&str; 11] = [
+        "name",
+        "generateName",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "labels",
+        "annotations",
+        "ownerReferences",
+        "finalizers",
+    ];
+    let print = |value: &Value| {
+        let mut out = Vec::new();
+        json::print(value, &mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    };
+    let ordered = |map: &Map, order: &[&str]| -> Vec<String> {
+        let fields = order.iter().filter_map(|key| map.get(key).map(|value| (key, value)));
+        fields.map(|(key, value)| format!("\"{key}\":{}", print(value))).collect()
+    };
+    let mut parts = ordered(metadata, &FIELDS);
+    let entries = metadata.get("managedFields").and_then(Value::as_array).unwrap_or_default();
+    let entries: Vec<String> = entries
+        .iter()
+        .filter_map(Value::as_object)
+        .map(|entry| format!("{{{}}}", ordered(entry, &ENTRY).join(",")))
+        .collect();
+    if !entries.is_empty() {
+        parts.push(format!("\"managedFields\":[{}]", entries.join(",")));
+    }
+    format!("{{{}}}", parts.join(","))
+}
+
+fn check_selectors(resource: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    for key in ["fieldSelector", "labelSelector"] {
+        let Some(selector) = resource.get(key).filter(|v| !v.is_null()) else { continue };
+        let path = path.field(key);
+        let raw = selector.str_at(&["rawSelector"]);
+        let requirements = selector.items_at(&["requirements"]);
+        if !raw.is_empty() && !requirements.is_empty() {
+            errors.invalid(&path.field("rawSelector"), raw, "may not specified at the same time as requirements");
+        }
+        if raw.is_empty() && requirements.is_empty() {
+            let why = format!("when {path} is specified, requirements or rawSelector is required");
+            errors.required(&path.field("requirements"), &why);
+        }
+        let list = path.field("requirements");
+        let leniency = Leniency { unknown_operators: true, ..Leniency::default() };
+        for (index, requirement) in requirements.iter().enumerate() {
+            match key {
+                "fieldSelector" => validate_field_requirement(requirement, leniency, &list.index(index), errors),
+                _ => validate_requirement(requirement, leniency, &list.index(index), errors),
+            }
+        }
+    }
+}
+
+/// Asks the authorizer.
+pub(super) fn answer(face: Face, mut review: Value, access: &Access, user: &UserInfo) -> Value {
+    let subject = if face == Face::Own { user.clone() } else { subject(&review) };
+    let mut attributes = Attributes { user: subject, ..Attributes::default() };
+    let mut errors = Vec::new();
+    if let Some(resource) = present(&review, "resourceAttributes") {
+        let text = |key: &str| resource.str_at(&[key]).to_string();
+        attributes.resource_request = true;
+        attributes.verb = text("verb");
+        attributes.namespace = text("namespace");
+        attributes.group = text("group");
+        attributes.version = Some(text("version")).filter(|v| !v.is_empty()).unwrap_or_else(|| "*".into());
+        attributes.resource = text("resource");
+        attributes.subresource = text("subresource");
+        attributes.name = text("name");
+        selector_errors(resource, &mut errors);
+    } else if let Some(other) = present(&review, "nonResourceAttributes") {
+        attributes.path = other.str_at(&["path"]).to_string();
+        attributes.verb = other.str_at(&["verb"]).to_string();
+    }
+    let mut status = Value::object();
+    let (allowed, denied, reason) = match access.authorizer.authorize(&attributes) {
+        Decision::Allow(reason) => (true, false, reason),
+        Decision::Deny(reason) => (false, true, reason),
+        Decision::NoOpinion(reason) => (false, false, reason),
+    };
+    status.set_at(&["allowed"], Value::Bool(allowed));
+    if denied {
+        status.set_at(&["denied"], Value::Bool(true));
+    }
+    status.set_at(&["reason"], reason.into());
+    status.set_at(&["evaluationError"], errors.join("; ").into());
+    review.set_at(&["status"], status);
+    review
+}
+
+/// What is wrong with selectors that pass the checks: they are left out, and the answer says so.
+fn selector_errors(resource: &Value, errors: &mut Vec<String>) {
+    let bad_field = |r: &Value| {
+        let known = matches!(r.str_at(&["operator"]), "In" | "NotIn");
+        !known || r.items_at(&["values"]).len() != 1
+    };
+    let bad_label = |r: &Value| !matches!(r.str_at(&["operator"]), "In" | "NotIn" | "Exists" | "DoesNotExist");
+    for key in ["fieldSelector", "labelSelector"] {
+        let Some(selector) = resource.get(key) else { continue };
+        let raw = selector.str_at(&["rawSelector"]);
+        let requirements = selector.items_at(&["requirements"]);
+        let (bad, some_good) = match key {
+            _ if requirements.is_empty() && raw.is_empty() => (false, false),
+            "fieldSelector" if requirements.is_empty() => (FieldSelector::parse(raw).is_err(), false),
+            "labelSelector" if requirements.is_empty() => (LabelSelector::parse(raw).is_err(), false),
+            "fieldSelector" => (requirements.iter().any(bad_field), !requirements.iter().all(bad_field)),
+            _ => (requirements.iter().any(bad_label), !requirements.iter().all(bad_label)),
+        };
+        if bad {
+            let how = if some_good { "partially ignored" } else { "ignored" };
+            errors.push(format!("spec.resourceAttributes.{key} {how} due to parse error"));
+        }
+    }
+}
+
+fn subject(review: &Value) -> UserInfo {
+    let texts = |items: &[Value]| -> Vec<String> { items.iter().filter_map(Value::as_str).map(str::to_string).collect() };
+    let extra = review.at(&["spec", "extra"]).and_then(Value::as_object);
+    UserInfo {
+        name: review.str_at(&["spec", "user"]).to_string(),
+        uid: review.str_at(&["spec", "uid"]).to_string(),
+        groups: texts(review.items_at(&["spec", "groups"])),
+        extra: extra
+            .into_iter()
+            .flat_map(|map| map.iter())
+            .map(|(key, values)| (key.to_string(), texts(values.as_array().unwrap_or_default())))
+            .collect(),
+    }
+}
+
+/// Refuses a review of rules that names no namespace.
+pub(super) fn check_rules_review(review: &Value) -> Result<(), Status> {
+    if review.str_at(&["spec", "namespace"]).is_empty() {
+        return Err(Status::bad_request("no namespace on request"));
+    }
+    Ok(())
+}
+
+/// The rules of a user in a namespace.
+pub(super) fn rules(review: &Value, access: &Access, user: &UserInfo) -> Value {
+    let namespace = review.str_at(&["spec", "namespace"]);
+    let (found, errors) = match &access.rules {
+        Some(rbac) => rbac.policy().rules_for(user, namespace),
+        None => (vec![everything()], Vec::new()),
+    };
+    let list = |items: &[String]| Value::Array(items.iter().map(|item| Value::from(item.as_str())).collect());
+    let shown = |rule: &Rule, fields: &[(&str, &[String])]| {
+        let mut out = Value::object();
+        out.set_at(&["verbs"], list(&rule.verbs));
+        for (key, items) in fields.iter().filter(|(_, items)| !items.is_empty()) {
+            out.set_at(&[key], list(items));
+        }
+        out
+    };
+    let of_resources = found.iter().filter(|rule| !rule.resources.is_empty()).map(|rule| {
+        let names = ("resourceNames", rule.resource_names.as_slice());
+        shown(rule, &[("apiGroups", &rule.api_groups), ("resources", &rule.resources), names])
+    });
+    let of_paths = found.iter().filter(|rule| !rule.non_resource_urls.is_empty());
+    let of_paths = of_paths.map(|rule| shown(rule, &[("nonResourceURLs", &rule.non_resource_urls)]));
+    let mut status = Value::object();
+    status.set_at(&["resourceRules"], Value::Array(of_resources.collect()));
+    status.set_at(&["nonResourceRules"], Value::Array(of_paths.collect()));
+    status.set_at(&["incomplete"], Value::Bool(!errors.is_empty()));
+    if !errors.is_empty() {
+        status.set_at(&["evaluationError"], sentence(errors).into());
+    }
+    let mut out = Value::object();
+    out.set_at(&["kind"], "SelfSubjectRulesReview".into());
+    out.set_at(&["apiVersion"], "authorization.k8s.io/v1".into());
+    out.set_at(&["metadata"], Value::object());
+    out.set_at(&["spec"], Value::object());
+    out.set_at(&["status"], status);
+    out
+}
+
+/// One error by itself, several in brackets, each once.
+fn sentence(errors: Vec<String>) -> String {
+    let mut unique: Vec<String> = Vec::new();
+    for error in errors {
+        if !unique.contains(&error) {
+            unique.push(error);
+        }
+    }
+    match unique.as_slice() {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    }
+}
+
+/// The rule of a server that asks nobody.
+fn everything() -> Rule {
+    let all = || vec!["*".to_string()];
+    Rule { verbs: all(), api_groups: all(), resources: all(), resource_names: Vec::new(), non_resource_urls: all() }
+}

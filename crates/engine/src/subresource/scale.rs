@@ -1,0 +1,246 @@
+//! The `scale` subresource: an `autoscaling/v1` Scale over the replicas of its parent.
+//!
+//! A write reads the parent as a Scale, changes the Scale as any object is changed, and puts the replicas back.
+
+use crate::propose::Proposed;
+use crate::write::{Live, WriteRequest};
+use crate::{Engine, Target, decode};
+use pintle_apply::fieldset::FieldPath;
+use pintle_apply::managed::{ReplicasPath, scale_to_parent, scale_to_subresource};
+use pintle_kinds::ScalePaths;
+use pintle_meta::selector::LabelSelector;
+use pintle_meta::{FieldErrors, GroupKind, GroupResource, Status};
+use pintle_schema::typed;
+use pintle_value::{Path, Str, Value};
+
+/// Stands for the replicas of a custom resource that has none: no number that a client sends on purpose.
+const UNSET: i64 = i32::MIN as i64;
+
+/// Where the target keeps its numbers, if the request is about its scale.
+pub(crate) fn paths(target: &Target) -> Option<&ScalePaths> {
+    if target.subresource != "scale" {
+        return None;
+    }
+    target.kind_version().subresource("scale")?.scale.as_ref()
+}
+
+fn at<'a>(tree: &'a Value, path: &[Str]) -> Option<&'a Value> {
+    let keys: Vec<&str> = path.iter().map(Str::as_str).collect();
+    tree.at(&keys)
+}
+
+fn dotted(path: &[Str]) -> String {
+    path.iter().map(|part| format!(".{part}")).collect()
+}
+
+/// Whether the parent is a built-in kind, whose fields are typed.
+fn is_typed(target: &Target) -> bool {
+    target.kind_version().schema.is_go()
+}
+
+impl Engine {
+    /// The scale of a parent in the version of the request.
+    pub fn scale_tree(&self, target: &Target, parent: &Value) -> Result<Value, Status> {
+        let Some(paths) = paths(target) else { return Err(Status::internal("there is no scale")) };
+        let (mut scale, found) = view(target, paths, parent)?;
+        if !found {
+            let field = dotted(&paths.spec_replicas);
+            return Err(Status::internal(&format!("the spec replicas field \"{field}\" does not exist")));
+        }
+        self.normalize_scale(&mut scale);
+        Ok(scale)
+    }
+
+    fn normalize_scale(&self, scale: &mut Value) {
+        if let Some(schema) = self.types.by_kind("autoscaling/v1", "Scale") {
+            typed::normalize(&schema, scale);
+        }
+    }
+
+    /// The parent (in the version of the request) as a write of its scale would have it.
+    pub(crate) fn propose_scale(
+        &self,
+        request: &WriteRequest,
+        live: Option<&Live>,
+        paths: &ScalePaths,
+    ) -> Result<Proposed, Status> {
+        let target = &request.target;
+        let Some(live) = live else {
+            return Err(Status::not_found(&target.kind.group_resource(), &target.name));
+        };
+        let mut parent = self.in_version(target, &live.tree);
+        let (mut old, found) = view(target, paths, &parent)?;
+        if !found {
+            old.set_at(&["spec", "replicas"], Value::Int(UNSET));
+        }
+        let mapping = replicas_paths(target);
+        let entries = parent.items_at(&["metadata", "managedFields"]).to_vec();
+        let shown = scale_to_subresource(&entries, &mapping).map_err(|why| Status::internal(&why))?;
+        if !shown.is_empty() {
+            old.set_at(&["metadata", "managedFields"], Value::Array(shown));
+        }
+        self.normalize_scale(&mut old);
+        let Proposed { object: scale, warnings } = self.propose_on(request, &self.face(target)?, Some(&old))?;
+        let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0);
+        check(target, paths, replicas)?;
+        let wanted = scale.str_at(&["metadata", "uid"]);
+        let actual = parent.str_at(&["metadata", "uid"]);
+        if !wanted.is_empty() && wanted != actual {
+            let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}");
+            let resource = GroupResource::new(&target.kind.group, &format!("{}/scale", target.kind.plural));
+            return Err(Status::conflict(&resource, &target.name, &why));
+        }
+        let version = target.kind_version();
+        let api_version = decode::api_version(&version.group, &version.name);
+        let written = scale.items_at(&["metadata", "managedFields"]);
+        let entries = scale_to_parent(&entries, written, &api_version, &mapping).map_err(|why| Status::internal(&why))?;
+        let keys: Vec<&str> = paths.spec_replicas.iter().map(Str::as_str).collect();
+        parent.set_at(&keys, Value::Int(replicas));
+        parent.set_at(&["metadata", "managedFields"], Value::Array(entries));
+        let revision = scale.str_at(&["metadata", "resourceVersion"]);
+        if !revision.is_empty() {
+            parent.set_at(&["metadata", "resourceVersion"], revision.into());
+        }
+        Ok(Proposed { object: parent, warnings })
+    }
+}
+
+/// What is wrong with the replicas that a client wants.
+fn check(target: &Target, paths: &ScalePaths, replicas: i64) -> Result<(), Status> {
+    if !is_typed(target) {
+        if replicas == UNSET {
+            let field = dotted(&paths.spec_replicas);
+            return Err(Status::bad_request(format!("the spec replicas field \"{field}\" cannot be empty")));
+        }
+        return Ok(());
+    }
+    if replicas >= 0 {
+        return Ok(());
+    }
+    let mut errors = FieldErrors::new();
+    errors.invalid(&Path::of("spec").field("replicas"), replicas, "must be greater than or equal to 0");
+    Err(Status::invalid(&GroupKind::new("autoscaling", "Scale"), &target.name, &errors))
+}
+
+/// A parent as a Scale, and whether it has replicas at all.
+fn view(target: &Target, paths: &ScalePaths, parent: &Value) -> Result<(Value, bool), Status> {
+    let mut scale = Value::object();
+    scale.set_at(&["kind"], "Scale".into());
+    scale.set_at(&["apiVersion"], "autoscaling/v1".into());
+    for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        if let Some(value) = parent.at(&["metadata", key]) {
+            scale.set_at(&["metadata", key], value.clone());
+        }
+    }
+    let wanted = number(parent, &paths.spec_replicas)?;
+    scale.set_at(&["spec", "replicas"], Value::Int(wanted.unwrap_or(0)));
+    let running = number(parent, &paths.status_replicas)?;
+    scale.set_at(&["status", "replicas"], Value::Int(running.unwrap_or(0)));
+    let selector = selector(target, paths, parent)?;
+    if !selector.is_empty() {
+        scale.set_at(&["status", "selector"], selector.into());
+    }
+    Ok((scale, wanted.is_some() || is_typed(target)))
+}
+
+fn number(parent: &Value, path: &[Str]) -> Result<Option<i64>, Status> {
+    match at(parent, path) {
+        None => Ok(None),
+        Some(Value::Int(number)) => Ok(Some(*number)),
+        Some(other) => Err(Status::unclassified(accessor_error(path, other, "int64"))),
+    }
+}
+
+fn selector(target: &Target, paths: &ScalePaths, parent: &Value) -> Result<String, Status> {
+    if paths.label_selector.is_empty() {
+        return Ok(String::new());
+    }
+    let Some(selector) = at(parent, &paths.label_selector) else { return Ok(String::new()) };
+    if !is_typed(target) {
+        let text = selector.as_str().map(str::to_string);
+        return text.ok_or_else(|| Status::unclassified(accessor_error(&paths.label_selector, selector, "string")));
+    }
+    // Replication controllers have a plain map of labels.
+    if target.kind.group.is_empty() {
+        let labels = selector.as_object().map(LabelSelector::from_labels);
+        return Ok(labels.map(|l| l.to_string()).unwrap_or_default());
+    }
+    LabelSelector::from_value(selector).map(|s| s.to_string()).map_err(Status::bad_request)
+}
+
+/// What Go says of a field of another type.
+fn accessor_error(path: &[Str], value: &Value, wanted: &str) -> String {
+    let (shown, kind) = match value {
+        Value::String(text) => (text.to_string(), "string"),
+        Value::Bool(flag) => (flag.to_string(), "bool"),
+        Value::Int(number) => (number.to_string(), "int64"),
+        Value::Float(number) => (number.to_string(), "float64"),
+        Value::Array(_) => (go_shown(value), "[]interface {}"),
+        Value::Object(_) => (go_shown(value), "map[string]interface {}"),
+        Value::Null => ("<nil>".to_string(), "<nil>"),
+    };
+    format!("{} accessor error: {shown} is of the type {kind}, expected {wanted}", dotted(path))
+}
+
+/// A value as Go's `%v` writes it.
+fn go_shown(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_string(),
+        Value::Bool(flag) => flag.to_string(),
+        Value::Int(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::String(text) => text.to_string(),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_shown).collect::<Vec<_>>().join(" ")),
+        Value::Object(map) => {
+            let entries: Vec<String> = map.iter().map(|(key, value)| format!("{key}:{}", go_shown(value))).collect();
+            format!("map[{}]", entries.join(" "))
+        }
+    }
+}
+
+/// Where each version of the parent keeps its replicas.
+fn replicas_paths(target: &Target) -> Vec<ReplicasPath> {
+    let versions = target.kind.versions.iter();
+    versions
+        .map(|version| {
+            let scale = version.subresource("scale").and_then(|sub| sub.scale.as_ref());
+            let path = scale.map(|paths| {
+                let keys: Vec<&str> = paths.spec_replicas.iter().map(Str::as_str).collect();
+                FieldPath::of(&keys)
+            });
+            ReplicasPath { api_version: decode::api_version(&version.group, &version.name), path }
+        })
+        .collect()
+}
+
+/// What is wrong with the numbers of a custom resource that has a scale. Checked whichever way it is written.
+pub(crate) fn validate_numbers(target: &Target, object: &Value, errors: &mut FieldErrors) {
+    let Some(paths) = target.kind.storage_version().subresource("scale").and_then(|sub| sub.scale.as_ref()) else {
+        return;
+    };
+    for path in [&paths.spec_replicas, &paths.status_replicas] {
+        validate_number(object, path, errors);
+    }
+    if let Some(selector) = at(object, &paths.label_selector).filter(|_| !paths.label_selector.is_empty())
+        && selector.as_str().is_none()
+    {
+        let field = dotted(&paths.label_selector);
+        errors.invalid(&Path::of(&field), "", &accessor_error(&paths.label_selector, selector, "string"));
+    }
+}
+
+fn validate_number(object: &Value, path: &[Str], errors: &mut FieldErrors) {
+    let field = dotted(path);
+    let field = Path::of(&field);
+    match at(object, path) {
+        None => {}
+        Some(Value::Int(number)) if *number < 0 => {
+            errors.invalid(&field, *number, "should be a non-negative integer");
+        }
+        Some(Value::Int(number)) if *number > i64::from(i32::MAX) => {
+            errors.invalid(&field, *number, &format!("should be less than or equal to {}", i32::MAX));
+        }
+        Some(Value::Int(_)) => {}
+        Some(other) => errors.invalid(&field, 0, &accessor_error(path, other, "int64")),
+    }
+}

@@ -1,0 +1,207 @@
+//! `serviceaccounts/token`: signed tokens, and the objects that tokens name.
+
+use super::Access;
+use crate::{Engine, Target, environment};
+use pintle_auth::authn::service_account::{BoundKind, BoundObject, BoundObjects, ObjectRef, TokenSpec};
+use pintle_meta::field::quoted;
+use pintle_meta::{FieldErrors, GroupKind, GroupResource, GroupVersion, Status, Timestamp};
+use pintle_value::{Path, Value};
+use std::sync::Arc;
+
+const SECONDS_DEFAULT: i64 = 3600;
+const SECONDS_MIN: i64 = 600;
+const SECONDS_MAX: i64 = 1 << 32;
+/// The life that pods ask for by default: their tokens live longer, and their use is remarkable after this.
+const SECONDS_WARN_ONLY: i64 = 3607;
+const SECONDS_EXTENDED: i64 = 365 * 24 * 3600;
+
+/// Fills in what a request leaves out.
+pub(super) fn default(request: &mut Value) {
+    if request.at(&["spec", "expirationSeconds"]).is_none_or(Value::is_null) {
+        request.set_at(&["spec", "expirationSeconds"], Value::Int(SECONDS_DEFAULT));
+    }
+}
+
+fn kind() -> GroupKind {
+    GroupKind::new("authentication.k8s.io", "TokenRequest")
+}
+
+impl Engine {
+    /// The service account that a token is asked for; completes the request and checks it.
+    pub(super) fn token_account(&self, target: &Target, request: &mut Value, access: &Access) -> Result<Value, Status> {
+        let account = Target { subresource: Default::default(), ..target.clone() };
+        let named = request.str_at(&["metadata", "name"]);
+        if !named.is_empty() && named != target.name {
+            let mut errors = FieldErrors::new();
+            let why = "must match the service account name if specified";
+            errors.invalid(&Path::of("metadata").field("name"), named, why);
+            return Err(Status::invalid(&kind(), &target.name, &errors));
+        }
+        let Some(tree) = self.object_tree(&account)? else {
+            return Err(Status::not_found(&account.kind.group_resource(), &account.name));
+        };
+        let uid = tree.str_at(&["metadata", "uid"]);
+        let wanted = request.str_at(&["metadata", "uid"]);
+        if !wanted.is_empty() && wanted != uid {
+            let why = format!(
+                "the UID in the token request ({wanted}) does not match the UID of the service account ({uid})"
+            );
+            let resource = GroupResource::new("authentication.k8s.io", "TokenRequest");
+            return Err(Status::conflict(&resource, &target.name, &why));
+        }
+        if request.items_at(&["spec", "audiences"]).is_empty() {
+            let own = access.authenticator.service_accounts.as_ref().map(|t| t.audiences.as_slice());
+            let own = own.unwrap_or_default().iter().map(|a| Value::from(a.as_str())).collect();
+            request.set_at(&["spec", "audiences"], Value::Array(own));
+        }
+        request.set_at(&["metadata", "name"], target.name.as_str().into());
+        request.set_at(&["metadata", "uid"], uid.into());
+        request.set_at(&["metadata", "creationTimestamp"], self.now_text().into());
+        request.remove_at(&["status"]);
+        check_seconds(request)?;
+        Ok(tree)
+    }
+
+    /// Makes the token.
+    pub(super) fn issue_token(
+        &self,
+        target: &Target,
+        account: &Value,
+        mut request: Value,
+        access: &Access,
+    ) -> Result<Value, Status> {
+        let seconds = request.at(&["spec", "expirationSeconds"]).and_then(Value::as_int).unwrap_or(SECONDS_DEFAULT);
+        let audiences: Vec<String> = request
+            .items_at(&["spec", "audiences"])
+            .iter()
+            .filter_map(Value::as_str)
+            .map(str::to_string)
+            .collect();
+        let mut spec = TokenSpec {
+            namespace: target.namespace.to_string(),
+            account: reference(account),
+            audiences,
+            seconds,
+            id: environment::new_uid(&*self.random).to_string(),
+            ..TokenSpec::default()
+        };
+        if let Some(bound) = request.at(&["spec", "boundObjectRef"]).filter(|r| !r.is_null()) {
+            self.bind_token(target, bound, &mut spec)?;
+        }
+        let tokens = access.authenticator.service_accounts.as_ref();
+        let tokens = tokens.ok_or_else(|| Status::internal("failed to generate token: there is no issuer"))?;
+        let ours = spec.audiences.iter().all(|a| tokens.audiences.contains(a));
+        if spec.pod.is_some() && seconds == SECONDS_WARN_ONLY && ours {
+            spec.warn_after_seconds = seconds;
+            spec.seconds = SECONDS_EXTENDED;
+        }
+        let token = tokens
+            .issue(&spec, self.system_time())
+            .map_err(|error| Status::internal(&format!("failed to generate token: {error}")))?;
+        let (now, _) = self.clock.now();
+        request.set_at(&["status", "token"], token.into());
+        let end = Timestamp { seconds: now.saturating_add(seconds), nanos: 0 };
+        request.set_at(&["status", "expirationTimestamp"], end.to_value());
+        Ok(request)
+    }
+
+    /// Finds what a token is bound to.
+    fn bind_token(&self, target: &Target, bound: &Value, spec: &mut TokenSpec) -> Result<(), Status> {
+        let version = GroupVersion::parse(bound.str_at(&["apiVersion"])).unwrap_or_default();
+        let (kind, name) = (bound.str_at(&["kind"]), bound.str_at(&["name"]));
+        let get = |plural: &str, namespace: &str| {
+            let found = self.target("", "v1", plural, namespace, name);
+            let tree = found.and_then(|target| self.object_tree(&target).ok().flatten());
+            tree.ok_or_else(|| Status::not_found(&GroupResource::new("", plural), name))
+        };
+        let object = match (version.group.as_str(), kind) {
+            ("", "Pod") => {
+                let pod = get("pods", &target.namespace)?;
+                if pod.str_at(&["spec", "serviceAccountName"]) != target.name {
+                    return Err(Status::bad_request(format!(
+                        "cannot bind token for serviceaccount {} to pod running with different serviceaccount name.",
+                        quoted(&target.name)
+                    )));
+                }
+                spec.pod = Some(reference(&pod));
+                spec.node = self.node_of(&pod);
+                pod
+            }
+            ("", "Node") => {
+                let node = get("nodes", "")?;
+                spec.node = Some(reference(&node));
+                node
+            }
+            ("", "Secret") => {
+                let secret = get("secrets", &target.namespace)?;
+                spec.secret = Some(reference(&secret));
+                secret
+            }
+            (group, kind) => {
+                let gvk = format!("{group}/{}, Kind={kind}", version.version);
+                return Err(Status::bad_request(format!("cannot bind token to object of type {gvk}")));
+            }
+        };
+        let wanted = bound.str_at(&["uid"]);
+        if !wanted.is_empty() && wanted != object.str_at(&["metadata", "uid"]) {
+            let why = format!(
+                "the UID in the bound object reference ({wanted}) does not match the UID in record. \
+                 The object might have been deleted and then recreated"
+            );
+            return Err(Status::conflict(&GroupResource::new("", kind), name, &why));
+        }
+        Ok(())
+    }
+
+    /// The node of a pod; without a uid where it is not there.
+    fn node_of(&self, pod: &Value) -> Option<ObjectRef> {
+        let name = pod.str_at(&["spec", "nodeName"]);
+        if name.is_empty() {
+            return None;
+        }
+        let node = self.target("", "v1", "nodes", "", name).and_then(|t| self.object_tree(&t).ok().flatten());
+        Some(node.map_or(ObjectRef { name: name.to_string(), uid: String::new() }, |node| reference(&node)))
+    }
+}
+
+fn check_seconds(request: &Value) -> Result<(), Status> {
+    let seconds = request.at(&["spec", "expirationSeconds"]).and_then(Value::as_int).unwrap_or(0);
+    let spec = Path::of("spec");
+    let path = spec.field("expirationSeconds");
+    let mut errors = FieldErrors::new();
+    if seconds < SECONDS_MIN {
+        errors.invalid(&path, seconds, "may not specify a duration less than 10 minutes");
+    }
+    if seconds > SECONDS_MAX {
+        errors.invalid(&path, seconds, "may not specify a duration larger than 2^32 seconds");
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&kind(), "", &errors)) }
+}
+
+fn reference(object: &Value) -> ObjectRef {
+    ObjectRef {
+        name: object.str_at(&["metadata", "name"]).to_string(),
+        uid: object.str_at(&["metadata", "uid"]).to_string(),
+    }
+}
+
+/// Looks up the objects that tokens name.
+pub struct TokenObjects(pub Arc<Engine>);
+
+impl BoundObjects for TokenObjects {
+    fn get(&self, kind: BoundKind, namespace: &str, name: &str) -> Option<BoundObject> {
+        let plural = match kind {
+            BoundKind::ServiceAccount => "serviceaccounts",
+            BoundKind::Pod => "pods",
+            BoundKind::Secret => "secrets",
+            BoundKind::Node => "nodes",
+        };
+        let target = self.0.target("", "v1", plural, namespace, name)?;
+        let tree = self.0.object_tree(&target).ok().flatten()?;
+        let deleted = Timestamp::parse(tree.str_at(&["metadata", "deletionTimestamp"])).ok();
+        Some(BoundObject {
+            uid: tree.str_at(&["metadata", "uid"]).to_string(),
+            deleted_at: deleted.map(|time| time.seconds),
+        })
+    }
+}

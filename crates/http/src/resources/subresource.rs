@@ -1,0 +1,42 @@
+//! Subresources of another kind than their parent, and resources that are only created.
+
+use super::Resources;
+use super::write::write_request;
+use crate::api::{ApiRequest, ApiResponse};
+use crate::route::Action;
+use pintle_engine::Target;
+use pintle_meta::Status;
+use pintle_meta::options::{GetOptions, Query};
+
+impl Resources {
+    /// A request for a subresource of another kind: `scale` is read and written, the others are created.
+    pub(super) async fn other_kind(&self, request: &ApiRequest, target: Target) -> Result<ApiResponse, Status> {
+        match request.target.action {
+            Action::Create => self.create_virtual(request, target).await,
+            Action::Get => {
+                let options = GetOptions::from_query(Query(&request.query));
+                let object = self.engine.get(&target, &options.resource_version).await?;
+                let parent = self.engine.tree_in(&target, &object, object.revision())?;
+                self.tree_response(request, &self.engine.scale_tree(&target, &parent)?, 200)
+            }
+            _ => {
+                let write = write_request(request, target)?;
+                let written = self.engine.write(&write).await?;
+                let parent = self.engine.tree_in(&write.target, &written.object, written.object.revision())?;
+                let scale = self.engine.scale_tree(&write.target, &parent)?;
+                let mut response = self.tree_response(request, &scale, 200)?;
+                response.warnings.extend(written.warnings);
+                Ok(response)
+            }
+        }
+    }
+
+    /// A create that stores nothing under its own name: reviews, bindings, evictions, tokens.
+    pub(super) async fn create_virtual(&self, request: &ApiRequest, target: Target) -> Result<ApiResponse, Status> {
+        let write = write_request(request, target)?;
+        let made = self.engine.create_virtual(&write, &self.access).await?;
+        let mut response = self.tree_response(request, &made.tree, 201)?;
+        response.warnings.extend(made.warnings);
+        Ok(response)
+    }
+}

@@ -1,0 +1,4 @@
+//! Kinds of the group `batch`.
+
+pub(crate) mod cronjob;
+pub(crate) mod job;
