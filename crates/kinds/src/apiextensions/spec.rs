@@ -386,8 +386,8 @@ fn validate_subresources(subresources: Option<&Value>, path: &Path<'_>, errors: 
 
 fn validate_columns(columns: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
     const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
-    const FORMATS: [&str; 9] =
-        ["byte", "date", "date-time", "double", "float", "int32", "int64", "name", "password"];
+    const FORMATS: [&str; 8] =
+        ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
     for (at, column) in columns.and_then(Value::as_array).unwrap_or(&[]).iter().enumerate() {
         let at = path.index(at);
         let text = |key: &str| column.str_at(&[key]);
