@@ -20,6 +20,7 @@ mod fields;
 mod fill;
 pub mod hooks;
 pub mod kind;
+mod webhook;
 mod metadata;
 mod networking;
 mod node;
