@@ -5,6 +5,10 @@ mod apps;
 mod autoscaling;
 mod batch;
 mod apiextensions;
+mod rbac;
+mod flowcontrol;
+mod certificates;
+mod apiregistration;
 pub mod builtin;
 mod builtin_hooks;
 mod builtin_resources;
@@ -36,7 +40,7 @@ pub mod table;
 pub use apiextensions::{approval, definition};
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
 pub use core::service::addresses as service_addresses;
-pub use hooks::{Hooks, NoHooks, Scope};
+pub use hooks::{Asker, Hooks, NoHooks, Scope};
 pub use kind::{
     Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs,
 };
