@@ -85,7 +85,12 @@ pub trait Plugin: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Changes or refuses an object before it is validated. Not called for deletions.
-    fn mutate(&self, _request: &Attributes<'_>, _object: &mut Value, _world: &dyn World) -> Result<(), Status> {
+    fn mutate(
+        &self,
+        _request: &Attributes<'_>,
+        _object: &mut Value,
+        _world: &dyn World,
+    ) -> Result<(), Status> {
         Ok(())
     }
 
@@ -228,7 +233,12 @@ impl Chain {
     }
 
     /// Lets every plugin change the object.
-    pub fn mutate(&self, request: &Attributes<'_>, object: &mut Value, world: &dyn World) -> Result<(), Status> {
+    pub fn mutate(
+        &self,
+        request: &Attributes<'_>,
+        object: &mut Value,
+        world: &dyn World,
+    ) -> Result<(), Status> {
         self.plugins.iter().try_for_each(|plugin| plugin.mutate(request, object, world))
     }
 

@@ -2,6 +2,7 @@
 
 pub mod authn;
 pub mod authz;
+pub mod impersonate;
 mod user;
 
 pub use authn::{Authenticator, Credentials};

@@ -6,6 +6,7 @@ use crate::key::ObjectKey;
 use bytes::{BufMut, Bytes};
 use pintle_store::Note;
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Bytes in front of the JSON in a stored value.
@@ -33,6 +34,12 @@ pub trait Extract: Send + Sync {
     /// Labels, fields and uid of the object in `json`, which has no resourceVersion. Of an object
     /// that cannot be read, nothing.
     fn extract(&self, json: &[u8]) -> Extracted;
+
+    /// Reads a stored value. Where the object would be written otherwise today (its kind has new defaults, another
+    /// stored version), the answer has the value that it would be written as; readers see that one.
+    fn read(&self, value: &Bytes) -> (Extracted, Option<Bytes>) {
+        (self.extract(json(value)), None)
+    }
 }
 
 /// One version of one object. Immutable and shared by views, events and the store's bytes.
@@ -41,6 +48,8 @@ pub struct Object {
     revision: u64,
     created: u64,
     value: Bytes,
+    /// What readers see in place of the stored value, where that is not the same.
+    revised: Option<Bytes>,
     extracted: Extracted,
     encodings: Encodings,
 }
@@ -59,14 +68,35 @@ impl Object {
             revision,
             created,
             value,
+            revised: None,
             extracted,
             encodings: Encodings::default(),
         })
     }
 
+    /// The same object, which readers see as `revised`.
+    pub(crate) fn revised(mut self, revised: Option<Bytes>) -> Object {
+        self.revised = revised.filter(|value| is_valid(value));
+        self
+    }
+
+    /// Whether readers see something else than what is stored.
+    pub fn is_revised(&self) -> bool {
+        self.revised.is_some()
+    }
+
+    fn current(&self) -> &Bytes {
+        self.revised.as_ref().unwrap_or(&self.value)
+    }
+
     /// An object that is not in the store: the answer of a dry run, or the last state of what is gone. At
     /// revision 0 it is written without resourceVersion.
-    pub fn unstored(key: ObjectKey, revision: u64, value: Bytes, extracted: Extracted) -> Option<Arc<Object>> {
+    pub fn unstored(
+        key: ObjectKey,
+        revision: u64,
+        value: Bytes,
+        extracted: Extracted,
+    ) -> Option<Arc<Object>> {
         Object::new(key, revision, revision, value, extracted).map(Arc::new)
     }
 
@@ -129,22 +159,22 @@ impl Object {
 
     /// The JSON without resourceVersion, sharing the store's bytes.
     pub fn body(&self) -> Bytes {
-        self.value.slice(HEADER_BYTES..)
+        self.current().slice(HEADER_BYTES..)
     }
 
     /// The JSON without resourceVersion.
     pub fn json(&self) -> &[u8] {
-        json(&self.value)
+        json(self.current())
     }
 
     /// Where in the JSON the resourceVersion belongs.
     pub fn rv_offset(&self) -> usize {
-        rv_offset(&self.value)
+        rv_offset(self.current())
     }
 
     /// The number of bytes that [`Object::write_json`] writes, at most.
     pub fn json_len_max(&self) -> usize {
-        self.value.len() + RV_BYTES_MAX
+        self.current().len() + RV_BYTES_MAX
     }
 
     /// The number of bytes that [`Object::write_json`] writes with this `skip`.
@@ -170,11 +200,21 @@ impl Object {
         }
         out.put_slice(before);
         if self.rv_offset() > 0 && revision > 0 {
-            out.put_slice(b",\"resourceVersion\":\"");
-            out.put_slice(itoa::Buffer::new().format(revision).as_bytes());
-            out.put_slice(b"\"");
+            put_version(revision, out);
         }
         out.put_slice(after);
+    }
+
+    /// Writes a part of [`Object::json`], with a resourceVersion if that belongs into the part.
+    pub fn write_part(&self, part: Range<usize>, revision: u64, out: &mut impl BufMut) {
+        let slot = self.rv_offset();
+        if !part.contains(&slot) || revision == 0 || slot == 0 {
+            out.put_slice(self.json().get(part).unwrap_or_default());
+            return;
+        }
+        out.put_slice(self.json().get(part.start..slot).unwrap_or_default());
+        put_version(revision, out);
+        out.put_slice(self.json().get(slot..part.end).unwrap_or_default());
     }
 
     /// The JSON with its resourceVersion.
@@ -202,6 +242,12 @@ impl Object {
             None => (&[], json.get(from..).unwrap_or_default()),
         }
     }
+}
+
+fn put_version(revision: u64, out: &mut impl BufMut) {
+    out.put_slice(b",\"resourceVersion\":\"");
+    out.put_slice(itoa::Buffer::new().format(revision).as_bytes());
+    out.put_slice(b"\"");
 }
 
 /// What a resourceVersion adds beside its digits.
@@ -304,6 +350,16 @@ mod tests {
             assert_eq!(out.len(), object.json_len(skip));
         }
         assert_eq!(object.body(), json);
+        let metadata = json.find("{\"name").unwrap();
+        for (part, expected) in [
+            (metadata..json.len() - 1, r#"{"name":"a","resourceVersion":"9","uid":"u"}"#),
+            (1..metadata, r#""kind":"A","apiVersion":"v1","metadata":"#),
+            (5..json.len() + 5, ""),
+        ] {
+            let mut out = Vec::new();
+            object.write_part(part, if expected.is_empty() { 0 } else { 9 }, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
     }
 
     #[test]

@@ -3,11 +3,11 @@
 //! The sentences are those of kube-apiserver's serializers, in their order of checks.
 
 use pintle_kinds::{Kind, KindVersion};
-use pintle_meta::{GroupVersion, Status, field::quoted};
 use pintle_meta::options::FieldValidation;
+use pintle_meta::{FieldErrors, GroupKind, GroupVersion, Status, field::quoted};
 use pintle_schema::proto::{self, Envelope};
 use pintle_schema::{Schema, typed};
-use pintle_value::{Str, Value, cbor, json, yaml};
+use pintle_value::{Path, Str, Value, cbor, json, yaml};
 
 /// How a body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,11 @@ pub fn decode(
 ) -> Result<Decoded, Status> {
     let parsed = parse(body, media, expected).map_err(|why| unrecognized(expected, &why, body))?;
     let claimed = claimed_gvk(&parsed, media).map_err(|why| unrecognized(expected, &why, body))?;
-    let gvk = settle_gvk(claimed, expected, body)?;
+    let tree = match &parsed.tree {
+        Tree::Untyped(tree) => Some(tree),
+        Tree::Protobuf(_) => None,
+    };
+    let gvk = settle_gvk(claimed, expected, tree, body)?;
     let unfit = |why: &str| cannot_be_handled(&gvk, expected, why);
     let Parsed { tree, mut complaints, .. } = parsed;
     let mut strict = typed::Strict::default();
@@ -85,7 +89,9 @@ pub fn decode_options(body: &[u8], media: Media) -> Result<Value, Status> {
         Media::Json => json::parse(body)
             .map(|parsed| parsed.value)
             .map_err(|e| Status::bad_request(format!("couldn't get version/kind; json parse error: {e}"))),
-        Media::Yaml => yaml::parse(body).map(|parsed| parsed.value).map_err(|e| Status::bad_request(e.to_string())),
+        Media::Yaml => {
+            yaml::parse(body).map(|parsed| parsed.value).map_err(|e| Status::bad_request(e.to_string()))
+        }
         Media::Cbor => cbor::decode(body).map_err(|e| Status::bad_request(e.to_string())),
         Media::Protobuf => Err(Status::bad_request("options in protobuf are not read")),
     }
@@ -125,7 +131,8 @@ fn parse(body: &[u8], media: Media, _expected: &Expected<'_>) -> Result<Parsed, 
             Ok(untyped(parsed.value, parsed.strict_error.into_iter().map(|e| e.to_string()).collect()))
         }
         Media::Cbor => {
-            let value = cbor::decode(body).map_err(|e| format!("unable to determine group/version/kind: {e}"))?;
+            let value =
+                cbor::decode(body).map_err(|e| format!("unable to determine group/version/kind: {e}"))?;
             Ok(untyped(value, Vec::new()))
         }
         Media::Protobuf => {
@@ -170,7 +177,9 @@ fn claimed_gvk(parsed: &Parsed, media: Media) -> Result<(Str, Str), String> {
     let text = |key: &str| match map.get(key) {
         None | Some(Value::Null) => Ok(Str::default()),
         Some(Value::String(s)) => Ok(s.clone()),
-        Some(other) => Err(format!("{prefix} {} into Go struct field .{key} of type string", other.json_type())),
+        Some(other) => {
+            Err(format!("{prefix} {} into Go struct field .{key} of type string", other.json_type()))
+        }
     };
     Ok((text("apiVersion")?, text("kind")?))
 }
@@ -181,9 +190,15 @@ struct BodyGvk {
 }
 
 /// Fills in what the body leaves out and refuses what this place does not take.
-fn settle_gvk(claimed: (Str, Str), expected: &Expected<'_>, body: &[u8]) -> Result<BodyGvk, Status> {
+fn settle_gvk(
+    claimed: (Str, Str),
+    expected: &Expected<'_>,
+    tree: Option<&Value>,
+    body: &[u8],
+) -> Result<BodyGvk, Status> {
     let (api_version, kind) = claimed;
-    let group_version = GroupVersion::parse(&api_version).map_err(|why| unrecognized(expected, &why, body))?;
+    let group_version =
+        GroupVersion::parse(&api_version).map_err(|why| unrecognized(expected, &why, body))?;
     if !expected.lenient {
         if kind.is_empty() {
             let text = String::from_utf8_lossy(body);
@@ -204,6 +219,10 @@ fn settle_gvk(claimed: (Str, Str), expected: &Expected<'_>, body: &[u8]) -> Resu
     let same_kind = gvk.kind == expected.kind && gvk.group_version.group == expected.group;
     if same_kind && gvk.group_version.version == expected.version {
         return Ok(gvk);
+    }
+    let same_version = gvk.group_version == GroupVersion::new(expected.group, expected.version);
+    if !expected.lenient && same_version {
+        return Err(other_kind(&gvk, expected, tree));
     }
     if !expected.lenient || (same_kind && (expected.registered)(&gvk.kind, &gvk.group_version)) {
         let expected_version = self::api_version(expected.group, expected.version);
@@ -229,6 +248,14 @@ fn settle_gvk(claimed: (Str, Str), expected: &Expected<'_>, body: &[u8]) -> Resu
         )
     };
     Err(cannot_be_handled(&gvk, expected, &why))
+}
+
+/// A custom resource of another kind is refused by validation, in the name of the kind it says it is.
+fn other_kind(gvk: &BodyGvk, expected: &Expected<'_>, tree: Option<&Value>) -> Status {
+    let mut errors = FieldErrors::new();
+    errors.invalid(&Path::of("kind"), gvk.kind.as_str(), &format!("must be {}", expected.kind));
+    let name = tree.map_or("", |tree| tree.str_at(&["metadata", "name"]));
+    Status::invalid(&GroupKind::new(&gvk.group_version.group, &gvk.kind), name, &errors)
 }
 
 /// The Go package of a group's internal types, as it appears in errors.
@@ -260,7 +287,9 @@ const SUMMARY_CHARS_MAX: usize = 30;
 fn unrecognized(expected: &Expected<'_>, why: &str, body: &[u8]) -> Status {
     let kind = expected.kind;
     let summary = summarize(body);
-    Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary})"))
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {why} ({summary})"
+    ))
 }
 
 /// The beginning of a body: as text if it looks like a JSON object, in hexadecimal otherwise.

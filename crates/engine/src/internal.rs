@@ -3,8 +3,8 @@
 use crate::write::Live;
 use crate::{Engine, Target, metadata, object, ownership};
 use pintle_auth::UserInfo;
-use pintle_cache::Registration;
-use pintle_kinds::{Generation, Kind};
+use pintle_cache::{Extract, Object, Registration};
+use pintle_kinds::{Generation, Kind, KindVersion};
 use pintle_meta::Status;
 use pintle_schema::typed;
 use pintle_store::{Expect, Revision, Write, WriteError};
@@ -25,15 +25,53 @@ impl Engine {
         self.registry.put(kind);
     }
 
+    /// Serves a kind in the place of an older one of the same name. Where nothing changed that objects in memory
+    /// were made by, they stay as they are and watches go on; otherwise they are read anew.
+    pub fn serve_again(&self, kind: Arc<Kind>) {
+        let kinds = self.registry.kinds();
+        let alike = kinds.by_plural(&kind.group, &kind.plural).is_some_and(|old| reads_alike(old, &kind));
+        let resource = self.cache.resource(&kind.store_prefix).filter(|_| alike);
+        let reader = object::KindExtract(kind.clone());
+        let unchanged = |object: &Object| !object.is_revised() && reader.read(object.value()).1.is_none();
+        match resource {
+            Some(resource) if resource.view().iter().all(|object| unchanged(object)) => {
+                resource.set_reader(Arc::new(reader));
+                self.registry.put(kind);
+            }
+            _ => self.serve(kind),
+        }
+    }
+
+    /// Takes a kind out of service. What the store has of it stays there.
+    pub fn unserve(&self, group: &str, plural: &str) {
+        let kinds = self.registry.kinds();
+        let Some(kind) = kinds.by_plural(group, plural) else { return };
+        self.registry.remove(group, plural);
+        self.cache.unregister(&kind.store_prefix);
+    }
+
     /// Serves many kinds at once.
     pub fn serve_all(&self, kinds: impl Iterator<Item = Arc<Kind>>) {
         kinds.for_each(|kind| self.serve(kind));
     }
 
     /// What a request about this resource is about; `None` where it is not served.
-    pub fn target(&self, group: &str, version: &str, plural: &str, namespace: &str, name: &str) -> Option<Target> {
+    pub fn target(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Option<Target> {
         let (kind, version) = self.registry.kinds().resource(group, version, plural)?;
-        Some(Target { kind, version, namespace: namespace.into(), name: name.into(), subresource: Str::default() })
+        Some(Target {
+            kind,
+            version,
+            namespace: namespace.into(),
+            name: name.into(),
+            subresource: Str::default(),
+        })
     }
 
     /// The tree of an object in the stored version, with its resourceVersion.
@@ -66,7 +104,7 @@ impl Engine {
             let removes = metadata::completes_deletion(&tree, &old) && target.kind.hooks.may_remove(&tree);
             tree.remove_at(&["metadata", "resourceVersion"]);
             let encoded = object::encode(&target.kind, &tree);
-            if &encoded == kept.value() && !removes {
+            if encoded == *kept.value() && !removes {
                 return Ok(());
             }
             let expect = Expect::Revision(Revision(kept.revision()));
@@ -106,4 +144,20 @@ impl Engine {
             Err(error) => Err(crate::status::write_error(error)),
         }
     }
+}
+
+/// Whether objects in memory, and what was made from them, are the same under both kinds.
+fn reads_alike(old: &Kind, new: &Kind) -> bool {
+    let same_version = |a: &KindVersion, b: &KindVersion| {
+        let fields = |v: &KindVersion| {
+            v.selectable.iter().map(|f| (f.label.clone(), f.path.clone())).collect::<Vec<_>>()
+        };
+        a.name == b.name && fields(a) == fields(b)
+    };
+    old.store_prefix == new.store_prefix
+        && old.namespaced == new.namespaced
+        && old.storage == new.storage
+        && old.kind == new.kind
+        && old.versions.len() == new.versions.len()
+        && old.versions.iter().zip(&new.versions).all(|(a, b)| same_version(a, b))
 }

@@ -63,6 +63,7 @@ pub struct Engine {
 impl Engine {
     /// The live object that `target` names, as it is kept and as a tree with its resourceVersion.
     fn live(&self, target: &Target) -> Result<Option<Live>, Status> {
+        target.check_path_name()?;
         let Some(object) = self.kept(&target.kind, &target.object_key()) else { return Ok(None) };
         let tree = object::tree(&object)?;
         Ok(Some(Live { object, tree }))
@@ -73,7 +74,12 @@ impl Engine {
     }
 
     /// Puts an object; answers with it as it is kept now.
-    async fn commit(&self, target: &Target, mut write: Write, tree: &Value) -> Result<Arc<Object>, WriteError> {
+    async fn commit(
+        &self,
+        target: &Target,
+        mut write: Write,
+        tree: &Value,
+    ) -> Result<Arc<Object>, WriteError> {
         let extracted = object::extract(&target.kind, tree);
         let draft = self.cache.resource(&target.kind.store_prefix).map(|resource| resource.draft(extracted));
         if let Some(draft) = &draft {

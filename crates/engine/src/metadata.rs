@@ -33,7 +33,9 @@ pub(crate) fn settle_namespace(object: &mut Value, target: &Target) -> Result<()
         object.set_at(&["metadata", "namespace"], wanted.into());
         return Ok(());
     }
-    Err(Status::bad_request("the namespace of the provided object does not match the namespace sent on the request"))
+    Err(Status::bad_request(
+        "the namespace of the provided object does not match the namespace sent on the request",
+    ))
 }
 
 /// Refuses an object whose name is not that of the request.
@@ -41,7 +43,9 @@ pub(crate) fn check_name(object: &Value, target: &Target) -> Result<(), Status> 
     let named = object.str_at(&["metadata", "name"]);
     let wanted = &target.name;
     if named.is_empty() {
-        let why = format!("the name of the object ({wanted} based on URL) was undeterminable: name must be provided");
+        let why = format!(
+            "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+        );
         return Err(Status::bad_request(why));
     }
     if named != wanted {
@@ -79,8 +83,8 @@ pub(crate) fn dedup_owner_references(object: &mut Value, when: Dedup) -> Option<
     let after = if when == Dedup::Admission { " after mutating admission happens" } else { "" };
     Some(format!(
         ".metadata.ownerReferences contains duplicate entries{after}; API server dedups owner references in 1.20+, \
-         and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: [{}]",
-        repeated.join(" ")
+         and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        repeated.join(", ")
     ))
 }
 

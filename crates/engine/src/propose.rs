@@ -74,7 +74,12 @@ pub(crate) fn decode_object(cx: &Context<'_>, body: &Body) -> Result<Proposed, S
 }
 
 /// Applies a patch to the live object (in the version of the request).
-pub(crate) fn patch_object(cx: &Context<'_>, live: &Value, kind: PatchType, body: &[u8]) -> Result<Proposed, Status> {
+pub(crate) fn patch_object(
+    cx: &Context<'_>,
+    live: &Value,
+    kind: PatchType,
+    body: &[u8],
+) -> Result<Proposed, Status> {
     let version = cx.target.kind_version();
     let reported = cx.validation != FieldValidation::Ignore;
     let refuse = |error: PatchError| error.to_status();
@@ -92,14 +97,15 @@ pub(crate) fn patch_object(cx: &Context<'_>, live: &Value, kind: PatchType, body
         PatchType::Strategic => {
             let parsed = json::parse(body).map_err(|e| Status::bad_request(e.to_string()))?;
             let shown = patch::shown::shown(&parsed.value);
-            let patched = patch::strategic::apply(live.clone(), parsed.value, &version.schema).map_err(refuse)?;
+            let patched =
+                patch::strategic::apply(live.clone(), parsed.value, &version.schema).map_err(refuse)?;
             (patched, duplicates(&parsed.duplicates), Some(shown))
         }
     };
     let shown = shown.unwrap_or_else(|| encoded(version, &patched));
     let mut strict = Strict::default();
-    let mut object =
-        pintle_schema::decode(&version.schema, patched, &mut strict).map_err(|e| invalid_patch(&shown, e.message()))?;
+    let mut object = pintle_schema::decode(&version.schema, patched, &mut strict)
+        .map_err(|e| invalid_patch(&shown, e.message()))?;
     complaints.extend(unknown_fields(&strict));
     if !complaints.is_empty() && cx.validation == FieldValidation::Strict {
         return Err(invalid_patch(&shown, &format!("strict decoding error: {}", complaints.join(", "))));
@@ -147,7 +153,10 @@ fn invalid_patch(shown: &str, why: &str) -> Status {
 }
 
 /// Unknown fields of an applied configuration: warnings, or the refusal of a strict request.
-pub(crate) fn applied_complaints(validation: FieldValidation, strict: &Strict) -> Result<Vec<String>, Status> {
+pub(crate) fn applied_complaints(
+    validation: FieldValidation,
+    strict: &Strict,
+) -> Result<Vec<String>, Status> {
     let complaints: Vec<String> = unknown_fields(strict).collect();
     match validation {
         FieldValidation::Ignore => Ok(Vec::new()),

@@ -2,6 +2,7 @@
 
 use crate::{Engine, Target};
 use pintle_cache::{Object, Resource, RevisionError, View};
+use pintle_kinds::SelectableField;
 use pintle_meta::options::{ListOptions, VersionMatch};
 use pintle_meta::rv::{self, ContinueToken};
 use pintle_meta::{LabelSelector, Status};
@@ -52,6 +53,7 @@ struct Moment {
 impl Engine {
     /// One object.
     pub async fn get(&self, target: &Target, resource_version: &str) -> Result<Arc<Object>, Status> {
+        target.check_path_name()?;
         let wanted = rv::parse_for_get(resource_version)?;
         self.wait_for(wanted).await?;
         let found = self.kept(&target.kind, &target.object_key());
@@ -68,6 +70,11 @@ impl Engine {
         let limit = if options.resource_version == "0" { 0 } else { options.limit.max(0) };
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let selects = Selects::new(request);
+        if let Some(key) = single_key(request) {
+            let found = moment.view.get(&key).filter(|object| selects.matches(object)).cloned();
+            let (items, continue_token) = (found.into_iter().collect(), String::new());
+            return Ok(Listed { items, revision: moment.revision, continue_token, remaining: None });
+        }
         let mut items = Vec::new();
         let mut candidates = moment.view.range(namespace, moment.after.as_deref()).peekable();
         let mut more = false;
@@ -155,6 +162,14 @@ fn too_large(wanted: u64, current: u64) -> Status {
     rv::too_large(wanted, current, FUTURE_RETRY_SECONDS)
 }
 
+/// The one object that a list can be about, when its field selector names it: such a list has no pages.
+fn single_key(request: &ListRequest) -> Option<Str> {
+    let target = &request.target;
+    let name = request.options.field_selector.required_value("metadata.name")?;
+    let placed = !target.kind.namespaced || !target.namespace.is_empty();
+    placed.then(|| crate::object_key(target.kind.namespaced, &target.namespace, name))
+}
+
 /// The namespace that a list stays in; none across all and for cluster-scoped kinds.
 fn list_namespace(target: &Target) -> Option<&str> {
     (target.kind.namespaced && !target.namespace.is_empty()).then_some(target.namespace.as_str())
@@ -175,13 +190,24 @@ enum FieldAt {
 
 impl Selects {
     pub(crate) fn new(request: &ListRequest) -> Self {
-        let version = request.target.kind.storage_version();
+        let (spoken, kept) = (request.target.kind_version(), request.target.kind.storage_version());
+        // Versions may name the same field differently; what is kept is that of the stored version.
         let place = |label: &str| match label {
             "metadata.name" => FieldAt::Name,
             "metadata.namespace" => FieldAt::Namespace,
-            _ => version.selectable.iter().position(|f| f.label == label).map_or(FieldAt::Unknown, FieldAt::Kept),
+            _ => {
+                let same = spoken.selectable.iter().find(|f| f.label == label).filter(|f| !f.path.is_empty());
+                let fits = |f: &SelectableField| same.map_or(f.label == label, |s| s.path == f.path);
+                kept.selectable.iter().position(fits).map_or(FieldAt::Unknown, FieldAt::Kept)
+            }
         };
-        let fields = request.options.field_selector.terms().iter().map(|t| (place(&t.field), t.equal, t.value.clone())).collect();
+        let fields = request
+            .options
+            .field_selector
+            .terms()
+            .iter()
+            .map(|t| (place(&t.field), t.equal, t.value.clone()))
+            .collect();
         Selects { labels: request.options.label_selector.clone(), fields }
     }
 
@@ -197,6 +223,7 @@ impl Selects {
             FieldAt::Unknown => "",
         };
         self.fields.iter().all(|(place, equal, value)| (field(place) == value.as_str()) == *equal)
-            && self.labels.requirements().iter().all(|r| r.matches(object.label(r.key()))) && !self.labels.is_nothing()
+            && self.labels.requirements().iter().all(|r| r.matches(object.label(r.key())))
+            && !self.labels.is_nothing()
     }
 }

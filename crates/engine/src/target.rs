@@ -1,7 +1,8 @@
 //! What a request is about: a kind in a version, perhaps a namespace, a name, a subresource.
 
 use pintle_kinds::{Kind, KindVersion, Scope};
-use pintle_meta::{GroupKind, GroupResource};
+use pintle_meta::field::quoted;
+use pintle_meta::{GroupKind, GroupResource, Status, names};
 use pintle_value::Str;
 use std::sync::Arc;
 
@@ -49,7 +50,21 @@ impl Target {
 
     /// Which part of the object a write is about. A scale is written into the object itself.
     pub fn scope(&self) -> Scope<'_> {
-        if matches!(self.subresource.as_str(), "" | "scale") { Scope::Main } else { Scope::Sub(&self.subresource) }
+        if matches!(self.subresource.as_str(), "" | "scale") {
+            Scope::Main
+        } else {
+            Scope::Sub(&self.subresource)
+        }
+    }
+
+    /// Refuses a name that cannot be part of a key.
+    pub(crate) fn check_path_name(&self) -> Result<(), Status> {
+        let faults = names::path_segment_name(&self.name, false);
+        if faults.is_empty() {
+            return Ok(());
+        }
+        let why = format!("Name parameter invalid: {}: {}", quoted(&self.name), faults.join(";"));
+        Err(Status::bad_request(why))
     }
 
     /// The object's place among its kind: `namespace/name`, or `name` for cluster-scoped kinds.

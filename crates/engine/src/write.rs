@@ -18,7 +18,10 @@ const ATTEMPTS_MAX: usize = 64;
 /// How often a generated name is drawn anew when it is taken.
 const GENERATED_NAMES_MAX: usize = 8;
 
-const MODIFIED: &str = "the object has been modified; please apply your changes to the latest version and try again";
+const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+const DEFINITION_ENDING: &str = "create not allowed while custom resource definition is terminating";
 
 /// A write and who asks for it.
 pub struct WriteRequest {
@@ -120,7 +123,8 @@ impl Engine {
             check_uid(target, &proposed.object, live)?;
         }
         if live.is_none() && !matches!(request.change, Change::Create(_)) {
-            let creates = target.kind.rules.create_on_update || matches!(request.change, Change::Apply { .. });
+            let creates =
+                target.kind.rules.create_on_update || matches!(request.change, Change::Apply { .. });
             if !creates || !target.subresource.is_empty() {
                 return Err(Status::not_found(&target.group_resource(), &target.name));
             }
@@ -178,8 +182,16 @@ impl Engine {
         Ok(proposed)
     }
 
-    fn admit(&self, request: &WriteRequest, old: Option<&Value>, candidate: &mut Value) -> Result<(), Status> {
+    fn admit(
+        &self,
+        request: &WriteRequest,
+        old: Option<&Value>,
+        candidate: &mut Value,
+    ) -> Result<(), Status> {
         let name = admission_name(request, candidate);
+        if old.is_none() && request.target.kind.rules.ending {
+            return Err(Status::forbidden(&request.target.kind.group_resource(), &name, DEFINITION_ENDING));
+        }
         let attributes = attributes(request, old, &name);
         self.admission.mutate(&attributes, candidate, self)
     }
@@ -238,7 +250,8 @@ impl Engine {
         let name = Str::from(candidate.str_at(&["metadata", "name"]));
         let target = request.target.named(&name);
         let revision = candidate.remove_at(&["metadata", "resourceVersion"]);
-        if revision.and_then(|v| v.as_str().map(|s| !s.is_empty() && s != "0")).unwrap_or(false) {
+        let named = revision.is_some_and(|v| v.as_str().is_some_and(|s| !s.is_empty() && s != "0"));
+        if named && matches!(request.change, Change::Create(_)) {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::unclassified(why));
         }
@@ -253,7 +266,9 @@ impl Engine {
         let write = Write::put(target.store_key(), Expect::Absent, encoded);
         match self.commit(&target, write, &candidate).await {
             Ok(object) => Ok(Attempt::Done(Written { object, created: true, warnings })),
-            Err(WriteError::Conflict { .. }) if !matches!(request.change, Change::Create(_)) => Ok(Attempt::Again),
+            Err(WriteError::Conflict { .. }) if !matches!(request.change, Change::Create(_)) => {
+                Ok(Attempt::Again)
+            }
             Err(WriteError::Conflict { .. }) => self.name_taken(&target, &candidate, generated),
             Err(error) => Err(crate::status::write_error(error)),
         }
@@ -267,10 +282,11 @@ impl Engine {
         warnings: Vec<String>,
     ) -> Result<Attempt, Status> {
         let target = &request.target;
-        let removes = metadata::completes_deletion(&candidate, &live.tree) && target.kind.hooks.may_remove(&candidate);
+        let removes =
+            metadata::completes_deletion(&candidate, &live.tree) && target.kind.hooks.may_remove(&candidate);
         candidate.remove_at(&["metadata", "resourceVersion"]);
         let encoded = object::encode(&target.kind, &candidate);
-        if &encoded == live.object.value() && !removes {
+        if encoded == *live.object.value() && !removes {
             return Ok(Attempt::Done(unchanged(Some(live), warnings)?));
         }
         if request.dry_run {
@@ -305,7 +321,11 @@ fn unchanged(live: Option<Live>, warnings: Vec<String>) -> Result<Written, Statu
 }
 
 fn admission_name(request: &WriteRequest, candidate: &Value) -> Str {
-    if request.target.name.is_empty() { candidate.str_at(&["metadata", "name"]).into() } else { request.target.name.clone() }
+    if request.target.name.is_empty() {
+        candidate.str_at(&["metadata", "name"]).into()
+    } else {
+        request.target.name.clone()
+    }
 }
 
 fn attributes<'a>(request: &'a WriteRequest, old: Option<&'a Value>, name: &'a str) -> Attributes<'a> {

@@ -1,11 +1,56 @@
 //! Which built-in kinds have rules of their own.
 
-use crate::{Hooks, NoHooks, core};
+use crate::apiextensions;
+use crate::{
+    Hooks, NoHooks, apps, autoscaling, batch, coordination, core, discovery, events, networking, node,
+    policy, scheduling, storage,
+};
 
 /// The hooks of a built-in kind.
 pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
     match (group, kind) {
+        ("", "ConfigMap") => &core::configmap::ConfigMap,
+        ("", "Endpoints") => &core::endpoints::Endpoints,
+        ("", "Event") => &events::event::Event,
+        ("", "LimitRange") => &core::limitrange::LimitRange,
         ("", "Namespace") => &core::namespace::Namespace,
+        ("", "Node") => &core::node::Node,
+        ("", "PersistentVolume") => &core::persistentvolume::PersistentVolume,
+        ("", "PersistentVolumeClaim") => &core::persistentvolumeclaim::PersistentVolumeClaim,
+        ("", "Pod") => &core::pod::Pod,
+        ("", "PodTemplate") => &core::podtemplate::PodTemplate,
+        ("", "ReplicationController") => &core::replicationcontroller::ReplicationController,
+        ("", "ResourceQuota") => &core::resourcequota::ResourceQuota,
+        ("", "Secret") => &core::secret::Secret,
+        ("", "Service") => &core::service::Service,
+        ("", "ServiceAccount") => &core::serviceaccount::ServiceAccount,
+        ("apps", "ControllerRevision") => &apps::controllerrevision::ControllerRevision,
+        ("apps", "DaemonSet") => &apps::daemonset::DaemonSet,
+        ("apps", "Deployment") => &apps::deployment::Deployment,
+        ("apps", "ReplicaSet") => &apps::replicaset::ReplicaSet,
+        ("apps", "StatefulSet") => &apps::statefulset::StatefulSet,
+        ("autoscaling", "HorizontalPodAutoscaler") => {
+            &autoscaling::horizontalpodautoscaler::HorizontalPodAutoscaler
+        }
+        ("batch", "CronJob") => &batch::cronjob::CronJob,
+        ("batch", "Job") => &batch::job::Job,
+        ("coordination.k8s.io", "Lease") => &coordination::lease::Lease,
+        ("discovery.k8s.io", "EndpointSlice") => &discovery::endpointslice::EndpointSlice,
+        ("networking.k8s.io", "IPAddress") => &networking::ipaddress::IpAddress,
+        ("networking.k8s.io", "Ingress") => &networking::ingress::Ingress,
+        ("networking.k8s.io", "IngressClass") => &networking::ingressclass::IngressClass,
+        ("networking.k8s.io", "NetworkPolicy") => &networking::networkpolicy::NetworkPolicy,
+        ("networking.k8s.io", "ServiceCIDR") => &networking::servicecidr::ServiceCidr,
+        ("node.k8s.io", "RuntimeClass") => &node::runtimeclass::RuntimeClass,
+        ("policy", "PodDisruptionBudget") => &policy::poddisruptionbudget::PodDisruptionBudget,
+        ("scheduling.k8s.io", "PriorityClass") => &scheduling::priorityclass::PriorityClass,
+        ("storage.k8s.io", "CSIDriver") => &storage::csidriver::CsiDriver,
+        ("storage.k8s.io", "CSINode") => &storage::csinode::CsiNode,
+        ("storage.k8s.io", "CSIStorageCapacity") => &storage::csistoragecapacity::CsiStorageCapacity,
+        ("storage.k8s.io", "StorageClass") => &storage::storageclass::StorageClass,
+        ("storage.k8s.io", "VolumeAttachment") => &storage::volumeattachment::VolumeAttachment,
+        ("storage.k8s.io", "VolumeAttributesClass") => &storage::volumeattributesclass::VolumeAttributesClass,
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => &apiextensions::definition::Definition,
         _ => &NoHooks,
     }
 }

@@ -118,7 +118,7 @@ fn kind_version(gv: &GroupVersion, kind: &str, types: &Types, row: Option<&Row>)
         namespace_selectable: row.is_none_or(|r| r.namespace),
         unsupported_label: Str::from(row.map(|r| r.unsupported).unwrap_or(UNSUPPORTED_LABEL)),
         columns: Vec::new(),
-        deprecation: None,
+        deprecation: row.and_then(|r| r.deprecated).map(Str::from),
     }
 }
 
@@ -153,6 +153,7 @@ struct Row {
     select: Vec<SelectableField>,
     namespace: bool,
     unsupported: &'static str,
+    deprecated: Option<&'static str>,
 }
 
 fn read_rules(table: &'static str) -> HashMap<&'static str, Row> {
@@ -184,6 +185,7 @@ fn read_row(line: &'static str) -> (&'static str, Row) {
         select: Vec::new(),
         namespace: true,
         unsupported: UNSUPPORTED_LABEL,
+        deprecated: None,
     };
     for word in words {
         match word.split_once('=').unwrap_or((word, "")) {
@@ -213,6 +215,7 @@ fn add_selection(row: &mut Row, line: &'static str) {
         }
         ("nonamespace", _) => row.namespace = false,
         ("unsupported", text) => row.unsupported = text,
+        ("deprecated", text) => row.deprecated = Some(text),
         _ => {}
     }
 }

@@ -39,6 +39,27 @@ pub trait Hooks: Sync + Send {
         self.validate_create(object, errors);
     }
 
+    /// `validate_create` for kinds whose rules depend on the version that a request speaks (events).
+    fn validate_create_in(&self, _version: &KindVersion, object: &Value, errors: &mut FieldErrors) {
+        self.validate_create(object, errors);
+    }
+
+    /// `validate_update` for kinds whose rules depend on the version that a request speaks (events).
+    fn validate_update_in(
+        &self,
+        _version: &KindVersion,
+        scope: Scope<'_>,
+        object: &Value,
+        old: &Value,
+        errors: &mut FieldErrors,
+    ) {
+        self.validate_update(scope, object, old, errors);
+    }
+
+    /// Sets the times that the server keeps in a status, after `prepare_*`; `old` is none for a new object and
+    /// `now` is the time as text.
+    fn stamp(&self, _scope: Scope<'_>, _object: &mut Value, _old: Option<&Value>, _now: &str) {}
+
     /// The last touch after validation: forms that are equal become one (Go's `Canonicalize`).
     fn canonicalize(&self, _object: &mut Value) {}
 

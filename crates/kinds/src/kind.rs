@@ -209,6 +209,8 @@ pub struct Rules {
     pub orphan_by_default: bool,
     /// Dependents are not looked after at all (events): no finalizers for their sake.
     pub gc_unsupported: bool,
+    /// The kind's definition is ending: no new objects are taken.
+    pub ending: bool,
 }
 
 /// What `metadata.generation` does.
@@ -234,6 +236,7 @@ impl Default for Rules {
             delete_returns_object: false,
             orphan_by_default: false,
             gc_unsupported: false,
+            ending: false,
         }
     }
 }

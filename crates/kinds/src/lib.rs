@@ -1,15 +1,43 @@
 //! The kinds: what a kind is, the embedded tables of the built-in ones, and hooks for the little that no
 //! schema can say. A kind without rules of its own has no file.
 
+mod apiextensions;
+mod apps;
+mod autoscaling;
+mod batch;
 pub mod builtin;
 mod builtin_hooks;
 mod builtin_resources;
 mod builtin_types;
+mod check;
+mod coordination;
 mod core;
 pub mod custom;
+mod diff;
+mod discovery;
+mod events;
+mod fields;
+mod fill;
 pub mod hooks;
 pub mod kind;
+mod webhook;
+mod metadata;
+mod networking;
+mod node;
+mod policy;
+mod scheduling;
+mod shown;
+mod storage;
+pub mod table;
+#[cfg(test)]
+mod testing;
+mod workload;
 
+pub use apiextensions::{approval, definition};
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
+pub use core::service::addresses as service_addresses;
+pub use core::service::allocate as service_allocation;
 pub use hooks::{Hooks, NoHooks, Scope};
-pub use kind::{Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs};
+pub use kind::{
+    Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs,
+};

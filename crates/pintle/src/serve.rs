@@ -17,8 +17,8 @@ use pintle_auth::{Authenticator, Authorizer, UserInfo};
 use pintle_engine::{Access, TokenObjects};
 use pintle_http::health::Health;
 use pintle_http::openid::OpenId;
-use pintle_http::server::ServerContext;
 use pintle_http::resources::Resources;
+use pintle_http::server::ServerContext;
 use pintle_http::{Api, Metrics, Server, ServerConfig, tls};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -105,10 +105,11 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
         authenticator: authenticator.clone(),
         rules: config.authorization_modes.contains(&AuthorizationMode::Rbac).then(|| rbac.clone()),
     };
-    let api: Arc<dyn Api> = Arc::new(Resources::new(engine.clone(), access, types, config.min_request_timeout));
+    let resources = Resources::new(engine.clone(), access, types, config.min_request_timeout)
+        .with_unsafe_deletion(config.gate("AllowUnsafeMalformedObjectDeletion"));
+    let api: Arc<dyn Api> = Arc::new(resources);
 
-    let listener =
-        TcpListener::bind(config.bind).await.map_err(|e| ServeError::Listen(config.bind, e))?;
+    let listener = TcpListener::bind(config.bind).await.map_err(|e| ServeError::Listen(config.bind, e))?;
     let address = listener.local_addr().map_err(|e| ServeError::Listen(config.bind, e))?;
     let public = format!("{}", SocketAddr::new(reachable(address.ip()), address.port()));
     let jwks_uri = match config.jwks_uri.as_str() {
@@ -128,6 +129,7 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
         address: OnceLock::from(public.clone()),
         cbor: config.gate("CBORServingAndStorage"),
         compression: config.gate("APIResponseCompression"),
+        constrained_impersonation: config.gate("ConstrainedImpersonation"),
         request_timeout: config.request_timeout,
     });
     let server_config = ServerConfig { tls, streams_max: config.streams_max, drain_timeout: DRAIN_TIMEOUT };
@@ -162,7 +164,11 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
 }
 
 /// The serving certificate, and the authority that clients check it with.
-fn serving_pair(config: &Config, authority: &Authority, keep: Keep<'_>) -> Result<(Pair, String), ServeError> {
+fn serving_pair(
+    config: &Config,
+    authority: &Authority,
+    keep: Keep<'_>,
+) -> Result<(Pair, String), ServeError> {
     let in_dir = |dir: &Path| (dir.join("apiserver.crt"), dir.join("apiserver.key"));
     if let Some((certificate, key)) = &config.serving_files {
         let pair = pki::read_pair(certificate, key)?;

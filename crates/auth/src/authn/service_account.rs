@@ -242,7 +242,13 @@ impl ServiceAccountTokens {
         Ok(())
     }
 
-    fn check_bound(&self, kind: BoundKind, namespace: &str, named: &ObjectRef, now: i64) -> Result<(), TokenError> {
+    fn check_bound(
+        &self,
+        kind: BoundKind,
+        namespace: &str,
+        named: &ObjectRef,
+        now: i64,
+    ) -> Result<(), TokenError> {
         let Some(objects) = &self.objects else { return Ok(()) };
         let invalidated = || TokenError::Object("service account token has been invalidated".into());
         let live = objects.get(kind, namespace, &named.name).ok_or_else(invalidated)?;

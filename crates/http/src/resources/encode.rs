@@ -3,7 +3,7 @@
 
 use super::Resources;
 use crate::api::{ApiRequest, ApiResponse};
-use crate::negotiate::{Encoding, Transform};
+use crate::negotiate::Encoding;
 use bytes::Bytes;
 use pintle_cache::{EncodingKey, Object};
 use pintle_engine::Target;
@@ -22,15 +22,20 @@ impl Resources {
         code: u16,
     ) -> Result<ApiResponse, Status> {
         let encoding = request.accept.encoding;
-        let body = match request.accept.transform {
-            Transform::None => self.object_bytes(target, object, encoding)?,
-            transform => self.transformed(request, target, std::slice::from_ref(object), None, transform)?,
+        let body = match self.transformer(request, target)? {
+            None => self.object_bytes(target, object, encoding)?,
+            Some(transformer) => transformer.object(object)?,
         };
         Ok(ApiResponse::new(code, encoding.media().name(), body))
     }
 
     /// An object in an encoding, with its resourceVersion.
-    pub(super) fn object_bytes(&self, target: &Target, object: &Object, encoding: Encoding) -> Result<Bytes, Status> {
+    pub(super) fn object_bytes(
+        &self,
+        target: &Target,
+        object: &Object,
+        encoding: Encoding,
+    ) -> Result<Bytes, Status> {
         if encoding == Encoding::JSON && target.version == target.kind.storage {
             let mut out = Vec::with_capacity(object.json_len_max() + 1);
             object.write_json(0, &mut out);
@@ -47,8 +52,16 @@ impl Resources {
     }
 
     /// A tree of a kind that is no resource, or that is made for this answer.
-    pub(super) fn tree_response(&self, request: &ApiRequest, tree: &Value, code: u16) -> Result<ApiResponse, Status> {
+    pub(super) fn tree_response(
+        &self,
+        request: &ApiRequest,
+        tree: &Value,
+        code: u16,
+    ) -> Result<ApiResponse, Status> {
         let encoding = request.accept.encoding;
+        if let Some(transformer) = self.transformer(request, &self.target(request))? {
+            return Ok(ApiResponse::new(code, encoding.media().name(), transformer.tree(tree)?));
+        }
         let schema = self.types.by_kind(tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
         let schema = schema.ok_or_else(|| Status::internal("the answer's kind is unknown"))?;
         let mut out = Vec::new();
@@ -59,6 +72,11 @@ impl Resources {
 
 /// Names an encoding of a version.
 pub(super) fn encoding_key(version: usize, encoding: Encoding) -> EncodingKey {
+    form_key(version, 0, encoding)
+}
+
+/// Names an encoding of another form of a version; 0 is the object itself, the others are `transform`'s.
+pub(super) fn form_key(version: usize, form: u16, encoding: Encoding) -> EncodingKey {
     let kind = match encoding {
         Encoding::Json { pretty: false } => 0,
         Encoding::Json { pretty: true } => 1,
@@ -66,8 +84,20 @@ pub(super) fn encoding_key(version: usize, encoding: Encoding) -> EncodingKey {
         Encoding::Protobuf => 3,
         Encoding::Cbor => 4,
     };
-    EncodingKey(u16::try_from(version).unwrap_or(u16::MAX >> 3) << 3 | kind)
+    let version = u16::try_from(version).unwrap_or(u16::MAX >> VERSION_SHIFT);
+    EncodingKey(version << VERSION_SHIFT | form << FORM_SHIFT | kind)
 }
+
+/// Names the metadata of an object in compact JSON, which is the same in all versions of custom resources.
+pub(super) fn metadata_key() -> EncodingKey {
+    EncodingKey(METADATA)
+}
+
+/// Keys are made of a version, a form and an encoding.
+const FORM_SHIFT: u32 = 3;
+const VERSION_SHIFT: u32 = 8;
+/// An encoding that is none of those above.
+const METADATA: u16 = 7;
 
 /// Appends a whole document.
 pub(super) fn write_tree(schema: &Schema, tree: &Value, encoding: Encoding, out: &mut Vec<u8>) {
@@ -82,7 +112,9 @@ pub(super) fn write_tree(schema: &Schema, tree: &Value, encoding: Encoding, out:
             json::indent(&compact, out);
         }
         Encoding::Yaml => yaml::print(tree, out),
-        Encoding::Protobuf => proto::encode(schema, tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]), tree, out),
+        Encoding::Protobuf => {
+            proto::encode(schema, tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]), tree, out)
+        }
         Encoding::Cbor => cbor::encode(tree, out),
     }
 }

@@ -1,10 +1,10 @@
 //! Lists: a header, the kept bytes of each item, a footer; large ones are written as the client reads.
 
-use super::encode::write_tree;
 use super::Resources;
+use super::encode::write_tree;
 use crate::Body;
 use crate::api::{ApiRequest, ApiResponse};
-use crate::negotiate::{Encoding, Transform};
+use crate::negotiate::Encoding;
 use bytes::{Bytes, BytesMut};
 use pintle_cache::Object;
 use pintle_engine::{Listed, Target};
@@ -33,9 +33,8 @@ impl Resources {
     ) -> Result<ApiResponse, Status> {
         let encoding = request.accept.encoding;
         let media = encoding.media().name();
-        if request.accept.transform != Transform::None {
-            let body = self.transformed(request, target, &listed.items, Some(&listed), request.accept.transform)?;
-            return Ok(ApiResponse::new(200, media, body));
+        if let Some(transformer) = self.transformer(request, target)? {
+            return Ok(ApiResponse::new(200, media, transformer.list(listed)?));
         }
         if encoding == Encoding::JSON && target.version == target.kind.storage {
             return Ok(ApiResponse::new(200, media, json_list(target, listed)));
@@ -75,7 +74,7 @@ fn list_head(target: &Target, listed: &Listed) -> Value {
 }
 
 /// The metadata of a list.
-pub(super) fn list_metadata(listed: &Listed) -> Value {
+fn list_metadata(listed: &Listed) -> Value {
     let mut metadata = Value::object();
     metadata.set_at(&["resourceVersion"], listed.revision.to_string().into());
     if !listed.continue_token.is_empty() {
@@ -94,7 +93,8 @@ fn json_list(target: &Target, listed: Listed) -> Body {
     let skip = if target.kind_version().protobuf { item_type_len(target) } else { 0 };
     let body: usize = listed.items.iter().map(|object| object.json_len(skip) + 1).sum();
     let total = header.len() + body.saturating_sub(usize::from(!listed.items.is_empty())) + footer.len();
-    let mut chunks = ItemChunks { header, footer: Some(footer), items: listed.items.into_iter(), skip, first: true };
+    let mut chunks =
+        ItemChunks { header, footer: Some(footer), items: listed.items.into_iter(), skip, first: true };
     if total <= WHOLE_BYTES_MAX {
         let mut out = BytesMut::with_capacity(total);
         for chunk in &mut chunks {

@@ -1,68 +1,229 @@
-//! Other forms of objects: Tables and metadata only.
+//! Other forms of objects: Tables and metadata only. All of them are written as compact JSON first, from the kept
+//! bytes wherever that can be; other encodings are made of that.
+
+mod json;
+mod list;
+mod protobuf;
 
 use super::Resources;
-use super::encode::write_tree;
+use super::encode::form_key;
 use crate::api::ApiRequest;
-use crate::negotiate::{MetaVersion, Transform};
+use crate::negotiate::{Encoding, Media, MetaVersion, Transform};
 use bytes::Bytes;
-use pintle_cache::Object;
-use pintle_engine::{Listed, Target};
-use pintle_meta::Status;
-use pintle_value::Value;
+use pintle_cache::{EncodingKey, Object};
+use pintle_engine::{Engine, Target};
+use pintle_kinds::Kind;
+use pintle_kinds::table::Printer;
+use pintle_meta::options::{IncludeObject, Query};
+use pintle_meta::{Reason, Status, Timestamp};
+use pintle_schema::{Schema, proto};
+use pintle_value::{Value, cbor, yaml};
 use std::sync::Arc;
 
+/// The annotation of the bookmark that ends the initial events.
+pub(super) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// Turns the objects of one request into the form that it asked for.
+pub(super) struct Transformer {
+    engine: Arc<Engine>,
+    target: Target,
+    encoding: Encoding,
+    version: MetaVersion,
+    form: Form,
+    /// Schema of `PartialObjectMetadata`.
+    partial: Schema,
+    /// Schema of `PartialObjectMetadataList`.
+    partial_list: Schema,
+}
+
+/// What objects are turned into.
+enum Form {
+    Partial,
+    PartialList,
+    Table { printer: Printer, include: IncludeObject },
+}
+
+/// An object that is to be turned.
+#[derive(Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// A kept one, with the resourceVersion to show.
+    Kept(&'a Object, u64),
+    /// A tree of the request's version that is made for this answer.
+    Tree(&'a Value),
+}
+
 impl Resources {
-    /// Objects in the form that was asked for. `listed` is there for lists.
-    pub(super) fn transformed(
+    /// What turns the objects of this request into another form, if it asks for one.
+    pub(super) fn transformer(
         &self,
         request: &ApiRequest,
         target: &Target,
-        objects: &[Arc<Object>],
-        listed: Option<&Listed>,
-        transform: Transform,
-    ) -> Result<Bytes, Status> {
-        let tree = match transform {
-            Transform::PartialObjectMetadata(version) | Transform::PartialObjectMetadataList(version) => {
-                self.partial(target, objects, listed, version)?
+    ) -> Result<Option<Transformer>, Status> {
+        let (version, form) = match request.accept.transform {
+            Transform::None => return Ok(None),
+            Transform::PartialObjectMetadata(version) => (version, Form::Partial),
+            Transform::PartialObjectMetadataList(version) => (version, Form::PartialList),
+            Transform::Table(version) => {
+                let include = IncludeObject::from_query(Query(&request.query))?;
+                let printer = match target.subresource.as_str() {
+                    "scale" => Printer::scale(target.kind_version()),
+                    _ => Printer::of(&target.kind, target.kind_version()),
+                };
+                (version, Form::Table { printer, include })
             }
-            Transform::Table(_) | Transform::None => return Err(Status::internal("no Table yet")),
         };
-        let schema = self.types.by_kind(tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
-        let schema = schema.ok_or_else(|| Status::internal("the answer's kind is unknown"))?;
-        let mut out = Vec::new();
-        write_tree(&schema, &tree, request.accept.encoding, &mut out);
-        Ok(out.into())
-    }
-
-    fn partial(
-        &self,
-        target: &Target,
-        objects: &[Arc<Object>],
-        listed: Option<&Listed>,
-        version: MetaVersion,
-    ) -> Result<Value, Status> {
-        let mut items = Vec::with_capacity(objects.len());
-        for object in objects {
-            let tree = self.engine.tree_in(target, object, object.revision())?;
-            items.push(partial_object(tree, version));
-        }
-        let Some(listed) = listed else { return Ok(items.pop().unwrap_or_default()) };
-        let mut list = Value::object();
-        list.set_at(&["kind"], "PartialObjectMetadataList".into());
-        list.set_at(&["apiVersion"], api_version(version).into());
-        list.set_at(&["metadata"], super::list::list_metadata(listed));
-        list.set_at(&["items"], Value::Array(items));
-        Ok(list)
+        let schema = |kind: &str| {
+            let schema = self.types.by_kind(api_version(version), kind);
+            schema.ok_or_else(|| Status::internal(&format!("{kind} is unknown")))
+        };
+        Ok(Some(Transformer {
+            engine: self.engine.clone(),
+            target: target.clone(),
+            encoding: request.accept.encoding,
+            version,
+            form,
+            partial: schema("PartialObjectMetadata")?,
+            partial_list: schema("PartialObjectMetadataList")?,
+        }))
     }
 }
 
-/// The metadata of an object, as an object.
-pub(super) fn partial_object(mut tree: Value, version: MetaVersion) -> Value {
-    let mut out = Value::object();
-    out.set_at(&["kind"], "PartialObjectMetadata".into());
-    out.set_at(&["apiVersion"], api_version(version).into());
-    out.set_at(&["metadata"], tree.remove_at(&["metadata"]).unwrap_or_default());
-    out
+impl Transformer {
+    /// One object as the whole answer.
+    pub(super) fn object(&self, object: &Object) -> Result<Bytes, Status> {
+        // Cells show ages: only metadata is the same whenever it is asked for.
+        match self.form {
+            Form::Partial if self.encoding != Encoding::JSON => {
+                object.encoded(self.key(), |object| self.document(Source::Kept(object, object.revision())))
+            }
+            _ => self.document(Source::Kept(object, object.revision())),
+        }
+    }
+
+    /// An object that is made for this answer, as the whole answer.
+    pub(super) fn tree(&self, tree: &Value) -> Result<Bytes, Status> {
+        self.document(Source::Tree(tree))
+    }
+
+    fn document(&self, source: Source<'_>) -> Result<Bytes, Status> {
+        if matches!(self.form, Form::PartialList) {
+            return Err(self.is_no_list());
+        }
+        let mut compact = Vec::new();
+        self.write(source, true, &mut compact)?;
+        self.encoded(compact, &self.partial)
+    }
+
+    /// One object as it stands in an event of a watch; `None` where it cannot take this form, which ends a watch.
+    /// Only the first one of a Table has columns.
+    pub(super) fn event_object(&self, source: Source<'_>, with_columns: bool) -> Option<Vec<u8>> {
+        if matches!(self.form, Form::PartialList) {
+            return None;
+        }
+        let mut compact = Vec::new();
+        self.write(source, with_columns, &mut compact).ok()?;
+        match self.encoding.media() {
+            Media::Json => Some(compact),
+            Media::Cbor => {
+                let mut out = Vec::new();
+                cbor::encode_item(&read(&compact).ok()?, &mut out);
+                Some(out)
+            }
+            Media::Protobuf | Media::Yaml => self.encoded(compact, &self.partial).ok().map(Vec::from),
+        }
+    }
+
+    /// Whether events differ in having columns or not.
+    pub(super) fn has_columns(&self) -> bool {
+        matches!(self.form, Form::Table { .. })
+    }
+
+    /// Names this form of an object in this encoding.
+    pub(super) fn key(&self) -> EncodingKey {
+        form_key(self.target.version, self.code(), self.encoding)
+    }
+
+    /// A number for each form.
+    fn code(&self) -> u16 {
+        let version = match self.version {
+            MetaVersion::V1 => 0,
+            MetaVersion::V1beta1 => 1,
+        };
+        let form = match &self.form {
+            Form::Partial => 1,
+            Form::PartialList => 2,
+            Form::Table { include: IncludeObject::None, .. } => 3,
+            Form::Table { include: IncludeObject::Metadata, .. } => 4,
+            Form::Table { include: IncludeObject::Object, .. } => 5,
+        };
+        form << 1 | version
+    }
+
+    fn now(&self) -> Timestamp {
+        let (seconds, nanos) = self.engine.clock.now();
+        Timestamp { seconds, nanos }
+    }
+
+    /// A finished document in compact JSON in the encoding of the answer.
+    fn encoded(&self, mut compact: Vec<u8>, schema: &Schema) -> Result<Bytes, Status> {
+        let mut out = Vec::new();
+        match self.encoding {
+            Encoding::Json { pretty: false } => {
+                compact.push(b'\n');
+                out = compact;
+            }
+            Encoding::Json { pretty: true } => pintle_value::json::indent(&compact, &mut out),
+            Encoding::Yaml => yaml::print(&read(&compact)?, &mut out),
+            Encoding::Cbor => cbor::encode(&read(&compact)?, &mut out),
+            Encoding::Protobuf => {
+                let tree = read(&compact)?;
+                proto::encode(schema, api_version(self.version), tree.str_at(&["kind"]), &tree, &mut out);
+            }
+        }
+        Ok(out.into())
+    }
+
+    /// The error for a list that is asked for as one object.
+    fn is_a_list(&self) -> Status {
+        let type_ = go_type(&self.target.kind, self.is_go(), true);
+        let why =
+            format!("you requested PartialObjectMetadata, but the requested object is a list ({type_})");
+        Status::new(406, Reason::NotAcceptable, why)
+    }
+
+    /// The error for one object that is asked for as a list.
+    fn is_no_list(&self) -> Status {
+        if !self.is_go() {
+            return Status::unclassified("content is not a list");
+        }
+        let type_ = go_type(&self.target.kind, true, false);
+        let why = format!(
+            "you requested PartialObjectMetadataList, but the requested object is not a list ({type_})"
+        );
+        Status::new(406, Reason::NotAcceptable, why)
+    }
+
+    fn is_go(&self) -> bool {
+        self.target.kind_version().schema.is_go()
+    }
+
+    /// Whether objects are kept in the version that the request speaks.
+    fn speaks_stored(&self) -> bool {
+        self.target.version == self.target.kind.storage
+    }
+}
+
+/// What Go calls the type that a request's object has inside the server.
+fn go_type(kind: &Kind, is_go: bool, is_list: bool) -> String {
+    let list = if is_list { "List" } else { "" };
+    if !is_go {
+        return format!("*unstructured.Unstructured{list}");
+    }
+    let package = match kind.group.as_str() {
+        "" => "core",
+        group => group.split('.').next().unwrap_or(group),
+    };
+    format!("*{package}.{}{list}", kind.kind)
 }
 
 fn api_version(version: MetaVersion) -> &'static str {
@@ -70,4 +231,10 @@ fn api_version(version: MetaVersion) -> &'static str {
         MetaVersion::V1 => "meta.k8s.io/v1",
         MetaVersion::V1beta1 => "meta.k8s.io/v1beta1",
     }
+}
+
+/// The tree of what was written just now.
+fn read(compact: &[u8]) -> Result<Value, Status> {
+    let parsed = pintle_value::json::parse(compact);
+    parsed.map(|parsed| parsed.value).map_err(|error| Status::internal(&error.to_string()))
 }

@@ -2,9 +2,10 @@
 
 use super::Resources;
 use super::encode::{encoding_key, write_tree};
+use super::transform::{INITIAL_EVENTS_END, Source, Transformer};
 use crate::Body;
 use crate::api::{ApiRequest, ApiResponse};
-use crate::negotiate::{Encoding, Media, Transform};
+use crate::negotiate::{Encoding, Media};
 use bytes::{Bytes, BytesMut};
 use pintle_cache::{Delivery, Item, Watcher};
 use pintle_engine::{Engine, Target};
@@ -39,7 +40,8 @@ impl Resources {
             engine: self.engine.clone(),
             target: list.target.clone(),
             encoding,
-            transform: request.accept.transform,
+            transformer: self.transformer(request, &list.target)?,
+            has_columns: false,
         };
         let (sender, receiver) = mpsc::channel(PIECES_MAX);
         let bookmarks = list.options.allow_watch_bookmarks;
@@ -73,7 +75,7 @@ fn stream_type(encoding: Encoding) -> &'static str {
 
 /// Writes what the watcher delivers until it ends, the time is up or the client is gone.
 async fn follow(
-    writer: Frames,
+    mut writer: Frames,
     mut watcher: Watcher,
     announces_initial_end: bool,
     bookmarks: bool,
@@ -87,8 +89,8 @@ async fn follow(
             item = watcher.next() => item,
             () = tokio::time::sleep_until(until) => {
                 if last_bookmark.take().is_some() {
-                    if let Some(revision) = watcher.progress() {
-                        _ = sender.try_send(writer.bookmark(revision, false));
+                    if let Some(bookmark) = watcher.progress().and_then(|revision| writer.bookmark(revision, false)) {
+                        _ = sender.try_send(bookmark);
                     }
                     continue;
                 }
@@ -103,14 +105,16 @@ async fn follow(
         let mut next = item;
         let mut closed = false;
         while let Some(item) = next {
-            match item {
-                Item::Event(delivery) => piece.extend_from_slice(&writer.event(&delivery)),
-                Item::InitialEventsEnd(revision) if announces_initial_end => {
-                    piece.extend_from_slice(&writer.bookmark(revision, true));
-                }
-                Item::InitialEventsEnd(_) => {}
-                Item::Bookmark(revision) => piece.extend_from_slice(&writer.bookmark(revision, false)),
-                Item::Closed(_) => closed = true,
+            let frame = match item {
+                Item::Event(delivery) => writer.event(&delivery),
+                Item::InitialEventsEnd(revision) if announces_initial_end => writer.bookmark(revision, true),
+                Item::InitialEventsEnd(_) => Some(Bytes::new()),
+                Item::Bookmark(revision) => writer.bookmark(revision, false),
+                Item::Closed(_) => None,
+            };
+            match frame {
+                Some(frame) => piece.extend_from_slice(&frame),
+                None => closed = true,
             }
             next = if piece.len() < PIECE_BYTES && !closed { watcher.try_next() } else { None };
         }
@@ -131,17 +135,35 @@ struct Frames {
     engine: Arc<Engine>,
     target: Target,
     encoding: Encoding,
-    transform: Transform,
+    transformer: Option<Transformer>,
+    /// Whether the columns of a Table have been sent.
+    has_columns: bool,
 }
 
 impl Frames {
-    fn event(&self, delivery: &Delivery) -> Bytes {
-        let key = encoding_key(self.target.version, self.encoding);
-        let made: Result<Bytes, std::convert::Infallible> = delivery.frame(key, |delivery| Ok(self.make(delivery)));
-        match made {
-            Ok(frame) => frame,
-            Err(never) => match never {},
-        }
+    /// The frame of an event; `None` where it cannot be told, which ends the watch.
+    fn event(&mut self, delivery: &Delivery) -> Option<Bytes> {
+        let Some(transformer) = &self.transformer else {
+            let key = encoding_key(self.target.version, self.encoding);
+            let made: Result<Bytes, std::convert::Infallible> =
+                delivery.frame(key, |delivery| Ok(self.make(delivery)));
+            return match made {
+                Ok(frame) => Some(frame),
+                Err(never) => match never {},
+            };
+        };
+        let make = |delivery: &Delivery, with_columns: bool| {
+            let source = Source::Kept(delivery.object(), delivery.revision());
+            let object = transformer.event_object(source, with_columns).ok_or(())?;
+            Ok::<Bytes, ()>(self.wrap(delivery.kind().as_str(), &object))
+        };
+        // The first one is this watcher's own, later ones are the same for all.
+        let frame = match transformer.has_columns() && !self.has_columns {
+            true => make(delivery, true),
+            false => delivery.frame(transformer.key(), |delivery| make(delivery, false)),
+        };
+        self.has_columns = true;
+        frame.ok()
     }
 
     fn make(&self, delivery: &Delivery) -> Bytes {
@@ -163,17 +185,23 @@ impl Frames {
     }
 
     /// A bookmark: an object of the kind with a resourceVersion and nothing else.
-    fn bookmark(&self, revision: u64, ends_initial_events: bool) -> Bytes {
+    fn bookmark(&mut self, revision: u64, ends_initial_events: bool) -> Option<Bytes> {
         let version = self.target.kind_version();
         let mut tree = Value::object();
         tree.set_at(&["kind"], Value::String(self.target.kind.kind.clone()));
-        tree.set_at(&["apiVersion"], pintle_engine::decode::api_version(&version.group, &version.name).into());
+        tree.set_at(
+            &["apiVersion"],
+            pintle_engine::decode::api_version(&version.group, &version.name).into(),
+        );
         tree.set_at(&["metadata", "resourceVersion"], revision.to_string().into());
         if ends_initial_events {
-            tree.set_at(&["metadata", "annotations", "k8s.io/initial-events-end"], "true".into());
+            tree.set_at(&["metadata", "annotations", INITIAL_EVENTS_END], "true".into());
         }
         typed::normalize(&version.schema, &mut tree);
-        self.frame("BOOKMARK", &tree)
+        let Some(transformer) = &self.transformer else { return Some(self.frame("BOOKMARK", &tree)) };
+        let object = transformer.event_object(Source::Tree(&tree), !self.has_columns)?;
+        self.has_columns = true;
+        Some(self.wrap("BOOKMARK", &object))
     }
 
     fn error(&self, status: &Status) -> Bytes {

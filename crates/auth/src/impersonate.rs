@@ -1,0 +1,347 @@
+//! Impersonation: acting as somebody else, for those who may.
+//!
+//! Four constrained ways are tried first, each for its kind of user and each with two rights: to act as that user
+//! (`impersonate:MODE`) and to do this very thing so (`impersonate-on:MODE:VERB`). The old way, one right for
+//! everything, comes last.
+
+use crate::authz::{Attributes, Authorizer, Decision, forbidden};
+use crate::user::UserInfo;
+use pintle_meta::Status;
+use std::collections::BTreeMap;
+
+/// From this many checks on, a constrained way first asks for the right to all of them at once.
+const MANY_CHECKS: usize = 4;
+
+/// Reads whom the headers of a request ask to act as. `headers` are names in small letters and values, in order.
+/// `None` is nobody; the error is for headers that name groups or more, but no user.
+pub fn wanted<'a>(headers: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Option<UserInfo>, Status> {
+    let mut wanted = UserInfo::default();
+    for (name, value) in headers {
+        match name.strip_prefix("impersonate-") {
+            Some("user") if wanted.name.is_empty() => wanted.name = value.to_string(),
+            Some("uid") if wanted.uid.is_empty() => wanted.uid = value.to_string(),
+            Some("group") => wanted.groups.push(value.to_string()),
+            Some(rest) => {
+                if let Some(key) = rest.strip_prefix("extra-") {
+                    wanted.extra.entry(unescaped(key)).or_default().push(value.to_string());
+                }
+            }
+            None => {}
+        }
+    }
+    if !wanted.name.is_empty() {
+        return Ok(Some(wanted));
+    }
+    if wanted == UserInfo::default() {
+        return Ok(None);
+    }
+    let message = format!("requested {} without impersonating a user name", go_syntax(&wanted));
+    Err(Status::bad_request(message))
+}
+
+/// Whom the request is from when it acts as `wanted`, or the 403 that says why it may not. `attributes` are those of
+/// the request, with the user who makes it.
+pub fn impersonate(
+    authorizer: &dyn Authorizer,
+    wanted: &UserInfo,
+    attributes: &Attributes,
+    constrained: bool,
+) -> Result<UserInfo, Status> {
+    let mut first_refusal = None;
+    let modes: &[Mode] = if constrained { &Mode::ALL } else { &[Mode::Legacy] };
+    for mode in modes.iter().filter(|m| m.applies(wanted, &attributes.user)) {
+        match mode.check(authorizer, wanted, attributes) {
+            Ok(user) => return Ok(user),
+            Err(refusal) => _ = first_refusal.get_or_insert(refusal),
+        }
+    }
+    Err(first_refusal.unwrap_or_else(|| Status::internal("all impersonation modes failed")))
+}
+
+/// The ways to act as somebody else, in the order in which they are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// A service account on a node acts as that node.
+    AssociatedNode,
+    ArbitraryNode,
+    ServiceAccount,
+    /// Everybody who is neither node nor service account.
+    UserInfo,
+    Legacy,
+}
+
+impl Mode {
+    const ALL: [Mode; 5] =
+        [Mode::AssociatedNode, Mode::ArbitraryNode, Mode::ServiceAccount, Mode::UserInfo, Mode::Legacy];
+
+    fn name(self) -> &'static str {
+        match self {
+            Mode::AssociatedNode => "associated-node",
+            Mode::ArbitraryNode => "arbitrary-node",
+            Mode::ServiceAccount => "serviceaccount",
+            Mode::UserInfo => "user-info",
+            Mode::Legacy => "",
+        }
+    }
+
+    fn applies(self, wanted: &UserInfo, requestor: &UserInfo) -> bool {
+        let only_name = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
+        let node = node_name(&wanted.name);
+        let account = service_account(&wanted.name);
+        match self {
+            Mode::AssociatedNode => {
+                let own = requestor.extra.get("authentication.kubernetes.io/node-name").map(Vec::as_slice);
+                let on_node = matches!((own, node), (Some([own]), Some(node)) if own == node);
+                only_name && on_node && service_account(&requestor.name).is_some()
+            }
+            Mode::ArbitraryNode => only_name && node.is_some(),
+            Mode::ServiceAccount => only_name && account.is_some(),
+            Mode::UserInfo => node.is_none() && account.is_none(),
+            Mode::Legacy => true,
+        }
+    }
+
+    fn check(
+        self,
+        authorizer: &dyn Authorizer,
+        wanted: &UserInfo,
+        request: &Attributes,
+    ) -> Result<UserInfo, Status> {
+        let asker = Asker { mode: self, authorizer, requestor: self.requestor(&request.user) };
+        if self != Mode::Legacy {
+            let verb = format!("impersonate-on:{}:{}", self.name(), request.verb);
+            allowed(authorizer, &Attributes { verb, user: asker.requestor.clone(), ..request.clone() })?;
+        }
+        let mut user = wanted.clone();
+        asker.name(wanted, &mut user)?;
+        if !wanted.uid.is_empty() {
+            allowed(authorizer, &asker.about("authentication.k8s.io", "uids", &wanted.uid))?;
+        }
+        asker.groups(&wanted.groups)?;
+        asker.extra(&wanted.extra)?;
+        let group = match user.name.as_str() {
+            "system:anonymous" => Some(UserInfo::UNAUTHENTICATED),
+            _ if user.in_group(UserInfo::UNAUTHENTICATED) => None,
+            _ => Some(UserInfo::AUTHENTICATED),
+        };
+        if let Some(group) = group.filter(|g| !user.in_group(g)) {
+            user.groups.push(group.to_string());
+        }
+        Ok(user)
+    }
+
+    /// Whose rights are asked for: on an associated node, details of the node do not count.
+    fn requestor(self, user: &UserInfo) -> UserInfo {
+        let mut user = user.clone();
+        if self == Mode::AssociatedNode {
+            let keys = user.extra.into_keys().collect();
+            user.extra = BTreeMap::from([("authentication.kubernetes.io/associated-node-keys".into(), keys)]);
+        }
+        user
+    }
+}
+
+/// Asks for the rights to one user, part by part.
+struct Asker<'a> {
+    mode: Mode,
+    authorizer: &'a dyn Authorizer,
+    requestor: UserInfo,
+}
+
+impl Asker<'_> {
+    fn constrained(&self) -> bool {
+        self.mode != Mode::Legacy
+    }
+
+    fn about(&self, group: &str, resource: &str, name: &str) -> Attributes {
+        let verb = match self.mode {
+            Mode::Legacy => "impersonate".to_string(),
+            mode => format!("impersonate:{}", mode.name()),
+        };
+        Attributes {
+            user: self.requestor.clone(),
+            verb,
+            resource_request: true,
+            group: group.to_string(),
+            version: "v1".to_string(),
+            resource: resource.to_string(),
+            name: if self.mode == Mode::AssociatedNode { "*".to_string() } else { name.to_string() },
+            ..Attributes::default()
+        }
+    }
+
+    fn names_group(&self) -> &'static str {
+        if self.constrained() { "authentication.k8s.io" } else { "" }
+    }
+
+    fn name(&self, wanted: &UserInfo, user: &mut UserInfo) -> Result<(), Status> {
+        let group = self.names_group();
+        let attributes = if let Some((namespace, name)) = service_account(&wanted.name) {
+            if wanted.groups.is_empty() {
+                user.groups =
+                    vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")];
+            }
+            Attributes { namespace: namespace.to_string(), ..self.about(group, "serviceaccounts", name) }
+        } else if let Some(node) = node_name(&wanted.name).filter(|_| self.constrained()) {
+            user.groups = vec!["system:nodes".into()];
+            self.about(group, "nodes", node)
+        } else {
+            self.about(group, "users", &wanted.name)
+        };
+        allowed(self.authorizer, &attributes)
+    }
+
+    fn groups(&self, groups: &[String]) -> Result<(), Status> {
+        let of = |name: &str| self.about(self.names_group(), "groups", name);
+        if self.constrained() {
+            if groups.iter().any(String::is_empty) {
+                return Err(forbidden(&of(""), "impersonating the empty string group is not allowed"));
+            }
+            if groups.iter().any(|g| g == UserInfo::MASTERS) {
+                let why = "impersonating the system:masters group is not allowed";
+                return Err(forbidden(&of(UserInfo::MASTERS), why));
+            }
+            if groups.len() >= MANY_CHECKS && allowed(self.authorizer, &of("*")).is_ok() {
+                return Ok(());
+            }
+        }
+        groups.iter().try_for_each(|group| allowed(self.authorizer, &of(group)))
+    }
+
+    fn extra(&self, extra: &BTreeMap<String, Vec<String>>) -> Result<(), Status> {
+        let of = |key: &str, value: &str| Attributes {
+            subresource: key.to_string(),
+            ..self.about("authentication.k8s.io", "userextras", value)
+        };
+        if self.constrained() {
+            for (key, values) in extra {
+                if key.is_empty() {
+                    let why = "impersonating the empty string key in extra is not allowed";
+                    return Err(forbidden(&of("", ""), why));
+                }
+                if values.iter().any(String::is_empty) {
+                    let why = "impersonating the empty string value in extra is not allowed";
+                    return Err(forbidden(&of("", ""), why));
+                }
+            }
+            let count: usize = extra.values().map(Vec::len).sum();
+            if count >= MANY_CHECKS && allowed(self.authorizer, &of("*", "*")).is_ok() {
+                return Ok(());
+            }
+        }
+        let mut pairs = extra.iter().flat_map(|(key, values)| values.iter().map(move |v| (key, v)));
+        pairs.try_for_each(|(key, value)| allowed(self.authorizer, &of(key, value)))
+    }
+}
+
+fn allowed(authorizer: &dyn Authorizer, attributes: &Attributes) -> Result<(), Status> {
+    match authorizer.authorize(attributes) {
+        Decision::Allow(_) => Ok(()),
+        Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(forbidden(attributes, &reason)),
+    }
+}
+
+/// Namespace and name of a service account's user name.
+fn service_account(user: &str) -> Option<(&str, &str)> {
+    let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+    let valid = pintle_meta::names::dns_label(namespace, false).is_empty()
+        && pintle_meta::names::dns_subdomain(name, false).is_empty();
+    valid.then_some((namespace, name))
+}
+
+/// Name of a node's user name.
+fn node_name(user: &str) -> Option<&str> {
+    let name = user.strip_prefix("system:node:")?;
+    pintle_meta::names::dns_subdomain(name, false).is_empty().then_some(name)
+}
+
+/// Percent-encoding undone; a key that is malformed stays as it is.
+fn unescaped(key: &str) -> String {
+    let mut out = Vec::with_capacity(key.len());
+    let mut bytes = key.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            out.push(byte);
+            continue;
+        }
+        let digit = |b: Option<u8>| b.and_then(|b| char::from(b).to_digit(16));
+        let (Some(high), Some(low)) = (digit(bytes.next()), digit(bytes.next())) else {
+            return key.to_string();
+        };
+        out.push(u8::try_from(high * 16 + low).unwrap_or(b'?'));
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// A user as Go's `%#v` prints it.
+fn go_syntax(user: &UserInfo) -> String {
+    let quoted = |text: &String| pintle_meta::field::quoted(text);
+    let list = |items: &[String]| items.iter().map(quoted).collect::<Vec<_>>().join(", ");
+    let groups = match user.groups.as_slice() {
+        [] => "[]string(nil)".to_string(),
+        groups => format!("[]string{{{}}}", list(groups)),
+    };
+    let extra = match user.extra.len() {
+        0 => "map[string][]string(nil)".to_string(),
+        _ => {
+            let entry = |(k, v): (&String, &Vec<String>)| format!("{}:[]string{{{}}}", quoted(k), list(v));
+            format!("map[string][]string{{{}}}", user.extra.iter().map(entry).collect::<Vec<_>>().join(", "))
+        }
+    };
+    format!(
+        "&user.DefaultInfo{{Name:{}, UID:{}, Groups:{groups}, Extra:{extra}}}",
+        quoted(&user.name),
+        quoted(&user.uid)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::authz::PrivilegedGroup;
+
+    fn ask(requestor: &[&str], headers: &[(&str, &str)]) -> Result<UserInfo, String> {
+        let wanted = wanted(headers.iter().copied()).map_err(|s| s.message)?.unwrap();
+        let attributes = Attributes {
+            user: UserInfo::new("root", requestor),
+            verb: "list".into(),
+            resource_request: true,
+            resource: "configmaps".into(),
+            namespace: "x".into(),
+            ..Attributes::default()
+        };
+        impersonate(&PrivilegedGroup(UserInfo::MASTERS), &wanted, &attributes, true).map_err(|s| s.message)
+    }
+
+    #[test]
+    fn masters_may_be_anybody() {
+        let groups =
+            |headers: &[(&str, &str)]| ask(&[UserInfo::MASTERS], headers).map(|u| u.groups.join(" "));
+        let user = |name| ("impersonate-user", name);
+        assert_eq!(groups(&[user("bob")]).unwrap(), "system:authenticated");
+        assert_eq!(groups(&[user("bob"), ("impersonate-group", "g")]).unwrap(), "g system:authenticated");
+        assert_eq!(groups(&[user("system:anonymous")]).unwrap(), "system:unauthenticated");
+        assert_eq!(groups(&[user("system:node:n")]).unwrap(), "system:nodes system:authenticated");
+        let account = groups(&[user("system:serviceaccount:x:a")]).unwrap();
+        assert_eq!(account, "system:serviceaccounts system:serviceaccounts:x system:authenticated");
+        let masters = groups(&[user("bob"), ("impersonate-group", UserInfo::MASTERS)]).unwrap();
+        assert_eq!(masters, "system:masters system:authenticated");
+    }
+
+    #[test]
+    fn others_are_told_what_they_lack() {
+        let refused = |headers: &[(&str, &str)]| ask(&["dev"], headers).unwrap_err();
+        assert_eq!(
+            refused(&[("impersonate-user", "bob")]),
+            "configmaps is forbidden: User \"root\" cannot impersonate-on:user-info:list resource \"configmaps\" in API group \"\" in the namespace \"x\""
+        );
+        assert_eq!(
+            refused(&[("impersonate-user", "system:node:n1"), ("impersonate-uid", "u")]),
+            "users \"system:node:n1\" is forbidden: User \"root\" cannot impersonate resource \"users\" in API group \"\" at the cluster scope"
+        );
+        assert_eq!(
+            refused(&[("impersonate-group", "g")]),
+            "requested &user.DefaultInfo{Name:\"\", UID:\"\", Groups:[]string{\"g\"}, Extra:map[string][]string(nil)} without impersonating a user name"
+        );
+    }
+}

@@ -1,0 +1,225 @@
+//! Custom resource definitions: accepts or refuses their names, serves what they define, and when they end removes
+//! their objects before it lets them go.
+//!
+//! One task follows the definitions in order, so no two of them can win the same name; each ending definition has a
+//! task of its own, because it may have to wait for finalizers of its objects.
+
+mod apiservice;
+mod ending;
+mod names;
+
+use names::Claims;
+use pintle_cache::{CloseReason, Filter, Item, Resource, WatchStart, Watcher};
+use pintle_engine::{Engine, Target};
+use pintle_kinds::definition::{CLEANUP_FINALIZER, Condition};
+use pintle_meta::Status;
+use pintle_value::{Str, Value};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// How long a definition that could not be dealt with waits for its next try.
+const RETRY: Duration = Duration::from_secs(1);
+
+const PREFIX: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
+const MANAGER: &str = "kube-apiserver";
+
+/// The definitions as they are dealt with.
+pub(crate) struct Definitions {
+    engine: Arc<Engine>,
+    watcher: Watcher,
+    claims: Claims,
+    /// By name of the definition, what of it is served.
+    served: HashMap<Str, Served>,
+    /// By name of the definition, the versions that are registered for it.
+    registered: HashMap<Str, Vec<Str>>,
+    /// Definitions that are to be looked at.
+    due: BTreeSet<Str>,
+    endings: JoinSet<Str>,
+    ending: BTreeSet<Str>,
+}
+
+/// What tells whether a kind must be compiled anew.
+#[derive(PartialEq)]
+struct Served {
+    uid: Str,
+    generation: i64,
+    accepted: Value,
+    terminating: bool,
+}
+
+impl Definitions {
+    /// Serves what existing definitions define. The rest of the work is done by `run`.
+    pub(crate) fn load(engine: &Arc<Engine>) -> Option<Definitions> {
+        let resource = engine.cache.resource(PREFIX)?;
+        let watcher = follow(&resource)?;
+        let mut definitions = Definitions {
+            engine: engine.clone(),
+            watcher,
+            claims: Claims::default(),
+            served: HashMap::new(),
+            registered: HashMap::new(),
+            due: BTreeSet::new(),
+            endings: JoinSet::new(),
+            ending: BTreeSet::new(),
+        };
+        definitions.look_at_all(&resource);
+        for name in definitions.due.clone() {
+            if let Ok(Some(definition)) =
+                target(engine, &name).map_or(Ok(None), |target| engine.object_tree(&target))
+            {
+                definitions.claims.put(&definition);
+                definitions.serve(&name, &definition);
+            }
+        }
+        Some(definitions)
+    }
+
+    fn look_at_all(&mut self, resource: &Resource) {
+        self.due.extend(resource.view().iter().map(|object| Str::from(object.name())));
+        self.due.extend(self.served.keys().cloned());
+    }
+
+    /// Runs until the cache shuts down.
+    pub(crate) async fn run(mut self) {
+        let mut failed = BTreeSet::new();
+        let mut swept = false;
+        loop {
+            while let Some(name) = self.due.pop_first() {
+                if let Err(status) = self.attend(&name).await {
+                    tracing::warn!(definition = %name, error = %status.message, "definition failed, will retry");
+                    failed.insert(name);
+                }
+            }
+            if !swept {
+                swept = true;
+                self.sweep_registrations().await;
+            }
+            let item = tokio::select! {
+                item = self.watcher.next() => item,
+                Some(ended) = self.endings.join_next() => {
+                    self.ended(ended.ok());
+                    continue;
+                }
+                () = tokio::time::sleep(RETRY), if !failed.is_empty() => {
+                    self.due.append(&mut failed);
+                    continue;
+                }
+            };
+            match item {
+                Some(Item::Event(delivery)) => _ = self.due.insert(delivery.object().name().into()),
+                Some(Item::Closed(CloseReason::Slow)) => {
+                    let Some(resource) = self.engine.cache.resource(PREFIX) else { return };
+                    let Some(watcher) = follow(&resource) else { return };
+                    self.watcher = watcher;
+                    self.look_at_all(&resource);
+                }
+                Some(Item::InitialEventsEnd(_) | Item::Bookmark(_)) => {}
+                Some(Item::Closed(_)) | None => return,
+            }
+        }
+    }
+
+    /// An ending has run its course; the definition is looked at once more in case it is still there.
+    fn ended(&mut self, name: Option<Str>) {
+        match name {
+            Some(name) => {
+                self.ending.remove(&name);
+                self.due.insert(name);
+            }
+            None => {
+                self.due.append(&mut self.ending);
+            }
+        }
+    }
+
+    /// Does what one definition needs now.
+    async fn attend(&mut self, name: &Str) -> Result<(), Status> {
+        let Some(target) = target(&self.engine, name) else { return Ok(()) };
+        let Some(mut definition) = self.engine.object_tree(&target)? else { return self.forget(name).await };
+        let now = self.engine.now_text();
+        let settled = self.settle(&definition, &now);
+        if settled != definition {
+            // Served first: whoever sees that it is established finds it there.
+            self.serve(name, &settled);
+            let claims = &self.claims;
+            self.engine
+                .mutate(&target.sub("status"), Some(MANAGER), |live| {
+                    *live = settle(claims, live, &now);
+                })
+                .await?;
+            match self.engine.object_tree(&target)? {
+                Some(written) => definition = written,
+                None => return self.forget(name).await,
+            }
+        }
+        if self.claims.put(&definition) {
+            self.due.extend(self.claims.others_waiting(definition.str_at(&["spec", "group"]), name));
+        }
+        self.serve(name, &definition);
+        let versions =
+            definition.items_at(&["spec", "versions"]).iter().map(|v| Str::from(v.str_at(&["name"])));
+        self.register_versions(name, definition.str_at(&["spec", "group"]), versions.collect()).await?;
+        let finalizers = definition.items_at(&["metadata", "finalizers"]);
+        let ends = definition.at(&["metadata", "deletionTimestamp"]).is_some();
+        if ends
+            && finalizers.iter().any(|f| f.as_str() == Some(CLEANUP_FINALIZER))
+            && self.ending.insert(name.clone())
+        {
+            self.endings.spawn(ending::end(self.engine.clone(), target));
+        }
+        Ok(())
+    }
+
+    fn settle(&self, definition: &Value, now: &str) -> Value {
+        settle(&self.claims, definition, now)
+    }
+
+    /// A definition is gone: its resource goes out of service, its names are free.
+    async fn forget(&mut self, name: &Str) -> Result<(), Status> {
+        let (plural, group) = name.split_once('.').unwrap_or((name, ""));
+        if self.served.remove(name).is_some() {
+            self.engine.unserve(group, plural);
+        }
+        if self.claims.remove(group, name) {
+            self.due.extend(self.claims.others_waiting(group, name));
+        }
+        self.register_versions(name, group, Vec::new()).await
+    }
+
+    /// Serves what a definition with accepted names defines, unless that is done.
+    fn serve(&mut self, name: &Str, definition: &Value) {
+        let accepted =
+            Condition::is_true(definition, "NamesAccepted") || Condition::is_true(definition, "Established");
+        if !accepted {
+            return;
+        }
+        let served = Served {
+            uid: definition.str_at(&["metadata", "uid"]).into(),
+            generation: definition.at(&["metadata", "generation"]).and_then(Value::as_int).unwrap_or(0),
+            accepted: definition.at(&["status", "acceptedNames"]).cloned().unwrap_or_default(),
+            terminating: Condition::is_true(definition, "Terminating"),
+        };
+        if self.served.get(name) != Some(&served) {
+            self.engine.serve_again(Arc::new(self.engine.compile(definition)));
+            self.served.insert(name.clone(), served);
+        }
+    }
+}
+
+/// The definition with the status that it should have.
+fn settle(claims: &Claims, definition: &Value, now: &str) -> Value {
+    let mut settled = definition.clone();
+    names::settle(claims, &mut settled, now);
+    names::note_approval(&mut settled, now);
+    settled
+}
+
+fn follow(resource: &Arc<Resource>) -> Option<Watcher> {
+    resource.watch(WatchStart::FromNow, Filter::default()).ok()
+}
+
+fn target(engine: &Engine, name: &str) -> Option<Target> {
+    engine.target("apiextensions.k8s.io", "v1", "customresourcedefinitions", "", name)
+}

@@ -1,0 +1,82 @@
+//! The registrations of the groups and versions that definitions serve: they come and go with them.
+
+use super::Definitions;
+use pintle_meta::Status;
+use pintle_meta::options::DeleteOptions;
+use pintle_value::{Str, Value};
+
+/// The label of registrations that the server keeps itself.
+const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
+/// Definitions come behind all groups of the server.
+const GROUP_PRIORITY: i64 = 1000;
+const VERSION_PRIORITY: i64 = 100;
+
+impl Definitions {
+    /// Registers the versions of a definition as far as they are served, and takes back the others and those it had.
+    pub(super) async fn register_versions(
+        &mut self,
+        name: &Str,
+        group: &str,
+        versions: Vec<Str>,
+    ) -> Result<(), Status> {
+        let old = self.registered.get(name).cloned().unwrap_or_default();
+        let mut all: Vec<&Str> = old.iter().chain(&versions).collect();
+        all.sort();
+        all.dedup();
+        for version in all {
+            self.register_version(group, version).await?;
+        }
+        match versions.is_empty() {
+            true => _ = self.registered.remove(name),
+            false => _ = self.registered.insert(name.clone(), versions),
+        }
+        Ok(())
+    }
+
+    /// Takes back registrations that were left over when the server last ended.
+    pub(super) async fn sweep_registrations(&self) {
+        let Some(resource) = self.engine.cache.resource("/registry/apiregistration.k8s.io/apiservices/")
+        else {
+            return;
+        };
+        for object in resource.view().iter().filter(|object| object.label(AUTOMANAGED) == Some("true")) {
+            let Some((version, group)) = object.name().split_once('.') else { continue };
+            if let Err(status) = self.register_version(group, version).await {
+                tracing::warn!(registration = object.name(), error = %status.message, "registration stays for now");
+            }
+        }
+    }
+
+    /// Brings the registration of one version in line with the definitions.
+    async fn register_version(&self, group: &str, version: &str) -> Result<(), Status> {
+        let name = format!("{version}.{group}");
+        let Some(target) = self.engine.target("apiregistration.k8s.io", "v1", "apiservices", "", &name)
+        else {
+            return Ok(());
+        };
+        if self.claims.serves(group, version) {
+            return self.engine.ensure(&target, registration(&name, group, version)).await;
+        }
+        let Some(kept) = self.engine.object_tree(&target)? else { return Ok(()) };
+        if kept.str_at(&["metadata", "labels", AUTOMANAGED]) != "true" {
+            return Ok(());
+        }
+        match self.engine.delete(&target, &DeleteOptions::default(), &self.engine.system_user()).await {
+            Err(status) if status.code != 404 => Err(status),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn registration(name: &str, group: &str, version: &str) -> Value {
+    let mut out = Value::object();
+    out.set_at(&["apiVersion"], "apiregistration.k8s.io/v1".into());
+    out.set_at(&["kind"], "APIService".into());
+    out.set_at(&["metadata", "name"], name.into());
+    out.set_at(&["metadata", "labels", AUTOMANAGED], "true".into());
+    out.set_at(&["spec", "group"], group.into());
+    out.set_at(&["spec", "version"], version.into());
+    out.set_at(&["spec", "groupPriorityMinimum"], Value::Int(GROUP_PRIORITY));
+    out.set_at(&["spec", "versionPriority"], Value::Int(VERSION_PRIORITY));
+    out
+}

@@ -1,0 +1,222 @@
+//! Rows, Tables and metadata as compact JSON, from kept bytes where they can be copied.
+
+use super::{Form, INITIAL_EVENTS_END, Source, Transformer, api_version};
+use crate::resources::encode::metadata_key;
+use pintle_cache::Object;
+use pintle_engine::Listed;
+use pintle_kinds::Column;
+use pintle_kinds::table::{self, Printer};
+use pintle_meta::options::IncludeObject;
+use pintle_meta::{Status, Timestamp};
+use pintle_schema::typed;
+use pintle_value::{Value, json};
+use std::borrow::Cow;
+
+impl Transformer {
+    /// Appends one object in its form.
+    pub(super) fn write(
+        &self,
+        source: Source<'_>,
+        with_columns: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Status> {
+        let Form::Table { printer, include } = &self.form else {
+            return self.write_partial(source, out);
+        };
+        self.write_kind("Table", out);
+        out.extend_from_slice(b",\"metadata\":{");
+        let revision = match source {
+            Source::Kept(_, 0) => String::new(),
+            Source::Kept(_, revision) => revision.to_string(),
+            Source::Tree(tree) => tree.str_at(&["metadata", "resourceVersion"]).to_string(),
+        };
+        if !revision.is_empty() {
+            write_member("resourceVersion", &revision, out);
+        }
+        out.extend_from_slice(b"},\"columnDefinitions\":");
+        match with_columns {
+            true => write_columns(printer.columns(), out),
+            false => out.extend_from_slice(b"null"),
+        }
+        out.extend_from_slice(b",\"rows\":[");
+        self.write_row(source, printer, *include, self.now(), out)?;
+        out.extend_from_slice(b"]}");
+        Ok(())
+    }
+
+    /// Appends an object's metadata as an object.
+    pub(super) fn write_partial(&self, source: Source<'_>, out: &mut Vec<u8>) -> Result<(), Status> {
+        self.write_kind("PartialObjectMetadata", out);
+        out.extend_from_slice(b",\"metadata\":");
+        self.write_metadata(source, out)?;
+        out.push(b'}');
+        Ok(())
+    }
+
+    /// Appends the beginning of an object of a kind of `meta.k8s.io`.
+    pub(super) fn write_kind(&self, kind: &str, out: &mut Vec<u8>) {
+        out.push(b'{');
+        write_member("kind", kind, out);
+        out.push(b',');
+        write_member("apiVersion", api_version(self.version), out);
+    }
+
+    fn write_metadata(&self, source: Source<'_>, out: &mut Vec<u8>) -> Result<(), Status> {
+        let (object, revision) = match source {
+            Source::Tree(tree) => {
+                self.write_metadata_tree(tree, out);
+                return Ok(());
+            }
+            Source::Kept(object, revision) => (object, revision),
+        };
+        if !self.speaks_stored() {
+            self.write_metadata_tree(&self.engine.tree_in(&self.target, object, revision)?, out);
+            return Ok(());
+        }
+        let Some(place) = table::member(object.json(), "metadata") else {
+            out.extend_from_slice(b"{}");
+            return Ok(());
+        };
+        if self.is_go() {
+            object.write_part(place, revision, out);
+            return Ok(());
+        }
+        // Custom resources are kept with sorted members, metadata alone has those of its type in their order.
+        let make = |object: &Object| -> Result<_, Status> {
+            let mut part = Vec::new();
+            object.write_part(place.clone(), revision, &mut part);
+            let mut ordered = Vec::with_capacity(part.len());
+            typed::encode_json(&self.engine.metadata_schema, &super::read(&part)?, &mut ordered);
+            Ok(ordered.into())
+        };
+        let ordered = match revision == object.revision() {
+            true => object.encoded(metadata_key(), make)?,
+            false => make(object)?,
+        };
+        out.extend_from_slice(&ordered);
+        Ok(())
+    }
+
+    fn write_metadata_tree(&self, tree: &Value, out: &mut Vec<u8>) {
+        let empty = Value::object();
+        typed::encode_json(&self.engine.metadata_schema, tree.get("metadata").unwrap_or(&empty), out);
+    }
+
+    /// Appends a row of a Table.
+    pub(super) fn write_row(
+        &self,
+        source: Source<'_>,
+        printer: &Printer,
+        include: IncludeObject,
+        now: Timestamp,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Status> {
+        let printed = self.printed(source, printer)?;
+        let row = printer.row(&printed, now);
+        out.extend_from_slice(b"{\"cells\":");
+        json::print(&Value::Array(row.cells), out);
+        if !row.conditions.is_empty() {
+            out.extend_from_slice(b",\"conditions\":[");
+            for (at, condition) in row.conditions.iter().enumerate() {
+                write_members(&["type", "status", "reason", "message"], condition, at, out);
+            }
+            out.push(b']');
+        }
+        out.extend_from_slice(b",\"object\":");
+        match include {
+            IncludeObject::Object => self.write_whole(source, out)?,
+            IncludeObject::None if !ends_initial_events(source) => out.extend_from_slice(b"null"),
+            IncludeObject::None | IncludeObject::Metadata => self.write_partial(source, out)?,
+        }
+        out.push(b'}');
+        Ok(())
+    }
+
+    /// What a printer looks at.
+    fn printed<'a>(&self, source: Source<'a>, printer: &Printer) -> Result<Cow<'a, Value>, Status> {
+        match source {
+            Source::Tree(tree) => Ok(Cow::Borrowed(tree)),
+            Source::Kept(object, revision) if printer.is_versioned() && !self.speaks_stored() => {
+                self.engine.tree_in(&self.target, object, revision).map(Cow::Owned)
+            }
+            Source::Kept(object, revision) => {
+                let read = printer.read(object.json(), revision).map(Cow::Owned);
+                read.ok_or_else(|| Status::internal("a kept object cannot be read"))
+            }
+        }
+    }
+
+    /// Appends a whole object.
+    fn write_whole(&self, source: Source<'_>, out: &mut Vec<u8>) -> Result<(), Status> {
+        let schema = &self.target.kind_version().schema;
+        match source {
+            Source::Tree(tree) => json::print(tree, out),
+            Source::Kept(object, revision) if self.speaks_stored() => object.write_json_at(revision, 0, out),
+            Source::Kept(object, revision) => {
+                typed::encode_json(schema, &self.engine.tree_in(&self.target, object, revision)?, out);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn ends_initial_events(source: Source<'_>) -> bool {
+    match source {
+        Source::Kept(..) => false,
+        Source::Tree(tree) => tree.str_at(&["metadata", "annotations", INITIAL_EVENTS_END]) == "true",
+    }
+}
+
+/// Appends the columns of a Table.
+pub(super) fn write_columns(columns: &[Column], out: &mut Vec<u8>) {
+    out.push(b'[');
+    for (at, column) in columns.iter().enumerate() {
+        out.extend_from_slice(if at > 0 { b",{" } else { b"{" });
+        let texts = [
+            ("name", &column.name),
+            ("type", &column.type_),
+            ("format", &column.format),
+            ("description", &column.description),
+        ];
+        for (key, value) in texts {
+            write_member(key, value, out);
+            out.push(b',');
+        }
+        out.extend_from_slice(b"\"priority\":");
+        json::write_int(column.priority, out);
+        out.push(b'}');
+    }
+    out.push(b']');
+}
+
+/// Appends the metadata of a list.
+pub(super) fn write_list_metadata(listed: &Listed, out: &mut Vec<u8>) {
+    out.push(b'{');
+    write_member("resourceVersion", &listed.revision.to_string(), out);
+    if !listed.continue_token.is_empty() {
+        out.push(b',');
+        write_member("continue", &listed.continue_token, out);
+    }
+    if let Some(remaining) = listed.remaining {
+        out.extend_from_slice(b",\"remainingItemCount\":");
+        json::write_int(remaining, out);
+    }
+    out.push(b'}');
+}
+
+fn write_members(keys: &[&str], object: &Value, at: usize, out: &mut Vec<u8>) {
+    out.extend_from_slice(if at > 0 { b",{" } else { b"{" });
+    for (at, key) in keys.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        write_member(key, object.str_at(&[key]), out);
+    }
+    out.push(b'}');
+}
+
+fn write_member(key: &str, value: &str, out: &mut Vec<u8>) {
+    json::write_string(key, out);
+    out.push(b':');
+    json::write_string(value, out);
+}

@@ -1,0 +1,130 @@
+//! Lists in other forms; long ones are written while the client reads.
+
+use super::json::{write_columns, write_list_metadata};
+use super::protobuf;
+use super::{Form, Source, Transformer};
+use crate::Body;
+use crate::negotiate::{Encoding, Media};
+use bytes::Bytes;
+use pintle_cache::Object;
+use pintle_engine::Listed;
+use pintle_meta::{Status, Timestamp};
+use std::sync::Arc;
+
+/// Lists are written in pieces of about this size.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+impl Transformer {
+    /// A list as the whole answer.
+    pub(in crate::resources) fn list(self, mut listed: Listed) -> Result<Body, Status> {
+        match &self.form {
+            Form::Partial => return Err(self.is_a_list()),
+            Form::PartialList if self.encoding.media() == Media::Protobuf && self.speaks_stored() => {
+                return protobuf::list(&self, &listed).map(Body::Full);
+            }
+            Form::PartialList | Form::Table { .. } => {}
+        }
+        self.put_in_order(&mut listed.items);
+        let is_lazy = self.encoding == Encoding::JSON && self.speaks_stored();
+        let mut rows = Rows::new(self, listed);
+        if !is_lazy {
+            return rows.whole().map(Body::Full);
+        }
+        let first = rows.next().unwrap_or_default();
+        match rows.footer.is_empty() {
+            true => Ok(Body::Full(first)),
+            false => Ok(Body::lazy(std::iter::once(first).chain(rows), None)),
+        }
+    }
+
+    /// Some kinds have rows in another order than that of names.
+    fn put_in_order(&self, items: &mut [Arc<Object>]) {
+        let Form::Table { printer, .. } = &self.form else { return };
+        let Some(order) = printer.order() else { return };
+        items.sort_by_cached_key(|object| printer.read(object.json(), 0).as_ref().map_or(i64::MAX, order));
+    }
+}
+
+/// The pieces of a list.
+struct Rows {
+    transformer: Transformer,
+    items: std::vec::IntoIter<Arc<Object>>,
+    header: Vec<u8>,
+    /// Empty once it is written.
+    footer: Vec<u8>,
+    first: bool,
+    now: Timestamp,
+}
+
+impl Rows {
+    fn new(transformer: Transformer, listed: Listed) -> Self {
+        let mut header = Vec::with_capacity(CHUNK_BYTES.min(1024 + listed.items.len() * 256));
+        // Lists of nothing have no list in Go, but for Tables that are made with one.
+        let is_nothing = match &transformer.form {
+            Form::Table { printer, .. } => {
+                transformer.write_kind("Table", &mut header);
+                header.extend_from_slice(b",\"metadata\":");
+                write_list_metadata(&listed, &mut header);
+                header.extend_from_slice(b",\"columnDefinitions\":");
+                write_columns(printer.columns(), &mut header);
+                header.extend_from_slice(b",\"rows\":");
+                printer.is_plain() && listed.items.is_empty()
+            }
+            Form::Partial | Form::PartialList => {
+                transformer.write_kind("PartialObjectMetadataList", &mut header);
+                header.extend_from_slice(b",\"metadata\":");
+                write_list_metadata(&listed, &mut header);
+                header.extend_from_slice(b",\"items\":");
+                listed.items.is_empty()
+            }
+        };
+        header.extend_from_slice(if is_nothing { b"null" } else { b"[" });
+        let footer = if is_nothing { b"}\n".to_vec() } else { b"]}\n".to_vec() };
+        let now = transformer.now();
+        Rows { transformer, items: listed.items.into_iter(), header, footer, first: true, now }
+    }
+
+    /// All of it, in the encoding of the answer.
+    fn whole(mut self) -> Result<Bytes, Status> {
+        let mut out = std::mem::take(&mut self.header);
+        while let Some(object) = self.items.next() {
+            self.write(&object, &mut out)?;
+        }
+        out.extend_from_slice(self.footer.trim_ascii_end());
+        self.transformer.encoded(out, &self.transformer.partial_list)
+    }
+
+    fn write(&mut self, object: &Object, out: &mut Vec<u8>) -> Result<(), Status> {
+        if !std::mem::take(&mut self.first) {
+            out.push(b',');
+        }
+        let source = Source::Kept(object, object.revision());
+        match &self.transformer.form {
+            Form::Table { printer, include } => {
+                self.transformer.write_row(source, printer, *include, self.now, out)
+            }
+            Form::Partial | Form::PartialList => self.transformer.write_partial(source, out),
+        }
+    }
+}
+
+impl Iterator for Rows {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        let mut out = std::mem::take(&mut self.header);
+        while out.len() < CHUNK_BYTES && !self.footer.is_empty() {
+            let Some(object) = self.items.next() else {
+                out.append(&mut self.footer);
+                break;
+            };
+            let (length, first) = (out.len(), self.first);
+            if self.write(&object, &mut out).is_err() {
+                // The answer has begun: what cannot be read is left out.
+                out.truncate(length);
+                self.first = first;
+            }
+        }
+        (!out.is_empty()).then(|| out.into())
+    }
+}

@@ -1,0 +1,93 @@
+//! Groups of the Kubernetes community: a definition in one of them says where it was approved, or that it was not.
+
+use pintle_meta::field::quoted;
+use pintle_value::Value;
+
+/// The annotation that says so.
+pub const ANNOTATION: &str = "api-approved.kubernetes.io";
+
+const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+
+/// What the annotation says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Approval {
+    /// It is a URL.
+    Approved,
+    /// It begins with "unapproved".
+    Bypassed,
+    /// It is not there.
+    Missing,
+    /// It is something else.
+    Invalid,
+}
+
+/// Whether a group belongs to the community.
+pub(crate) fn is_protected(group: &str) -> bool {
+    let within =
+        |domain: &str| group == domain || group.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
+    within("k8s.io") || within("kubernetes.io")
+}
+
+/// What the annotation of an object says, and a sentence about it.
+pub(crate) fn approval(object: &Value) -> (Approval, String) {
+    let annotation = object.str_at(&["metadata", "annotations", ANNOTATION]);
+    let name = quoted(ANNOTATION);
+    if annotation.is_empty() {
+        return (Approval::Missing, format!("protected groups must have approval annotation {name}, {SEE}"));
+    }
+    if annotation.starts_with("unapproved") {
+        return (Approval::Bypassed, format!("not approved: {}", quoted(annotation)));
+    }
+    if is_url(annotation) {
+        return (Approval::Approved, format!("approved in {annotation}"));
+    }
+    let why = format!(
+        "protected groups must have approval annotation {name} with either a URL or a reason starting with \"unapproved\", {SEE}"
+    );
+    (Approval::Invalid, why)
+}
+
+/// Status, reason and message of a definition's condition about its approval; none outside the community's groups.
+pub fn condition(definition: &Value) -> Option<(&'static str, &'static str, String)> {
+    if !is_protected(definition.str_at(&["spec", "group"])) {
+        return None;
+    }
+    let (approval, message) = approval(definition);
+    let (status, reason) = match approval {
+        Approval::Approved => ("True", "ApprovedAnnotation"),
+        Approval::Bypassed => ("False", "UnapprovedAnnotation"),
+        Approval::Missing => ("False", "MissingAnnotation"),
+        Approval::Invalid => ("False", "InvalidAnnotation"),
+    };
+    Some((status, reason, message))
+}
+
+/// Whether a text has a scheme and a host.
+fn is_url(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once("://") else { return false };
+    let host = rest.split(['/', '?']).next().unwrap_or("");
+    let host = host.rsplit('@').next().unwrap_or("");
+    let scheme_fine = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'));
+    let host_fine = !host.is_empty() && !host.contains([' ', '<', '>', '"', '\\', '^', '`', '{', '|', '}']);
+    scheme_fine && host_fine && !text.bytes().any(|b| b.is_ascii_control())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_have_a_scheme_and_a_host() {
+        let cases = [
+            ("https://a.b/c", true),
+            ("https:///c", false),
+            ("a.b/c", false),
+            ("http://", false),
+            ("h t://a", false),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(is_url(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Kinds of the group `apps`.
+
+pub(crate) mod controllerrevision;
+pub(crate) mod daemonset;
+pub(crate) mod deployment;
+pub(crate) mod replicaset;
+pub(crate) mod statefulset;
+
+use crate::Scope;
+use crate::core::podspec::{self, options::Options, warnings};
+use crate::fields::member;
+use crate::hooks::take;
+use crate::workload;
+use pintle_meta::FieldErrors;
+use pintle_value::{Path, Value};
+
+/// Where the pod spec of a workload is.
+const POD_SPEC: [&str; 3] = ["spec", "template", "spec"];
+
+/// The first state of a workload: an empty status of the given counters, no fields of disabled features.
+fn first_state(object: &mut Value, counters: &[&str]) {
+    let mut status = Value::object();
+    for counter in counters {
+        status.set_at(&[counter], 0.into());
+    }
+    object.set_at(&["status"], status);
+    podspec::disabled::drop_fields(object.at_mut(&POD_SPEC), None);
+}
+
+/// What a write of each scope leaves alone.
+fn keep(scope: Scope<'_>, object: &mut Value, old: &Value) {
+    match scope {
+        Scope::Main => {
+            take(object, old, &["status"]);
+            podspec::disabled::drop_fields(object.at_mut(&POD_SPEC), old.at(&POD_SPEC));
+        }
+        Scope::Sub("status") => take(object, old, &["spec"]),
+        Scope::Sub(_) => {}
+    }
+}
+
+/// Checks selector and template of a ReplicaSet or Deployment against each other.
+fn replicated_template(spec: &Value, options: &Options, errors: &mut FieldErrors) {
+    let path = Path::of("spec");
+    match workload::selects_template(spec) {
+        None => errors.invalid(&path.field("selector"), spec.get("selector"), "invalid label selector"),
+        Some(selects) => {
+            let empty = member(spec, "selector").is_some_and(workload::is_empty_selector);
+            if !empty && !selects {
+                workload::complain_of_labels(spec, &path, errors);
+            }
+            workload::running_template(spec, "ReplicaSet", &path, options, errors);
+        }
+    }
+}
+
+/// Checks the status of a ReplicaSet or ReplicationController.
+pub(crate) fn replica_status(status: &Value, errors: &mut FieldErrors) {
+    let path = Path::of("status");
+    let counters = [
+        "replicas",
+        "fullyLabeledReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "observedGeneration",
+        "terminatingReplicas",
+    ];
+    workload::counters(status, &counters, &path, errors);
+    for key in ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"] {
+        workload::not_above(status, key, "replicas", "status.replicas", &path, errors);
+    }
+    workload::not_above(status, "availableReplicas", "readyReplicas", "readyReplicas", &path, errors);
+}
+
+/// Warnings about the template of a workload; on updates only where the object has a new generation.
+fn template_warnings(object: &Value, old: Option<&Value>, names_pods: bool) -> Vec<String> {
+    let mut found = Vec::new();
+    if old.is_none() && names_pods {
+        found.extend(workload::name_warning(object, workload::POD_NAMES));
+    }
+    if old.is_none_or(|old| podspec::options::generation(old) != podspec::options::generation(object)) {
+        let path = Path::of("spec");
+        let at = ["spec", "template"];
+        found.extend(warnings::template(
+            object.at(&at),
+            old.and_then(|o| o.at(&at)),
+            &path.field("template"),
+        ));
+    }
+    found
+}

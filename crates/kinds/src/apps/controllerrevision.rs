@@ -1,0 +1,32 @@
+//! ControllerRevision: data that never changes.
+
+use crate::check;
+use crate::workload;
+use crate::{Hooks, Scope};
+use pintle_meta::FieldErrors;
+use pintle_value::{Path, Value};
+
+pub(crate) struct ControllerRevision;
+
+impl Hooks for ControllerRevision {
+    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        validate(object, errors);
+        match object.get("data") {
+            None | Some(Value::Null) => errors.required(&Path::of("data"), "data is mandatory"),
+            Some(Value::Object(_)) => {}
+            Some(_) => errors.required(&Path::of("data"), "data must be a valid JSON object"),
+        }
+    }
+
+    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        validate(object, errors);
+        check::immutable(object.get("data"), old.get("data"), &Path::of("data"), errors);
+    }
+}
+
+fn validate(object: &Value, errors: &mut FieldErrors) {
+    workload::finalizers(object, errors);
+    check::nonnegative_field(object, "revision", &Path::ROOT, errors);
+}

@@ -1,0 +1,166 @@
+//! DaemonSet. The generation of its template is kept in an annotation.
+
+use crate::check;
+use crate::core::podspec::{self, options::Options, warnings};
+use crate::fields::{member, text};
+use crate::fill::{absent, zero};
+use crate::shown::{Field, Internal, NULL, TEXT};
+use crate::workload;
+use crate::{Hooks, Scope};
+use pintle_meta::FieldErrors;
+use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value, validate_label_selector};
+use pintle_value::{Path, Value};
+
+const SPEC: Path<'static> = Path::of("spec");
+const STRATEGY: &[Field] = &[Field("type", "Type", TEXT), Field("rollingUpdate", "RollingUpdate", NULL)];
+
+/// Where the generation of the template is.
+const TEMPLATE_GENERATION: [&str; 3] =
+    ["metadata", "annotations", "deprecated.daemonset.template.generation"];
+
+pub(crate) struct DaemonSet;
+
+impl Hooks for DaemonSet {
+    fn default(&self, _version: &str, object: &mut Value) {
+        let Some(spec) = object.get_mut("spec") else { return };
+        absent(spec, "updateStrategy", Value::object());
+        if let Some(strategy) = spec.get_mut("updateStrategy") {
+            zero(strategy, "type", "RollingUpdate");
+            if strategy.str_at(&["type"]) == "RollingUpdate" {
+                absent(strategy, "rollingUpdate", Value::object());
+                if let Some(rolling) = strategy.get_mut("rollingUpdate") {
+                    absent(rolling, "maxUnavailable", 1);
+                    absent(rolling, "maxSurge", 0);
+                }
+            }
+        }
+        absent(spec, "revisionHistoryLimit", 10);
+        if let Some(template) = spec.get_mut("template") {
+            podspec::defaults::template(template);
+        }
+        set_template_generation(object, template_generation(object));
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        let counters =
+            ["currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"];
+        super::first_state(object, &counters);
+        set_template_generation(object, template_generation(object).max(1));
+    }
+
+    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
+        super::keep(scope, object, old);
+        // Annotations of a status write pass, this one is part of the spec.
+        let mut generation = template_generation(old);
+        if scope == Scope::Main && object.at(&["spec", "template"]) != old.at(&["spec", "template"]) {
+            generation = generation.wrapping_add(1);
+        }
+        set_template_generation(object, generation);
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        workload::finalizers(object, errors);
+        validate_spec(object, &Options::of_template(None), errors);
+    }
+
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        workload::finalizers(object, errors);
+        if scope == Scope::Sub("status") {
+            validate_status(workload::status(object), errors);
+            return workload::collisions_grow(object, old, errors);
+        }
+        let path = ["spec", "selector"];
+        check::immutable(object.at(&path), old.at(&path), &SPEC.field("selector"), errors);
+        let mut options = Options::of_template(old.at(&["spec", "template"]));
+        options.invalid_selector_values |= old.at(&path).is_some_and(has_invalid_label_value);
+        validate_spec(object, &options, errors);
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        if old.is_some_and(|old| template_generation(old) == template_generation(object)) {
+            return Vec::new();
+        }
+        let at = ["spec", "template"];
+        warnings::template(object.at(&at), old.and_then(|o| o.at(&at)), &SPEC.field("template"))
+    }
+
+    fn new_generation(&self, object: &Value, old: &Value) -> bool {
+        object.get("spec") != old.get("spec")
+    }
+}
+
+fn template_generation(object: &Value) -> i64 {
+    object.str_at(&TEMPLATE_GENERATION).parse().unwrap_or(0)
+}
+
+fn set_template_generation(object: &mut Value, generation: i64) {
+    object.set_at(&TEMPLATE_GENERATION, generation.to_string().into());
+}
+
+fn validate_spec(object: &Value, options: &Options, errors: &mut FieldErrors) {
+    let spec = workload::spec_of(object);
+    let leniency = Leniency { invalid_values: options.invalid_selector_values, ..Leniency::default() };
+    validate_label_selector(spec.get("selector"), leniency, &SPEC.field("selector"), errors);
+    if workload::selects_template(spec) == Some(false) {
+        workload::complain_of_labels(spec, &SPEC, errors);
+    }
+    if let Some(selector) = member(spec, "selector").filter(|s| workload::is_empty_selector(s)) {
+        errors.invalid(&SPEC.field("selector"), selector, "empty selector is invalid for daemonset");
+    }
+    workload::running_template(spec, "DaemonSet", &SPEC, options, errors);
+    check::nonnegative_field(spec, "minReadySeconds", &SPEC, errors);
+    check::nonnegative(&SPEC.field("templateGeneration"), template_generation(object), errors);
+    validate_strategy(
+        spec.get("updateStrategy").unwrap_or(&Value::Null),
+        &SPEC.field("updateStrategy"),
+        errors,
+    );
+    check::nonnegative_field(spec, "revisionHistoryLimit", &SPEC, errors);
+}
+
+fn validate_strategy(strategy: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    match text(strategy, "type") {
+        "OnDelete" => {}
+        "RollingUpdate" => match member(strategy, "rollingUpdate") {
+            None => errors.required(&path.field("rollingUpdate"), ""),
+            Some(rolling) => validate_rolling_update(rolling, &path.field("rollingUpdate"), errors),
+        },
+        _ => {
+            let shown = Internal(Some(strategy), STRATEGY);
+            errors.not_supported(path, shown, &["RollingUpdate", "OnDelete"]);
+        }
+    }
+}
+
+fn validate_rolling_update(rolling: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let zero = Value::Int(0);
+    let values = ["maxUnavailable", "maxSurge"].map(|key| (key, rolling.get(key).unwrap_or(&zero)));
+    for (key, value) in values {
+        check::nonnegative_int_or_percent(&path.field(key), value, errors);
+    }
+    for (key, value) in values {
+        check::not_above_hundred_percent(&path.field(key), value, errors);
+    }
+    let [unavailable, surge] = values.map(|(_, value)| check::int_or_percent(Some(value)) != 0);
+    if unavailable && surge {
+        let value = rolling.get("maxSurge");
+        errors.invalid(&path.field("maxSurge"), value, "may not be set when maxUnavailable is non-zero");
+    } else if !unavailable && !surge {
+        errors.required(&path.field("maxUnavailable"), "cannot be 0 when maxSurge is 0");
+    }
+}
+
+fn validate_status(status: &Value, errors: &mut FieldErrors) {
+    let counters = [
+        "currentNumberScheduled",
+        "numberMisscheduled",
+        "desiredNumberScheduled",
+        "numberReady",
+        "observedGeneration",
+        "updatedNumberScheduled",
+        "numberAvailable",
+        "numberUnavailable",
+        "collisionCount",
+    ];
+    workload::counters(status, &counters, &Path::of("status"), errors);
+}

@@ -1,0 +1,144 @@
+//! Deployment.
+
+use crate::check;
+use crate::core::podspec::{self, options::Options};
+use crate::fields::{int, member, opt_int, text};
+use crate::fill::{absent, zero};
+use crate::hooks::take;
+use crate::shown::{Field, Internal, NULL, TEXT};
+use crate::workload;
+use crate::{Hooks, Scope};
+use pintle_meta::FieldErrors;
+use pintle_value::{Path, Value};
+
+const SPEC: Path<'static> = Path::of("spec");
+const STRATEGY: &[Field] = &[Field("type", "Type", TEXT), Field("rollingUpdate", "RollingUpdate", NULL)];
+
+pub(crate) struct Deployment;
+
+impl Hooks for Deployment {
+    fn default(&self, _version: &str, object: &mut Value) {
+        let Some(spec) = object.get_mut("spec") else { return };
+        absent(spec, "replicas", 1);
+        absent(spec, "strategy", Value::object());
+        if let Some(strategy) = spec.get_mut("strategy") {
+            zero(strategy, "type", "RollingUpdate");
+            if strategy.str_at(&["type"]) == "RollingUpdate" {
+                absent(strategy, "rollingUpdate", Value::object());
+                if let Some(rolling) = strategy.get_mut("rollingUpdate") {
+                    absent(rolling, "maxUnavailable", "25%");
+                    absent(rolling, "maxSurge", "25%");
+                }
+            }
+        }
+        absent(spec, "revisionHistoryLimit", 10);
+        absent(spec, "progressDeadlineSeconds", 600);
+        if let Some(template) = spec.get_mut("template") {
+            podspec::defaults::template(template);
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        super::first_state(object, &[]);
+    }
+
+    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
+        super::keep(scope, object, old);
+        if scope == Scope::Sub("status") {
+            take(object, old, &["metadata", "labels"]);
+        }
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        workload::finalizers(object, errors);
+        validate_spec(workload::spec_of(object), &Options::of_template(None), errors);
+    }
+
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        workload::finalizers(object, errors);
+        if scope == Scope::Sub("status") {
+            validate_status(workload::status(object), errors);
+            return workload::collisions_grow(object, old, errors);
+        }
+        let options = Options::of_template(old.at(&["spec", "template"]));
+        validate_spec(workload::spec_of(object), &options, errors);
+        let path = ["spec", "selector"];
+        check::immutable(object.at(&path), old.at(&path), &SPEC.field("selector"), errors);
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        super::template_warnings(object, old, true)
+    }
+
+    /// Annotations count too, since they are copied to replica sets.
+    fn new_generation(&self, object: &Value, old: &Value) -> bool {
+        let annotations =
+            |v: &Value| v.at(&["metadata", "annotations"]).filter(|a| **a != Value::object()).cloned();
+        object.get("spec") != old.get("spec") || annotations(object) != annotations(old)
+    }
+}
+
+fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {
+    check::nonnegative_field(spec, "replicas", &SPEC, errors);
+    workload::required_selector(spec, "deployment", &SPEC, errors);
+    super::replicated_template(spec, options, errors);
+    validate_strategy(spec.get("strategy").unwrap_or(&Value::Null), &SPEC.field("strategy"), errors);
+    check::nonnegative_field(spec, "minReadySeconds", &SPEC, errors);
+    check::nonnegative_field(spec, "revisionHistoryLimit", &SPEC, errors);
+    if let Some(deadline) = opt_int(spec, "progressDeadlineSeconds") {
+        let path = SPEC.field("progressDeadlineSeconds");
+        check::nonnegative(&path, deadline, errors);
+        if deadline <= int(spec, "minReadySeconds") {
+            errors.invalid(&path, deadline, "must be greater than minReadySeconds");
+        }
+    }
+}
+
+fn validate_strategy(strategy: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let rolling = member(strategy, "rollingUpdate");
+    let field = path.field("rollingUpdate");
+    match (text(strategy, "type"), rolling) {
+        ("Recreate", Some(_)) => {
+            errors.forbidden(&field, "may not be specified when strategy `type` is 'Recreate'");
+        }
+        ("Recreate", None) => {}
+        ("RollingUpdate", None) => errors.required(&field, "this should be defaulted and never be nil"),
+        ("RollingUpdate", Some(rolling)) => validate_rolling_update(rolling, &field, errors),
+        _ => {
+            let shown = Internal(Some(strategy), STRATEGY);
+            errors.not_supported(path, shown, &["Recreate", "RollingUpdate"]);
+        }
+    }
+}
+
+fn validate_rolling_update(rolling: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let zero = Value::Int(0);
+    let unavailable = rolling.get("maxUnavailable").unwrap_or(&zero);
+    let surge = rolling.get("maxSurge").unwrap_or(&zero);
+    let field = path.field("maxUnavailable");
+    check::nonnegative_int_or_percent(&field, unavailable, errors);
+    check::nonnegative_int_or_percent(&path.field("maxSurge"), surge, errors);
+    if check::int_or_percent(Some(unavailable)) == 0 && check::int_or_percent(Some(surge)) == 0 {
+        errors.invalid(&field, unavailable, "may not be 0 when `maxSurge` is 0");
+    }
+    check::not_above_hundred_percent(&field, unavailable, errors);
+}
+
+fn validate_status(status: &Value, errors: &mut FieldErrors) {
+    let path = Path::of("status");
+    let counters = [
+        "observedGeneration",
+        "replicas",
+        "updatedReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "unavailableReplicas",
+        "terminatingReplicas",
+        "collisionCount",
+    ];
+    workload::counters(status, &counters, &path, errors);
+    for key in ["updatedReplicas", "readyReplicas", "availableReplicas"] {
+        workload::not_above(status, key, "replicas", "status.replicas", &path, errors);
+    }
+    workload::not_above(status, "availableReplicas", "readyReplicas", "readyReplicas", &path, errors);
+}

@@ -1,0 +1,62 @@
+//! ReplicaSet.
+
+use crate::check;
+use crate::core::podspec::{self, options::Options};
+use crate::fill::absent;
+use crate::workload;
+use crate::{Hooks, Scope};
+use pintle_meta::FieldErrors;
+use pintle_value::{Path, Value};
+
+const SPEC: Path<'static> = Path::of("spec");
+
+pub(crate) struct ReplicaSet;
+
+impl Hooks for ReplicaSet {
+    fn default(&self, _version: &str, object: &mut Value) {
+        let Some(spec) = object.get_mut("spec") else { return };
+        absent(spec, "replicas", 1);
+        if let Some(template) = spec.get_mut("template") {
+            podspec::defaults::template(template);
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        super::first_state(object, &["replicas"]);
+    }
+
+    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
+        super::keep(scope, object, old);
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        workload::finalizers(object, errors);
+        validate_spec(workload::spec_of(object), &Options::of_template(None), errors);
+    }
+
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        workload::finalizers(object, errors);
+        if scope == Scope::Sub("status") {
+            return super::replica_status(workload::status(object), errors);
+        }
+        let options = Options::of_template(old.at(&["spec", "template"]));
+        validate_spec(workload::spec_of(object), &options, errors);
+        let path = ["spec", "selector"];
+        check::immutable(object.at(&path), old.at(&path), &SPEC.field("selector"), errors);
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        super::template_warnings(object, old, true)
+    }
+
+    fn new_generation(&self, object: &Value, old: &Value) -> bool {
+        object.get("spec") != old.get("spec")
+    }
+}
+
+fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {
+    check::nonnegative_field(spec, "replicas", &SPEC, errors);
+    check::nonnegative_field(spec, "minReadySeconds", &SPEC, errors);
+    workload::required_selector(spec, "deployment", &SPEC, errors);
+    super::replicated_template(spec, options, errors);
+}

@@ -1,0 +1,294 @@
+//! StatefulSet.
+
+use crate::check;
+use crate::core::claim::validate_spec as validate_claim;
+use crate::core::podspec::{self, annotations, options::Options, warnings};
+use crate::fields::{int, list, member, opt_int, text};
+use crate::fill::{absent, items, round_resource_list, zero};
+use crate::hooks::take;
+use crate::shown::{Field, Internal, Kind, NULL, TEXT};
+use crate::workload;
+use crate::{Hooks, Scope};
+use pintle_meta::field::Named;
+use pintle_meta::selector::label_validation::validate_labels;
+use pintle_meta::{FieldErrors, names, objectmeta};
+use pintle_value::{Path, Value};
+
+const SPEC: Path<'static> = Path::of("spec");
+const ROLLING: &[Field] =
+    &[Field("partition", "Partition", Kind::Plain("0")), Field("maxUnavailable", "MaxUnavailable", NULL)];
+const STRATEGY: &[Field] =
+    &[Field("type", "Type", TEXT), Field("rollingUpdate", "RollingUpdate", Kind::Struct(ROLLING))];
+/// What an update may change.
+const MUTABLE: [&str; 7] = [
+    "replicas",
+    "template",
+    "updateStrategy",
+    "minReadySeconds",
+    "ordinals",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+];
+
+pub(crate) struct StatefulSet;
+
+impl Hooks for StatefulSet {
+    fn default(&self, _version: &str, object: &mut Value) {
+        let Some(spec) = object.get_mut("spec") else { return };
+        zero(spec, "podManagementPolicy", "OrderedReady");
+        absent(spec, "updateStrategy", Value::object());
+        if let Some(strategy) = spec.get_mut("updateStrategy") {
+            update_strategy(strategy);
+        }
+        absent(spec, "persistentVolumeClaimRetentionPolicy", Value::object());
+        if let Some(policy) = spec.get_mut("persistentVolumeClaimRetentionPolicy") {
+            zero(policy, "whenDeleted", "Retain");
+            zero(policy, "whenScaled", "Retain");
+        }
+        absent(spec, "replicas", 1);
+        absent(spec, "revisionHistoryLimit", 10);
+        if let Some(template) = spec.get_mut("template") {
+            podspec::defaults::template(template);
+        }
+        items(spec, "volumeClaimTemplates").iter_mut().for_each(claim);
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        super::first_state(object, &["availableReplicas", "replicas"]);
+        drop_max_unavailable(object, None);
+    }
+
+    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
+        super::keep(scope, object, old);
+        if scope == Scope::Main {
+            drop_max_unavailable(object, Some(old));
+        }
+    }
+
+    fn name_errors(&self, name: &str, prefix: bool) -> Vec<String> {
+        names::dns_label(name, prefix)
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        workload::finalizers(object, errors);
+        validate_spec(workload::spec_of(object), &Options::of_template(None), Leniency::default(), errors);
+    }
+
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        workload::finalizers(object, errors);
+        if scope == Scope::Sub("status") {
+            validate_status(workload::status(object), errors);
+            return workload::collisions_grow(object, old, errors);
+        }
+        let options = Options::of_template(old.at(&["spec", "template"]));
+        let mut leniency = Leniency { immutables: true, template: false };
+        let mut before = FieldErrors::new();
+        validate_spec(workload::spec_of(old), &options, leniency, &mut before);
+        leniency.template = !before.is_empty();
+        validate_spec(workload::spec_of(object), &options, leniency, errors);
+        let mut rest = object.clone();
+        for key in MUTABLE {
+            take(&mut rest, old, &["spec", key]);
+        }
+        if rest.get("spec") != old.get("spec") {
+            let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
+            errors.forbidden(&SPEC, detail);
+        }
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut found = super::template_warnings(object, old, false);
+        let path = SPEC.field("volumeClaimTemplates");
+        for (at, claim) in object.items_at(&["spec", "volumeClaimTemplates"]).iter().enumerate() {
+            let spec = claim.get("spec").unwrap_or(&Value::Null);
+            let item = path.index(at);
+            let path = if old.is_some() { item.field("Spec") } else { item };
+            found.extend(warnings::claim_spec(spec, &path));
+        }
+        if int(workload::spec_of(object), "revisionHistoryLimit") < 0 {
+            let warning = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended";
+            found.push(warning.to_string());
+        }
+        found
+    }
+
+    fn new_generation(&self, object: &Value, old: &Value) -> bool {
+        object.get("spec") != old.get("spec")
+    }
+}
+
+fn update_strategy(strategy: &mut Value) {
+    if strategy.str_at(&["type"]).is_empty() {
+        strategy.set_at(&["type"], "RollingUpdate".into());
+        absent(strategy, "rollingUpdate", Value::object());
+    }
+    if strategy.str_at(&["type"]) == "RollingUpdate"
+        && let Some(rolling) = strategy.get_mut("rollingUpdate")
+    {
+        absent(rolling, "partition", 0);
+    }
+}
+
+fn claim(claim: &mut Value) {
+    claim.set_at(&["apiVersion"], "v1".into());
+    claim.set_at(&["kind"], "PersistentVolumeClaim".into());
+    if claim.get("status").is_none() {
+        claim.set_at(&["status"], Value::object());
+    }
+    if let Some(status) = claim.get_mut("status") {
+        zero(status, "phase", "Pending");
+        round_resource_list(status.get_mut("capacity"));
+        round_resource_list(status.get_mut("allocatedResources"));
+    }
+    if let Some(spec) = claim.get_mut("spec") {
+        podspec::defaults::claim_spec(spec);
+    }
+}
+
+/// `maxUnavailable` belongs to a feature that is off.
+fn drop_max_unavailable(object: &mut Value, old: Option<&Value>) {
+    let path = ["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"];
+    if old.is_none_or(|old| old.at(&path).is_none()) {
+        object.remove_at(&path);
+    }
+}
+
+/// What is not checked again on updates.
+#[derive(Clone, Copy, Default)]
+struct Leniency {
+    /// Fields that cannot change: the service name and the templates of claims.
+    immutables: bool,
+    /// The template of pods, where the old object is at fault already.
+    template: bool,
+}
+
+fn validate_spec(spec: &Value, options: &Options, leniency: Leniency, errors: &mut FieldErrors) {
+    match text(spec, "podManagementPolicy") {
+        "" => errors.required(&SPEC.field("podManagementPolicy"), ""),
+        "OrderedReady" | "Parallel" => {}
+        other => {
+            let detail = "must be 'OrderedReady' or 'Parallel'";
+            errors.invalid(&SPEC.field("podManagementPolicy"), Named(other), detail);
+        }
+    }
+    validate_strategy(
+        spec.get("updateStrategy").unwrap_or(&Value::Null),
+        &SPEC.field("updateStrategy"),
+        errors,
+    );
+    if let Some(policy) = member(spec, "persistentVolumeClaimRetentionPolicy") {
+        let path = SPEC.field("persistentVolumeClaimRetentionPolicy");
+        for key in ["whenDeleted", "whenScaled"] {
+            check::supported(&path.field(key), Some(text(policy, key)), &["Retain", "Delete"], errors);
+        }
+    }
+    if !leniency.immutables {
+        for (at, claim) in list(spec, "volumeClaimTemplates").iter().enumerate() {
+            let path = SPEC.field("volumeClaimTemplates");
+            let spec = claim.get("spec").unwrap_or(&Value::Null);
+            validate_claim(spec, &path.index(at).field("spec"), errors);
+        }
+    }
+    check::nonnegative_field(spec, "replicas", &SPEC, errors);
+    check::nonnegative_field(spec, "minReadySeconds", &SPEC, errors);
+    if let Some(ordinals) = member(spec, "ordinals") {
+        check::nonnegative(&SPEC.field("ordinals.start"), int(ordinals, "start"), errors);
+    }
+    let service = text(spec, "serviceName");
+    if !leniency.immutables && !service.is_empty() {
+        check::dns_label(&SPEC.field("serviceName"), service, errors);
+    }
+    workload::required_selector(spec, "statefulset", &SPEC, errors);
+    match workload::selects_template(spec) {
+        None => errors.invalid(&SPEC.field("selector"), spec.get("selector"), ""),
+        Some(selects) => {
+            let empty = member(spec, "selector").is_some_and(workload::is_empty_selector);
+            if !empty && !selects {
+                workload::complain_of_labels(spec, &SPEC, errors);
+            }
+            validate_template(spec, options, leniency, errors);
+        }
+    }
+    let template = spec.get("template").unwrap_or(&Value::Null);
+    workload::runs_forever(template, "StatefulSet", &SPEC.field("template"), errors);
+}
+
+fn validate_strategy(strategy: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let rolling = member(strategy, "rollingUpdate");
+    let field = path.field("rollingUpdate");
+    match (text(strategy, "type"), rolling) {
+        ("", _) => errors.required(path, ""),
+        ("OnDelete", Some(rolling)) => {
+            let detail = "only allowed for updateStrategy 'RollingUpdate'";
+            errors.invalid(&field, Internal(Some(rolling), ROLLING), detail);
+        }
+        ("RollingUpdate", Some(rolling)) => validate_rolling_update(rolling, &field, errors),
+        ("OnDelete" | "RollingUpdate", None) => {}
+        _ => {
+            let detail = "must be 'RollingUpdate' or 'OnDelete'";
+            errors.invalid(path, Internal(Some(strategy), STRATEGY), detail);
+        }
+    }
+}
+
+fn validate_rolling_update(rolling: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    check::nonnegative_field(rolling, "partition", path, errors);
+    let Some(unavailable) = member(rolling, "maxUnavailable") else { return };
+    let field = path.field("maxUnavailable");
+    check::nonnegative_int_or_percent(&field, unavailable, errors);
+    if check::int_or_percent(Some(unavailable)) == 0 {
+        errors.invalid(&field, unavailable, "cannot be 0");
+    }
+    check::not_above_hundred_percent(&field, unavailable, errors);
+}
+
+/// The controller sets hostname and subdomain itself and adds a volume for each claim.
+fn validate_template(spec: &Value, options: &Options, leniency: Leniency, errors: &mut FieldErrors) {
+    let mut template = spec.get("template").cloned().unwrap_or_default();
+    template.remove_at(&["spec", "hostname"]);
+    template.remove_at(&["spec", "subdomain"]);
+    let claims = list(spec, "volumeClaimTemplates");
+    if !claims.is_empty() {
+        add_claim_volumes(&mut template, claims);
+    }
+    let path = SPEC.field("template");
+    if !leniency.template {
+        podspec::spec::validate_template(&template, &path, options, errors);
+    }
+    let map = |key: &str| template.at(&["metadata", key]).and_then(Value::as_object);
+    validate_labels(map("labels"), &path.field("labels"), errors);
+    objectmeta::validate_annotations(map("annotations"), &path.field("annotations"), errors);
+    let own = template.at(&["metadata", "annotations"]);
+    let empty = Value::object();
+    let pod = template.get("spec").unwrap_or(&empty);
+    annotations::validate(own, pod, &path.field("annotations"), options, errors);
+}
+
+fn add_claim_volumes(template: &mut Value, claims: &[Value]) {
+    let mut volumes: Vec<Value> = Vec::new();
+    for name in claims.iter().map(|claim| claim.str_at(&["metadata", "name"])) {
+        if volumes.iter().any(|v| text(v, "name") == name) {
+            continue;
+        }
+        let mut volume = Value::object();
+        volume.set_at(&["name"], name.into());
+        volume.set_at(&["persistentVolumeClaim", "claimName"], name.into());
+        volumes.push(volume);
+    }
+    let replaced = |v: &&Value| claims.iter().all(|c| c.str_at(&["metadata", "name"]) != text(v, "name"));
+    volumes.extend(template.items_at(&["spec", "volumes"]).iter().filter(replaced).cloned());
+    template.set_at(&["spec", "volumes"], Value::Array(volumes));
+}
+
+fn validate_status(status: &Value, errors: &mut FieldErrors) {
+    let path = Path::of("status");
+    let counters = ["replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
+    workload::counters(status, &counters, &path, errors);
+    for key in ["observedGeneration", "collisionCount"] {
+        check::nonnegative(&path.field(key), opt_int(status, key).unwrap_or(0), errors);
+    }
+    for key in ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"] {
+        workload::not_above(status, key, "replicas", "status.replicas", &path, errors);
+    }
+    workload::not_above(status, "availableReplicas", "readyReplicas", "status.readyReplicas", &path, errors);
+}

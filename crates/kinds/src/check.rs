@@ -1,0 +1,134 @@
+//! Small checks that many kinds share, in kube-apiserver's words.
+
+use crate::fields;
+use pintle_meta::field::Named;
+use pintle_meta::{FieldErrors, Quantity, names};
+use pintle_value::{Path, Value};
+
+/// The error of a field that may not change.
+pub(crate) const IMMUTABLE: &str = "field is immutable";
+
+/// Each complaint about a text is one error.
+pub(crate) fn each(complaints: Vec<String>, path: &Path<'_>, value: &str, errors: &mut FieldErrors) {
+    for complaint in complaints {
+        errors.invalid(path, value, &complaint);
+    }
+}
+
+/// Each complaint about a number is one error.
+pub(crate) fn each_int(complaints: Vec<String>, path: &Path<'_>, value: i64, errors: &mut FieldErrors) {
+    for complaint in complaints {
+        errors.invalid(path, value, &complaint);
+    }
+}
+
+/// A DNS label.
+pub(crate) fn dns_label(path: &Path<'_>, value: &str, errors: &mut FieldErrors) {
+    each(names::is_dns1123_label(value), path, value, errors);
+}
+
+/// A DNS label that must be there.
+pub(crate) fn required_dns_label(path: &Path<'_>, value: &str, errors: &mut FieldErrors) {
+    if value.is_empty() { errors.required(path, "") } else { dns_label(path, value, errors) }
+}
+
+/// A DNS subdomain.
+pub(crate) fn dns_subdomain(path: &Path<'_>, value: &str, errors: &mut FieldErrors) {
+    each(names::is_dns1123_subdomain(value), path, value, errors);
+}
+
+/// A key of labels.
+pub(crate) fn qualified_name(path: &Path<'_>, value: &str, errors: &mut FieldErrors) {
+    each(names::is_qualified_name(value), path, value, errors);
+}
+
+/// A text that must be there.
+pub(crate) fn required(object: &Value, key: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    if fields::text(object, key).is_empty() {
+        errors.required(&path.field(key), "");
+    }
+}
+
+/// A number that must not be negative.
+pub(crate) fn nonnegative(path: &Path<'_>, value: i64, errors: &mut FieldErrors) {
+    if value < 0 {
+        errors.invalid(path, value, names::IS_NEGATIVE);
+    }
+}
+
+/// A number of the object that must not be negative.
+pub(crate) fn nonnegative_field(object: &Value, key: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    nonnegative(&path.field(key), fields::int(object, key), errors);
+}
+
+/// A number that must be greater than zero.
+pub(crate) fn positive(path: &Path<'_>, value: i64, errors: &mut FieldErrors) {
+    if value <= 0 {
+        errors.invalid(path, value, "must be greater than zero");
+    }
+}
+
+/// An amount that must not be negative.
+pub(crate) fn nonnegative_quantity(path: &Path<'_>, value: &Quantity, errors: &mut FieldErrors) {
+    if value.sign() < 0 {
+        errors.invalid(path, value.to_string().as_str(), names::IS_NEGATIVE);
+    }
+}
+
+/// A value of an enum that is there must be one of the supported ones.
+pub(crate) fn supported(path: &Path<'_>, value: Option<&str>, supported: &[&str], errors: &mut FieldErrors) {
+    if let Some(value) = value.filter(|v| !supported.contains(v)) {
+        errors.not_supported(path, Named(value), supported);
+    }
+}
+
+/// A value of an enum must be there and be one of the supported ones.
+pub(crate) fn required_supported(path: &Path<'_>, value: &str, values: &[&str], errors: &mut FieldErrors) {
+    if value.is_empty() { errors.required(path, "") } else { supported(path, Some(value), values, errors) }
+}
+
+/// A port by number or name.
+pub(crate) fn port_number_or_name(path: &Path<'_>, port: Option<&Value>, errors: &mut FieldErrors) {
+    match port {
+        Some(Value::String(name)) => each(names::is_valid_port_name(name), path, name, errors),
+        other => {
+            let number = other.and_then(Value::as_int).unwrap_or(0);
+            each_int(names::is_valid_port_num(number), path, number, errors);
+        }
+    }
+}
+
+/// A number or a percentage, neither negative.
+pub(crate) fn nonnegative_int_or_percent(path: &Path<'_>, value: &Value, errors: &mut FieldErrors) {
+    match value {
+        Value::String(text) => each(names::is_valid_percent(text), path, text, errors),
+        other => nonnegative(path, other.as_int().unwrap_or(0), errors),
+    }
+}
+
+/// A percentage of no more than 100; numbers and what is no percentage pass.
+pub(crate) fn not_above_hundred_percent(path: &Path<'_>, value: &Value, errors: &mut FieldErrors) {
+    if percent(value).is_some_and(|p| p > 100) {
+        errors.invalid(path, value, "must not be greater than 100%");
+    }
+}
+
+/// The number of a percentage.
+fn percent(value: &Value) -> Option<i64> {
+    let text = value.as_str()?;
+    names::is_valid_percent(text).is_empty().then(|| text.trim_end_matches('%').parse().unwrap_or(i64::MAX))
+}
+
+/// The number, or that of a percentage: how rules of rollouts compare both.
+pub(crate) fn int_or_percent(value: Option<&Value>) -> i64 {
+    match value {
+        Some(Value::Int(number)) => *number,
+        Some(other) => percent(other).unwrap_or(0),
+        None => 0,
+    }
+}
+
+/// A field that must be as it was.
+pub(crate) fn immutable(new: Option<&Value>, old: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
+    pintle_meta::objectmeta::validate_immutable(new, old, path, errors);
+}

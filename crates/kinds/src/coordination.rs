@@ -1,0 +1,2 @@
+//! Kinds of `coordination.k8s.io`.
+pub(crate) mod lease;

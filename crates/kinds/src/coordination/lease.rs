@@ -1,0 +1,79 @@
+//! Lease: durations and transitions in range; the fields of coordinated leader election, which is off.
+
+use crate::{Hooks, Scope};
+use pintle_meta::FieldErrors;
+use pintle_meta::field::Named;
+use pintle_meta::names;
+use pintle_value::{Path, Value};
+
+/// Fields of a feature that is off: dropped unless an old object has them.
+const ELECTION: [&str; 2] = ["strategy", "preferredHolder"];
+const STRATEGY: &str = "OldestEmulationVersion";
+
+pub(crate) struct Lease;
+
+impl Hooks for Lease {
+    fn prepare_create(&self, object: &mut Value) {
+        for field in ELECTION {
+            object.remove_at(&["spec", field]);
+        }
+    }
+
+    fn prepare_update(&self, _scope: Scope<'_>, object: &mut Value, old: &Value) {
+        for field in ELECTION {
+            if old.at(&["spec", field]).is_none() {
+                object.remove_at(&["spec", field]);
+            }
+        }
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        let path = Path::of("spec");
+        let number = |field: &str| object.at(&["spec", field]).and_then(Value::as_int);
+        if let Some(seconds) = number("leaseDurationSeconds").filter(|s| *s <= 0) {
+            errors.invalid(&path.field("leaseDurationSeconds"), seconds, "must be greater than 0");
+        }
+        if let Some(count) = number("leaseTransitions").filter(|c| *c < 0) {
+            errors.invalid(&path.field("leaseTransitions"), count, names::IS_NEGATIVE);
+        }
+        let strategy = object.at(&["spec", "strategy"]).and_then(Value::as_str);
+        if let Some(strategy) = strategy {
+            validate_strategy(strategy, &path.field("strategy"), errors);
+        }
+        let preferred = object.str_at(&["spec", "preferredHolder"]);
+        if !preferred.is_empty() && strategy.unwrap_or("").is_empty() {
+            let detail = "may only be specified if `strategy` is defined";
+            errors.forbidden(&path.field("preferredHolder"), detail);
+        }
+    }
+}
+
+fn validate_strategy(strategy: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    let path = path.field("strategy");
+    if !strategy.contains('/') {
+        if strategy != STRATEGY {
+            errors.not_supported(&path, Named(strategy), &[STRATEGY]);
+        }
+        return;
+    }
+    for complaint in names::is_qualified_name(strategy) {
+        errors.invalid(&path, Named(strategy), &complaint);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::created;
+
+    #[test]
+    fn numbers_are_in_range() {
+        assert_eq!(
+            created(&Lease, r#"{"spec":{"leaseDurationSeconds":0,"leaseTransitions":-1}}"#),
+            [
+                "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0",
+                "spec.leaseTransitions: Invalid value: -1: must be greater than or equal to 0"
+            ]
+        );
+    }
+}

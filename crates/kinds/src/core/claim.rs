@@ -1,0 +1,99 @@
+//! The spec of a claim for storage, wherever it is: in a claim, in a template of one, in a volume.
+
+use crate::check;
+use crate::fields::{member, opt_text, quantity, text};
+use pintle_meta::field::{Named, Shown};
+use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
+use pintle_meta::{FieldErrors, names};
+use pintle_value::{Path, Value};
+
+/// Ways to mount a volume.
+const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+
+/// Checks the spec of a claim.
+pub(crate) fn validate_spec(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    access_modes(spec, path, errors);
+    storage(spec, path, errors);
+    class_name(spec, "storageClassName", path, errors);
+    let modes = ["Block", "Filesystem"];
+    check::supported(&path.field("volumeMode"), opt_text(spec, "volumeMode"), &modes, errors);
+    data_sources(spec, path, errors);
+    class_name(spec, "volumeAttributesClassName", path, errors);
+}
+
+fn access_modes(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let modes = crate::fields::texts(spec, "accessModes");
+    let field = path.field("accessModes");
+    if modes.is_empty() {
+        errors.required(&field, "at least 1 access mode is required");
+    }
+    validate_label_selector(spec.get("selector"), Leniency::default(), &path.field("selector"), errors);
+    for mode in modes.iter().filter(|m| !ACCESS_MODES.contains(m)) {
+        errors.not_supported(&field, Named(mode), &ACCESS_MODES);
+    }
+    let known = modes.iter().filter(|m| ACCESS_MODES.contains(m));
+    if modes.contains(&"ReadWriteOncePod") && known.clone().any(|m| *m != "ReadWriteOncePod") {
+        errors.forbidden(&field, "may not use ReadWriteOncePod with other access modes");
+    }
+}
+
+fn storage(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let path = path.field("resources");
+    let path = path.key("storage");
+    let Some(value) = spec.at(&["resources", "requests", "storage"]) else {
+        return errors.required(&path, "");
+    };
+    let amount = quantity(Some(value));
+    if amount.sign() <= 0 {
+        errors.invalid(&path, amount.to_string().as_str(), "must be greater than zero");
+    }
+}
+
+fn class_name(spec: &Value, key: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    let name = text(spec, key);
+    if !name.is_empty() {
+        check::each(names::dns_subdomain(name, false), &path.field(key), name, errors);
+    }
+}
+
+fn data_sources(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let (source, reference) = (member(spec, "dataSource"), member(spec, "dataSourceRef"));
+    if let Some(source) = source {
+        data_source(source, &path.field("dataSource"), errors);
+    }
+    if let Some(reference) = reference {
+        let path = path.field("dataSourceRef");
+        data_source(reference, &path, errors);
+        let namespace = text(reference, "namespace");
+        if !namespace.is_empty() {
+            check::each(names::dns_label(namespace, false), &path.field("namespace"), namespace, errors);
+        }
+    }
+    let (Some(source), Some(reference)) = (source, reference) else { return };
+    // Go shows the path of the field as the bad value, a struct without visible members.
+    if !text(reference, "namespace").is_empty() {
+        errors.invalid(path, NoMembers, "may not be specified when dataSourceRef.namespace is specified");
+    } else if ["apiGroup", "kind", "name"].iter().any(|key| source.get(key) != reference.get(key)) {
+        errors.invalid(path, NoMembers, "must match dataSourceRef");
+    }
+}
+
+fn data_source(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    check::required(source, "name", path, errors);
+    check::required(source, "kind", path, errors);
+    let (group, kind) = (text(source, "apiGroup"), text(source, "kind"));
+    if group.is_empty() && kind != "PersistentVolumeClaim" {
+        errors.invalid(path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup");
+    }
+    if !group.is_empty() {
+        check::dns_subdomain(&path.field("apiGroup"), group, errors);
+    }
+}
+
+struct NoMembers;
+
+impl Shown for NoMembers {
+    fn shown(&self) -> String {
+        "{}".to_string()
+    }
+}

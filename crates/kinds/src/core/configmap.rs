@@ -1,0 +1,109 @@
+//! ConfigMap: keys, size, and the mark that makes it immutable.
+
+use crate::{Hooks, Scope, metadata};
+use pintle_meta::{FieldErrors, names};
+use pintle_value::{Map, Path, Value, base64};
+
+/// How many bytes the values of a ConfigMap or a Secret may have together.
+pub(super) const DATA_BYTES_MAX: usize = 1024 * 1024;
+const IMMUTABLE: &str = "field is immutable when `immutable` is set";
+
+pub(crate) struct ConfigMap;
+
+impl Hooks for ConfigMap {
+    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core(object, errors);
+        validate_data(object, errors);
+    }
+
+    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        validate_stays(object, old, &["data", "binaryData"], errors);
+        metadata::validate_core_as_new(self, true, object, errors);
+        validate_data(object, errors);
+    }
+}
+
+/// What is marked immutable keeps its mark and the fields.
+pub(super) fn validate_stays(object: &Value, old: &Value, fields: &[&str], errors: &mut FieldErrors) {
+    let marked = |v: &Value| v.get("immutable").and_then(Value::as_bool) == Some(true);
+    if !marked(old) {
+        return;
+    }
+    if !marked(object) {
+        errors.forbidden(&Path::of("immutable"), IMMUTABLE);
+    }
+    for field in fields {
+        if object.get(field) != old.get(field) {
+            errors.forbidden(&Path::of(field), IMMUTABLE);
+        }
+    }
+}
+
+/// Checks the keys of a map of data.
+pub(super) fn validate_key(path: &Path<'_>, key: &str, errors: &mut FieldErrors) {
+    for complaint in names::is_config_map_key(key) {
+        errors.invalid(&path.key(key), key, &complaint);
+    }
+}
+
+/// The entries of a map field.
+pub(super) fn entries<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let map = object.get(field).and_then(Value::as_object);
+    map.into_iter().flat_map(Map::iter).map(|(k, v)| (k.as_str(), v.as_str().unwrap_or("")))
+}
+
+/// How many bytes base64 text stands for.
+pub(super) fn decoded_len(text: &str) -> usize {
+    base64::decode(text).map_or(0, |bytes| bytes.len())
+}
+
+fn validate_data(object: &Value, errors: &mut FieldErrors) {
+    let mut size = 0;
+    let data = Path::of("data");
+    for (key, value) in entries(object, "data") {
+        validate_key(&data, key, errors);
+        if object.at(&["binaryData", key]).is_some() {
+            errors.invalid(&data.key(key), key, "duplicate of key present in binaryData");
+        }
+        size += value.len();
+    }
+    for (key, value) in entries(object, "binaryData") {
+        validate_key(&Path::of("binaryData"), key, errors);
+        size += decoded_len(value);
+    }
+    if size > DATA_BYTES_MAX {
+        // The error is of the object as a whole; kube-apiserver writes the path of an unnamed field like this.
+        errors.too_long(&Path::ROOT.key(""), DATA_BYTES_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{created, updated};
+
+    #[test]
+    fn keys_are_checked_and_unique() {
+        let faults = created(&ConfigMap, r#"{"data":{"a/b":"","x":"1"},"binaryData":{"x":"MQ==",".":""}}"#);
+        assert_eq!(
+            faults.iter().map(|f| f.split(" (e.g.").next().unwrap_or("")).collect::<Vec<_>>(),
+            [
+                r#"data[a/b]: Invalid value: "a/b": a valid config key must consist of alphanumeric characters, '-', '_' or '.'"#,
+                r#"data[x]: Invalid value: "x": duplicate of key present in binaryData"#,
+                r#"binaryData[.]: Invalid value: ".": must not be '.'"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn an_immutable_map_stays() {
+        let old = r#"{"metadata":{"name":"a","namespace":"n"},"immutable":true,"data":{"a":"1"}}"#;
+        let new = r#"{"metadata":{"name":"a","namespace":"n"},"binaryData":{"a":"MQ=="}}"#;
+        assert_eq!(
+            updated(&ConfigMap, Scope::Main, new, old),
+            ["immutable", "data", "binaryData"].map(|f| format!("{f}: Forbidden: {IMMUTABLE}"))
+        );
+    }
+}

@@ -1,0 +1,239 @@
+//! Pod: its first status, what each of its subresources may touch, and how long its deletion waits.
+
+use crate::core::podspec::{self, qos, warnings};
+use crate::fill::items;
+use crate::hooks::take;
+use crate::workload;
+use crate::{Hooks, Scope};
+use pintle_meta::FieldErrors;
+use pintle_value::{Map, Value};
+
+pub(crate) mod apparmor;
+mod create;
+mod status;
+mod subresources;
+mod update;
+
+pub(crate) struct Pod;
+
+impl Hooks for Pod {
+    fn default(&self, _version: &str, object: &mut Value) {
+        podspec::defaults::pod(object);
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        let mut status = Value::object();
+        status.set_at(&["phase"], "Pending".into());
+        let class = object.get("spec").map_or(qos::BEST_EFFORT, qos::class);
+        status.set_at(&["qosClass"], class.into());
+        object.set_at(&["status"], status);
+        podspec::disabled::drop_fields(object.get_mut("spec"), None);
+        gated_condition(object);
+        merge_label_keys(object);
+        apparmor::fields_from_annotations(object);
+    }
+
+    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
+        match scope {
+            Scope::Main => take(object, old, &["status"]),
+            Scope::Sub("status") => prepare_status(object, old),
+            Scope::Sub("ephemeralcontainers") => prepare_ephemeral(object, old),
+            Scope::Sub("resize") => prepare_resize(object, old),
+            Scope::Sub(_) => {}
+        }
+        podspec::disabled::drop_fields(object.get_mut("spec"), old.get("spec"));
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        create::validate(object, errors);
+    }
+
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        match scope {
+            Scope::Sub("status") => status::validate(object, old, errors),
+            Scope::Sub("ephemeralcontainers") => subresources::validate_ephemeral(object, old, errors),
+            Scope::Sub("resize") => subresources::validate_resize(object, old, errors),
+            Scope::Main | Scope::Sub(_) => update::validate(object, old, errors),
+        }
+    }
+
+    /// People hardly ever update pods, so that only new ones are looked at.
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        if old.is_some() {
+            return Vec::new();
+        }
+        let mut found: Vec<String> =
+            workload::name_warning(object, "the Pod's hostname").into_iter().collect();
+        found.extend(warnings::pod(object));
+        found
+    }
+
+    fn new_generation(&self, object: &Value, old: &Value) -> bool {
+        object.get("spec") != old.get("spec")
+    }
+
+    fn is_graceful(&self) -> bool {
+        true
+    }
+
+    fn grace_seconds(&self, object: &Value, asked: Option<i64>) -> Option<i64> {
+        let own = object.at(&["spec", "terminationGracePeriodSeconds"]).and_then(Value::as_int);
+        let wanted = asked.or(own).unwrap_or(0);
+        let unscheduled = object.str_at(&["spec", "nodeName"]).is_empty();
+        let ended = matches!(object.str_at(&["status", "phase"]), "Failed" | "Succeeded");
+        let seconds = if unscheduled || ended { 0 } else { wanted };
+        Some(if seconds < 0 { 1 } else { seconds })
+    }
+}
+
+/// A pod with scheduling gates says so from the start. It has just been made, so its creation is the time.
+fn gated_condition(object: &mut Value) {
+    if object.items_at(&["spec", "schedulingGates"]).is_empty() {
+        return;
+    }
+    let mut condition = Value::object();
+    let now = object.at(&["metadata", "creationTimestamp"]).cloned().unwrap_or_default();
+    condition.set_at(&["type"], "PodScheduled".into());
+    condition.set_at(&["status"], "False".into());
+    condition.set_at(&["lastProbeTime"], Value::Null);
+    condition.set_at(&["lastTransitionTime"], now);
+    condition.set_at(&["reason"], "SchedulingGated".into());
+    condition.set_at(&["message"], "Scheduling is blocked due to non-empty scheduling gates".into());
+    object.set_at(&["status", "conditions"], Value::Array(vec![condition]));
+}
+
+/// `matchLabelKeys` stand for the pod's own labels, which are known now.
+fn merge_label_keys(object: &mut Value) {
+    let labels = object.at(&["metadata", "labels"]).and_then(Value::as_object).cloned().unwrap_or_default();
+    let Some(spec) = object.get_mut("spec") else { return };
+    for side in ["podAffinity", "podAntiAffinity"] {
+        let Some(affinity) = spec.at_mut(&["affinity", side]) else { continue };
+        for weighted in items(affinity, "preferredDuringSchedulingIgnoredDuringExecution") {
+            if let Some(term) = weighted.get_mut("podAffinityTerm") {
+                merge_into_selector(term, &labels);
+            }
+        }
+        for term in items(affinity, "requiredDuringSchedulingIgnoredDuringExecution") {
+            merge_into_selector(term, &labels);
+        }
+    }
+    for constraint in items(spec, "topologySpreadConstraints") {
+        merge_into_selector(constraint, &labels);
+    }
+}
+
+fn merge_into_selector(term: &mut Value, labels: &Map) {
+    if term.get("labelSelector").is_none() {
+        return;
+    }
+    let mut added = Vec::new();
+    for (list, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
+        for key in term.items_at(&[list]).iter().filter_map(Value::as_str) {
+            let Some(value) = labels.get(key) else { continue };
+            let mut requirement = Value::object();
+            requirement.set_at(&["key"], key.into());
+            requirement.set_at(&["operator"], operator.into());
+            requirement.set_at(&["values"], Value::Array(vec![value.clone()]));
+            added.push(requirement);
+        }
+    }
+    if added.is_empty() {
+        return;
+    }
+    let mut expressions = term.items_at(&["labelSelector", "matchExpressions"]).to_vec();
+    expressions.append(&mut added);
+    term.set_at(&["labelSelector", "matchExpressions"], Value::Array(expressions));
+}
+
+fn prepare_status(object: &mut Value, old: &Value) {
+    take(object, old, &["spec"]);
+    object.remove_at(&["metadata", "deletionTimestamp"]);
+    take(object, old, &["metadata", "ownerReferences"]);
+    if object.str_at(&["status", "qosClass"]).is_empty() {
+        take(object, old, &["status", "qosClass"]);
+    }
+    keep_observed_generations(object, old);
+}
+
+/// A client that does not know `observedGeneration` must not clear it, in the status and in each condition.
+fn keep_observed_generations(object: &mut Value, old: &Value) {
+    let number = |v: &Value| v.get("observedGeneration").and_then(Value::as_int).unwrap_or(0);
+    if object.get("status").map_or(0, number) == 0 && old.get("status").map_or(0, number) != 0 {
+        take(object, old, &["status", "observedGeneration"]);
+    }
+    let mut before: Vec<(&str, i64)> =
+        old.items_at(&["status", "conditions"]).iter().map(|c| (c.str_at(&["type"]), number(c))).collect();
+    let Some(status) = object.get_mut("status") else { return };
+    for condition in items(status, "conditions") {
+        let Some(at) = before.iter().position(|(kind, _)| *kind == condition.str_at(&["type"])) else {
+            continue;
+        };
+        let (_, generation) = before.remove(at);
+        if number(condition) == 0 && generation != 0 {
+            condition.set_at(&["observedGeneration"], generation.into());
+        }
+    }
+}
+
+/// Metadata that a subresource may not touch.
+fn reset_metadata(object: &mut Value, old: &Value) {
+    for key in [
+        "deletionTimestamp",
+        "generation",
+        "selfLink",
+        "labels",
+        "annotations",
+        "finalizers",
+        "ownerReferences",
+    ] {
+        take(object, old, &["metadata", key]);
+    }
+}
+
+fn prepare_ephemeral(object: &mut Value, old: &Value) {
+    let containers = object.at(&["spec", "ephemeralContainers"]).cloned();
+    take(object, old, &["spec"]);
+    take(object, old, &["status"]);
+    reset_metadata(object, old);
+    match containers {
+        Some(containers) => object.set_at(&["spec", "ephemeralContainers"], containers),
+        None => _ = object.remove_at(&["spec", "ephemeralContainers"]),
+    }
+}
+
+/// Only resources and resize policies come through. Where containers were added, removed or renamed, the object
+/// stays as it is, for validation to refuse.
+fn prepare_resize(object: &mut Value, old: &Value) {
+    let count = |v: &Value, list: &str| v.items_at(&["spec", list]).len();
+    if ["containers", "initContainers"].iter().any(|list| count(object, list) != count(old, list)) {
+        return;
+    }
+    let resources = object.at(&["spec", "resources"]).cloned();
+    let lists = ["containers", "initContainers"].map(|list| (list, resized(object, old, list)));
+    take(object, old, &["spec"]);
+    match resources {
+        Some(resources) => object.set_at(&["spec", "resources"], resources),
+        None => _ = object.remove_at(&["spec", "resources"]),
+    }
+    take(object, old, &["status"]);
+    reset_metadata(object, old);
+    for (list, containers) in lists {
+        if !containers.is_empty() {
+            object.set_at(&["spec", list], Value::Array(containers));
+        }
+    }
+}
+
+fn resized(object: &Value, old: &Value, list: &str) -> Vec<Value> {
+    let (new, old) = (object.items_at(&["spec", list]), old.items_at(&["spec", list]));
+    if new.iter().zip(old).any(|(n, o)| n.str_at(&["name"]) != o.str_at(&["name"])) {
+        return new.to_vec();
+    }
+    let merged = |(n, o): (&Value, &Value)| {
+        let mut container = o.clone();
+        take(&mut container, n, &["resources"]);
+        take(&mut container, n, &["resizePolicy"]);
+        container
+    };
+    new.iter().zip(old).map(merged).collect()
+}

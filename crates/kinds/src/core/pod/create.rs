@@ -1,0 +1,57 @@
+//! What is wrong with a new pod, and with any pod.
+
+use crate::core::podspec::{annotations, containers, options::Options, spec};
+use crate::fields::{list, member, text};
+use crate::workload;
+use pintle_meta::FieldErrors;
+use pintle_value::{Path, Value};
+
+const SPEC: Path<'static> = Path::of("spec");
+
+/// Checks a new pod.
+pub(super) fn validate(pod: &Value, errors: &mut FieldErrors) {
+    metadata_and_spec(pod, &Options::new(true, None), errors);
+    let spec = workload::spec_of(pod);
+    if !list(spec, "ephemeralContainers").is_empty() {
+        errors.forbidden(&SPEC.field("ephemeralContainers"), "cannot be set on create");
+    }
+    if !text(spec, "nodeName").is_empty() && !list(spec, "schedulingGates").is_empty() {
+        let detail = "cannot be set until all schedulingGates have been cleared";
+        errors.forbidden(&SPEC.field("nodeName"), detail);
+    }
+    annotations::validate_profiles(pod.get("metadata"), spec, &SPEC, errors);
+}
+
+/// Checks what holds for all pods, new or not.
+pub(super) fn metadata_and_spec(pod: &Value, options: &Options, errors: &mut FieldErrors) {
+    workload::finalizers(pod, errors);
+    let spec = workload::spec_of(pod);
+    let metadata = Path::of("metadata");
+    let own = pod.at(&["metadata", "annotations"]);
+    annotations::validate(own, spec, &metadata.field("annotations"), options, errors);
+    spec::validate(spec, pod.get("metadata"), &SPEC, options, errors);
+    if text(spec, "serviceAccountName").is_empty() {
+        no_tokens(spec, errors);
+    }
+    for name in ["containers", "initContainers"] {
+        for (at, container) in list(spec, name).iter().enumerate() {
+            containers::image_not_padded(container, &SPEC.field(name).index(at), errors);
+        }
+    }
+}
+
+fn no_tokens(spec: &Value, errors: &mut FieldErrors) {
+    let volumes = SPEC.field("volumes");
+    for (at, volume) in list(spec, "volumes").iter().enumerate() {
+        for (index, source) in volume.items_at(&["projected", "sources"]).iter().enumerate() {
+            if member(source, "serviceAccountToken").is_some() {
+                let volume = volumes.index(at);
+                let projected = volume.field("projected");
+                let sources = projected.field("sources");
+                let path = sources.index(index);
+                let detail = "must not be specified when serviceAccountName is not set";
+                errors.forbidden(&path.field("serviceAccountToken"), detail);
+            }
+        }
+    }
+}

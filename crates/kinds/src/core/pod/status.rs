@@ -1,0 +1,346 @@
+//! What is wrong with the status of a pod.
+
+use super::update;
+use crate::check;
+use crate::core::podspec::aggregate::is_native;
+use crate::fields::{entries, int, list, member, opt_text, quantity, text};
+use crate::shown::{Field, InternalList, TEXT};
+use crate::workload;
+use pintle_meta::field::Named;
+use pintle_meta::{FieldErrors, names, net};
+use pintle_value::{Path, Value};
+use std::collections::HashSet;
+use std::net::IpAddr;
+
+const STATUS: Path<'static> = Path::of("status");
+const IP: &[Field] = &[Field("ip", "IP", TEXT)];
+/// Longest message about the health of a device.
+const HEALTH_MESSAGE_BYTES_MAX: usize = 1024;
+
+/// Checks the update of a pod's status.
+pub(super) fn validate(pod: &Value, old: &Value, errors: &mut FieldErrors) {
+    workload::finalizers(pod, errors);
+    update::annotations_update(pod, old, &update::options(old), errors);
+    let (status, before) = (workload::status(pod), workload::status(old));
+    conditions(status, errors);
+    nominated_node(pod, old, errors);
+    if int(status, "observedGeneration") < 0 {
+        let field = STATUS.field("observedGeneration");
+        errors.invalid(&field, int(status, "observedGeneration"), "must be a non-negative integer");
+    }
+    if text(status, "qosClass") != text(before, "qosClass") {
+        errors.invalid(&STATUS.field("qosClass"), Named(text(status, "qosClass")), check::IMMUTABLE);
+    }
+    transitions(pod, old, errors);
+    claim_statuses(pod, errors);
+    extended_claim(pod, errors);
+    allocatable_claims(pod, errors);
+    addresses("podIPs", status, before, errors);
+    let hosts = list(status, "hostIPs");
+    if let Some(first) = hosts.first().filter(|first| text(first, "ip") != text(status, "hostIP")) {
+        let path = STATUS.field("hostIPs");
+        errors.invalid(&path.index(0).field("ip"), text(first, "ip"), "must be equal to `hostIP`");
+    }
+    addresses("hostIPs", status, before, errors);
+    for key in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
+        users(list(status, key), pod.str_at(&["spec", "os", "name"]), &STATUS.field(key), errors);
+    }
+    for (key, of) in [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")] {
+        let containers = pod.items_at(&["spec", of]);
+        allocated_resources(list(status, key), containers, &STATUS.field(key), errors);
+    }
+    for (at, container) in list(status, "ephemeralContainerStatuses").iter().enumerate() {
+        if !list(container, "allocatedResourcesStatus").is_empty() {
+            let path = STATUS.field("ephemeralContainerStatuses");
+            let detail = "must not be specified in container status";
+            errors.forbidden(&path.index(at).field("allocatedResourcesStatus"), detail);
+        }
+    }
+}
+
+fn conditions(status: &Value, errors: &mut FieldErrors) {
+    let path = STATUS.field("conditions");
+    for (at, condition) in list(status, "conditions").iter().enumerate() {
+        let generation = int(condition, "observedGeneration");
+        if generation < 0 {
+            let field = path.index(at);
+            errors.invalid(&field.field("observedGeneration"), generation, "must be a non-negative integer");
+        }
+        let kind = text(condition, "type");
+        if !matches!(kind, "PodScheduled" | "Ready" | "Initialized") {
+            check::qualified_name(&path.index(at).field("Type"), kind, errors);
+        }
+    }
+}
+
+fn nominated_node(pod: &Value, old: &Value, errors: &mut FieldErrors) {
+    let at = ["status", "nominatedNodeName"];
+    let name = pod.str_at(&at);
+    if name.is_empty() || name == old.str_at(&at) {
+        return;
+    }
+    let path = STATUS.field("nominatedNodeName");
+    check::each(names::dns_subdomain(name, false), &path, name, errors);
+    if !old.str_at(&["spec", "nodeName"]).is_empty() {
+        errors.forbidden(&path, "may not be set on pods that are already bound to a node");
+    }
+}
+
+/// A container that has ended for good cannot run again.
+fn transitions(pod: &Value, old: &Value, errors: &mut FieldErrors) {
+    let spec = workload::spec_of(old);
+    let restarts_all =
+        |c: &Value| list(c, "restartPolicyRules").iter().any(|r| text(r, "action") == "RestartAllContainers");
+    let any = ["initContainers", "containers"].iter().any(|key| list(spec, key).iter().any(restarts_all));
+    let lists = [
+        ("containerStatuses", Some("containers")),
+        ("initContainerStatuses", Some("initContainers")),
+        ("ephemeralContainerStatuses", None),
+    ];
+    for (key, containers) in lists {
+        if any && containers.is_some() {
+            continue;
+        }
+        let new = pod.items_at(&["status", key]);
+        for (at, before) in old.items_at(&["status", key]).iter().enumerate() {
+            let Some(ended) = before.at(&["state", "terminated"]) else { continue };
+            let name = text(before, "name");
+            let revived = |s: &&Value| text(s, "name") == name && s.at(&["state", "terminated"]).is_none();
+            let restarts = containers.is_some_and(|of| {
+                let container = list(spec, of).iter().find(|c| text(c, "name") == name);
+                container.is_some_and(|c| should_restart(c, spec, int(ended, "exitCode")))
+            });
+            if !restarts && new.iter().any(|s| revived(&s)) {
+                let path = STATUS.field(key);
+                errors.forbidden(
+                    &path.index(at).field("state"),
+                    "may not be transitioned to non-terminated state",
+                );
+            }
+        }
+    }
+}
+
+fn should_restart(container: &Value, spec: &Value, exit_code: i64) -> bool {
+    let by_policy = |policy: &str| match policy {
+        "Always" => Some(true),
+        "OnFailure" => Some(exit_code != 0),
+        "Never" => Some(false),
+        _ => None,
+    };
+    if let Some(policy) = opt_text(container, "restartPolicy") {
+        let matched = |rule: &&Value| {
+            let Some(codes) = member(rule, "exitCodes") else { return false };
+            let listed = list(codes, "values").iter().any(|v| v.as_int() == Some(exit_code));
+            matches!((text(codes, "operator"), listed), ("In", true) | ("NotIn", false))
+        };
+        let rule = list(container, "restartPolicyRules").iter().find(matched);
+        if rule.is_some_and(|r| matches!(text(r, "action"), "Restart" | "RestartAllContainers")) {
+            return true;
+        }
+        if let Some(restarts) = by_policy(policy) {
+            return restarts;
+        }
+    }
+    by_policy(text(spec, "restartPolicy")).unwrap_or(true)
+}
+
+fn claim_statuses(pod: &Value, errors: &mut FieldErrors) {
+    let path = STATUS.field("resourceClaimStatuses");
+    let mut seen = HashSet::new();
+    for (at, status) in pod.items_at(&["status", "resourceClaimStatuses"]).iter().enumerate() {
+        let item = path.index(at);
+        let name = text(status, "name");
+        if !pod.items_at(&["spec", "resourceClaims"]).iter().any(|c| text(c, "name") == name) {
+            let detail = "must match the name of an entry in `spec.resourceClaims`";
+            errors.invalid(&item.field("name"), name, detail);
+        }
+        if !seen.insert(name) {
+            errors.duplicate(&item.field("name"), name);
+        }
+        if let Some(claim) = opt_text(status, "resourceClaimName") {
+            for complaint in names::dns_subdomain(claim, false) {
+                errors.invalid(&item.field("resourceClaimName"), Named(claim), &complaint);
+            }
+        }
+    }
+}
+
+fn extended_claim(pod: &Value, errors: &mut FieldErrors) {
+    let Some(status) = pod.at(&["status", "extendedResourceClaimStatus"]) else { return };
+    let path = STATUS.field("extendedResourceClaimStatus");
+    let mappings = list(status, "requestMappings");
+    let field = path.field("requestMappings");
+    if mappings.is_empty() {
+        errors.required(&field, "at least one request mapping is required");
+    }
+    let spec = workload::spec_of(pod);
+    let mut seen = HashSet::new();
+    for (at, mapping) in mappings.iter().enumerate() {
+        let item = field.index(at);
+        let [container, resource, request] =
+            ["containerName", "resourceName", "requestName"].map(|key| text(mapping, key));
+        let mut all = list(spec, "containers").iter().chain(list(spec, "initContainers"));
+        match all.find(|c| text(c, "name") == container) {
+            Some(found) if found.at(&["resources", "requests", resource]).is_none() => {
+                let detail = "must match the extended resource name of an entry in spec.initContainers.resources.requests or spec.containers.resources.requests";
+                errors.invalid(&item.field("resourceName"), resource, detail);
+            }
+            Some(_) => {}
+            None => {
+                let detail =
+                    "must match the name of an entry in spec.initContainers.name or spec.containers.name";
+                errors.invalid(&item.field("containerName"), container, detail);
+            }
+        }
+        check::dns_label(&path.field("requestName"), request, errors);
+        if !seen.insert((container, resource, request)) {
+            for (key, value) in
+                [("containerName", container), ("resourceName", resource), ("requestName", request)]
+            {
+                errors.duplicate(&item.field(key), value);
+            }
+        }
+    }
+    match text(status, "resourceClaimName") {
+        "" => errors.required(&path.field("resourceClaimName"), ""),
+        name => {
+            check::each(names::dns_subdomain(name, false), &path.field("resourceClaimName"), name, errors)
+        }
+    }
+}
+
+fn allocatable_claims(pod: &Value, errors: &mut FieldErrors) {
+    let path = STATUS.field("nodeAllocatableResourceClaimStatuses");
+    for (at, status) in pod.items_at(&["status", "nodeAllocatableResourceClaimStatuses"]).iter().enumerate() {
+        let item = path.index(at);
+        let name = text(status, "resourceClaimName");
+        if name.is_empty() {
+            errors.required(&item.field("resourceClaimName"), "must not be empty");
+        }
+        let of_spec = pod.items_at(&["spec", "resourceClaims"]).iter();
+        let mut known = of_spec.chain(pod.items_at(&["status", "resourceClaimStatuses"]));
+        if !known.any(|c| opt_text(c, "resourceClaimName") == Some(name)) {
+            errors.invalid(&item.field("resourceClaimName"), name, "no mapping found in pod reference");
+        }
+        if list(status, "containers").is_empty() {
+            errors.required(&item.field("containers"), "must not be empty");
+        }
+        let field = item.field("resources");
+        if entries(status.get("resources")).next().is_none() {
+            errors.required(&field, "must not be empty");
+        }
+        for (resource, value) in entries(status.get("resources")) {
+            if !is_native(resource) {
+                errors.invalid(
+                    &field.key(resource),
+                    Named(resource),
+                    "must be a node allocatable resource name",
+                );
+            }
+            let amount = quantity(Some(value));
+            if amount.sign() < 0 {
+                errors.invalid(&field.key(resource), amount.to_string().as_str(), "must be non-negative");
+            }
+        }
+    }
+}
+
+/// Addresses must be right where they are new, and at most one of each family.
+fn addresses(key: &str, status: &Value, before: &Value, errors: &mut FieldErrors) {
+    let path = STATUS.field(key);
+    let old: Vec<&str> = list(before, key).iter().map(|ip| text(ip, "ip")).collect();
+    let new: Vec<&str> = list(status, key).iter().map(|ip| text(ip, "ip")).collect();
+    for (at, ip) in new.iter().enumerate() {
+        net::validate_ip_legacy(&path.index(at), ip, true, &old, errors);
+    }
+    if new.len() < 2 {
+        return;
+    }
+    let parsed: Vec<Option<IpAddr>> = new.iter().map(|ip| net::parse_ip_sloppy(ip)).collect();
+    if let Some(at) = parsed.iter().position(Option::is_none) {
+        let shown = new.get(at).copied().unwrap_or("");
+        errors.internal(&path, &format!("failed to check for dual stack with error:invalid IP: {shown}"));
+    }
+    let has = |test: fn(&IpAddr) -> bool| parsed.iter().flatten().any(test);
+    if !has(IpAddr::is_ipv4) || !has(IpAddr::is_ipv6) || new.len() > 2 {
+        let detail = "may specify no more than one IP for each IP family";
+        errors.invalid(&path, InternalList(list(status, key), IP), detail);
+    }
+}
+
+fn users(statuses: &[Value], os: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    for (at, status) in statuses.iter().enumerate() {
+        let Some(linux) = status.at(&["user", "linux"]) else { continue };
+        let item = path.index(at);
+        let user = item.field("user");
+        let path = user.field("linux");
+        if os == "windows" {
+            errors.forbidden(&path, "cannot be set for a windows pod");
+            continue;
+        }
+        for key in ["uid", "gid"] {
+            let id = int(linux, key);
+            check::each_int(names::is_valid_user_id(id), &path.field(key), id, errors);
+        }
+        for (index, group) in list(linux, "supplementalGroups").iter().enumerate() {
+            let group = group.as_int().unwrap_or(0);
+            let groups = path.field("supplementalGroups");
+            check::each_int(names::is_valid_group_id(group), &groups.index(index), group, errors);
+        }
+    }
+}
+
+fn allocated_resources(statuses: &[Value], containers: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+    for (at, status) in statuses.iter().enumerate() {
+        let item = path.index(at);
+        let field = item.field("allocatedResourcesStatus");
+        let container = containers.iter().find(|c| text(c, "name") == text(status, "name"));
+        for (index, resource) in list(status, "allocatedResourcesStatus").iter().enumerate() {
+            let path = field.index(index);
+            if let Some(container) = container {
+                known_resource(text(resource, "name"), container, &path.field("name"), errors);
+            }
+            health(list(resource, "resources"), &path.field("resources"), errors);
+        }
+    }
+}
+
+fn known_resource(name: &str, container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let detail = if name.starts_with("claim:") {
+        let shown = |claim: &Value| match text(claim, "request") {
+            "" => format!("claim:{}", text(claim, "name")),
+            request => format!("claim:{}/{request}", text(claim, "name")),
+        };
+        if container.items_at(&["resources", "claims"]).iter().any(|claim| shown(claim) == name) {
+            return;
+        }
+        "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty"
+    } else {
+        if container.at(&["resources", "requests", name]).is_some() {
+            return;
+        }
+        "must match one of the container's resource requests"
+    };
+    errors.invalid(path, Named(name), detail);
+}
+
+fn health(devices: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+    let mut seen = HashSet::new();
+    for (at, device) in devices.iter().enumerate() {
+        let item = path.index(at);
+        let states = ["Healthy", "Unhealthy", "Unknown"];
+        check::supported(&item.field("health"), Some(text(device, "health")), &states, errors);
+        if let Some(message) = opt_text(device, "message") {
+            if message.is_empty() {
+                errors.required(&item.field("message"), "must be non-empty if specified");
+            } else if message.len() > HEALTH_MESSAGE_BYTES_MAX {
+                errors.too_long(&item.field("message"), HEALTH_MESSAGE_BYTES_MAX);
+            }
+        }
+        let id = text(device, "resourceID");
+        if !seen.insert(id) {
+            errors.duplicate(&item.field("resourceID"), Named(id));
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Resizing a pod and adding ephemeral containers to it.
+
+use super::create::metadata_and_spec;
+use super::update;
+use crate::core::podspec::annotations::MIRROR;
+use crate::core::podspec::qos;
+use crate::fields::{entries, list, member, opt_text, text};
+use crate::hooks::take;
+use crate::workload;
+use pintle_meta::FieldErrors;
+use pintle_meta::field::{Named, quoted};
+use pintle_value::{Path, Value};
+
+const SPEC: Path<'static> = Path::of("spec");
+const ONLY_COMPUTE: &str = "only cpu and memory resources are mutable";
+
+fn is_mirror(pod: &Value) -> bool {
+    pod.at(&["metadata", "annotations", MIRROR]).is_some()
+}
+
+/// Checks an update of ephemeral containers: those that are there stay as they are.
+pub(super) fn validate_ephemeral(pod: &Value, old: &Value, errors: &mut FieldErrors) {
+    if is_mirror(old) {
+        return errors.forbidden(&Path::of(""), "static pods do not support ephemeral containers");
+    }
+    let options = update::options(old);
+    metadata_and_spec(pod, &options, errors);
+    update::annotations_update(pod, old, &options, errors);
+    let path = SPEC.field("ephemeralContainers");
+    let at = ["spec", "ephemeralContainers"];
+    for before in old.items_at(&at) {
+        let name = quoted(text(before, "name"));
+        match pod.items_at(&at).iter().rfind(|c| text(c, "name") == text(before, "name")) {
+            None => {
+                errors.forbidden(&path, &format!("existing ephemeral containers {name} may not be removed\n"))
+            }
+            Some(now) if now != before => {
+                let diff = crate::diff::unified(&shown(before), &shown(now));
+                let detail = format!("existing ephemeral containers {name} may not be changed\n{diff}");
+                errors.forbidden(&path, &detail);
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn shown(container: &Value) -> String {
+    let mut out = Vec::new();
+    pintle_value::json::print_pretty(container, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Checks a resize: CPU and memory change, and nothing else.
+pub(super) fn validate_resize(pod: &Value, old: &Value, errors: &mut FieldErrors) {
+    if is_mirror(old) {
+        return errors.forbidden(&Path::of(""), "static pods cannot be resized");
+    }
+    if old.str_at(&["spec", "os", "name"]) == "windows" {
+        return errors.forbidden(&Path::of(""), "windows pods cannot be resized");
+    }
+    let before = errors.0.len();
+    metadata_and_spec(pod, &update::options(old), errors);
+    let (spec, old_spec) = (workload::spec_of(pod), workload::spec_of(old));
+    let class = match old.str_at(&["status", "qosClass"]) {
+        "" => qos::class(old_spec),
+        class => class,
+    };
+    if class != qos::class(spec) {
+        let shown = Named(pod.str_at(&["status", "qosClass"]));
+        errors.invalid(&SPEC, shown, "Pod QOS Class may not change as a result of resizing");
+    }
+    if !node_resizes(old) {
+        errors.forbidden(&SPEC, "Pod running on node without support for resize");
+    }
+    let mut rest = spec.clone();
+    pod_level(spec, old_spec, &mut rest, errors);
+    if !old.items_at(&["status", "nodeAllocatableResourceClaimStatuses"]).is_empty() {
+        errors.forbidden(&SPEC, "pods with node allocatable resource claims cannot be resized");
+    }
+    if !same_order(spec, old_spec, errors) {
+        return;
+    }
+    for name in ["initContainers", "containers"] {
+        for (at, (new, old)) in list(spec, name).iter().zip(list(old_spec, name)).enumerate() {
+            let item = SPEC.field(name);
+            nothing_removed(new, old, &item.index(at).field("resources"), "resource", errors);
+        }
+    }
+    only_compute(&mut rest, old_spec, errors);
+    if errors.0.len() == before && rest != *old_spec {
+        errors.forbidden(&SPEC, ONLY_COMPUTE);
+    }
+}
+
+/// A kubelet that knows of resizing reports resources of running containers.
+fn node_resizes(pod: &Value) -> bool {
+    let running = |s: &&Value| s.at(&["state", "running"]).is_some();
+    let statuses = pod.items_at(&["status", "containerStatuses"]);
+    statuses.iter().find(running).is_none_or(|s| member(s, "resources").is_some())
+}
+
+fn pod_level(spec: &Value, old: &Value, rest: &mut Value, errors: &mut FieldErrors) {
+    let set =
+        |v: &Value| ["requests", "limits"].iter().any(|w| entries(v.at(&["resources", w])).next().is_some());
+    if !set(spec) && !set(old) {
+        return;
+    }
+    let path = SPEC.field("resources");
+    if member(old, "resources").is_some() && member(spec, "resources").is_none() {
+        return errors.forbidden(&path, "pod-level resources cannot be removed");
+    }
+    if member(old, "resources").is_some() {
+        nothing_removed(spec, old, &path, "pod-level resource", errors);
+    }
+    take_compute(rest, old);
+    if member(old, "resources").is_none() && rest.get("resources") == Some(&Value::object()) {
+        rest.remove_at(&["resources"]);
+    }
+    if rest.get("resources") != old.get("resources") {
+        errors.forbidden(&SPEC, "only cpu and memory resources are mutable at pod-level");
+    }
+}
+
+/// Requests and limits may change but not go.
+fn nothing_removed(new: &Value, old: &Value, path: &Path<'_>, what: &str, errors: &mut FieldErrors) {
+    for which in ["requests", "limits"] {
+        let gone = |name: &str| new.at(&["resources", which, name]).is_none();
+        if entries(old.at(&["resources", which])).any(|(name, _)| gone(name)) {
+            errors.forbidden(&path.field(which), &format!("{what} {which} cannot be removed"));
+        }
+    }
+}
+
+fn same_order(spec: &Value, old: &Value, errors: &mut FieldErrors) -> bool {
+    let before = errors.0.len();
+    for name in ["containers", "initContainers"] {
+        let path = SPEC.field(name);
+        let (new, old) = (list(spec, name), list(old, name));
+        if new.len() != old.len() {
+            errors.forbidden(&path, &format!("{name} may not be added or removed on resize"));
+            continue;
+        }
+        for (at, (new, old)) in new.iter().zip(old).enumerate() {
+            if text(new, "name") != text(old, "name") {
+                let detail = format!("{name} may not be renamed or reordered on resize");
+                errors.forbidden(&path.index(at).field("name"), &detail);
+            }
+        }
+    }
+    errors.0.len() == before
+}
+
+/// Gives CPU and memory back to what they were; whatever still differs is complained of.
+fn only_compute(rest: &mut Value, old: &Value, errors: &mut FieldErrors) {
+    for name in ["containers", "initContainers"] {
+        let Some(Value::Array(containers)) = rest.get_mut(name) else { continue };
+        for (at, (container, old)) in containers.iter_mut().zip(list(old, name)).enumerate() {
+            let modified = container != old;
+            take_compute(container, old);
+            let path = SPEC.field(name);
+            if container != old && name == "containers" {
+                errors.forbidden(&SPEC, ONLY_COMPUTE);
+            } else if container != old {
+                let detail = "only cpu and memory resources for init or sidecar containers are mutable";
+                errors.forbidden(&path.index(at), detail);
+            }
+            let sidecar = opt_text(container, "restartPolicy") == Some("Always");
+            if name == "initContainers" && modified && !sidecar {
+                let restarts = |p: &&Value| text(p, "restartPolicy") == "RestartContainer";
+                for _ in list(container, "resizePolicy").iter().filter(restarts) {
+                    let detail = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized";
+                    errors.forbidden(&path.index(at), detail);
+                }
+            }
+        }
+    }
+}
+
+fn take_compute(holder: &mut Value, old: &Value) {
+    for which in ["requests", "limits"] {
+        for name in ["cpu", "memory"] {
+            take(holder, old, &["resources", which, name]);
+        }
+        let path = ["resources", which];
+        if holder.at(&path) == Some(&Value::object()) && old.at(&path).is_none() {
+            holder.remove_at(&path);
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The three lists of containers.
+
+use super::options::Options;
+use super::resources::{self, Claims, Of};
+use super::volumes::Volumes;
+use super::{env, handlers, mounts, security};
+use crate::check;
+use crate::fields::{int, list, member, opt_text, text};
+use pintle_meta::field::Named;
+use pintle_meta::{FieldErrors, names};
+use pintle_value::{Path, Value};
+use std::collections::HashSet;
+
+/// Most restart rules of a container.
+const RESTART_RULES_MAX: usize = 20;
+/// Most exit codes of a restart rule.
+const EXIT_CODES_MAX: usize = 255;
+const NOT_FOR_INIT: &str = "may not be set for init containers without restartPolicy=Always";
+const NOT_FOR_EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
+
+/// What containers are checked against.
+pub(crate) struct Pod<'a> {
+    pub(crate) spec: &'a Value,
+    pub(crate) volumes: Volumes<'a>,
+    pub(crate) claims: Claims<'a>,
+    pub(crate) grace: Option<i64>,
+    pub(crate) os: Option<&'a str>,
+    pub(crate) host_users: bool,
+    pub(crate) options: Options,
+}
+
+/// Checks the containers proper.
+pub(crate) fn validate(pod: &Pod<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+    let containers = list(pod.spec, "containers");
+    if containers.is_empty() {
+        return errors.required(path, "");
+    }
+    let mut seen = HashSet::new();
+    for (at, container) in containers.iter().enumerate() {
+        let path = path.index(at);
+        common(container, pod, &path, errors);
+        let name = text(container, "name");
+        if !seen.insert(name) {
+            errors.duplicate(&path.field("name"), name);
+        }
+        handlers::validate(container, pod.grace, pod.os, &path, errors);
+        restart_policy(container, &path, errors);
+    }
+    host_port_conflicts(containers, path, errors);
+}
+
+/// Checks the init containers.
+pub(crate) fn validate_init(pod: &Pod<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+    let mut seen: HashSet<&str> = list(pod.spec, "containers").iter().map(|c| text(c, "name")).collect();
+    for (at, container) in list(pod.spec, "initContainers").iter().enumerate() {
+        let item = path.index(at);
+        common(container, pod, &item, errors);
+        restart_policy(container, &item, errors);
+        let name = text(container, "name");
+        if seen.contains(name) {
+            errors.duplicate(&item.field("name"), name);
+        } else if !name.is_empty() {
+            seen.insert(name);
+        }
+        // They run one by one, so that their ports can only be in conflict with each other of the same container.
+        host_port_conflicts(std::slice::from_ref(container), path, errors);
+        let sidecar = opt_text(container, "restartPolicy") == Some("Always");
+        if sidecar {
+            handlers::validate(container, pod.grace, pod.os, &item, errors);
+        } else {
+            for key in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+                if member(container, key).is_some() {
+                    errors.forbidden(&item.field(key), NOT_FOR_INIT);
+                }
+            }
+        }
+        if !sidecar && !pod.options.restart_container_for_init {
+            no_restart_on_resize(container, &item.field("resizePolicy"), errors);
+        }
+    }
+}
+
+fn no_restart_on_resize(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    for (at, policy) in list(container, "resizePolicy").iter().enumerate() {
+        let restart = text(policy, "restartPolicy");
+        if restart == "RestartContainer" {
+            let detail = "must not be set to 'RestartContainer' for non-sidecar initContainers";
+            errors.invalid(&path.index(at).field("restartPolicy"), Named(restart), detail);
+        }
+    }
+}
+
+/// Checks the ephemeral containers.
+pub(crate) fn validate_ephemeral(pod: &Pod<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+    let others = list(pod.spec, "containers").iter().chain(list(pod.spec, "initContainers"));
+    let others: HashSet<&str> = others.map(|c| text(c, "name")).collect();
+    let mut seen = others.clone();
+    for (at, container) in list(pod.spec, "ephemeralContainers").iter().enumerate() {
+        let path = path.index(at);
+        common(container, pod, &path, errors);
+        image_not_padded(container, &path, errors);
+        let name = text(container, "name");
+        if !seen.insert(name) {
+            errors.duplicate(&path.field("name"), name);
+        }
+        let target = text(container, "targetContainerName");
+        if !target.is_empty() && !others.contains(target) {
+            errors.not_found(&path.field("targetContainerName"), target);
+        }
+        ephemeral_fields(container, &path, errors);
+    }
+}
+
+/// An ephemeral container is no part of the pod's work: much is not for it.
+fn ephemeral_fields(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    /// In the order of Go's struct.
+    const FORBIDDEN: [&str; 9] = [
+        "ports",
+        "resources",
+        "resizePolicy",
+        "restartPolicy",
+        "restartPolicyRules",
+        "livenessProbe",
+        "readinessProbe",
+        "startupProbe",
+        "lifecycle",
+    ];
+    for key in FORBIDDEN {
+        let set = match member(container, key) {
+            Some(Value::Object(map)) if key == "resources" => !map.is_empty(),
+            Some(_) => true,
+            None => false,
+        };
+        if set {
+            errors.forbidden(&path.field(key), NOT_FOR_EPHEMERAL);
+        }
+    }
+    for (at, mount) in list(container, "volumeMounts").iter().enumerate() {
+        for key in ["subPath", "subPathExpr"] {
+            if !text(mount, key).is_empty() {
+                let mounts = path.field("volumeMounts");
+                errors.forbidden(&mounts.index(at).field(key), NOT_FOR_EPHEMERAL);
+            }
+        }
+    }
+}
+
+/// What holds for all kinds of containers.
+fn common(container: &Value, pod: &Pod<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+    check::required_dns_label(&path.field("name"), text(container, "name"), errors);
+    check::required(container, "image", path, errors);
+    let policies = ["File", "FallbackToLogsOnError"];
+    let policy = text(container, "terminationMessagePolicy");
+    check::required_supported(&path.field("terminationMessagePolicy"), policy, &policies, errors);
+    ports(list(container, "ports"), &path.field("ports"), errors);
+    env::validate(list(container, "env"), &path.field("env"), errors);
+    env::validate_from(list(container, "envFrom"), &path.field("envFrom"), errors);
+    mounts::validate(container, &pod.volumes, &path.field("volumeMounts"), errors);
+    mounts::validate_devices(container, &pod.volumes, &path.field("volumeDevices"), errors);
+    let policies = ["Always", "IfNotPresent", "Never"];
+    let policy = text(container, "imagePullPolicy");
+    check::required_supported(&path.field("imagePullPolicy"), policy, &policies, errors);
+    let needed = container.get("resources").unwrap_or(&Value::Null);
+    resources::validate(needed, Of::Container, &pod.claims, &path.field("resources"), &pod.options, errors);
+    resize_policies(container, text(pod.spec, "restartPolicy"), &path.field("resizePolicy"), errors);
+    if let Some(context) = member(container, "securityContext") {
+        security::container(context, pod.host_users, &path.field("securityContext"), errors);
+    }
+}
+
+/// Images of pods have no space around them; templates are left alone.
+pub(crate) fn image_not_padded(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let image = text(container, "image");
+    if image.trim() != image {
+        errors.invalid(&path.field("image"), image, "must not have leading or trailing whitespace");
+    }
+}
+
+fn ports(ports: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+    let mut seen = HashSet::new();
+    for (at, port) in ports.iter().enumerate() {
+        let path = path.index(at);
+        let name = text(port, "name");
+        if !name.is_empty() {
+            let complaints = names::is_valid_port_name(name);
+            if !complaints.is_empty() {
+                check::each(complaints, &path.field("name"), name, errors);
+            } else if !seen.insert(name) {
+                errors.duplicate(&path.field("name"), name);
+            }
+        }
+        match int(port, "containerPort") {
+            0 => errors.required(&path.field("containerPort"), ""),
+            number => {
+                check::each_int(
+                    names::is_valid_port_num(number),
+                    &path.field("containerPort"),
+                    number,
+                    errors,
+                );
+            }
+        }
+        let host = int(port, "hostPort");
+        if host != 0 {
+            check::each_int(names::is_valid_port_num(host), &path.field("hostPort"), host, errors);
+        }
+        let protocols = ["SCTP", "TCP", "UDP"];
+        check::required_supported(&path.field("protocol"), text(port, "protocol"), &protocols, errors);
+    }
+}
+
+fn host_port_conflicts(containers: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+    let mut taken = HashSet::new();
+    for (at, container) in containers.iter().enumerate() {
+        for (index, port) in list(container, "ports").iter().enumerate() {
+            let number = int(port, "hostPort");
+            if number == 0 {
+                continue;
+            }
+            let key = format!("{}/{}/{number}", text(port, "protocol"), text(port, "hostIP"));
+            if taken.contains(&key) {
+                let item = path.index(at);
+                let ports = item.field("ports");
+                errors.duplicate(&ports.index(index).field("hostPort"), key.as_str());
+            }
+            taken.insert(key);
+        }
+    }
+}
+
+fn resize_policies(container: &Value, pod_restart: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    let mut seen = HashSet::new();
+    for (at, policy) in list(container, "resizePolicy").iter().enumerate() {
+        let (resource, restart) = (text(policy, "resourceName"), text(policy, "restartPolicy"));
+        if !seen.insert(resource) {
+            errors.duplicate(&path.index(at), Named(resource));
+        }
+        check::required_supported(path, resource, &["cpu", "memory"], errors);
+        check::required_supported(path, restart, &["NotRequired", "RestartContainer"], errors);
+        if pod_restart == "Never" && restart != "NotRequired" {
+            let detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
+            errors.invalid(path, Named(restart), detail);
+        }
+    }
+}
+
+fn restart_policy(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let rules = list(container, "restartPolicyRules");
+    let field = path.field("restartPolicy");
+    match opt_text(container, "restartPolicy") {
+        None if rules.is_empty() => return,
+        None => errors.required(&field, "must specify restartPolicy when restart rules are used"),
+        policy => check::supported(&field, policy, &["Always", "Never", "OnFailure"], errors),
+    }
+    let path = path.field("restartPolicyRules");
+    if rules.len() > RESTART_RULES_MAX {
+        errors.too_many(&path, rules.len(), RESTART_RULES_MAX);
+    }
+    for (at, rule) in rules.iter().enumerate() {
+        let path = path.index(at);
+        let actions = ["Restart", "RestartAllContainers"];
+        check::supported(&path.field("action"), Some(text(rule, "action")), &actions, errors);
+        let field = path.field("exitCodes");
+        let Some(codes) = member(rule, "exitCodes") else {
+            errors.required(&field, "must be specified");
+            continue;
+        };
+        check::supported(&field.field("operator"), Some(text(codes, "operator")), &["In", "NotIn"], errors);
+        let count = list(codes, "values").len();
+        if count > EXIT_CODES_MAX {
+            errors.too_many(&field.field("values"), count, EXIT_CODES_MAX);
+        }
+    }
+}

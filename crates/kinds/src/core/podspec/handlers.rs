@@ -1,0 +1,172 @@
+//! Probes and lifecycle handlers of containers.
+
+use crate::check;
+use crate::fields::{int, list, member, opt_int, opt_text, text};
+use pintle_meta::field::Named;
+use pintle_meta::{FieldErrors, names};
+use pintle_value::{Path, Value};
+
+const ONE_HANDLER: &str = "may not specify more than 1 handler type";
+const PROBE_HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
+const LIFECYCLE_HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "sleep"];
+/// Real-time signals are counted from both ends.
+const REAL_TIME_LOW_MAX: u32 = 15;
+const REAL_TIME_HIGH_MAX: u32 = 14;
+const SIGNALS: [&str; 36] = [
+    "SIGABRT",
+    "SIGALRM",
+    "SIGBUS",
+    "SIGCHLD",
+    "SIGCLD",
+    "SIGCONT",
+    "SIGFPE",
+    "SIGHUP",
+    "SIGILL",
+    "SIGINT",
+    "SIGIO",
+    "SIGIOT",
+    "SIGKILL",
+    "SIGPIPE",
+    "SIGPOLL",
+    "SIGPROF",
+    "SIGPWR",
+    "SIGQUIT",
+    "SIGRTMAX",
+    "SIGRTMIN",
+    "SIGSEGV",
+    "SIGSTKFLT",
+    "SIGSTOP",
+    "SIGSYS",
+    "SIGTERM",
+    "SIGTRAP",
+    "SIGTSTP",
+    "SIGTTIN",
+    "SIGTTOU",
+    "SIGURG",
+    "SIGUSR1",
+    "SIGUSR2",
+    "SIGVTALRM",
+    "SIGWINCH",
+    "SIGXCPU",
+    "SIGXFSZ",
+];
+
+/// Checks lifecycle and probes of a container that runs beside others. `grace` is the pod's grace period.
+pub(crate) fn validate(
+    container: &Value,
+    grace: Option<i64>,
+    os: Option<&str>,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    if let Some(own) = member(container, "lifecycle") {
+        lifecycle(own, grace, os, &path.field("lifecycle"), errors);
+    }
+    for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let Some(own) = member(container, name) else { continue };
+        let path = path.field(name);
+        probe(own, grace, &path, errors);
+        if name == "readinessProbe" {
+            if let Some(seconds) = opt_int(own, "terminationGracePeriodSeconds") {
+                let field = path.field("terminationGracePeriodSeconds");
+                errors.invalid(&field, seconds, "must not be set for readinessProbes");
+            }
+        } else if int(own, "successThreshold") != 1 {
+            errors.invalid(&path.field("successThreshold"), int(own, "successThreshold"), "must be 1");
+        }
+    }
+}
+
+fn probe(probe: &Value, grace: Option<i64>, path: &Path<'_>, errors: &mut FieldErrors) {
+    handler(probe, &PROBE_HANDLERS, grace, path, errors);
+    for key in
+        ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
+    {
+        check::nonnegative_field(probe, key, path, errors);
+    }
+    if let Some(seconds) = opt_int(probe, "terminationGracePeriodSeconds").filter(|s| *s <= 0) {
+        errors.invalid(&path.field("terminationGracePeriodSeconds"), seconds, "must be greater than 0");
+    }
+}
+
+fn lifecycle(own: &Value, grace: Option<i64>, os: Option<&str>, path: &Path<'_>, errors: &mut FieldErrors) {
+    for name in ["postStart", "preStop"] {
+        if let Some(hook) = member(own, name) {
+            handler(hook, &LIFECYCLE_HANDLERS, grace, &path.field(name), errors);
+        }
+    }
+    if let Some(signal) = opt_text(own, "stopSignal") {
+        stop_signal(signal, os, &path.field("stopSignal"), errors);
+    }
+}
+
+fn handler(handler: &Value, kinds: &[&str], grace: Option<i64>, path: &Path<'_>, errors: &mut FieldErrors) {
+    let mut found = false;
+    for kind in kinds {
+        let Some(action) = member(handler, kind) else { continue };
+        if found {
+            errors.forbidden(&path.field(kind), ONE_HANDLER);
+            continue;
+        }
+        found = true;
+        one(kind, action, grace, &path.field(kind), errors);
+    }
+    if !found {
+        errors.required(path, "must specify a handler type");
+    }
+}
+
+fn one(kind: &str, action: &Value, grace: Option<i64>, path: &Path<'_>, errors: &mut FieldErrors) {
+    match kind {
+        "exec" => {
+            if list(action, "command").is_empty() {
+                errors.required(&path.field("command"), "");
+            }
+        }
+        "httpGet" => http_get(action, path, errors),
+        "sleep" => sleep(int(action, "seconds"), grace, path, errors),
+        _ => check::port_number_or_name(&path.field("port"), action.get("port"), errors),
+    }
+}
+
+fn http_get(action: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    check::required(action, "path", path, errors);
+    check::port_number_or_name(&path.field("port"), action.get("port"), errors);
+    check::supported(&path.field("scheme"), Some(text(action, "scheme")), &["HTTP", "HTTPS"], errors);
+    for header in list(action, "httpHeaders") {
+        let name = text(header, "name");
+        check::each(names::is_http_header_name(name), &path.field("httpHeaders"), name, errors);
+    }
+}
+
+/// Where the grace period itself is at fault, that is said elsewhere.
+fn sleep(seconds: i64, grace: Option<i64>, path: &Path<'_>, errors: &mut FieldErrors) {
+    let Some(grace) = grace else { return };
+    if seconds < 0 || seconds > grace {
+        let detail = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
+        errors.invalid(path, seconds, &detail);
+    }
+}
+
+fn stop_signal(signal: &str, os: Option<&str>, path: &Path<'_>, errors: &mut FieldErrors) {
+    match os {
+        None => errors.forbidden(path, "may not be set for containers with empty `spec.os.name`"),
+        Some("windows") => check::supported(path, Some(signal), &["SIGKILL", "SIGTERM"], errors),
+        Some("linux") => {
+            let signals = linux_signals();
+            if !signals.iter().any(|s| s == signal) {
+                let signals: Vec<&str> = signals.iter().map(String::as_str).collect();
+                errors.not_supported(path, Named(signal), &signals);
+            }
+        }
+        Some(_) => {}
+    }
+}
+
+fn linux_signals() -> Vec<String> {
+    let mut signals: Vec<String> = SIGNALS.iter().map(|s| (*s).to_string()).collect();
+    signals.extend((1..=REAL_TIME_LOW_MAX).map(|n| format!("SIGRTMIN+{n}")));
+    signals.extend((1..=REAL_TIME_HIGH_MAX).map(|n| format!("SIGRTMAX-{n}")));
+    signals.sort();
+    signals
+}

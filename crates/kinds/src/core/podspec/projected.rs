@@ -1,0 +1,208 @@
+//! Projected volumes and the downward API: several sources in one directory.
+
+use super::options::Options;
+use super::volume_sources::{key_to_path, mode};
+use super::{env, paths};
+use crate::check;
+use crate::fields::{int, list, member, opt_int, text};
+use pintle_meta::{FieldErrors, names};
+use pintle_value::{Path, Value};
+use std::collections::HashSet;
+
+/// Shortest life of a token.
+const TOKEN_SECONDS_MIN: i64 = 10 * 60;
+/// Longest life of a token.
+const TOKEN_SECONDS_MAX: i64 = 1 << 32;
+/// Shortest and longest life of a pod certificate; signers of Kubernetes itself give no more than a day.
+const CERTIFICATE_SECONDS_MIN: i64 = 3600;
+const CERTIFICATE_SECONDS_MAX: i64 = 91 * 86400;
+const KUBERNETES_CERTIFICATE_SECONDS_MAX: i64 = 86400;
+const KEY_TYPES: [&str; 6] = ["RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"];
+/// Fields that a volume may show.
+const FIELDS: [&str; 5] =
+    ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
+
+/// Checks a volume of the downward API.
+pub(crate) fn downward(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    mode(source, "defaultMode", path, errors);
+    for file in list(source, "items") {
+        downward_file(file, path, errors);
+    }
+}
+
+fn downward_file(file: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    check::required(file, "path", path, errors);
+    paths::local_non_reserved(&path.field("path"), text(file, "path"), errors);
+    match (member(file, "fieldRef"), member(file, "resourceFieldRef")) {
+        (Some(field), resource) => {
+            env::field_ref(field, &FIELDS, &path.field("fieldRef"), errors);
+            if resource.is_some() {
+                let detail = "fieldRef and resourceFieldRef can not be specified simultaneously";
+                errors.invalid(path, "resource", detail);
+            }
+        }
+        (None, Some(resource)) => env::resource_ref(resource, true, &path.field("resourceFieldRef"), errors),
+        (None, None) => errors.required(path, "one of fieldRef and resourceFieldRef is required"),
+    }
+    mode(file, "mode", path, errors);
+}
+
+/// Checks a projected volume.
+pub(crate) fn validate(projection: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
+    mode(projection, "defaultMode", path, errors);
+    let mut taken = Taken { paths: HashSet::new(), volume: path };
+    for (at, source) in list(projection, "sources").iter().enumerate() {
+        let sources = path.field("sources");
+        one(source, &sources.index(at), options, &mut taken, errors);
+    }
+}
+
+/// Paths that sources of one volume have claimed.
+struct Taken<'a> {
+    paths: HashSet<&'a str>,
+    volume: &'a Path<'a>,
+}
+
+impl<'a> Taken<'a> {
+    /// Claims a path; a second claim is an error that shows `who`.
+    fn claim(&mut self, path: &'a str, who: &str, errors: &mut FieldErrors) {
+        if !self.paths.insert(path) {
+            errors.invalid(self.volume, who, "conflicting duplicate paths");
+        }
+    }
+}
+
+fn one<'a>(
+    source: &'a Value,
+    path: &Path<'_>,
+    options: &Options,
+    taken: &mut Taken<'a>,
+    errors: &mut FieldErrors,
+) {
+    let mut count = 0;
+    for key in ["secret", "configMap"] {
+        let Some(object) = member(source, key) else { continue };
+        count += 1;
+        let path = path.field(key);
+        check::required(object, "name", &path, errors);
+        for (at, item) in list(object, "items").iter().enumerate() {
+            key_to_path(item, &path.field("items").index(at), errors);
+            if !text(item, "path").is_empty() {
+                taken.claim(text(item, "path"), text(object, "name"), errors);
+            }
+        }
+    }
+    if let Some(downward) = member(source, "downwardAPI") {
+        count += 1;
+        for file in list(downward, "items") {
+            downward_file(file, &path.field("downwardAPI"), errors);
+            let target = text(file, "path");
+            if !target.is_empty() {
+                taken.claim(target, target, errors);
+            }
+        }
+    }
+    if let Some(token) = member(source, "serviceAccountToken") {
+        count += 1;
+        service_account_token(token, &path.field("serviceAccountToken"), taken.volume, options, errors);
+    }
+    if let Some(bundle) = member(source, "clusterTrustBundle") {
+        count += 1;
+        trust_bundle(bundle, &path.field("clusterTrustBundle"), taken, errors);
+    }
+    if let Some(certificate) = member(source, "podCertificate") {
+        count += 1;
+        pod_certificate(certificate, &path.field("podCertificate"), taken, errors);
+    }
+    if count > 1 {
+        errors.forbidden(path, "may not specify more than 1 volume type per source");
+    }
+}
+
+fn service_account_token(
+    token: &Value,
+    path: &Path<'_>,
+    volume: &Path<'_>,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
+    let seconds = int(token, "expirationSeconds");
+    let field = path.field("expirationSeconds");
+    if seconds < TOKEN_SECONDS_MIN {
+        errors.invalid(&field, seconds, "may not specify a duration less than 10 minutes");
+    }
+    if seconds > TOKEN_SECONDS_MAX {
+        errors.invalid(&field, seconds, "may not specify a duration larger than 2^32 seconds");
+    }
+    match text(token, "path") {
+        "" => errors.required(&volume.field("path"), ""),
+        target if !options.nonlocal_token_path => {
+            paths::local_non_reserved(&volume.field("path"), target, errors);
+        }
+        _ => {}
+    }
+}
+
+fn trust_bundle<'a>(bundle: &'a Value, path: &Path<'_>, taken: &mut Taken<'a>, errors: &mut FieldErrors) {
+    match (member(bundle, "name"), member(bundle, "signerName")) {
+        (Some(_), Some(_)) => {
+            errors.invalid(path, bundle, "only one of name and signerName may be used");
+        }
+        (Some(_), None) => {
+            if text(bundle, "name").is_empty() {
+                errors.required(&path.field("name"), "must be a valid object name");
+            }
+            if let Some(selector) = member(bundle, "labelSelector") {
+                let detail = "labelSelector must be unset if name is specified";
+                errors.invalid(&path.field("labelSelector"), selector, detail);
+            }
+        }
+        (None, Some(_)) => {
+            if text(bundle, "signerName").is_empty() {
+                errors.required(&path.field("signerName"), "must be a valid signer name");
+            }
+        }
+        (None, None) => errors.required(path, "either name or signerName must be specified"),
+    }
+    check::required(bundle, "path", path, errors);
+    paths::local_non_reserved(&path.field("path"), text(bundle, "path"), errors);
+    taken.claim(text(bundle, "path"), text(bundle, "path"), errors);
+}
+
+fn pod_certificate<'a>(source: &'a Value, path: &Path<'_>, taken: &mut Taken<'a>, errors: &mut FieldErrors) {
+    let key_type = text(source, "keyType");
+    if !KEY_TYPES.contains(&key_type) {
+        errors.not_supported(&path.field("keyType"), key_type, &KEY_TYPES);
+    }
+    if let Some(seconds) = opt_int(source, "maxExpirationSeconds") {
+        certificate_life(seconds, text(source, "signerName"), &path.field("maxExpirationSeconds"), errors);
+    }
+    let mut count = 0;
+    for key in ["credentialBundlePath", "keyPath", "certificateChainPath"] {
+        let target = text(source, key);
+        if target.is_empty() {
+            continue;
+        }
+        count += 1;
+        paths::local_non_reserved(&path.field(key), target, errors);
+        taken.claim(target, target, errors);
+    }
+    if count == 0 {
+        let detail = "specify at least one of credentialBundlePath, keyPath, and certificateChainPath";
+        errors.required(path, detail);
+    }
+}
+
+fn certificate_life(seconds: i64, signer: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    if seconds < CERTIFICATE_SECONDS_MIN {
+        errors.invalid(path, seconds, "if provided, maxExpirationSeconds must be >= 3600");
+    }
+    let own = signer.split_once('/').is_some_and(|(domain, _)| {
+        domain == "kubernetes.io"
+            || domain.ends_with(".kubernetes.io") && names::is_dns1123_subdomain(domain).is_empty()
+    });
+    let max = if own { KUBERNETES_CERTIFICATE_SECONDS_MAX } else { CERTIFICATE_SECONDS_MAX };
+    if seconds > max {
+        errors.invalid(path, seconds, &format!("if provided, maxExpirationSeconds must be <= {max}"));
+    }
+}

@@ -1,0 +1,49 @@
+//! The quality-of-service class of a pod, from its requests and limits.
+
+use super::aggregate::{Amounts, amounts};
+use pintle_value::Value;
+
+/// Class of a pod that asks for nothing.
+pub(crate) const BEST_EFFORT: &str = "BestEffort";
+/// Class of a pod whose limits are its requests.
+pub(crate) const GUARANTEED: &str = "Guaranteed";
+/// Class of all other pods.
+pub(crate) const BURSTABLE: &str = "Burstable";
+
+/// The class that a pod spec is in.
+pub(crate) fn class(spec: &Value) -> &'static str {
+    let (mut requests, mut limits) = (Amounts::new(), Amounts::new());
+    let mut all_limited = true;
+    if let Some(resources) = spec.get("resources") {
+        add_compute(&mut requests, resources.get("requests"));
+        let limited = add_compute(&mut limits, resources.get("limits"));
+        let given = resources.get("limits").and_then(Value::as_object).is_some_and(|m| !m.is_empty());
+        all_limited = !given || limited;
+    } else {
+        for container in spec.items_at(&["containers"]).iter().chain(spec.items_at(&["initContainers"])) {
+            add_compute(&mut requests, container.at(&["resources", "requests"]));
+            all_limited &= add_compute(&mut limits, container.at(&["resources", "limits"]));
+        }
+    }
+    if requests.is_empty() && limits.is_empty() {
+        return BEST_EFFORT;
+    }
+    let matched = requests.iter().all(|(name, amount)| limits.get(name) == Some(amount));
+    if all_limited && matched && requests.len() == limits.len() { GUARANTEED } else { BURSTABLE }
+}
+
+/// Adds the CPU and memory of a list; says whether it has both.
+fn add_compute(total: &mut Amounts, list: Option<&Value>) -> bool {
+    let mut found = 0;
+    for (name, amount) in amounts(list) {
+        if !matches!(name.as_str(), "cpu" | "memory") || amount.sign() <= 0 {
+            continue;
+        }
+        found += 1;
+        match total.get_mut(&name) {
+            Some(sum) => sum.add(&amount),
+            None => _ = total.insert(name, amount),
+        }
+    }
+    found == 2
+}

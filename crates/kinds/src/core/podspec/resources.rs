@@ -1,0 +1,341 @@
+//! Requests and limits, of containers and of whole pods.
+
+use super::aggregate::{self, Amounts, amounts, is_huge_page, is_native, is_overcommit_allowed};
+use super::options::Options;
+use crate::check;
+use crate::fields::{entries, list, member, quantity, text};
+use pintle_meta::field::{ErrorKind, Named, quoted};
+use pintle_meta::{FieldErrors, Quantity, names};
+use pintle_value::{Path, Value};
+use std::collections::{BTreeSet, HashSet};
+
+/// Resources without a domain that anything may name.
+const STANDARD: [&str; 20] = [
+    "configmaps",
+    "cpu",
+    "ephemeral-storage",
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "memory",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+    "requests.storage",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+    "storage",
+];
+/// Resources that are counted.
+const COUNTED: [&str; 9] = [
+    "configmaps",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+];
+
+/// Whose resources these are; decides which can be named.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// A container.
+    Container,
+    /// A whole pod.
+    Pod,
+}
+
+/// Names of the claims of a pod.
+pub(crate) type Claims<'a> = BTreeSet<&'a str>;
+
+/// Checks requests, limits and claims.
+pub(crate) fn validate(
+    requirements: &Value,
+    of: Of,
+    claims: &Claims<'_>,
+    path: &Path<'_>,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
+    let (limit_path, request_path) = (path.field("limits"), path.field("requests"));
+    let limits = amounts(requirements.get("limits"));
+    let requests = amounts(requirements.get("requests"));
+    for (name, amount) in &limits {
+        amount_of(name, amount, of, &limit_path.key(name), options, errors);
+        huge_page_value(name, amount, &limit_path.key(name), options, errors);
+    }
+    for (name, amount) in &requests {
+        amount_of(name, amount, of, &request_path.key(name), options, errors);
+        within_limit(name, amount, limits.get(name), &request_path, &limit_path, errors);
+        huge_page_value(name, amount, &request_path.key(name), options, errors);
+    }
+    let named = |test: fn(&str) -> bool| limits.keys().chain(requests.keys()).any(|name| test(name));
+    if named(is_huge_page) && !named(|name| matches!(name, "cpu" | "memory")) {
+        errors.forbidden(path, "HugePages require cpu or memory");
+    }
+    claim_names(list(requirements, "claims"), claims, &path.field("claims"), errors);
+}
+
+fn amount_of(
+    name: &str,
+    amount: &Quantity,
+    of: Of,
+    path: &Path<'_>,
+    _options: &Options,
+    errors: &mut FieldErrors,
+) {
+    match of {
+        Of::Container => container_resource_name(name, path, errors),
+        Of::Pod => pod_resource_name(name, path, errors),
+    }
+    quantity_value(name, amount, path, errors);
+}
+
+/// An amount of a resource: not negative, and whole where the resource is counted.
+pub(crate) fn quantity_value(name: &str, amount: &Quantity, path: &Path<'_>, errors: &mut FieldErrors) {
+    check::nonnegative_quantity(path, amount, errors);
+    let counted = COUNTED.contains(&name) || is_extended(name);
+    if counted && amount.milli_value() % 1000 != 0 {
+        errors.invalid(path, amount.to_string().as_str(), "must be an integer");
+    }
+}
+
+fn within_limit(
+    name: &str,
+    amount: &Quantity,
+    limit: Option<&Quantity>,
+    request_path: &Path<'_>,
+    limit_path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    let shown = amount.to_string();
+    match limit {
+        Some(limit) if amount != limit && !is_overcommit_allowed(name) => {
+            let detail = format!("must be equal to {name} limit of {limit}");
+            errors.invalid(request_path, shown.as_str(), &detail);
+        }
+        Some(limit) if amount > limit => {
+            let detail = format!("must be less than or equal to {name} limit of {limit}");
+            errors.invalid(request_path, shown.as_str(), &detail);
+        }
+        None if !is_overcommit_allowed(name) => {
+            errors.required(limit_path, "Limit must be set for non overcommitable resources");
+        }
+        _ => {}
+    }
+}
+
+fn huge_page_value(
+    name: &str,
+    amount: &Quantity,
+    path: &Path<'_>,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
+    if !options.indivisible_huge_pages && !is_huge_page_divisible(name, amount) {
+        let detail = format!("{amount} is not positive integer multiple of {name}");
+        errors.invalid(path, amount.to_string().as_str(), &detail);
+    }
+}
+
+/// Whether an amount of huge pages is a multiple of the page; other resources always are.
+pub(crate) fn is_huge_page_divisible(name: &str, amount: &Quantity) -> bool {
+    let Some(size) = name.strip_prefix("hugepages-") else { return true };
+    let Ok(page) = Quantity::parse(size) else { return false };
+    page.sign() > 0 && page.milli_value() % 1000 == 0 && amount.value() % page.value() == 0
+}
+
+/// Whether a resource is one that nodes advertise beside Kubernetes' own.
+pub(crate) fn is_extended(name: &str) -> bool {
+    !is_native(name)
+        && !name.starts_with("requests.")
+        && names::is_qualified_name(&format!("requests.{name}")).is_empty()
+}
+
+/// The name of a resource.
+pub(crate) fn resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    let complaints = names::is_qualified_name(name);
+    if !complaints.is_empty() {
+        for complaint in complaints {
+            errors.invalid(path, Named(name), &complaint);
+        }
+        return;
+    }
+    let quota_huge_page = is_huge_page(name) || name.starts_with("requests.hugepages-");
+    if !name.contains('/') && !STANDARD.contains(&name) && !quota_huge_page {
+        errors.invalid(path, Named(name), "must be a standard resource type or fully qualified");
+    }
+}
+
+/// The name of a resource that a container can have.
+pub(crate) fn container_resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    resource_name(name, path, errors);
+    if !name.contains('/') {
+        if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !is_huge_page(name) {
+            errors.invalid(path, Named(name), "must be a standard resource for containers");
+        }
+    } else if !is_native(name) && !is_extended(name) {
+        errors.invalid(path, Named(name), "doesn't follow extended resource name standard");
+    }
+}
+
+fn pod_resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    let before = errors.0.len();
+    resource_name(name, path, errors);
+    if errors.0.len() == before && !aggregate::is_pod_level(name) {
+        errors.not_supported(path, Named(name), &["cpu", "hugepages-", "memory"]);
+    }
+}
+
+/// Claims of a container must be among those of its pod, each no more than once.
+fn claim_names(claims: &[Value], known: &Claims<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+    let mut seen: HashSet<String> = HashSet::new();
+    for (at, claim) in claims.iter().enumerate() {
+        let path = path.index(at);
+        let (name, request) = (text(claim, "name"), text(claim, "request"));
+        if name.is_empty() {
+            errors.required(&path, "");
+            continue;
+        }
+        if seen.contains(name) {
+            errors.duplicate(&path, name);
+        } else {
+            claim_request(name, request, &mut seen, &path, errors);
+        }
+        if !known.contains(name) {
+            let mut detail = "must be one of the names in pod.spec.resourceClaims".to_string();
+            if known.is_empty() {
+                detail.push_str(" which is empty");
+            } else {
+                let names: Vec<&str> = known.iter().copied().collect();
+                detail.push_str(&format!(": {}", names.join(", ")));
+            }
+            errors.push(ErrorKind::NotFound, &path, Some(&quoted(name)), &detail);
+        }
+    }
+}
+
+fn claim_request(
+    name: &str,
+    request: &str,
+    seen: &mut HashSet<String>,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    let mut key = name.to_string();
+    if !request.is_empty() {
+        check::dns_label(&path.field("request"), request, errors);
+        key = format!("{name}/{request}");
+    }
+    if seen.contains(&key) {
+        errors.duplicate(path, key.as_str());
+    } else if request.is_empty() {
+        let requests =
+            seen.iter().filter(|k| k.split_once('/').is_some_and(|(base, _)| base == name)).count();
+        for _ in 0..requests {
+            errors.duplicate(path, name);
+        }
+    }
+    seen.insert(key);
+}
+
+/// Checks the resources of a whole pod, and that its containers fit in.
+pub(crate) fn validate_pod_level(
+    spec: &Value,
+    claims: &Claims<'_>,
+    path: &Path<'_>,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
+    let Some(resources) = member(spec, "resources") else { return };
+    let path = path.field("resources");
+    if spec.str_at(&["os", "name"]) == "windows" {
+        return errors.forbidden(&path, "may not be set for a windows pod");
+    }
+    if member(resources, "claims").is_some() {
+        errors.forbidden(&path.field("claims"), "claims may not be set for Resources at pod-level");
+    }
+    validate(resources, Of::Pod, claims, &path, options, errors);
+    consistent(spec, resources, &path, errors);
+}
+
+fn consistent(spec: &Value, resources: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let (requests, limits) = (amounts(resources.get("requests")), amounts(resources.get("limits")));
+    let too_little = |own: &Amounts, which: &str, only_huge_pages: bool, errors: &mut FieldErrors| {
+        let list = path.field(which);
+        for (name, needed) in aggregate::containers(spec, which) {
+            let Some(amount) = own.get(&name).filter(|_| !only_huge_pages || is_huge_page(&name)) else {
+                continue;
+            };
+            if needed > *amount {
+                let detail =
+                    format!("must be greater than or equal to aggregate container {which} of {needed}");
+                errors.invalid(&list.key(&name), amount.to_string().as_str(), &detail);
+            }
+        }
+    };
+    too_little(&requests, "requests", false, errors);
+    too_little(&limits, "limits", true, errors);
+    for (at, container) in list(spec, "containers").iter().enumerate() {
+        for (name, value) in entries(container.at(&["resources", "limits"])) {
+            let (Some(limit), own) = (limits.get(name), quantity(Some(value))) else { continue };
+            if own > *limit {
+                let containers = path.field("containers");
+                let item = containers.index(at);
+                let key = item.key(name);
+                let detail = format!("must be less than or equal to pod limits of {limit}");
+                errors.invalid(&key.field("limits"), own.to_string().as_str(), &detail);
+            }
+        }
+    }
+}
+
+/// Checks the claims of a pod.
+pub(crate) fn validate_claims(claims: &[Value], mirror: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+    use crate::shown::{Field, Internal, NULL, TEXT};
+    const CLAIM: &[Field] = &[
+        Field("name", "Name", TEXT),
+        Field("resourceClaimName", "ResourceClaimName", NULL),
+        Field("resourceClaimTemplateName", "ResourceClaimTemplateName", NULL),
+    ];
+    let mut seen = HashSet::new();
+    for (at, claim) in claims.iter().enumerate() {
+        if mirror {
+            errors.forbidden(&Path::of(""), "static pods do not support resource claims");
+            continue;
+        }
+        let path = path.index(at);
+        let name = text(claim, "name");
+        if name.is_empty() {
+            errors.required(&path.field("name"), "");
+        } else if !seen.insert(name) {
+            errors.duplicate(&path.field("name"), name);
+        } else {
+            check::dns_label(&path.field("name"), name, errors);
+        }
+        let (own, template) =
+            (member(claim, "resourceClaimName"), member(claim, "resourceClaimTemplateName"));
+        if own.is_some() && template.is_some() {
+            let detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
+            errors.invalid(&path, Internal(Some(claim), CLAIM), detail);
+        }
+        if own.is_none() && template.is_none() {
+            let detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`";
+            errors.invalid(&path, Internal(Some(claim), CLAIM), detail);
+        }
+        for key in ["resourceClaimName", "resourceClaimTemplateName"] {
+            if let Some(name) = crate::fields::opt_text(claim, key) {
+                check::each(names::dns_subdomain(name, false), &path.field(key), name, errors);
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Tolerations and gates of scheduling.
+
+use super::options::Options;
+use crate::check;
+use crate::fields::{list, member, text};
+use pintle_meta::field::Named;
+use pintle_meta::selector::label_validation::validate_label_name;
+use pintle_meta::{FieldErrors, names, strconv};
+use pintle_value::{Path, Value};
+use std::collections::HashSet;
+
+const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+
+/// Checks tolerations.
+pub(crate) fn tolerations(
+    tolerations: &[Value],
+    path: &Path<'_>,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
+    for (at, toleration) in tolerations.iter().enumerate() {
+        one_toleration(toleration, &path.index(at), options, errors);
+    }
+}
+
+fn one_toleration(toleration: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
+    let (key, operator) = (text(toleration, "key"), text(toleration, "operator"));
+    let effect = text(toleration, "effect");
+    if !key.is_empty() {
+        validate_label_name(key, &path.field("key"), errors);
+    }
+    if key.is_empty() && operator != "Exists" {
+        let detail =
+            "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+        errors.invalid(&path.field("operator"), Named(operator), detail);
+    }
+    if member(toleration, "tolerationSeconds").is_some() && effect != "NoExecute" {
+        let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+        errors.invalid(&path.field("effect"), Named(effect), detail);
+    }
+    operator_and_value(operator, text(toleration, "value"), path, options, errors);
+    if !effect.is_empty() {
+        check::supported(&path.field("effect"), Some(effect), &EFFECTS, errors);
+    }
+}
+
+fn operator_and_value(
+    operator: &str,
+    value: &str,
+    path: &Path<'_>,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
+    let field = path.field("operator");
+    match operator {
+        "Equal" | "" => {
+            let complaints = names::is_label_value(value);
+            if !complaints.is_empty() {
+                errors.invalid(&field, value, &complaints.join(";"));
+            }
+        }
+        "Exists" => {
+            if !value.is_empty() {
+                errors.invalid(&field, value, "value must be empty when `operator` is 'Exists'");
+            }
+        }
+        "Lt" | "Gt" if !options.toleration_comparisons => {
+            errors.not_supported(&field, Named(operator), &["Equal", "Exists", "Lt", "Gt"]);
+        }
+        "Lt" | "Gt" => {
+            let field = path.field("value");
+            check::each(names::is_decimal_integer(value), &field, value, errors);
+            if let Err(error) = strconv::parse_int(value) {
+                errors.invalid(&field, value, &error.to_string());
+            }
+        }
+        other => errors.not_supported(&field, Named(other), &["Equal", "Exists"]),
+    }
+}
+
+/// Old tolerations must stay, but for their seconds; new ones must be right.
+pub(crate) fn only_added(
+    new: &[Value],
+    old: &[Value],
+    path: &Path<'_>,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
+    let timeless = |toleration: &Value| {
+        let mut copy = toleration.clone();
+        copy.remove_at(&["tolerationSeconds"]);
+        copy
+    };
+    let kept = |old: &Value| new.iter().any(|new| timeless(new) == timeless(old));
+    if !old.iter().all(kept) {
+        return errors
+            .forbidden(path, "existing toleration can not be modified except its tolerationSeconds");
+    }
+    tolerations(new, path, options, errors);
+}
+
+/// Checks scheduling gates.
+pub(crate) fn gates(gates: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+    let mut seen = HashSet::new();
+    for (at, gate) in gates.iter().enumerate() {
+        let name = text(gate, "name");
+        check::qualified_name(&path.index(at), name, errors);
+        if !seen.insert(name) {
+            errors.duplicate(&path.index(at), name);
+        }
+    }
+}
+
+/// Gates of a pod that exists can only go.
+pub(crate) fn only_deleted_gates(new: &Value, old: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let old: HashSet<&str> = list(old, "schedulingGates").iter().map(|g| text(g, "name")).collect();
+    for (at, gate) in list(new, "schedulingGates").iter().enumerate() {
+        let name = text(gate, "name");
+        if !old.contains(name) {
+            let detail = format!("only deletion is allowed, but found new scheduling gate '{name}'");
+            errors.forbidden(&path.index(at).field("name"), &detail);
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! The pod spec as a whole, and the template around it.
+
+use super::containers::{self, Pod};
+use super::options::Options;
+use super::resources::{self, Claims, Of};
+use super::{affinity, annotations, env, scheduling, security, spread, volumes, windows};
+use crate::check;
+use crate::fields::{flag, int, list, member, opt_flag, opt_int, opt_text, text, texts};
+use pintle_meta::selector::label_validation::validate_labels;
+use pintle_meta::{FieldErrors, names, net, objectmeta};
+use pintle_value::{Path, Value};
+
+/// Most name servers of a pod.
+const NAMESERVERS_MAX: usize = 3;
+/// Most search domains of a pod.
+const SEARCHES_MAX: usize = 32;
+/// Longest search list, spaces included.
+const SEARCH_LIST_BYTES_MAX: usize = 2048;
+/// Longest hostname that stands in for another.
+const HOSTNAME_OVERRIDE_BYTES_MAX: usize = 64;
+
+/// Checks a pod spec. `meta` is the metadata of the pod, if it is that of one.
+pub(crate) fn validate(
+    spec: &Value,
+    meta: Option<&Value>,
+    path: &Path<'_>,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
+    let grace = opt_int(spec, "terminationGracePeriodSeconds");
+    if grace.is_none() {
+        errors.required(&path.field("terminationGracePeriodSeconds"), "");
+    }
+    let pod_name = meta.map(|m| text(m, "name"));
+    let volumes = volumes::validate(volumes::of(spec), pod_name, &path.field("volumes"), options, errors);
+    let resource_claims = list(spec, "resourceClaims");
+    let claims: Claims<'_> =
+        resource_claims.iter().map(|c| text(c, "name")).filter(|n| !n.is_empty()).collect();
+    let mirror = meta.is_some_and(|m| m.at(&["annotations", annotations::MIRROR]).is_some());
+    resources::validate_claims(resource_claims, mirror, &path.field("resourceClaims"), errors);
+    let pod = Pod {
+        spec,
+        volumes,
+        claims,
+        grace,
+        os: member(spec, "os").map(|os| text(os, "name")),
+        host_users: opt_flag(spec, "hostUsers") != Some(false),
+        options: *options,
+    };
+    containers::validate(&pod, &path.field("containers"), errors);
+    containers::validate_init(&pod, &path.field("initContainers"), errors);
+    containers::validate_ephemeral(&pod, &path.field("ephemeralContainers"), errors);
+    resources::validate_pod_level(spec, &pod.claims, path, options, errors);
+    host_network_ports(spec, path, options, errors);
+    policies(spec, path, errors);
+    let node_selector = spec.get("nodeSelector").and_then(Value::as_object);
+    validate_labels(node_selector, &path.field("nodeSelector"), errors);
+    security::pod(spec, &path.field("securityContext"), options, errors);
+    if let Some(own) = member(spec, "affinity") {
+        affinity::validate(own, options, &path.field("affinity"), errors);
+    }
+    dns_config(spec, &path.field("dnsConfig"), errors);
+    for (at, gate) in list(spec, "readinessGates").iter().enumerate() {
+        let gates = path.field("readinessGates");
+        check::qualified_name(&gates.index(at).field("conditionType"), text(gate, "conditionType"), errors);
+    }
+    scheduling::gates(list(spec, "schedulingGates"), &path.field("schedulingGates"), errors);
+    let constraints = list(spec, "topologySpreadConstraints");
+    spread::validate(constraints, &path.field("topologySpreadConstraints"), options, errors);
+    windows::host_process(spec, path, errors);
+    host_users(spec, path, options, errors);
+    hostname_override(spec, path, errors);
+    names_and_times(spec, path, errors);
+    scheduling::tolerations(list(spec, "tolerations"), &path.field("tolerations"), options, errors);
+    host_aliases(spec, &path.field("hostAliases"), errors);
+    classes_and_overhead(spec, &pod.claims, path, options, errors);
+    windows::os(spec, path, errors);
+    if let Some(group) = member(spec, "schedulingGroup") {
+        scheduling_group(group, &path.field("schedulingGroup"), errors);
+    }
+    env::file_volumes(spec, path, errors);
+}
+
+/// Checks the template of a workload.
+pub(crate) fn validate_template(
+    template: &Value,
+    path: &Path<'_>,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
+    let meta = template.get("metadata");
+    let map = |key: &str| meta.and_then(|m| m.get(key)).and_then(Value::as_object);
+    validate_labels(map("labels"), &path.field("labels"), errors);
+    objectmeta::validate_annotations(map("annotations"), &path.field("annotations"), errors);
+    let empty = Value::object();
+    let spec = template.get("spec").unwrap_or(&empty);
+    let own = meta.and_then(|m| m.get("annotations"));
+    annotations::validate(own, spec, &path.field("annotations"), options, errors);
+    let path = path.field("spec");
+    validate(spec, None, &path, options, errors);
+    annotations::validate_profiles(meta, spec, &path, errors);
+    if !list(spec, "ephemeralContainers").is_empty() {
+        let detail = "ephemeral containers not allowed in pod template";
+        errors.forbidden(&path.field("ephemeralContainers"), detail);
+    }
+}
+
+fn host_network_ports(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
+    if !flag(spec, "hostNetwork") {
+        return;
+    }
+    let path = path.field("containers");
+    for (at, container) in list(spec, "containers").iter().enumerate() {
+        for (index, port) in list(container, "ports").iter().enumerate() {
+            let (host, own) = (int(port, "hostPort"), int(port, "containerPort"));
+            if (options.is_pod || host != 0) && host != own {
+                let item = path.index(at);
+                let ports = item.field("ports");
+                let detail = "must match `containerPort` when `hostNetwork` is true";
+                errors.invalid(&ports.index(index).field("hostPort"), host, detail);
+            }
+        }
+    }
+}
+
+fn policies(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let restart = ["Always", "OnFailure", "Never"];
+    check::required_supported(&path.field("restartPolicy"), text(spec, "restartPolicy"), &restart, errors);
+    let dns = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+    check::required_supported(&path.field("dnsPolicy"), text(spec, "dnsPolicy"), &dns, errors);
+}
+
+fn dns_config(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let config = member(spec, "dnsConfig");
+    if text(spec, "dnsPolicy") == "None" {
+        let Some(config) = config else {
+            return errors.required(path, "must provide `dnsConfig` when `dnsPolicy` is None");
+        };
+        if list(config, "nameservers").is_empty() {
+            let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
+            return errors.required(&path.field("nameservers"), detail);
+        }
+    }
+    let Some(config) = config else { return };
+    let field = path.field("nameservers");
+    let servers = texts(config, "nameservers");
+    if servers.len() > NAMESERVERS_MAX {
+        let detail = format!("must not have more than {NAMESERVERS_MAX} nameservers");
+        errors.invalid(&field, config.get("nameservers"), &detail);
+    }
+    for (at, server) in servers.iter().enumerate() {
+        net::validate_ip_legacy(&field.index(at), server, true, &[], errors);
+    }
+    searches(config, &path.field("searches"), errors);
+    for (at, option) in list(config, "options").iter().enumerate() {
+        if text(option, "name").is_empty() {
+            errors.required(&path.field("options").index(at), "must not be empty");
+        }
+    }
+}
+
+fn searches(config: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let searches = texts(config, "searches");
+    if searches.len() > SEARCHES_MAX {
+        let detail = format!("must not have more than {SEARCHES_MAX} search paths");
+        errors.invalid(path, config.get("searches"), &detail);
+    }
+    if searches.join(" ").len() > SEARCH_LIST_BYTES_MAX {
+        let detail = format!(
+            "must not have more than {SEARCH_LIST_BYTES_MAX} characters (including spaces) in the search list"
+        );
+        errors.invalid(path, config.get("searches"), &detail);
+    }
+    for (at, search) in searches.into_iter().enumerate().filter(|(_, s)| *s != ".") {
+        let search = search.strip_suffix('.').unwrap_or(search);
+        check::each(names::is_dns1123_subdomain_with_underscore(search), &path.index(at), search, errors);
+    }
+}
+
+fn host_users(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
+    const DETAIL: &str = "when `hostUsers` is false";
+    if opt_flag(spec, "hostUsers") != Some(false) {
+        return;
+    }
+    if !options.host_network_with_user_namespaces && flag(spec, "hostNetwork") {
+        errors.forbidden(&path.field("hostNetwork"), DETAIL);
+    }
+    for (key, shown) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+        if flag(spec, key) {
+            errors.forbidden(&path.field(shown), DETAIL);
+        }
+    }
+    if options.devices_with_user_namespaces {
+        return;
+    }
+    super::visit_containers(spec, path, |container, path| {
+        if !list(container, "volumeDevices").is_empty() {
+            errors.forbidden(&path.field("volumeDevices"), DETAIL);
+        }
+    });
+}
+
+fn hostname_override(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let Some(name) = opt_text(spec, "hostnameOverride") else { return };
+    let path = path.field("hostnameOverride");
+    for (key, what) in [("setHostnameAsFQDN", "setHostnameAsFQDN"), ("hostNetwork", "hostNetwork")] {
+        if flag(spec, key) {
+            errors.forbidden(&path, &format!("may not be specified when {what} is true"));
+        }
+    }
+    if name.len() > HOSTNAME_OVERRIDE_BYTES_MAX {
+        errors.too_long(&path, HOSTNAME_OVERRIDE_BYTES_MAX);
+    }
+    check::dns_subdomain(&path, name, errors);
+}
+
+fn names_and_times(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    for key in ["serviceAccountName", "nodeName"] {
+        let name = text(spec, key);
+        if !name.is_empty() {
+            check::each(names::dns_subdomain(name, false), &path.field(key), name, errors);
+        }
+    }
+    if let Some(seconds) = opt_int(spec, "activeDeadlineSeconds") {
+        let complaints = names::is_in_range(seconds, 1, i64::from(i32::MAX));
+        check::each_int(complaints, &path.field("activeDeadlineSeconds"), seconds, errors);
+    }
+    for key in ["hostname", "subdomain"] {
+        let name = text(spec, key);
+        if !name.is_empty() {
+            check::dns_label(&path.field(key), name, errors);
+        }
+    }
+}
+
+fn host_aliases(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    for (at, alias) in list(spec, "hostAliases").iter().enumerate() {
+        let path = path.index(at);
+        net::validate_ip_legacy(&path.field("ip"), text(alias, "ip"), true, &[], errors);
+        for (index, name) in texts(alias, "hostnames").into_iter().enumerate() {
+            check::dns_subdomain(&path.field("hostnames").index(index), name, errors);
+        }
+    }
+}
+
+fn classes_and_overhead(
+    spec: &Value,
+    _claims: &Claims<'_>,
+    path: &Path<'_>,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
+    let priority = text(spec, "priorityClassName");
+    if !priority.is_empty() {
+        check::each(
+            names::dns_subdomain(priority, false),
+            &path.field("priorityClassName"),
+            priority,
+            errors,
+        );
+    }
+    if let Some(runtime) = opt_text(spec, "runtimeClassName") {
+        check::each(names::dns_subdomain(runtime, false), &path.field("runtimeClassName"), runtime, errors);
+    }
+    if let Some(policy) = opt_text(spec, "preemptionPolicy") {
+        let policies = ["PreemptLowerPriority", "Never"];
+        check::required_supported(&path.field("preemptionPolicy"), policy, &policies, errors);
+    }
+    if let Some(overhead) = member(spec, "overhead") {
+        let mut limits = Value::object();
+        limits.set_at(&["limits"], overhead.clone());
+        let none = Claims::new();
+        resources::validate(&limits, Of::Container, &none, &path.field("overhead"), options, errors);
+    }
+}
+
+fn scheduling_group(group: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let path = path.field("podGroupName");
+    match opt_text(group, "podGroupName") {
+        None => errors.invalid(&path, None::<&Value>, "must specify one of: `podGroupName`"),
+        Some(name) => check::each(names::dns_subdomain(name, false), &path, name, errors),
+    }
+}

@@ -1,0 +1,128 @@
+//! Spreading of pods over topologies, and the keys that stand for the pod's own labels.
+
+use super::options::Options;
+use crate::check;
+use crate::fields::{entries, int, list, member, opt_int, opt_text, text, texts};
+use pintle_meta::FieldErrors;
+use pintle_meta::selector::label_validation::{Leniency, validate_label_name, validate_label_selector};
+use pintle_value::{Path, Value};
+use std::collections::HashSet;
+
+const IN_BOTH: &str = "exists in both matchLabelKeys and labelSelector";
+
+/// Checks the spread constraints of a pod.
+pub(crate) fn validate(constraints: &[Value], path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
+    for (at, constraint) in constraints.iter().enumerate() {
+        let path = path.index(at);
+        check::positive(&path.field("maxSkew"), int(constraint, "maxSkew"), errors);
+        if text(constraint, "topologyKey").is_empty() {
+            errors.required(&path.field("topologyKey"), "can not be empty");
+        }
+        let action = text(constraint, "whenUnsatisfiable");
+        let actions = ["DoNotSchedule", "ScheduleAnyway"];
+        check::supported(&path.field("whenUnsatisfiable"), Some(action), &actions, errors);
+        not_repeated(constraint, constraints.get(at + 1..).unwrap_or(&[]), &path, errors);
+        min_domains(constraint, &path.field("minDomains"), errors);
+        for key in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
+            check::supported(&path.field(key), opt_text(constraint, key), &["Honor", "Ignore"], errors);
+        }
+        if options.old_match_label_keys {
+            old_label_keys(constraint, &path.field("matchLabelKeys"), errors);
+        } else {
+            label_keys(constraint, &path, errors);
+        }
+        if !options.invalid_spread_selector {
+            let selector = constraint.get("labelSelector");
+            validate_label_selector(selector, Leniency::default(), &path.field("labelSelector"), errors);
+        }
+    }
+}
+
+fn not_repeated(constraint: &Value, others: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+    let pair = |c: &Value| (text(c, "topologyKey").to_string(), text(c, "whenUnsatisfiable").to_string());
+    let own = pair(constraint);
+    if others.iter().any(|other| pair(other) == own) {
+        let shown = format!("{{{}, {}}}", own.0, own.1);
+        errors.duplicate(&path.field("{topologyKey, whenUnsatisfiable}"), shown.as_str());
+    }
+}
+
+fn min_domains(constraint: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let Some(domains) = opt_int(constraint, "minDomains") else { return };
+    check::positive(path, domains, errors);
+    let action = text(constraint, "whenUnsatisfiable");
+    if action != "DoNotSchedule" {
+        let detail = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
+        errors.invalid(path, domains, &detail);
+    }
+}
+
+/// Checks `matchLabelKeys` and `mismatchLabelKeys` beside the selector that they are merged into.
+pub(crate) fn label_keys(term: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    for key in ["matchLabelKeys", "mismatchLabelKeys"] {
+        let keys = texts(term, key);
+        let field = path.field(key);
+        if !keys.is_empty() && member(term, "labelSelector").is_none() {
+            errors.forbidden(&field, "must not be specified when labelSelector is not set");
+            continue;
+        }
+        for (at, name) in keys.into_iter().enumerate() {
+            validate_label_name(name, &field.index(at), errors);
+        }
+    }
+    let matched = texts(term, "matchLabelKeys");
+    if let Some(selector) = member(term, "labelSelector") {
+        selected_twice(selector, &matched, path, errors);
+    }
+    let mismatched = texts(term, "mismatchLabelKeys");
+    for (at, key) in matched.iter().enumerate().filter(|(_, key)| mismatched.contains(key)) {
+        let field = path.field("matchLabelKeys");
+        errors.invalid(&field.index(at), *key, "exists in both matchLabelKeys and mismatchLabelKeys");
+    }
+}
+
+/// The keys are in the selector by now; a key that is there twice was the user's too.
+fn selected_twice(selector: &Value, keys: &[&str], path: &Path<'_>, errors: &mut FieldErrors) {
+    let mut seen: HashSet<&str> = entries(selector.get("matchLabels")).map(|(key, _)| key).collect();
+    for expression in list(selector, "matchExpressions") {
+        let key = text(expression, "key");
+        if let Some(at) = keys.iter().rposition(|k| *k == key).filter(|_| seen.contains(key)) {
+            errors.invalid(&path.index(at), key, IN_BOTH);
+        }
+        seen.insert(key);
+    }
+}
+
+/// The rules of older versions, for objects that were made by them.
+fn old_label_keys(constraint: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let keys = texts(constraint, "matchLabelKeys");
+    if keys.is_empty() {
+        return;
+    }
+    let selector = member(constraint, "labelSelector");
+    if selector.is_none() {
+        errors.forbidden(path, "must not be specified when labelSelector is not set");
+    }
+    let selected: HashSet<&str> = selector
+        .into_iter()
+        .flat_map(|s| {
+            let expressions = list(s, "matchExpressions").iter().map(|e| text(e, "key"));
+            entries(s.get("matchLabels")).map(|(key, _)| key).chain(expressions)
+        })
+        .collect();
+    for (at, key) in keys.into_iter().enumerate() {
+        validate_label_name(key, &path.index(at), errors);
+        if selected.contains(key) {
+            errors.invalid(&path.index(at), key, IN_BOTH);
+        }
+    }
+}
+
+/// Whether a spec has keys that are at fault by today's rules.
+pub(crate) fn has_invalid_match_label_keys(spec: &Value) -> bool {
+    list(spec, "topologySpreadConstraints").iter().any(|constraint| {
+        let mut errors = FieldErrors::new();
+        label_keys(constraint, &Path::ROOT, &mut errors);
+        !errors.is_empty()
+    })
+}

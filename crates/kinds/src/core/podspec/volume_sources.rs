@@ -1,0 +1,341 @@
+//! The sources of volumes, one rule each.
+
+use super::paths;
+use crate::check;
+use crate::core::claim;
+use crate::fields::{entries, flag, int, list, member, opt_int, opt_text, text};
+use pintle_meta::selector::label_validation;
+use pintle_meta::{FieldErrors, names, objectmeta};
+use pintle_value::{Path, Value};
+
+/// Highest permission bits of a file.
+const FILE_MODE_MAX: i64 = 0o777;
+/// Longest name of a CSI driver.
+const CSI_DRIVER_BYTES_MAX: usize = 63;
+/// Longest tenant of Quobyte.
+const QUOBYTE_TENANT_BYTES_MAX: usize = 64;
+
+/// Checks the source of type `key`.
+pub(crate) fn validate(key: &str, source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let require = |keys: &[&str], errors: &mut FieldErrors| {
+        keys.iter().for_each(|key| check::required(source, key, path, errors));
+    };
+    match key {
+        "hostPath" => host_path(source, path, errors),
+        "gitRepo" => {
+            require(&["repository"], errors);
+            paths::local_descending(&path.field("directory"), text(source, "directory"), errors);
+        }
+        "gcePersistentDisk" => disk(source, "pdName", path, errors),
+        "awsElasticBlockStore" => disk(source, "volumeID", path, errors),
+        "secret" => {
+            require(&["secretName"], errors);
+            files(source, path, errors);
+        }
+        "configMap" => {
+            require(&["name"], errors);
+            files(source, path, errors);
+        }
+        "nfs" => {
+            require(&["server", "path"], errors);
+            if !text(source, "path").starts_with('/') {
+                errors.invalid(&path.field("path"), text(source, "path"), "must be an absolute path");
+            }
+        }
+        "iscsi" => iscsi(source, path, errors),
+        "glusterfs" => require(&["endpoints", "path"], errors),
+        "flocker" => flocker(source, path, errors),
+        "persistentVolumeClaim" => require(&["claimName"], errors),
+        "rbd" => {
+            monitors(source, path, errors);
+            require(&["image"], errors);
+        }
+        "cephfs" => monitors(source, path, errors),
+        "cinder" => {
+            require(&["volumeID"], errors);
+            secret_name(source, path, errors);
+        }
+        "quobyte" => quobyte(source, path, errors),
+        "fc" => fibre_channel(source, path, errors),
+        "flexVolume" => flex(source, path, errors),
+        "azureFile" => require(&["secretName", "shareName"], errors),
+        "vsphereVolume" => require(&["volumePath"], errors),
+        "photonPersistentDisk" => require(&["pdID"], errors),
+        "portworxVolume" => require(&["volumeID"], errors),
+        "azureDisk" => azure_disk(source, path, errors),
+        "storageos" => storage_os(source, path, errors),
+        "scaleIO" => require(&["gateway", "system", "volumeName"], errors),
+        "csi" => csi(source, path, errors),
+        _ => {}
+    }
+}
+
+fn host_path(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    const TYPES: [&str; 8] =
+        ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
+    let target = text(source, "path");
+    if target.is_empty() {
+        return errors.required(&path.field("path"), "");
+    }
+    paths::no_backsteps(&path.field("path"), target, errors);
+    check::supported(&path.field("type"), opt_text(source, "type"), &TYPES, errors);
+}
+
+fn disk(source: &Value, key: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    check::required(source, key, path, errors);
+    let partition = int(source, "partition");
+    if !(0..=255).contains(&partition) {
+        errors.invalid(&path.field("partition"), partition, &names::range_error(1, 255));
+    }
+}
+
+/// Permission bits of a file.
+pub(crate) fn mode(source: &Value, key: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    if let Some(mode) = opt_int(source, key).filter(|mode| !(0..=FILE_MODE_MAX).contains(mode)) {
+        let detail = "must be a number between 0 and 0777 (octal), both inclusive";
+        errors.invalid(&path.field(key), mode, detail);
+    }
+}
+
+fn files(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    mode(source, "defaultMode", path, errors);
+    for (at, item) in list(source, "items").iter().enumerate() {
+        key_to_path(item, &path.field("items").index(at), errors);
+    }
+}
+
+/// A key that becomes a file.
+pub(crate) fn key_to_path(item: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    check::required(item, "key", path, errors);
+    check::required(item, "path", path, errors);
+    paths::local_non_reserved(&path.field("path"), text(item, "path"), errors);
+    mode(item, "mode", path, errors);
+}
+
+fn monitors(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    if list(source, "monitors").is_empty() {
+        errors.required(&path.field("monitors"), "");
+    }
+}
+
+fn secret_name(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    if let Some(secret) = member(source, "secretRef") {
+        check::required(secret, "name", &path.field("secretRef"), errors);
+    }
+}
+
+fn iscsi(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    check::required(source, "targetPortal", path, errors);
+    match text(source, "iqn") {
+        "" => errors.required(&path.field("iqn"), ""),
+        iqn => qualified(iqn, &path.field("iqn"), errors),
+    }
+    let lun = int(source, "lun");
+    if !(0..=255).contains(&lun) {
+        errors.invalid(&path.field("lun"), lun, &names::range_error(0, 255));
+    }
+    let authenticates = flag(source, "chapAuthDiscovery") || flag(source, "chapAuthSession");
+    if authenticates && member(source, "secretRef").is_none() {
+        errors.required(&path.field("secretRef"), "");
+    }
+    if let Some(initiator) = opt_text(source, "initiatorName") {
+        qualified(initiator, &path.field("initiatorname"), errors);
+    }
+}
+
+/// A qualified name of iSCSI: `iqn`, `eui` or `naa`.
+fn qualified(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    let hex_form = |length: usize| {
+        // The character after the prefix can be any.
+        let rest = name.get(4..).unwrap_or("");
+        rest.len() == length && rest.bytes().all(|b| b.is_ascii_alphanumeric())
+    };
+    let fine = match name.get(..3) {
+        Some("iqn") => is_iqn(name),
+        Some("eui") => hex_form(16),
+        Some("naa") => hex_form(32),
+        _ => return errors.invalid(path, name, "must be valid format starting with iqn, eui, or naa"),
+    };
+    if !fine {
+        errors.invalid(path, name, "must be valid format");
+    }
+}
+
+/// `iqn.YYYY-MM.authority:name`
+fn is_iqn(name: &str) -> bool {
+    let Some((date, rest)) = name.strip_prefix("iqn.").and_then(|rest| rest.split_once('.')) else {
+        return false;
+    };
+    let digits = |text: &str, count: usize| text.len() == count && text.bytes().all(|b| b.is_ascii_digit());
+    let dated = date.split_once('-').is_some_and(|(year, month)| digits(year, 4) && digits(month, 2));
+    let Some((authority, label)) = rest.split_once(':') else { return false };
+    let authority_byte = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'.';
+    let label_char = |c: char| !",;*&$|".contains(c) && !c.is_ascii_whitespace();
+    dated
+        && !authority.is_empty()
+        && authority.bytes().all(authority_byte)
+        && !label.is_empty()
+        && label.chars().all(label_char)
+}
+
+fn flocker(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let (name, uuid) = (text(source, "datasetName"), text(source, "datasetUUID"));
+    if name.is_empty() && uuid.is_empty() {
+        errors.required(path, "one of datasetName and datasetUUID is required");
+    }
+    if !name.is_empty() && !uuid.is_empty() {
+        errors.invalid(path, "resource", "datasetName and datasetUUID can not be specified simultaneously");
+    }
+    if name.contains('/') {
+        errors.invalid(&path.field("datasetName"), name, "must not contain '/'");
+    }
+}
+
+fn quobyte(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    const PAIRS: &str = "must be a host:port pair or multiple pairs separated by commas";
+    let registry = text(source, "registry");
+    if registry.is_empty() {
+        errors.required(&path.field("registry"), PAIRS);
+    } else if text(source, "tenant").len() > QUOBYTE_TENANT_BYTES_MAX {
+        let detail = "must be a UUID and may not exceed a length of 64 characters";
+        errors.required(&path.field("tenant"), detail);
+    } else {
+        for _ in registry.split(',').filter(|pair| !is_host_and_port(pair)) {
+            errors.invalid(&path.field("registry"), registry, PAIRS);
+        }
+    }
+    check::required(source, "volume", path, errors);
+}
+
+fn is_host_and_port(pair: &str) -> bool {
+    match pair.strip_prefix('[') {
+        Some(rest) => rest.split_once("]:").is_some_and(|(_, port)| !port.contains([':', '[', ']'])),
+        None => pair.matches(':').count() == 1 && !pair.contains(['[', ']']),
+    }
+}
+
+fn fibre_channel(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let (targets, wwids) = (list(source, "targetWWNs"), list(source, "wwids"));
+    let field = path.field("targetWWNs");
+    if targets.is_empty() && wwids.is_empty() {
+        errors.required(&field, "must specify either targetWWNs or wwids, but not both");
+    }
+    if !targets.is_empty() && !wwids.is_empty() {
+        errors.invalid(
+            &field,
+            source.get("targetWWNs"),
+            "targetWWNs and wwids can not be specified simultaneously",
+        );
+    }
+    if targets.is_empty() {
+        return;
+    }
+    match opt_int(source, "lun") {
+        None => errors.required(&path.field("lun"), "lun is required if targetWWNs is specified"),
+        Some(lun) if !(0..=255).contains(&lun) => {
+            errors.invalid(&path.field("lun"), lun, &names::range_error(0, 255));
+        }
+        Some(_) => {}
+    }
+}
+
+fn flex(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    check::required(source, "driver", path, errors);
+    for (key, _) in entries(source.get("options")) {
+        let namespace = key.split_once('/').map_or(key, |(namespace, _)| namespace);
+        let namespace = format!(".{}", namespace.to_lowercase());
+        if namespace.ends_with(".kubernetes.io") || namespace.ends_with(".k8s.io") {
+            let detail = "kubernetes.io and k8s.io namespaces are reserved";
+            errors.invalid(&path.field("options").key(key), key, detail);
+        }
+    }
+}
+
+fn azure_disk(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    check::required(source, "diskName", path, errors);
+    check::required(source, "diskURI", path, errors);
+    let caching = opt_text(source, "cachingMode");
+    check::supported(&path.field("cachingMode"), caching, &["None", "ReadOnly", "ReadWrite"], errors);
+    let kind = opt_text(source, "kind");
+    check::supported(&path.field("kind"), kind, &["Dedicated", "Managed", "Shared"], errors);
+    let uri = text(source, "diskURI");
+    let supported = match kind {
+        Some("Managed") if !uri.starts_with("/subscriptions/") => {
+            "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
+        }
+        Some(other) if other != "Managed" && !uri.starts_with("https://") => {
+            "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
+        }
+        _ => return,
+    };
+    errors.not_supported(&path.field("diskURI"), uri, &[supported]);
+}
+
+fn storage_os(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    check::required_dns_label(&path.field("volumeName"), text(source, "volumeName"), errors);
+    let namespace = text(source, "volumeNamespace");
+    if !namespace.is_empty() {
+        check::dns_label(&path.field("volumeNamespace"), namespace, errors);
+    }
+    secret_name(source, path, errors);
+}
+
+/// The name of a CSI driver.
+pub(crate) fn csi_driver_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    if name.is_empty() {
+        return errors.required(path, "");
+    }
+    if name.len() > CSI_DRIVER_BYTES_MAX {
+        errors.too_long(path, CSI_DRIVER_BYTES_MAX);
+    }
+    check::each(names::is_dns1123_subdomain(&name.to_lowercase()), path, name, errors);
+}
+
+fn csi(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    csi_driver_name(text(source, "driver"), &path.field("driver"), errors);
+    let Some(secret) = member(source, "nodePublishSecretRef") else { return };
+    match text(secret, "name") {
+        "" => errors.required(&path.field("nodePublishSecretRef").field("name"), ""),
+        name => check::each(names::dns_subdomain(name, false), &path.field("name"), name, errors),
+    }
+}
+
+/// A volume whose claim is made with the pod.
+pub(crate) fn ephemeral(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let path = path.field("volumeClaimTemplate");
+    let Some(template) = member(source, "volumeClaimTemplate") else { return errors.required(&path, "") };
+    template_metadata(template.get("metadata"), &path.field("metadata"), errors);
+    claim::validate_spec(template.get("spec").unwrap_or(&Value::Null), &path.field("spec"), errors);
+}
+
+/// Metadata of a template: labels and annotations, nothing else.
+pub(crate) fn template_metadata(meta: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
+    /// In the order of Go's struct; each is something that a template cannot set.
+    const REST: [&str; 12] = [
+        "name",
+        "generateName",
+        "namespace",
+        "selfLink",
+        "uID",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "ownerReferences",
+        "finalizers",
+    ];
+    let Some(meta) = meta else { return };
+    let map = |key: &str| meta.get(key).and_then(Value::as_object);
+    objectmeta::validate_annotations(map("annotations"), &path.field("annotations"), errors);
+    label_validation::validate_labels(map("labels"), &path.field("labels"), errors);
+    for field in REST {
+        let key = if field == "uID" { "uid" } else { field };
+        if member(meta, key).is_some() {
+            errors.forbidden(&path.field(field), "cannot be set");
+        }
+    }
+    if member(meta, "managedFields").is_some() {
+        errors.forbidden(&path.field("managedFields"), "cannot be set");
+    }
+}

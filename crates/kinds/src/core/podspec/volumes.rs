@@ -1,0 +1,190 @@
+//! The volumes of a pod spec: names, and exactly one source each.
+
+use super::options::Options;
+use super::{projected, volume_sources};
+use crate::check;
+use crate::fields::{list, member, quantity, text};
+use pintle_meta::{FieldErrors, names};
+use pintle_value::{Path, Value};
+use std::collections::HashMap;
+
+/// Volumes without a fault, by name: what containers can mount.
+pub(crate) type Volumes<'a> = HashMap<&'a str, &'a Value>;
+
+/// Longest name of a volume and portal together where iSCSI has an initiator.
+const ISCSI_NAME_BYTES_MAX: usize = 64;
+const ONE_SOURCE: &str = "may not specify more than 1 volume type";
+/// All sources but `emptyDir` in the order in which they are checked, and the field that a second one is
+/// complained of at.
+const SOURCES: [(&str, &str); 29] = [
+    ("hostPath", "hostPath"),
+    ("gitRepo", "gitRepo"),
+    ("gcePersistentDisk", "gcePersistentDisk"),
+    ("awsElasticBlockStore", "awsElasticBlockStore"),
+    ("secret", "secret"),
+    ("nfs", "nfs"),
+    ("iscsi", "iscsi"),
+    ("glusterfs", "glusterfs"),
+    ("flocker", "flocker"),
+    ("persistentVolumeClaim", "persistentVolumeClaim"),
+    ("rbd", "rbd"),
+    ("cinder", "cinder"),
+    ("cephfs", "cephFS"),
+    ("quobyte", "quobyte"),
+    ("downwardAPI", "downwarAPI"),
+    ("fc", "fc"),
+    ("flexVolume", "flexVolume"),
+    ("configMap", "configMap"),
+    ("azureFile", "azureFile"),
+    ("vsphereVolume", "vsphereVolume"),
+    ("photonPersistentDisk", "photonPersistentDisk"),
+    ("portworxVolume", "portworxVolume"),
+    ("azureDisk", "azureDisk"),
+    ("storageos", "storageos"),
+    ("projected", "projected"),
+    ("scaleIO", "scaleIO"),
+    ("csi", "csi"),
+    ("ephemeral", "ephemeral"),
+    ("image", "image"),
+];
+
+/// Checks all volumes. `pod` is the name of the pod, where it is known.
+pub(crate) fn validate<'a>(
+    volumes: &'a [Value],
+    pod: Option<&str>,
+    path: &Path<'_>,
+    options: &Options,
+    errors: &mut FieldErrors,
+) -> Volumes<'a> {
+    let pod = pod.filter(|name| !name.is_empty());
+    let mut fine = Volumes::new();
+    for (at, volume) in volumes.iter().enumerate() {
+        let path = path.index(at);
+        let name = text(volume, "name");
+        let before = errors.0.len();
+        validate_source(volume, pod, &path, options, errors);
+        check::required_dns_label(&path.field("name"), name, errors);
+        if fine.contains_key(name) {
+            errors.duplicate(&path.field("name"), name);
+        }
+        if errors.0.len() == before {
+            fine.insert(name, volume);
+        }
+        not_a_generated_claim(volume, volumes, pod, &path, errors);
+    }
+    fine
+}
+
+/// A claim that is made for the pod cannot be referred to by the pod.
+fn not_a_generated_claim(
+    volume: &Value,
+    volumes: &[Value],
+    pod: Option<&str>,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    let (Some(claim), Some(pod)) = (member(volume, "persistentVolumeClaim"), pod) else { return };
+    let claim = text(claim, "claimName");
+    let generated = |v: &&Value| member(v, "ephemeral").is_some();
+    if volumes.iter().filter(generated).any(|v| format!("{pod}-{}", text(v, "name")) == claim) {
+        let path = path.field("persistentVolumeClaim");
+        let detail = "must not reference a PVC that gets created for an ephemeral volume";
+        errors.invalid(&path.field("claimName"), claim, detail);
+    }
+}
+
+fn validate_source(
+    volume: &Value,
+    pod: Option<&str>,
+    path: &Path<'_>,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
+    let mut found = false;
+    if let Some(source) = member(volume, "emptyDir") {
+        found = true;
+        if quantity(source.get("sizeLimit")).sign() < 0 {
+            let path = path.field("emptyDir");
+            errors.forbidden(&path.field("sizeLimit"), "SizeLimit field must be a valid resource quantity");
+        }
+    }
+    for (key, complained) in SOURCES {
+        let Some(source) = member(volume, key) else { continue };
+        if found {
+            errors.forbidden(&path.field(complained), ONE_SOURCE);
+        } else {
+            found = true;
+            one_source(key, source, volume, pod, path, options, errors);
+        }
+        if key == "iscsi" {
+            iscsi_name(volume, source, path, errors);
+        }
+    }
+    if !found {
+        errors.required(path, "must specify a volume type");
+    }
+}
+
+fn one_source(
+    key: &str,
+    source: &Value,
+    volume: &Value,
+    pod: Option<&str>,
+    path: &Path<'_>,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
+    match key {
+        "downwardAPI" => projected::downward(source, &path.field(key), errors),
+        "projected" => projected::validate(source, &path.field(key), options, errors),
+        "ephemeral" => {
+            volume_sources::ephemeral(source, &path.field(key), errors);
+            claim_name(text(volume, "name"), pod, path, errors);
+        }
+        "image" => {
+            let path = path.field(key);
+            if options.is_pod {
+                check::required(source, "reference", &path, errors);
+            }
+            let policies = ["Always", "IfNotPresent", "Never"];
+            check::required_supported(
+                &path.field("pullPolicy"),
+                text(source, "pullPolicy"),
+                &policies,
+                errors,
+            );
+        }
+        // The only source whose path has another name than its field.
+        "gcePersistentDisk" => volume_sources::validate(key, source, &path.field("persistentDisk"), errors),
+        _ => volume_sources::validate(key, source, &path.field(key), errors),
+    }
+}
+
+fn iscsi_name(volume: &Value, source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let name = text(volume, "name");
+    let length = name.len() + 1 + text(source, "targetPortal").len();
+    if member(source, "initiatorName").is_some() && length > ISCSI_NAME_BYTES_MAX {
+        let detail = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
+        errors.invalid(&path.field("name"), name, detail);
+    }
+}
+
+/// The claim of an ephemeral volume is named after pod and volume.
+fn claim_name(volume: &str, pod: Option<&str>, path: &Path<'_>, errors: &mut FieldErrors) {
+    let Some(pod) = pod.filter(|_| !volume.is_empty()) else { return };
+    let claim = format!("{pod}-{volume}");
+    for complaint in names::dns_subdomain(&claim, false) {
+        let detail = format!("PVC name {}: {complaint}", pintle_meta::field::quoted(&claim));
+        errors.invalid(&path.field("name"), volume, &detail);
+    }
+}
+
+/// Whether a volume can be used as a block device.
+pub(crate) fn is_claim(volume: &Value) -> bool {
+    member(volume, "persistentVolumeClaim").is_some() || member(volume, "ephemeral").is_some()
+}
+
+/// The volumes of a spec.
+pub(crate) fn of(spec: &Value) -> &[Value] {
+    list(spec, "volumes")
+}

@@ -1,0 +1,205 @@
+//! Windows: its security options, host processes, and what each operating system may not have.
+
+use crate::check;
+use crate::fields::{flag, list, member, opt_flag, opt_text, text};
+use pintle_meta::field::Named;
+use pintle_meta::{FieldErrors, names};
+use pintle_value::{Path, Value};
+
+/// Largest credential spec.
+const CREDENTIAL_SPEC_KIB_MAX: usize = 64;
+/// Domains of users must be shorter.
+const DOMAIN_BYTES_LIMIT: usize = 256;
+/// Longest name of a user.
+const USER_BYTES_MAX: usize = 104;
+/// Longest NetBIOS name.
+const NETBIOS_CHARS_MAX: usize = 15;
+const NO_WINDOWS: &str = "windows options cannot be set for a linux pod";
+const NO_LINUX: &str = "cannot be set for a windows pod";
+
+/// Checks the `windowsOptions` of a security context.
+pub(crate) fn options(context: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let Some(options) = member(context, "windowsOptions") else { return };
+    let path = path.field("windowsOptions");
+    if let Some(name) = opt_text(options, "gmsaCredentialSpecName") {
+        for complaint in names::is_dns1123_subdomain(name) {
+            errors.invalid(&path.field("gmsaCredentialSpecName"), Named(name), &complaint);
+        }
+    }
+    if let Some(spec) = opt_text(options, "gmsaCredentialSpec") {
+        let field = path.field("gmsaCredentialSpec");
+        if spec.is_empty() {
+            errors.invalid(&field, Named(spec), "gmsaCredentialSpec cannot be an empty string");
+        } else if spec.len() > CREDENTIAL_SPEC_KIB_MAX * 1024 {
+            let detail = format!("gmsaCredentialSpec size must be under {CREDENTIAL_SPEC_KIB_MAX} KiB");
+            errors.invalid(&field, Named(spec), &detail);
+        }
+    }
+    if let Some(name) = opt_text(options, "runAsUserName") {
+        for complaint in user_name(name) {
+            errors.invalid(&path.field("runAsUserName"), Named(name), &complaint);
+        }
+    }
+}
+
+fn user_name(name: &str) -> Vec<String> {
+    if name.is_empty() {
+        return vec!["runAsUserName cannot be an empty string".to_string()];
+    }
+    if name.chars().any(|c| c.is_ascii_control()) {
+        return vec!["runAsUserName cannot contain control characters".to_string()];
+    }
+    let (domain, user) = match name.split('\\').collect::<Vec<_>>().as_slice() {
+        [user] => (None, *user),
+        [domain, user] => (Some(*domain), *user),
+        _ => return vec!["runAsUserName cannot contain more than one backslash".to_string()],
+    };
+    let mut complaints = Vec::new();
+    if domain.is_some_and(|d| d.len() >= DOMAIN_BYTES_LIMIT) {
+        complaints
+            .push(format!("runAsUserName's Domain length must be under {DOMAIN_BYTES_LIMIT} characters"));
+    }
+    if domain.is_some_and(|d| !is_netbios(d) && !is_dns(d)) {
+        complaints.push("runAsUserName's Domain doesn't match the NetBios nor the DNS format".to_string());
+    }
+    if user.is_empty() {
+        complaints.push("runAsUserName's User cannot be empty".to_string());
+    } else if user.len() > USER_BYTES_MAX {
+        complaints
+            .push(format!("runAsUserName's User length must not be longer than {USER_BYTES_MAX} characters"));
+    }
+    if !user.is_empty() && user.bytes().all(|b| b == b'.' || b == b' ') {
+        complaints.push("runAsUserName's User cannot contain only periods or spaces".to_string());
+    }
+    if user.contains(['"', '/', '\\', ':', ';', '|', '=', ',', '+', '*', '?', '<', '>', '@', '[', ']']) {
+        let detail = r#"runAsUserName's User cannot contain the following characters: "/\:;|=,+*?<>@[]"#;
+        complaints.push(detail.to_string());
+    }
+    complaints
+}
+
+fn is_netbios(domain: &str) -> bool {
+    let allowed = |c: char| !r#"\/:*?"<>|"#.contains(c);
+    let length = domain.chars().count();
+    (1..=NETBIOS_CHARS_MAX).contains(&length) && !domain.starts_with('.') && domain.chars().all(allowed)
+}
+
+fn is_dns(domain: &str) -> bool {
+    let edge = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());
+    domain.split('.').all(|label| {
+        label.len() <= names::DNS_LABEL_BYTES_MAX
+            && edge(label.bytes().next())
+            && edge(label.bytes().last())
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+    })
+}
+
+/// Checks that all containers are host processes if one is, and that the pod suits them.
+pub(crate) fn host_process(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let of =
+        |v: &Value| v.at(&["securityContext", "windowsOptions"]).and_then(|o| opt_flag(o, "hostProcess"));
+    let of_pod = of(spec);
+    let (mut all, mut host) = (0, 0);
+    super::visit_containers(spec, path, |container, path| {
+        all += 1;
+        let own = of(container);
+        if let (Some(pod), Some(own)) = (of_pod, own)
+            && pod != own
+        {
+            let context = path.field("securityContext");
+            let options = context.field("windowsOptions");
+            let detail = format!("pod hostProcess value must be identical if both are specified, was {pod}");
+            errors.invalid(&options.field("hostProcess"), own, &detail);
+        }
+        if own.or(of_pod) == Some(true) {
+            host += 1;
+        }
+    });
+    if host == 0 {
+        return;
+    }
+    if host != all {
+        let detail =
+            "If pod contains any hostProcess containers then all containers must be HostProcess containers";
+        errors.invalid(path, "", detail);
+    }
+    if !flag(spec, "hostNetwork") {
+        let detail = "hostNetwork must be true if pod contains any hostProcess containers";
+        errors.invalid(&path.field("hostNetwork"), false, detail);
+    }
+}
+
+/// Checks the operating system of a pod and what it cannot have.
+pub(crate) fn os(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let Some(os) = member(spec, "os") else { return };
+    let field = path.field("os");
+    match text(os, "name") {
+        "" => errors.required(&field.field("name"), ""),
+        "linux" => linux(spec, path, errors),
+        "windows" => windows(spec, path, errors),
+        other => check::supported(&field, Some(other), &["linux", "windows"], errors),
+    }
+}
+
+fn linux(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let has = |v: &Value| v.at(&["securityContext", "windowsOptions"]).is_some();
+    if has(spec) {
+        errors.forbidden(&path.field("securityContext").field("windowsOptions"), NO_WINDOWS);
+    }
+    super::visit_containers(spec, path, |container, path| {
+        if has(container) {
+            errors.forbidden(&path.field("securityContext").field("windowsOptions"), NO_WINDOWS);
+        }
+    });
+}
+
+fn windows(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    /// In the order of the checks; fields in front of the dot are of the security context.
+    const OF_POD: [(bool, &str); 15] = [
+        (true, "appArmorProfile"),
+        (true, "seLinuxOptions"),
+        (false, "hostUsers"),
+        (false, "hostPID"),
+        (false, "hostIPC"),
+        (true, "seccompProfile"),
+        (true, "fsGroup"),
+        (true, "fsGroupChangePolicy"),
+        (true, "sysctls"),
+        (false, "shareProcessNamespace"),
+        (true, "runAsUser"),
+        (true, "runAsGroup"),
+        (true, "supplementalGroups"),
+        (true, "supplementalGroupsPolicy"),
+        (true, "seLinuxChangePolicy"),
+    ];
+    const OF_CONTAINER: [&str; 10] = [
+        "appArmorProfile",
+        "seLinuxOptions",
+        "seccompProfile",
+        "capabilities",
+        "readOnlyRootFilesystem",
+        "privileged",
+        "allowPrivilegeEscalation",
+        "procMount",
+        "runAsUser",
+        "runAsGroup",
+    ];
+    let context = path.field("securityContext");
+    for (in_context, key) in OF_POD {
+        let holder = if in_context { spec.get("securityContext") } else { Some(spec) };
+        let set = match key {
+            "hostPID" | "hostIPC" => flag(spec, key),
+            "sysctls" => holder.is_some_and(|h| !list(h, key).is_empty()),
+            _ => holder.is_some_and(|h| member(h, key).is_some()),
+        };
+        if set {
+            errors.forbidden(&if in_context { context.field(key) } else { path.field(key) }, NO_LINUX);
+        }
+    }
+    super::visit_containers(spec, path, |container, path| {
+        let Some(own) = member(container, "securityContext") else { return };
+        for key in OF_CONTAINER.iter().filter(|key| member(own, key).is_some()) {
+            errors.forbidden(&path.field("securityContext").field(key), NO_LINUX);
+        }
+    });
+}

@@ -1,0 +1,106 @@
+//! ReplicationController: selector and labels come from its template where they are left out.
+
+use crate::check;
+use crate::core::podspec::{self, options::Options, warnings};
+use crate::fields::{entries, member, opt_int};
+use crate::fill::{absent, map_at};
+use crate::hooks::take;
+use crate::workload;
+use crate::{Hooks, Scope};
+use pintle_meta::FieldErrors;
+use pintle_value::{Path, Value};
+
+const SPEC: Path<'static> = Path::of("spec");
+
+pub(crate) struct ReplicationController;
+
+impl Hooks for ReplicationController {
+    fn default(&self, _version: &str, object: &mut Value) {
+        if let Some(labels) = map_at(object, &["spec", "template", "metadata", "labels"]).cloned() {
+            for at in [["spec", "selector"], ["metadata", "labels"]] {
+                if map_at(object, &at).is_none_or(|m| m.is_empty()) {
+                    object.set_at(&at, labels.clone().into());
+                }
+            }
+        }
+        if let Some(spec) = object.get_mut("spec") {
+            absent(spec, "replicas", 1);
+            if let Some(template) = spec.get_mut("template") {
+                podspec::defaults::template(template);
+            }
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        let mut status = Value::object();
+        status.set_at(&["replicas"], 0.into());
+        object.set_at(&["status"], status);
+        podspec::disabled::drop_fields(object.at_mut(&["spec", "template", "spec"]), None);
+    }
+
+    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
+        match scope {
+            Scope::Main => {
+                take(object, old, &["status"]);
+                let path = ["spec", "template", "spec"];
+                podspec::disabled::drop_fields(object.at_mut(&path), old.at(&path));
+            }
+            Scope::Sub("status") => take(object, old, &["spec"]),
+            Scope::Sub(_) => {}
+        }
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        workload::finalizers(object, errors);
+        validate_spec(workload::spec_of(object), &Options::of_template(None), errors);
+    }
+
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        workload::finalizers(object, errors);
+        if scope == Scope::Sub("status") {
+            return crate::apps::replica_status(workload::status(object), errors);
+        }
+        let options = Options::of_template(old.at(&["spec", "template"]));
+        validate_spec(workload::spec_of(object), &options, errors);
+    }
+
+    /// On updates kube-apiserver looks at the old template for what is new in it; so do we.
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let (at, path) = (["spec", "template"], SPEC.field("template"));
+        let Some(old) = old else {
+            let mut found: Vec<String> =
+                workload::name_warning(object, workload::POD_NAMES).into_iter().collect();
+            found.extend(warnings::template(object.at(&at), None, &path));
+            return found;
+        };
+        if podspec::options::generation(old) == podspec::options::generation(object) {
+            return Vec::new();
+        }
+        warnings::template(old.at(&at), object.at(&at), &path)
+    }
+
+    fn new_generation(&self, object: &Value, old: &Value) -> bool {
+        object.get("spec") != old.get("spec")
+    }
+}
+
+fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {
+    check::nonnegative_field(spec, "minReadySeconds", &SPEC, errors);
+    let selector = spec.get("selector");
+    let empty = entries(selector).next().is_none();
+    if empty {
+        errors.required(&SPEC.field("selector"), "");
+    }
+    match opt_int(spec, "replicas") {
+        None => errors.required(&SPEC.field("replicas"), ""),
+        Some(replicas) => check::nonnegative(&SPEC.field("replicas"), replicas, errors),
+    }
+    let Some(template) = member(spec, "template") else {
+        return errors.required(&SPEC.field("template"), "");
+    };
+    let selects = |(key, value): (&str, &Value)| template.at(&["metadata", "labels", key]) == Some(value);
+    if !empty && !entries(selector).all(selects) {
+        workload::complain_of_labels(spec, &SPEC, errors);
+    }
+    workload::running_template(spec, "ReplicationController", &SPEC, options, errors);
+}

@@ -1,0 +1,39 @@
+//! Resources in quotas and limits: which names a quota knows, and the amounts of a list.
+
+use super::podspec::aggregate::is_huge_page;
+use crate::fields::{entries, quantity};
+use pintle_meta::Quantity;
+use pintle_value::Value;
+
+/// Resources without a domain that a quota can be about.
+const QUOTA: [&str; 19] = [
+    "configmaps",
+    "cpu",
+    "ephemeral-storage",
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "memory",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+    "requests.storage",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+];
+
+/// Whether a quota can be about a name without a domain.
+pub(crate) fn is_standard_for_quota(name: &str) -> bool {
+    QUOTA.contains(&name) || is_huge_page(name) || name.starts_with("requests.hugepages-")
+}
+
+/// The amounts of a resource list.
+pub(crate) fn amounts(list: Option<&Value>) -> impl Iterator<Item = (&str, Quantity)> {
+    entries(list).map(|(name, value)| (name, quantity(Some(value))))
+}

@@ -1,0 +1,2 @@
+//! Kinds of `discovery.k8s.io`.
+pub(crate) mod endpointslice;

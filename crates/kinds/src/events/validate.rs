@@ -1,0 +1,147 @@
+//! All that can be wrong with an event, in the form of the core group.
+
+use crate::check;
+use crate::fields::{int, member, text};
+use crate::shown::{Field, Internal, TEXT};
+use crate::{Hooks, metadata};
+use pintle_meta::{FieldErrors, names, objectmeta};
+use pintle_value::{Path, Value};
+
+/// How long reason, action and reporting instance of an event with a time may be.
+const TEXT_BYTES_MAX: usize = 128;
+const MESSAGE_BYTES_MAX: usize = 1024;
+const NAMESPACE_MISMATCH: &str = "does not match event.namespace";
+/// References and sources as Go's internal types have them.
+const REFERENCE: [Field; 7] = [
+    Field("kind", "Kind", TEXT),
+    Field("namespace", "Namespace", TEXT),
+    Field("name", "Name", TEXT),
+    Field("uid", "UID", TEXT),
+    Field("apiVersion", "APIVersion", TEXT),
+    Field("resourceVersion", "ResourceVersion", TEXT),
+    Field("fieldPath", "FieldPath", TEXT),
+];
+const SOURCE: [Field; 2] = [Field("component", "Component", TEXT), Field("host", "Host", TEXT)];
+
+fn is_timed(object: &Value) -> bool {
+    !text(object, "eventTime").is_empty()
+}
+
+/// The rules of both versions. `strict` is `events.k8s.io`, which has another name for one field.
+pub(super) fn common(object: &Value, strict: bool, errors: &mut FieldErrors) {
+    let namespace = object.str_at(&["metadata", "namespace"]);
+    let involved = object.str_at(&["involvedObject", "namespace"]);
+    let matches = match (is_timed(object), involved) {
+        (false, "") => matches!(namespace, "" | "default"),
+        (false, other) => other == namespace,
+        (true, "") => matches!(namespace, "default" | "kube-system"),
+        (true, _) => true,
+    };
+    if !matches {
+        let path = Path::of("involvedObject");
+        errors.invalid(&path.field("namespace"), involved, NAMESPACE_MISMATCH);
+    }
+    if is_timed(object) {
+        validate_timed(object, strict, errors);
+    }
+    check::dns_subdomain(&Path::of("namespace"), namespace, errors);
+}
+
+fn validate_timed(object: &Value, strict: bool, errors: &mut FieldErrors) {
+    let controller = text(object, "reportingComponent");
+    let path = Path::of(if strict { "reportingController" } else { "reportingComponent" });
+    if controller.is_empty() {
+        errors.required(&path, "");
+    }
+    check::each(names::is_qualified_name(controller), &path, controller, errors);
+    for field in ["reportingInstance", "action", "reason"] {
+        check::required(object, field, &Path::ROOT, errors);
+        validate_length(object, field, TEXT_BYTES_MAX, errors);
+    }
+    validate_length(object, "message", MESSAGE_BYTES_MAX, errors);
+}
+
+fn validate_length(object: &Value, field: &str, max: usize, errors: &mut FieldErrors) {
+    if text(object, field).len() > max {
+        errors.invalid(&Path::of(field), "", &format!("can have at most {max} characters"));
+    }
+}
+
+fn validate_series(object: &Value, errors: &mut FieldErrors) {
+    let Some(series) = member(object, "series") else { return };
+    if int(series, "count") < 2 {
+        errors.invalid(&Path::of("series.count"), "", "should be at least 2");
+    }
+    if text(series, "lastObservedTime").is_empty() {
+        errors.required(&Path::of("series.lastObservedTime"), "");
+    }
+}
+
+/// What `events.k8s.io` asks of a new event.
+pub(super) fn strict_create(hooks: &dyn Hooks, object: &Value, errors: &mut FieldErrors) {
+    metadata::validate_core_as_new(hooks, true, object, errors);
+    validate_series(object, errors);
+    if !is_timed(object) {
+        errors.required(&Path::of("eventTime"), "");
+    }
+    let kind = text(object, "type");
+    if !matches!(kind, "Normal" | "Warning") {
+        errors.invalid(&Path::of("type"), "", &format!("has invalid value: {kind}"));
+    }
+    let source =
+        object.get("source").is_some_and(|s| !text(s, "component").is_empty() || !text(s, "host").is_empty());
+    for (field, set) in [
+        ("firstTimestamp", !text(object, "firstTimestamp").is_empty()),
+        ("lastTimestamp", !text(object, "lastTimestamp").is_empty()),
+        ("count", int(object, "count") != 0),
+        ("source", source),
+    ] {
+        if set {
+            errors.invalid(&Path::of(field), "", "needs to be unset");
+        }
+    }
+}
+
+/// What `events.k8s.io` lets change: the series.
+pub(super) fn strict_update(object: &Value, old: &Value, errors: &mut FieldErrors) {
+    objectmeta::validate_update(metadata::meta(object), metadata::meta(old), &Path::of("metadata"), errors);
+    if object.get("series") != old.get("series") {
+        validate_series(object, errors);
+    }
+    // The order is that of kube-apiserver, which has the reason twice.
+    for field in [
+        "involvedObject",
+        "reason",
+        "message",
+        "source",
+        "firstTimestamp",
+        "lastTimestamp",
+        "count",
+        "reason",
+        "type",
+        "eventTime",
+        "action",
+        "related",
+        "reportingComponent",
+        "reportingInstance",
+    ] {
+        validate_stays(object, old, field, errors);
+    }
+}
+
+fn validate_stays(object: &Value, old: &Value, field: &str, errors: &mut FieldErrors) {
+    let new = object.get(field);
+    if new == old.get(field) {
+        return;
+    }
+    let path = Path::of(if field == "reportingComponent" { "reportingController" } else { field });
+    match field {
+        "involvedObject" | "related" => {
+            errors.invalid(&path, Internal(new, &REFERENCE), objectmeta::IMMUTABLE)
+        }
+        "source" => errors.invalid(&path, Internal(new, &SOURCE), objectmeta::IMMUTABLE),
+        "count" => errors.invalid(&path, int(object, field), objectmeta::IMMUTABLE),
+        "firstTimestamp" | "lastTimestamp" | "eventTime" => errors.invalid(&path, new, objectmeta::IMMUTABLE),
+        _ => errors.invalid(&path, text(object, field), objectmeta::IMMUTABLE),
+    }
+}

@@ -1,0 +1,61 @@
+//! Reading fields of objects as Go sees them: what is absent is the zero value.
+
+use pintle_meta::Quantity;
+use pintle_meta::quantity::Format;
+use pintle_value::{Map, Value};
+
+/// A number, 0 where there is none.
+pub(crate) fn int(object: &Value, key: &str) -> i64 {
+    object.get(key).and_then(Value::as_int).unwrap_or(0)
+}
+
+/// A number, if there is one.
+pub(crate) fn opt_int(object: &Value, key: &str) -> Option<i64> {
+    object.get(key).and_then(Value::as_int)
+}
+
+/// A switch, off where there is none.
+pub(crate) fn flag(object: &Value, key: &str) -> bool {
+    object.get(key).and_then(Value::as_bool).unwrap_or(false)
+}
+
+/// A switch, if there is one.
+pub(crate) fn opt_flag(object: &Value, key: &str) -> Option<bool> {
+    object.get(key).and_then(Value::as_bool)
+}
+
+/// A text, empty where there is none.
+pub(crate) fn text<'a>(object: &'a Value, key: &str) -> &'a str {
+    opt_text(object, key).unwrap_or("")
+}
+
+/// A text, if there is one.
+pub(crate) fn opt_text<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object.get(key).and_then(Value::as_str)
+}
+
+/// The items of a list; none where there is no list.
+pub(crate) fn list<'a>(object: &'a Value, key: &str) -> &'a [Value] {
+    object.get(key).and_then(Value::as_array).unwrap_or(&[])
+}
+
+/// The texts of a list.
+pub(crate) fn texts<'a>(object: &'a Value, key: &str) -> Vec<&'a str> {
+    list(object, key).iter().map(|v| v.as_str().unwrap_or("")).collect()
+}
+
+/// The entries of a map; none where there is no map.
+pub(crate) fn entries<'a>(object: Option<&'a Value>) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    object.and_then(Value::as_object).into_iter().flat_map(Map::iter).map(|(k, v)| (k.as_str(), v))
+}
+
+/// A member that is there and not `null`.
+pub(crate) fn member<'a>(object: &'a Value, key: &str) -> Option<&'a Value> {
+    object.get(key).filter(|v| !v.is_null())
+}
+
+/// A quantity; zero where there is none that can be read.
+pub(crate) fn quantity(value: Option<&Value>) -> Quantity {
+    let zero = || Quantity::new(0, Format::DecimalSI);
+    value.map_or_else(zero, |v| Quantity::from_value(v).unwrap_or_else(|_| zero()))
+}

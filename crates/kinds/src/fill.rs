@@ -1,0 +1,56 @@
+//! Filling in what is left out. "Left out" is Go's view: absent for pointers, zero for plain fields.
+
+use pintle_meta::Quantity;
+use pintle_value::{Map, Value};
+
+/// Sets `key` if it is absent: the default of a pointer field.
+pub(crate) fn absent(object: &mut Value, key: &str, value: impl Into<Value>) {
+    if object.get(key).is_none_or(Value::is_null) {
+        object.set_at(&[key], value.into());
+    }
+}
+
+/// Sets `key` if it is absent, `""` or 0: the default of a plain field.
+pub(crate) fn zero(object: &mut Value, key: &str, value: impl Into<Value>) {
+    let unset = match object.get(key) {
+        None | Some(Value::Null | Value::Int(0)) => true,
+        Some(Value::String(s)) => s.is_empty(),
+        Some(_) => false,
+    };
+    if unset {
+        object.set_at(&[key], value.into());
+    }
+}
+
+/// The items of the list `key`, mutable; none where there is no list.
+pub(crate) fn items<'a>(object: &'a mut Value, key: &str) -> &'a mut [Value] {
+    object.get_mut(key).and_then(Value::as_array_mut).map(Vec::as_mut_slice).unwrap_or_default()
+}
+
+/// Rounds the quantities of a resource list up to thousandths, as all resource lists of the API are.
+pub(crate) fn round_resource_list(list: Option<&mut Value>) {
+    let Some(Value::Object(map)) = list else { return };
+    for (_, value) in map.iter_mut() {
+        round(value);
+    }
+}
+
+fn round(value: &mut Value) {
+    let Ok(mut quantity) = Quantity::from_value(value) else { return };
+    if !quantity.round_up(-3) {
+        *value = quantity.to_string().into();
+    }
+}
+
+/// Rounds `limits` and `requests` of what is at `key`.
+pub(crate) fn round_requirements(object: &mut Value, key: &str) {
+    if let Some(requirements) = object.get_mut(key) {
+        round_resource_list(requirements.get_mut("limits"));
+        round_resource_list(requirements.get_mut("requests"));
+    }
+}
+
+/// The entries at `keys`, if there is an object.
+pub(crate) fn map_at<'a>(object: &'a Value, keys: &[&str]) -> Option<&'a Map> {
+    object.at(keys).and_then(Value::as_object)
+}

@@ -1,0 +1,99 @@
+//! IngressClass: its controller and the reference to parameters.
+
+use crate::check;
+use crate::fields::{member, opt_text, text};
+use crate::{Hooks, Scope, fill, metadata};
+use pintle_meta::{FieldErrors, names};
+use pintle_value::{Path, Value};
+
+const CONTROLLER_BYTES_MAX: usize = 250;
+
+pub(crate) struct IngressClass;
+
+impl Hooks for IngressClass {
+    fn default(&self, _version: &str, object: &mut Value) {
+        if let Some(parameters) = object.at_mut(&["spec", "parameters"]).filter(|p| !p.is_null()) {
+            fill::absent(parameters, "scope", "Cluster");
+        }
+    }
+
+    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
+
+    fn new_generation(&self, object: &Value, old: &Value) -> bool {
+        object.get("spec") != old.get("spec")
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core(object, errors);
+        validate_spec(object, errors);
+    }
+
+    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        let keys = ["spec", "controller"];
+        let spec = Path::of("spec");
+        check::immutable(object.at(&keys), old.at(&keys), &spec.field("controller"), errors);
+        metadata::validate_core_as_new(self, false, object, errors);
+        validate_spec(object, errors);
+    }
+}
+
+fn validate_spec(object: &Value, errors: &mut FieldErrors) {
+    let spec = Path::of("spec");
+    let controller = object.str_at(&["spec", "controller"]);
+    let path = spec.field("controller");
+    if controller.len() > CONTROLLER_BYTES_MAX {
+        errors.too_long(&path, CONTROLLER_BYTES_MAX);
+    }
+    names::domain_prefixed_path(&path, controller, errors);
+    if let Some(parameters) = object.get("spec").and_then(|s| member(s, "parameters")) {
+        validate_parameters(parameters, &spec.field("parameters"), errors);
+    }
+}
+
+/// Checks group, kind and name of a reference.
+pub(super) fn validate_reference(reference: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    if let Some(group) = opt_text(reference, "apiGroup") {
+        check::dns_subdomain(&path.field("apiGroup"), group, errors);
+    }
+    for field in ["kind", "name"] {
+        match text(reference, field) {
+            "" => errors.required(&path.field(field), ""),
+            value => check::each(names::path_segment_name(value, false), &path.field(field), value, errors),
+        }
+    }
+}
+
+fn validate_parameters(parameters: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    validate_reference(parameters, path, errors);
+    let namespace = opt_text(parameters, "namespace");
+    let at = path.field("namespace");
+    match (opt_text(parameters, "scope"), namespace) {
+        (None, _) => errors.required(&path.field("scope"), ""),
+        (Some("Namespace"), None) => errors.required(&at, "`parameters.scope` is set to 'Namespace'"),
+        (Some("Namespace"), Some(name)) => check::each(names::dns_label(name, false), &at, name, errors),
+        (Some("Cluster"), Some(_)) => errors.forbidden(&at, "`parameters.scope` is set to 'Cluster'"),
+        (Some("Cluster"), None) => {}
+        (scope, _) => check::supported(&path.field("scope"), scope, &["Cluster", "Namespace"], errors),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::created;
+
+    #[test]
+    fn parameters_are_complete() {
+        assert_eq!(
+            created(
+                &IngressClass,
+                r#"{"spec":{"controller":"example.com/c","parameters":{"kind":"","name":"","scope":"Namespace"}}}"#
+            ),
+            [
+                "spec.parameters.kind: Required value",
+                "spec.parameters.name: Required value",
+                "spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace'",
+            ]
+        );
+    }
+}

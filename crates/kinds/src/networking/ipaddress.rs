@@ -1,0 +1,81 @@
+//! IPAddress: its name is the address, its reference says whose it is.
+
+use crate::check;
+use crate::fields::{member, text};
+use crate::shown::{Field, Internal, TEXT};
+use crate::{Hooks, Scope, metadata};
+use pintle_meta::field::quoted;
+use pintle_meta::{FieldErrors, names, net, objectmeta};
+use pintle_value::{Path, Value};
+
+/// A parent reference as Go's internal type has it.
+const PARENT: [Field; 4] = [
+    Field("group", "Group", TEXT),
+    Field("resource", "Resource", TEXT),
+    Field("namespace", "Namespace", TEXT),
+    Field("name", "Name", TEXT),
+];
+
+pub(crate) struct IpAddress;
+
+impl Hooks for IpAddress {
+    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
+
+    fn name_errors(&self, name: &str, _prefix: bool) -> Vec<String> {
+        let mut errors = FieldErrors::new();
+        net::validate_ip(&Path::ROOT, name, &mut errors);
+        let opening = format!("Invalid value: {}: ", quoted(name));
+        errors.0.iter().map(|e| e.body.strip_prefix(&opening).unwrap_or(&e.body).to_string()).collect()
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core(object, errors);
+        validate_parent(object, errors);
+    }
+
+    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core_as_new(self, false, object, errors);
+        validate_parent(object, errors);
+        let keys = ["spec", "parentRef"];
+        if object.at(&keys) != old.at(&keys) {
+            let spec = Path::of("spec");
+            let shown = Internal(object.at(&keys), &PARENT);
+            errors.invalid(&spec.field("parentRef"), shown, objectmeta::IMMUTABLE);
+        }
+    }
+}
+
+fn validate_parent(object: &Value, errors: &mut FieldErrors) {
+    let spec = Path::of("spec");
+    let path = spec.field("parentRef");
+    let Some(parent) = object.get("spec").and_then(|s| member(s, "parentRef")) else {
+        return errors.required(&path, "");
+    };
+    let group = text(parent, "group");
+    if !group.is_empty() {
+        check::dns_subdomain(&path.field("group"), group, errors);
+    }
+    for field in ["resource", "name", "namespace"] {
+        match text(parent, field) {
+            "" if field == "namespace" => {}
+            "" => errors.required(&path.field(field), ""),
+            value => check::each(names::path_segment_name(value, false), &path.field(field), value, errors),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_canonical_addresses() {
+        for (name, expected) in [
+            ("192.0.2.1", vec![]),
+            ("x", vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]),
+            ("2001:DB8::1", vec![r#"must be in canonical form ("2001:db8::1")"#]),
+        ] {
+            assert_eq!(IpAddress.name_errors(name, false), expected);
+        }
+    }
+}

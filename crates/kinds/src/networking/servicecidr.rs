@@ -1,0 +1,92 @@
+//! ServiceCIDR: one network of each family, which stays.
+
+use crate::fields::texts;
+use crate::shown::{Field, Internal, NULL};
+use crate::{Hooks, Scope, metadata};
+use pintle_meta::{FieldErrors, net, objectmeta};
+use pintle_value::{Path, Str, Value};
+
+/// A spec as Go's internal type has it.
+const SPEC: [Field; 1] = [Field("cidrs", "CIDRs", NULL)];
+
+pub(crate) struct ServiceCidr;
+
+impl Hooks for ServiceCidr {
+    fn prepare_create(&self, object: &mut Value) {
+        object.set_at(&["status"], Value::object());
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core(object, errors);
+        validate_cidrs(object, errors);
+    }
+
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        if scope != Scope::Main {
+            return;
+        }
+        let (before, after) = (cidrs(old), cidrs(object));
+        let spec = Path::of("spec");
+        let path = spec.field("cidrs");
+        let grows = before.len() == 1 && after.len() == 2;
+        if before.len() != after.len() && !grows {
+            let all: Vec<Str> = after.iter().map(|c| Str::from(*c)).collect();
+            return errors.invalid(&path, all.as_slice(), objectmeta::IMMUTABLE);
+        }
+        for (i, (_, new)) in before.iter().zip(&after).enumerate().filter(|(_, (b, a))| b != a) {
+            errors.invalid(&path.index(i), *new, objectmeta::IMMUTABLE);
+        }
+        if grows {
+            validate_cidrs(object, errors);
+        }
+    }
+}
+
+fn cidrs(object: &Value) -> Vec<&str> {
+    object.get("spec").map(|s| texts(s, "cidrs")).unwrap_or_default()
+}
+
+fn validate_cidrs(object: &Value, errors: &mut FieldErrors) {
+    let all = cidrs(object);
+    let spec = Path::of("spec");
+    let path = spec.field("cidrs");
+    if all.is_empty() {
+        return errors.required(&path, "at least one CIDR required");
+    }
+    if all.len() > 2 {
+        return errors.invalid(&path, Internal(object.get("spec"), &SPEC), "may only hold up to 2 values");
+    }
+    for (i, cidr) in all.iter().enumerate() {
+        net::validate_cidr(&path.index(i), cidr, errors);
+    }
+    let family = |cidr: &&str| net::parse_cidr_sloppy(cidr).map(|c| c.address.to_canonical().is_ipv4());
+    if let [Some(first), Some(second)] = all.iter().map(family).collect::<Vec<_>>().as_slice()
+        && first == second
+    {
+        let shown: Vec<Str> = all.iter().map(|c| Str::from(*c)).collect();
+        let detail =
+            "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
+        errors.invalid(&path, shown.as_slice(), detail);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{created, updated};
+
+    #[test]
+    fn networks_are_few_and_stay() {
+        assert_eq!(
+            created(&ServiceCidr, r#"{"spec":{"cidrs":["192.0.2.0/24","2001:db8::/112","x"]}}"#),
+            [
+                r#"spec.cidrs: Invalid value: {"CIDRs":["192.0.2.0/24","2001:db8::/112","x"]}: may only hold up to 2 values"#
+            ]
+        );
+        let (old, new) = (r#"{"spec":{"cidrs":["10.0.0.0/24"]}}"#, r#"{"spec":{"cidrs":["10.1.0.0/24"]}}"#);
+        assert_eq!(
+            updated(&ServiceCidr, Scope::Main, new, old),
+            [r#"spec.cidrs[0]: Invalid value: "10.1.0.0/24": field is immutable"#]
+        );
+    }
+}

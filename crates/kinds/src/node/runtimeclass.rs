@@ -1,0 +1,108 @@
+//! RuntimeClass: its handler, the overhead of pods and the nodes that have it.
+
+use super::labels::deprecation;
+use crate::check;
+use crate::core::podspec::options::Options;
+use crate::core::podspec::resources::{self, Claims, Of};
+use crate::core::podspec::scheduling;
+use crate::fields::{entries, list, member, text};
+use crate::shown::{Field, Internal, NULL, TEXT};
+use crate::{Hooks, Scope, metadata};
+use pintle_meta::selector::label_validation::validate_labels;
+use pintle_meta::{FieldErrors, names};
+use pintle_value::{Path, Value};
+use std::collections::HashSet;
+
+/// A toleration as Go's internal type has it.
+const TOLERATION: [Field; 5] = [
+    Field("key", "Key", TEXT),
+    Field("operator", "Operator", TEXT),
+    Field("value", "Value", TEXT),
+    Field("effect", "Effect", TEXT),
+    Field("tolerationSeconds", "TolerationSeconds", NULL),
+];
+
+pub(crate) struct RuntimeClass;
+
+impl Hooks for RuntimeClass {
+    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        validate_class(object, errors);
+    }
+
+    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        metadata::validate_as_new(self, false, object, errors);
+        validate_class(object, errors);
+        check::immutable(object.get("handler"), old.get("handler"), &Path::of("handler"), errors);
+    }
+
+    fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
+        let labels = entries(object.at(&["scheduling", "nodeSelector"]));
+        labels
+            .filter_map(|(label, _)| deprecation(label))
+            .map(|advice| format!("scheduling.nodeSelector: {advice}"))
+            .collect()
+    }
+}
+
+fn validate_class(object: &Value, errors: &mut FieldErrors) {
+    let handler = text(object, "handler");
+    let path = Path::of("handler");
+    if handler.is_empty() {
+        errors.required(&path, "");
+    } else {
+        check::each(names::dns_label(handler, false), &path, handler, errors);
+    }
+    if let Some(overhead) = member(object, "overhead") {
+        validate_overhead(overhead, errors);
+    }
+    if let Some(scheduling) = member(object, "scheduling") {
+        let path = Path::of("scheduling");
+        let labels = scheduling.get("nodeSelector").and_then(Value::as_object);
+        validate_labels(labels, &path.field("nodeSelector"), errors);
+        validate_tolerations(list(scheduling, "tolerations"), &path.field("tolerations"), errors);
+    }
+}
+
+/// The overhead is checked as if it were the limits of a container.
+fn validate_overhead(overhead: &Value, errors: &mut FieldErrors) {
+    let mut limits = Value::object();
+    if let Some(fixed) = member(overhead, "podFixed") {
+        limits.set_at(&["limits"], fixed.clone());
+    }
+    let options = Options::default();
+    resources::validate(&limits, Of::Container, &Claims::new(), &Path::of("overhead"), &options, errors);
+}
+
+fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+    scheduling::tolerations(tolerations, path, &Options::default(), errors);
+    let mut seen = HashSet::new();
+    for (i, toleration) in tolerations.iter().enumerate() {
+        let key = ["key", "operator", "value", "effect"].map(|field| text(toleration, field));
+        if !seen.insert(key) {
+            errors.duplicate(&path.index(i), Internal(Some(toleration), &TOLERATION));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::created;
+
+    #[test]
+    fn overhead_and_tolerations_are_checked() {
+        assert_eq!(
+            created(
+                &RuntimeClass,
+                r#"{"handler":"h","overhead":{"podFixed":{"cpu":"-1"}},"scheduling":{"tolerations":[{"key":"k","operator":"Exists","value":"v"},{"key":"z"},{"key":"z"}]}}"#
+            ),
+            [
+                r#"overhead.limits[cpu]: Invalid value: "-1": must be greater than or equal to 0"#,
+                r#"scheduling.tolerations[0].operator: Invalid value: "v": value must be empty when `operator` is 'Exists'"#,
+                r#"scheduling.tolerations[2]: Duplicate value: {"Key":"z","Operator":"","Value":"","Effect":"","TolerationSeconds":null}"#,
+            ]
+        );
+    }
+}

@@ -1,0 +1,3 @@
+//! Kinds of the group `policy`.
+
+pub(crate) mod poddisruptionbudget;

@@ -1,0 +1,84 @@
+//! PodDisruptionBudget.
+
+use crate::check;
+use crate::fields::{member, opt_text};
+use crate::hooks::take;
+use crate::shown::{Field, Internal, NULL};
+use crate::workload;
+use crate::{Hooks, Scope};
+use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
+use pintle_meta::{FieldErrors, conditions};
+use pintle_value::{Path, Value};
+
+const SPEC: &[Field] = &[
+    Field("minAvailable", "MinAvailable", NULL),
+    Field("selector", "Selector", NULL),
+    Field("maxUnavailable", "MaxUnavailable", NULL),
+    Field("unhealthyPodEvictionPolicy", "UnhealthyPodEvictionPolicy", NULL),
+];
+
+pub(crate) struct PodDisruptionBudget;
+
+impl Hooks for PodDisruptionBudget {
+    fn prepare_create(&self, object: &mut Value) {
+        let mut status = Value::object();
+        for counter in ["currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"] {
+            status.set_at(&[counter], 0.into());
+        }
+        object.set_at(&["status"], status);
+    }
+
+    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
+        match scope {
+            Scope::Main => take(object, old, &["status"]),
+            Scope::Sub("status") => take(object, old, &["spec"]),
+            Scope::Sub(_) => {}
+        }
+    }
+
+    fn validates_metadata(&self) -> bool {
+        false
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        validate_spec(workload::spec_of(object), Leniency::default(), errors);
+    }
+
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        if scope == Scope::Sub("status") {
+            return validate_status(workload::status(object), errors);
+        }
+        let mut before = FieldErrors::new();
+        validate_label_selector(old.at(&["spec", "selector"]), Leniency::default(), &Path::ROOT, &mut before);
+        let leniency = Leniency { invalid_values: !before.is_empty(), ..Leniency::default() };
+        validate_spec(workload::spec_of(object), leniency, errors);
+    }
+
+    fn new_generation(&self, object: &Value, old: &Value) -> bool {
+        object.get("spec") != old.get("spec")
+    }
+}
+
+fn validate_spec(spec: &Value, leniency: Leniency, errors: &mut FieldErrors) {
+    let path = Path::of("spec");
+    if member(spec, "minAvailable").is_some() && member(spec, "maxUnavailable").is_some() {
+        let detail = "minAvailable and maxUnavailable cannot be both set";
+        errors.invalid(&path, Internal(Some(spec), SPEC), detail);
+    }
+    for key in ["minAvailable", "maxUnavailable"] {
+        let Some(value) = member(spec, key) else { continue };
+        check::nonnegative_int_or_percent(&path.field(key), value, errors);
+        check::not_above_hundred_percent(&path.field(key), value, errors);
+    }
+    validate_label_selector(spec.get("selector"), leniency, &path.field("selector"), errors);
+    let policy = opt_text(spec, "unhealthyPodEvictionPolicy");
+    let policies = ["AlwaysAllow", "IfHealthyBudget"];
+    check::supported(&path.field("unhealthyPodEvictionPolicy"), policy, &policies, errors);
+}
+
+fn validate_status(status: &Value, errors: &mut FieldErrors) {
+    let path = Path::of("status");
+    conditions::validate_conditions(status.items_at(&["conditions"]), &path.field("conditions"), errors);
+    let counters = ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"];
+    workload::counters(status, &counters, &path, errors);
+}

@@ -1,0 +1,2 @@
+//! Kinds of `scheduling.k8s.io`.
+pub(crate) mod priorityclass;

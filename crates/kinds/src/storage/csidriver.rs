@@ -1,0 +1,164 @@
+//! CSIDriver: what a driver can do.
+
+use crate::check;
+use crate::fields::{list, member, opt_int, opt_text, text, texts};
+use crate::{Hooks, Scope, fill, metadata};
+use pintle_meta::FieldErrors;
+use pintle_meta::field::Named;
+use pintle_value::{Path, Value};
+use std::collections::HashSet;
+
+const TOKEN_SECONDS_MIN: i64 = 600;
+const TOKEN_SECONDS_MAX: i64 = 1 << 32;
+const UPDATE_PERIOD_SECONDS_MIN: i64 = 10;
+/// A field of a feature that is off.
+const LIMIT_SCALING: &str = "preventPodSchedulingIfMissing";
+const TOKEN_WARNING: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
+
+pub(crate) struct CsiDriver;
+
+impl Hooks for CsiDriver {
+    fn default(&self, _version: &str, object: &mut Value) {
+        if object.get("spec").is_none_or(Value::is_null) {
+            object.set_at(&["spec"], Value::object());
+        }
+        let Some(spec) = object.get_mut("spec") else { return };
+        fill::absent(spec, "attachRequired", true);
+        for field in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {
+            fill::absent(spec, field, false);
+        }
+        fill::absent(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
+        if list(spec, "volumeLifecycleModes").is_empty() {
+            spec.set_at(&["volumeLifecycleModes"], Value::Array(vec!["Persistent".into()]));
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        object.remove_at(&["spec", LIMIT_SCALING]);
+    }
+
+    fn prepare_update(&self, _scope: Scope<'_>, object: &mut Value, old: &Value) {
+        if old.at(&["spec", LIMIT_SCALING]).is_none() {
+            object.remove_at(&["spec", LIMIT_SCALING]);
+        }
+    }
+
+    fn new_generation(&self, object: &Value, old: &Value) -> bool {
+        object.get("spec") != old.get("spec")
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core(object, errors);
+        validate_spec(object, errors);
+    }
+
+    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        validate_spec(object, errors);
+        let spec = Path::of("spec");
+        for (field, shown) in
+            [("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")]
+        {
+            let keys = ["spec", field];
+            check::immutable(object.at(&keys), old.at(&keys), &spec.field(shown), errors);
+        }
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let requests = ["spec", "tokenRequests"];
+        let asks = !object.items_at(&requests).is_empty();
+        let unset = object.at(&["spec", "serviceAccountTokenInSecrets"]).is_none();
+        let changed = old.is_none_or(|old| old.at(&requests) != object.at(&requests));
+        if asks && unset && changed { vec![TOKEN_WARNING.to_string()] } else { Vec::new() }
+    }
+}
+
+fn validate_spec(object: &Value, errors: &mut FieldErrors) {
+    let path = Path::of("spec");
+    let null = Value::Null;
+    let spec = object.get("spec").unwrap_or(&null);
+    let wanted = |field: &str, shown: &str, errors: &mut FieldErrors| {
+        if member(spec, field).is_none() {
+            errors.required(&path.field(shown), "");
+        }
+    };
+    wanted("attachRequired", "attachedRequired", errors);
+    wanted("podInfoOnMount", "podInfoOnMount", errors);
+    wanted("storageCapacity", "storageCapacity", errors);
+    let policies = ["File", "None", "ReadWriteOnceWithFSType"];
+    check::supported(&path.field("fsGroupPolicy"), opt_text(spec, "fsGroupPolicy"), &policies, errors);
+    validate_tokens(list(spec, "tokenRequests"), &path.field("tokenRequests"), errors);
+    for mode in texts(spec, "volumeLifecycleModes") {
+        if !matches!(mode, "Persistent" | "Ephemeral") {
+            let at = path.field("volumeLifecycleModes");
+            errors.not_supported(&at, Named(mode), &["Persistent", "Ephemeral"]);
+        }
+    }
+    wanted("seLinuxMount", "seLinuxMount", errors);
+    let period = opt_int(spec, "nodeAllocatableUpdatePeriodSeconds");
+    if let Some(period) = period.filter(|p| *p < UPDATE_PERIOD_SECONDS_MIN) {
+        let at = path.field("nodeAllocatableUpdatePeriodSeconds");
+        errors.invalid(&at, period, "must be greater than or equal to 10 seconds");
+    }
+    let in_secrets = member(spec, "serviceAccountTokenInSecrets");
+    if in_secrets.is_some() && list(spec, "tokenRequests").is_empty() {
+        let at = path.field("serviceAccountTokenInSecrets");
+        errors.invalid(
+            &at,
+            in_secrets,
+            "serviceAccountTokenInSecrets is set but no tokenRequests are specified",
+        );
+    }
+}
+
+fn validate_tokens(requests: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+    let mut audiences = HashSet::new();
+    for (i, request) in requests.iter().enumerate() {
+        let path = path.index(i);
+        let audience = text(request, "audience");
+        if !audiences.insert(audience) {
+            errors.duplicate(&path.field("audience"), audience);
+            continue;
+        }
+        let Some(seconds) = opt_int(request, "expirationSeconds") else { continue };
+        let at = path.field("expirationSeconds");
+        if seconds < TOKEN_SECONDS_MIN {
+            errors.invalid(&at, seconds, "may not specify a duration less than 10 minutes");
+        }
+        if seconds > TOKEN_SECONDS_MAX {
+            errors.invalid(&at, seconds, "may not specify a duration larger than 2^32 seconds");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{created, defaulted};
+
+    #[test]
+    fn a_driver_of_nothing_gets_all_defaults() {
+        let full = defaulted(&CsiDriver, "{}");
+        assert_eq!(
+            full,
+            r#"{"spec":{"attachRequired":true,"fsGroupPolicy":"ReadWriteOnceWithFSType","podInfoOnMount":false,"requiresRepublish":false,"seLinuxMount":false,"storageCapacity":false,"volumeLifecycleModes":["Persistent"]}}"#
+        );
+        assert_eq!(created(&CsiDriver, &full), Vec::<String>::new());
+    }
+
+    #[test]
+    fn tokens_last_for_a_while() {
+        let requests = [
+            Value::from(pintle_value::Map::from_iter([
+                ("audience", Value::from("a")),
+                ("expirationSeconds", 599.into()),
+            ])),
+            Value::from(pintle_value::Map::from_iter([("audience", Value::from("a"))])),
+        ];
+        let mut errors = FieldErrors::new();
+        validate_tokens(&requests, &Path::of("t"), &mut errors);
+        assert_eq!(
+            errors.sentence(),
+            r#"[t[0].expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes, t[1].audience: Duplicate value: "a"]"#
+        );
+    }
+}

@@ -1,0 +1,118 @@
+//! CSINode: the drivers of a node.
+
+use crate::check;
+use crate::core::podspec::volume_sources::csi_driver_name;
+use crate::fields::{opt_int, text, texts};
+use crate::shown::{Field, Internal, NULL, TEXT};
+use crate::{Hooks, Scope, metadata};
+use pintle_meta::{FieldErrors, objectmeta};
+use pintle_value::{Path, Value};
+use std::collections::HashSet;
+
+const NODE_ID_BYTES_MAX: usize = 256;
+/// A driver as Go's internal type has it; what can be allocated is left out where drivers are compared.
+const DRIVER: [Field; 4] = [
+    Field("name", "Name", TEXT),
+    Field("nodeID", "NodeID", TEXT),
+    Field("topologyKeys", "TopologyKeys", NULL),
+    Field("-", "Allocatable", NULL),
+];
+
+pub(crate) struct CsiNode;
+
+impl Hooks for CsiNode {
+    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core(object, errors);
+        validate_drivers(object, errors);
+    }
+
+    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core_as_new(self, false, object, errors);
+        validate_drivers(object, errors);
+        let spec = Path::of("spec");
+        for before in drivers(old) {
+            for after in drivers(object).iter().filter(|d| text(d, "name") == text(before, "name")) {
+                let same = ["nodeID", "topologyKeys"].iter().all(|f| before.get(f) == after.get(f));
+                if !same {
+                    errors.invalid(
+                        &spec.field("drivers"),
+                        Internal(Some(after), &DRIVER),
+                        objectmeta::IMMUTABLE,
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn drivers(object: &Value) -> &[Value] {
+    object.items_at(&["spec", "drivers"])
+}
+
+fn validate_drivers(object: &Value, errors: &mut FieldErrors) {
+    let spec = Path::of("spec");
+    let all = spec.field("drivers");
+    let mut seen = HashSet::new();
+    for (i, driver) in drivers(object).iter().enumerate() {
+        let path = all.index(i);
+        let (name, id) = (text(driver, "name"), text(driver, "nodeID"));
+        csi_driver_name(name, &path.field("name"), errors);
+        if id.is_empty() {
+            errors.required(&path.field("nodeID"), "");
+        }
+        if id.len() > NODE_ID_BYTES_MAX {
+            let detail = format!("must be {NODE_ID_BYTES_MAX} characters or less");
+            errors.invalid(&path.field("nodeID"), id, &detail);
+        }
+        if let Some(count) = driver.get("allocatable").and_then(|a| opt_int(a, "count")) {
+            let path = path.field("allocatable");
+            check::nonnegative(&path.field("count"), count, errors);
+        }
+        if !seen.insert(name) {
+            errors.duplicate(&path.field("name"), name);
+        }
+        validate_topology_keys(driver, &path, errors);
+    }
+}
+
+fn validate_topology_keys(driver: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let mut seen = HashSet::new();
+    for key in texts(driver, "topologyKeys") {
+        if key.is_empty() {
+            errors.required(path, "");
+        }
+        if !seen.insert(key) {
+            errors.duplicate(path, key);
+        }
+        check::qualified_name(path, key, errors);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::updated;
+
+    #[test]
+    fn a_driver_stays_but_for_its_count() {
+        let with = |driver: &str| format!(r#"{{"metadata":{{"name":"n"}},"spec":{{"drivers":[{driver}]}}}}"#);
+        let old = with(r#"{"name":"d","nodeID":"i","allocatable":{"count":1}}"#);
+        assert_eq!(
+            updated(
+                &CsiNode,
+                Scope::Main,
+                &with(r#"{"name":"d","nodeID":"j","allocatable":{"count":2}}"#),
+                &old
+            ),
+            [
+                r#"spec.drivers: Invalid value: {"Name":"d","NodeID":"j","TopologyKeys":null,"Allocatable":null}: field is immutable"#
+            ]
+        );
+        assert_eq!(
+            updated(&CsiNode, Scope::Main, &with(r#"{"name":"d","nodeID":"i"}"#), &old),
+            Vec::<String>::new()
+        );
+    }
+}

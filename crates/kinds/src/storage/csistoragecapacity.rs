@@ -1,0 +1,79 @@
+//! CSIStorageCapacity: how much of a class there is for some nodes.
+
+use crate::check;
+use crate::fields::{entries, list, member, quantity, text};
+use crate::node::labels::deprecation;
+use crate::{Hooks, Scope, metadata};
+use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
+use pintle_meta::{FieldErrors, names};
+use pintle_value::{Path, Value};
+
+const TOPOLOGY: &str = "nodeTopology";
+
+pub(crate) struct CsiStorageCapacity;
+
+impl Hooks for CsiStorageCapacity {
+    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core(object, errors);
+        validate_capacity(object, Leniency::default(), errors);
+    }
+
+    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core_as_new(self, true, object, errors);
+        let mut before = FieldErrors::new();
+        validate_label_selector(old.get(TOPOLOGY), Leniency::default(), &Path::ROOT, &mut before);
+        let leniency = Leniency { invalid_values: !before.is_empty(), ..Leniency::default() };
+        validate_capacity(object, leniency, errors);
+        for field in [TOPOLOGY, "storageClassName"] {
+            check::immutable(object.get(field), old.get(field), &Path::of(field), errors);
+        }
+    }
+
+    fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
+        let Some(selector) = member(object, TOPOLOGY) else { return Vec::new() };
+        let expressions =
+            list(selector, "matchExpressions").iter().enumerate().filter_map(|(i, expression)| {
+                let key = text(expression, "key");
+                let advice = deprecation(key)?;
+                Some(format!("{TOPOLOGY}.matchExpressions[{i}].key: {key} is {advice}"))
+            });
+        let labels = entries(selector.get("matchLabels")).filter_map(|(label, _)| {
+            Some(format!("{TOPOLOGY}.matchLabels.{label}: {}", deprecation(label)?))
+        });
+        expressions.chain(labels).collect()
+    }
+}
+
+fn validate_capacity(object: &Value, leniency: Leniency, errors: &mut FieldErrors) {
+    validate_label_selector(object.get(TOPOLOGY), leniency, &Path::of(TOPOLOGY), errors);
+    let class = text(object, "storageClassName");
+    check::each(names::dns_subdomain(class, false), &Path::of("storageClassName"), class, errors);
+    if let Some(capacity) = member(object, "capacity") {
+        check::nonnegative_quantity(&Path::of("capacity"), &quantity(Some(capacity)), errors);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::updated;
+
+    #[test]
+    fn class_and_topology_stay() {
+        assert_eq!(
+            updated(
+                &CsiStorageCapacity,
+                Scope::Main,
+                r#"{"metadata":{"name":"a","namespace":"n"},"storageClassName":"other","nodeTopology":{"matchLabels":{"a":"b"}},"capacity":"-1"}"#,
+                r#"{"storageClassName":"sc"}"#
+            ),
+            [
+                r#"capacity: Invalid value: "-1": must be greater than or equal to 0"#,
+                r#"nodeTopology: Invalid value: {"matchLabels":{"a":"b"}}: field is immutable"#,
+                r#"storageClassName: Invalid value: "other": field is immutable"#,
+            ]
+        );
+    }
+}

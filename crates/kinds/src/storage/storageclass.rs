@@ -1,0 +1,142 @@
+//! StorageClass: provisioner, policies and topologies; little of it can change.
+
+use super::parameters::{validate_parameters, validate_provisioner};
+use crate::check;
+use crate::fields::{list, opt_text, text, texts};
+use crate::node::labels::deprecation;
+use crate::{Hooks, Scope, fill, metadata};
+use pintle_meta::FieldErrors;
+use pintle_meta::selector::label_validation::validate_label_name;
+use pintle_value::{Path, Value};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(crate) struct StorageClass;
+
+impl Hooks for StorageClass {
+    fn default(&self, _version: &str, object: &mut Value) {
+        fill::absent(object, "reclaimPolicy", "Delete");
+        fill::absent(object, "volumeBindingMode", "Immediate");
+    }
+
+    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core(object, errors);
+        validate_class(object, errors);
+    }
+
+    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core_as_new(self, false, object, errors);
+        validate_class(object, errors);
+        for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
+            check::immutable(object.get(field), old.get(field), &Path::of(field), errors);
+        }
+    }
+
+    fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
+        let mut out = Vec::new();
+        for (i, term) in list(object, "allowedTopologies").iter().enumerate() {
+            for (j, expression) in list(term, "matchLabelExpressions").iter().enumerate() {
+                if let Some(advice) = deprecation(text(expression, "key")) {
+                    out.push(format!("allowedTopologies[{i}].matchLabelExpressions[{j}].key: {advice}"));
+                }
+            }
+        }
+        out
+    }
+}
+
+fn validate_class(object: &Value, errors: &mut FieldErrors) {
+    validate_provisioner(text(object, "provisioner"), &Path::of("provisioner"), errors);
+    validate_parameters(object, true, errors);
+    let policy = opt_text(object, "reclaimPolicy").filter(|p| !p.is_empty());
+    check::supported(&Path::of("reclaimPolicy"), policy, &["Delete", "Retain"], errors);
+    let mode = opt_text(object, "volumeBindingMode");
+    let path = Path::of("volumeBindingMode");
+    if mode.is_none() {
+        errors.required(&path, "");
+    }
+    check::supported(&path, mode, &["Immediate", "WaitForFirstConsumer"], errors);
+    validate_topologies(list(object, "allowedTopologies"), &Path::of("allowedTopologies"), errors);
+}
+
+/// The values of each key.
+type Term<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
+
+fn validate_topologies(terms: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+    let mut seen: Vec<Term<'_>> = Vec::new();
+    for (i, term) in terms.iter().enumerate() {
+        let path = path.index(i);
+        let path = path.field("matchLabelExpressions");
+        let values = validate_term(term, &path, errors);
+        // kube-apiserver compares with as many empty terms as there are terms, too.
+        let repeated = seen.iter().filter(|earlier| **earlier == values).count();
+        let empty = if values.is_empty() { terms.len() } else { 0 };
+        for _ in 0..repeated + empty {
+            errors.duplicate(&path, "");
+        }
+        seen.push(values);
+    }
+}
+
+fn validate_term<'a>(term: &'a Value, path: &Path<'_>, errors: &mut FieldErrors) -> Term<'a> {
+    let mut out = Term::new();
+    for (i, requirement) in list(term, "matchLabelExpressions").iter().enumerate() {
+        let path = path.index(i);
+        let key = text(requirement, "key");
+        let values = texts(requirement, "values");
+        let at = path.field("values");
+        if values.is_empty() {
+            errors.required(&at, "");
+        }
+        let mut set = BTreeSet::new();
+        for (j, value) in values.into_iter().enumerate() {
+            if !set.insert(value) {
+                errors.duplicate(&at.index(j), value);
+            }
+        }
+        validate_label_name(key, &path.field("key"), errors);
+        if out.insert(key, set).is_some() {
+            errors.duplicate(&path.field("key"), key);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{created, updated};
+
+    #[test]
+    fn topologies_are_complete_and_unique() {
+        assert_eq!(
+            created(
+                &StorageClass,
+                r#"{"provisioner":"p","volumeBindingMode":"Immediate","allowedTopologies":[{"matchLabelExpressions":[{"key":"k","values":["a","a"]},{"key":"k","values":[]}]}]}"#
+            ),
+            [
+                r#"allowedTopologies[0].matchLabelExpressions[0].values[1]: Duplicate value: "a""#,
+                "allowedTopologies[0].matchLabelExpressions[1].values: Required value",
+                r#"allowedTopologies[0].matchLabelExpressions[1].key: Duplicate value: "k""#,
+            ]
+        );
+    }
+
+    #[test]
+    fn most_fields_stay() {
+        let rest = r#""metadata":{"name":"a"},"volumeBindingMode":"Immediate""#;
+        assert_eq!(
+            updated(
+                &StorageClass,
+                Scope::Main,
+                &format!(r#"{{{rest},"provisioner":"q","parameters":{{"x":"y"}}}}"#),
+                &format!(r#"{{{rest},"provisioner":"p"}}"#)
+            ),
+            [
+                r#"parameters: Invalid value: {"x":"y"}: field is immutable"#,
+                r#"provisioner: Invalid value: "q": field is immutable"#
+            ]
+        );
+    }
+}

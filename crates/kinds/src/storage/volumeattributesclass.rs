@@ -1,0 +1,33 @@
+//! VolumeAttributesClass: a driver and parameters, which stay.
+
+use super::parameters::{validate_parameters, validate_provisioner};
+use crate::fields::text;
+use crate::{Hooks, Scope, metadata};
+use pintle_meta::FieldErrors;
+use pintle_value::{Path, Value};
+
+pub(crate) struct VolumeAttributesClass;
+
+impl Hooks for VolumeAttributesClass {
+    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core(object, errors);
+        validate_class(object, errors);
+    }
+
+    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        for field in ["driverName", "parameters"] {
+            if object.get(field) != old.get(field) {
+                errors.forbidden(&Path::of(field), &format!("updates to {field} are forbidden."));
+            }
+        }
+        metadata::validate_core_as_new(self, false, object, errors);
+        validate_class(object, errors);
+    }
+}
+
+fn validate_class(object: &Value, errors: &mut FieldErrors) {
+    validate_provisioner(text(object, "driverName"), &Path::of("driverName"), errors);
+    validate_parameters(object, false, errors);
+}

@@ -1,0 +1,197 @@
+//! Tables: columns and cells of every kind. A built-in kind has a row in one of the lists of printers below; other
+//! kinds say in their definitions which fields are shown. How a Table is sent is the business of `http`.
+
+mod admissionregistration;
+mod apiregistration;
+mod apps;
+mod autoscaling;
+mod batch;
+mod cell;
+mod certificates;
+mod columns;
+mod coordination;
+mod core;
+mod core_storage;
+mod custom;
+mod discovery;
+mod flowcontrol;
+mod jsonpath;
+mod jsonpath_parse;
+mod networking;
+mod node;
+mod pick;
+mod pod;
+mod policy;
+mod rbac;
+mod resource;
+mod scheduling;
+mod service;
+mod storage;
+
+use crate::{Column, Kind, KindVersion};
+use cell::{name, text};
+use custom::CustomColumns;
+use pick::Need;
+pub use pick::member;
+use pintle_meta::Timestamp;
+use pintle_value::{Value, json};
+
+/// Cells of an object of the stored version at a moment.
+type Cells = fn(&Value, Timestamp) -> Vec<Value>;
+
+/// How a built-in kind is printed.
+struct BuiltinPrinter {
+    /// `group/Kind`, or only the kind in the core group.
+    kind: &'static str,
+    /// What its cells are made of beside name and creation: see [`Need::add`].
+    needs: &'static [&'static str],
+    cells: Cells,
+}
+
+/// The lists of printers, one for each group.
+const PRINTERS: &[&[BuiltinPrinter]] = &[
+    core::PRINTERS,
+    core_storage::PRINTERS,
+    pod::PRINTERS,
+    service::PRINTERS,
+    admissionregistration::PRINTERS,
+    apiregistration::PRINTERS,
+    apps::PRINTERS,
+    autoscaling::PRINTERS,
+    batch::PRINTERS,
+    certificates::PRINTERS,
+    coordination::PRINTERS,
+    discovery::PRINTERS,
+    flowcontrol::PRINTERS,
+    networking::PRINTERS,
+    node::PRINTERS,
+    policy::PRINTERS,
+    rbac::PRINTERS,
+    resource::PRINTERS,
+    scheduling::PRINTERS,
+    storage::PRINTERS,
+];
+
+/// One row of a Table, without its object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Row {
+    /// What the columns show.
+    pub cells: Vec<Value>,
+    /// What is special about the object: that it is completed.
+    pub conditions: Vec<Value>,
+}
+
+/// Writes the rows of one kind.
+pub struct Printer {
+    columns: Vec<Column>,
+    form: Form,
+    need: Need,
+    order: Option<fn(&Value) -> i64>,
+}
+
+enum Form {
+    /// Name and Created At.
+    Plain,
+    /// A built-in kind's own; the position in `PRINTERS` is gone, only the function stays.
+    Builtin { cells: Cells, conditions: fn(&Value) -> Vec<Value> },
+    /// Fields that a definition names.
+    Custom(CustomColumns),
+}
+
+impl Printer {
+    /// The printer of a kind's version.
+    pub fn of(kind: &Kind, version: &KindVersion) -> Self {
+        if !version.schema.is_go() {
+            return Printer::custom(&version.columns);
+        }
+        let group = if kind.group.is_empty() { String::new() } else { format!("{}/", kind.group) };
+        Printer::builtin(&format!("{group}{}", kind.kind))
+    }
+
+    /// The printer of the `scale` subresource of a version.
+    pub fn scale(version: &KindVersion) -> Self {
+        if version.schema.is_go() {
+            return Printer::builtin("autoscaling/Scale");
+        }
+        let scale = version.subresource("scale").and_then(|sub| sub.scale.clone()).unwrap_or_default();
+        Printer::custom(&custom::scale_columns(&scale))
+    }
+
+    fn builtin(name: &str) -> Self {
+        let mut need = Need::default();
+        need.add("metadata.creationTimestamp");
+        need.add("metadata.name");
+        let Some(printer) = PRINTERS.iter().flat_map(|list| list.iter()).find(|p| p.kind == name) else {
+            return Printer { columns: columns::plain(), form: Form::Plain, need, order: None };
+        };
+        printer.needs.iter().for_each(|path| need.add(path));
+        let conditions = if name == "Pod" { pod::conditions } else { |_: &Value| Vec::new() };
+        // Only flow schemas are shown in another order than that of their names.
+        let order = (name == flowcontrol::ORDERED).then_some(flowcontrol::order as fn(&Value) -> i64);
+        let form = Form::Builtin { cells: printer.cells, conditions };
+        Printer { columns: columns::of(name), form, need, order }
+    }
+
+    fn custom(columns: &[Column]) -> Self {
+        let custom = CustomColumns::new(columns);
+        let mut need = Need::default();
+        need.add("metadata.name");
+        custom.add_needs(&mut need);
+        Printer { columns: custom.headers(), form: Form::Custom(custom), need, order: None }
+    }
+
+    /// The columns.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Whether the rows of no objects are `null` rather than an empty list, as those of kinds without columns of
+    /// their own are.
+    pub fn is_plain(&self) -> bool {
+        matches!(self.form, Form::Plain)
+    }
+
+    /// Whether rows show the version of the request; others show the stored one in every version.
+    pub fn is_versioned(&self) -> bool {
+        matches!(self.form, Form::Custom(_))
+    }
+
+    /// By what the rows of a list are ordered before their names, where it is not by their names alone.
+    pub fn order(&self) -> Option<fn(&Value) -> i64> {
+        self.order
+    }
+
+    /// What [`Printer::row`] looks at, from the JSON of a kept object (compact, without resourceVersion).
+    pub fn read(&self, kept: &[u8], revision: u64) -> Option<Value> {
+        let mut tree = match self.need.pick(kept) {
+            Some(tree) => tree,
+            None => json::parse(kept).ok()?.value,
+        };
+        if revision > 0 && self.need.has("metadata", "resourceVersion") {
+            tree.set_at(&["metadata", "resourceVersion"], revision.to_string().into());
+        }
+        Some(tree)
+    }
+
+    /// The row of an object; of kinds whose rows are not versioned, in the stored version.
+    pub fn row(&self, object: &Value, now: Timestamp) -> Row {
+        match &self.form {
+            Form::Plain => Row { cells: vec![name(object), created(object)], conditions: Vec::new() },
+            Form::Builtin { cells, conditions } => {
+                Row { cells: cells(object, now), conditions: conditions(object) }
+            }
+            Form::Custom(columns) => Row { cells: columns.cells(object, now), conditions: Vec::new() },
+        }
+    }
+}
+
+/// When an object came into being, in RFC 3339.
+fn created(object: &Value) -> Value {
+    match object.str_at(&["metadata", "creationTimestamp"]) {
+        "" => text("0001-01-01T00:00:00Z"),
+        time => text(time),
+    }
+}
+
+#[cfg(test)]
+mod tests;

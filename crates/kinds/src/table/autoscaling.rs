@@ -1,0 +1,92 @@
+//! Rows of autoscalers and of the `scale` subresource.
+
+use super::BuiltinPrinter;
+use super::cell::{age, int, name, quantity, scalar, text};
+use pintle_meta::Timestamp;
+use pintle_value::Value;
+
+pub(super) const PRINTERS: &[BuiltinPrinter] = &[
+    BuiltinPrinter { kind: "autoscaling/HorizontalPodAutoscaler", needs: AUTOSCALER, cells: autoscaler },
+    BuiltinPrinter { kind: "autoscaling/Scale", needs: &["spec.replicas", "status.replicas"], cells: scale },
+];
+
+const AUTOSCALER: &[&str] = &[
+    "spec.scaleTargetRef",
+    "spec.minReplicas",
+    "spec.maxReplicas",
+    "spec.metrics",
+    "status.currentReplicas",
+    "status.currentMetrics",
+];
+/// How many metrics a cell shows.
+const METRICS_SHOWN: usize = 2;
+
+fn scale(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![
+        name(object),
+        int(object, &["spec", "replicas"]),
+        int(object, &["status", "replicas"]),
+        age(object, now),
+    ]
+}
+
+fn autoscaler(object: &Value, now: Timestamp) -> Vec<Value> {
+    let target = |key: &str| object.str_at(&["spec", "scaleTargetRef", key]);
+    vec![
+        name(object),
+        text(format!("{}/{}", target("kind"), target("name"))),
+        text(metrics(object.items_at(&["spec", "metrics"]), object.items_at(&["status", "currentMetrics"]))),
+        text(scalar(object.at(&["spec", "minReplicas"])).unwrap_or_else(|| "<unset>".into())),
+        int(object, &["spec", "maxReplicas"]),
+        int(object, &["status", "currentReplicas"]),
+        age(object, now),
+    ]
+}
+
+fn metrics(specs: &[Value], statuses: &[Value]) -> String {
+    if specs.is_empty() {
+        return "<none>".to_string();
+    }
+    let shown = specs.iter().enumerate().take(METRICS_SHOWN).map(|(at, spec)| metric(spec, statuses.get(at)));
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    match specs.len() {
+        count if count > METRICS_SHOWN => format!("{shown} + {} more...", count - METRICS_SHOWN),
+        _ => shown,
+    }
+}
+
+fn metric(spec: &Value, status: Option<&Value>) -> String {
+    let source = match spec.str_at(&["type"]) {
+        "External" => "external",
+        "Pods" => "pods",
+        "Object" => "object",
+        "Resource" => "resource",
+        "ContainerResource" => "containerResource",
+        _ => return "<unknown type>".to_string(),
+    };
+    let current = status.and_then(|status| status.get(source)).filter(|source| !source.is_null());
+    let target = |key: &str| spec.at(&[source, "target", key]).filter(|value| !value.is_null());
+    let now = |key: &str| current.map(|current| current.at(&["current", key]));
+    // A source that is there but says nothing counts as 0; only some demand a value.
+    let shown = |value: Option<Option<&Value>>| value.map_or_else(|| "<unknown>".into(), quantity);
+    let demanded = |value: Option<Option<&Value>>| shown(value.filter(Option::is_some));
+    let average = target("averageValue");
+    match (source, average) {
+        ("pods", _) => format!("{}/{}", shown(now("averageValue")), quantity(average)),
+        ("external" | "object", Some(_)) => {
+            format!("{}/{} (avg)", demanded(now("averageValue")), quantity(average))
+        }
+        ("external" | "object", None) => format!("{}/{}", shown(now("value")), quantity(target("value"))),
+        (_, Some(_)) => {
+            let name = spec.str_at(&[source, "name"]);
+            format!("{name}: {}/{}", shown(now("averageValue")), quantity(average))
+        }
+        (_, None) => {
+            let percent = |value: Option<&Value>| scalar(value).map(|number| format!("{number}%"));
+            let current =
+                percent(now("averageUtilization").flatten()).unwrap_or_else(|| "<unknown>".to_string());
+            let target = percent(target("averageUtilization")).unwrap_or_else(|| "<auto>".to_string());
+            format!("{}: {current}/{target}", spec.str_at(&[source, "name"]))
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Single cells: how texts, numbers, ages, labels and lists are shown.
+
+use pintle_meta::{LabelSelector, Timestamp, duration};
+use pintle_value::{Str, Value};
+
+/// A text.
+pub(super) fn text(text: impl Into<Str>) -> Value {
+    Value::String(text.into())
+}
+
+/// The object's name.
+pub(super) fn name(object: &Value) -> Value {
+    text_at(object, &["metadata", "name"])
+}
+
+/// How long ago the object was created.
+pub(super) fn age(object: &Value, now: Timestamp) -> Value {
+    since(object.str_at(&["metadata", "creationTimestamp"]), now)
+}
+
+/// How long ago a time was.
+pub(super) fn since(time: &str, now: Timestamp) -> Value {
+    Value::String(duration::age(time, &now))
+}
+
+/// The text of a field; "" where it is unset.
+pub(super) fn text_at(object: &Value, path: &[&str]) -> Value {
+    text(object.str_at(path))
+}
+
+/// The text of a field, or `unset` where there is none.
+pub(super) fn text_or(object: &Value, path: &[&str], unset: &str) -> Value {
+    match object.at(path) {
+        Some(Value::String(found)) => Value::String(found.clone()),
+        _ => text(unset),
+    }
+}
+
+/// The text of a field, or `empty` where it is unset or empty.
+pub(super) fn filled_or(object: &Value, path: &[&str], empty: &str) -> Value {
+    match object.str_at(path) {
+        "" => text(empty),
+        found => text(found),
+    }
+}
+
+/// The number in a field; 0 where it is unset.
+pub(super) fn number(object: &Value, path: &[&str]) -> i64 {
+    object.at(path).and_then(Value::as_int).unwrap_or(0)
+}
+
+/// The number in a field as a cell.
+pub(super) fn int(object: &Value, path: &[&str]) -> Value {
+    Value::Int(number(object, path))
+}
+
+/// The truth of a field, or `unset` where there is none.
+pub(super) fn bool_or(object: &Value, path: &[&str], unset: bool) -> Value {
+    Value::Bool(object.at(path).and_then(Value::as_bool).unwrap_or(unset))
+}
+
+/// How many members or items a field has.
+pub(super) fn count(object: &Value, path: &[&str]) -> i64 {
+    let found = match object.at(path) {
+        Some(Value::Object(map)) => map.len(),
+        Some(Value::Array(items)) => items.len(),
+        _ => 0,
+    };
+    i64::try_from(found).unwrap_or(i64::MAX)
+}
+
+/// Whether a field is set.
+pub(super) fn is_set(object: &Value, path: &[&str]) -> bool {
+    object.at(path).is_some_and(|value| !value.is_null())
+}
+
+/// The texts of a list.
+pub(super) fn texts<'a>(object: &'a Value, path: &[&str]) -> Vec<&'a str> {
+    object.items_at(path).iter().filter_map(Value::as_str).collect()
+}
+
+/// A quantity as it is kept; 0 where there is none.
+pub(super) fn quantity(value: Option<&Value>) -> Str {
+    scalar(value).unwrap_or_else(|| "0".into())
+}
+
+/// A text or number (`IntOrString`) as text.
+pub(super) fn scalar(value: Option<&Value>) -> Option<Str> {
+    match value? {
+        Value::String(text) => Some(text.clone()),
+        Value::Int(int) => Some(int.to_string().into()),
+        _ => None,
+    }
+}
+
+/// `a=b,c=d`, or `<none>`.
+pub(super) fn labels(map: Option<&Value>) -> Value {
+    let pairs = map.and_then(Value::as_object).map(|map| {
+        map.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or(""))).collect::<Vec<_>>()
+    });
+    match pairs {
+        Some(pairs) if !pairs.is_empty() => text(pairs.join(",")),
+        _ => text("<none>"),
+    }
+}
+
+/// A label selector as text: `""` where it selects all or nothing, `None` where it is invalid.
+pub(super) fn selector_text(selector: Option<&Value>) -> Option<String> {
+    let selector = LabelSelector::from_value(selector.unwrap_or(&Value::Null)).ok()?;
+    let parts: Vec<String> = selector.requirements().iter().map(ToString::to_string).collect();
+    Some(parts.join(","))
+}
+
+/// A label selector, or `<none>`.
+pub(super) fn selector(selector: Option<&Value>) -> Value {
+    match selector_text(selector) {
+        None => text("<error>"),
+        Some(shown) if shown.is_empty() => text("<none>"),
+        Some(shown) => text(shown),
+    }
+}
+
+/// Names and images of the containers of a pod's spec.
+pub(super) fn containers(object: &Value, spec: &[&str]) -> [Value; 2] {
+    let containers = object.at(spec).map(|spec| spec.items_at(&["containers"])).unwrap_or_default();
+    ["name", "image"].map(|key| {
+        let parts: Vec<&str> = containers.iter().map(|container| container.str_at(&[key])).collect();
+        text(parts.join(","))
+    })
+}
+
+/// The first parts of a list of which `count` are there in all.
+pub(super) fn with_more(shown: &[&str], count: usize, shown_max: usize) -> String {
+    let joined = shown.join(",");
+    if count > shown_max { format!("{joined} + {} more...", count - shown_max) } else { joined }
+}
+
+/// The condition of this type.
+pub(super) fn condition<'a>(conditions: &'a [Value], type_: &str) -> Option<&'a Value> {
+    conditions.iter().find(|condition| condition.str_at(&["type"]) == type_)
+}
+
+/// Whether the first condition of this type says `True`.
+pub(super) fn is_true(conditions: &[Value], type_: &str) -> bool {
+    condition(conditions, type_).is_some_and(|condition| condition.str_at(&["status"]) == "True")
+}
+
+/// Whether the object is being deleted.
+pub(super) fn is_terminating(object: &Value) -> bool {
+    is_set(object, &["metadata", "deletionTimestamp"])
+}

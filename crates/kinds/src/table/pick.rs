@@ -1,0 +1,304 @@
+//! Reads of a kept object only what a printer looks at: the rest is stepped over, not parsed.
+//!
+//! Kept objects are compact JSON that this server has written. Whatever else is found is left to the real parser.
+
+use pintle_value::{Map, Str, Value, json};
+use std::ops::Range;
+
+/// What is needed of a value: all of it, or some members. Lists are seen through: what is needed of a list is
+/// needed of each item.
+#[derive(Debug, Default)]
+pub(super) struct Need {
+    members: Vec<(Str, Need)>,
+    whole: bool,
+    /// Members or items are only counted.
+    counted: bool,
+}
+
+impl Need {
+    /// Adds a path of members, such as `spec.containers.name`; a `#` at its end needs only the number of members.
+    pub(super) fn add(&mut self, path: &str) {
+        let (path, counted) = path.strip_suffix('#').map_or((path, false), |path| (path, true));
+        let need = self.along(path.split('.'));
+        if counted {
+            need.counted = true;
+        } else {
+            need.whole = true;
+        }
+    }
+
+    /// Adds a path of members whose names may hold dots; an empty one needs all.
+    pub(super) fn add_members<'a>(&mut self, path: impl IntoIterator<Item = &'a str>) {
+        self.along(path).whole = true;
+    }
+
+    /// Whether a member of a member is needed.
+    pub(super) fn has(&self, outer: &str, inner: &str) -> bool {
+        self.whole || self.member(outer).is_some_and(|need| need.whole || need.member(inner).is_some())
+    }
+
+    fn along<'a>(&mut self, path: impl IntoIterator<Item = &'a str>) -> &mut Need {
+        let mut need = self;
+        for part in path {
+            let at = need.members.iter().position(|(name, _)| name == part).unwrap_or_else(|| {
+                need.members.push((part.into(), Need::default()));
+                need.members.len() - 1
+            });
+            need = &mut need.members[at].1;
+        }
+        need
+    }
+
+    fn member(&self, name: &str) -> Option<&Need> {
+        self.members.iter().find(|(member, _)| member == name).map(|(_, need)| need)
+    }
+
+    /// What is needed of the JSON; `None` where it is not as this server writes it.
+    pub(super) fn pick(&self, kept: &[u8]) -> Option<Value> {
+        let mut reader = Reader { bytes: kept, at: 0 };
+        if self.whole || self.counted {
+            return reader.leaf();
+        }
+        reader.members(self, true)
+    }
+}
+
+/// Where the value of a member of the root stands in the JSON of a kept object.
+pub fn member(kept: &[u8], name: &str) -> Option<Range<usize>> {
+    let mut reader = Reader { bytes: kept, at: 0 };
+    reader.expect(b'{')?;
+    loop {
+        let key = reader.string()?;
+        reader.expect(b':')?;
+        let start = reader.at;
+        reader.skip()?;
+        if key == name.as_bytes() {
+            return Some(start..reader.at);
+        }
+        reader.expect(b',')?;
+    }
+}
+
+/// The JSON with a reading position.
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    /// Takes a byte that must be there.
+    fn expect(&mut self, byte: u8) -> Option<()> {
+        (self.peek()? == byte).then(|| self.at += 1)
+    }
+
+    /// Takes a byte if it is next.
+    fn take(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn value(&mut self, need: &Need) -> Option<Value> {
+        if need.whole {
+            return self.leaf();
+        }
+        match self.peek()? {
+            b'{' => self.members(need, false),
+            b'[' => self.items(need),
+            _ => self.leaf(),
+        }
+    }
+
+    /// An object with the members that are needed. At the root the rest does not matter once all are found.
+    fn members(&mut self, need: &Need, is_root: bool) -> Option<Value> {
+        self.expect(b'{')?;
+        let mut found = Vec::with_capacity(need.members.len());
+        if self.take(b'}') {
+            return Some(Value::object());
+        }
+        loop {
+            let key = self.string()?;
+            self.expect(b':')?;
+            match need.members.iter().find(|(name, _)| name.as_bytes() == key) {
+                Some((name, inner)) => {
+                    let value = self.value(inner)?;
+                    found.push((name.clone(), value));
+                    if is_root && found.len() == need.members.len() {
+                        break;
+                    }
+                }
+                None => {
+                    self.skip()?;
+                    if need.counted {
+                        found.push((Str::new(std::str::from_utf8(key).ok()?), Value::Null));
+                    }
+                }
+            }
+            if !self.take(b',') {
+                self.expect(b'}')?;
+                break;
+            }
+        }
+        Some(Value::Object(Map::from_entries(found).0))
+    }
+
+    fn items(&mut self, need: &Need) -> Option<Value> {
+        self.expect(b'[')?;
+        let mut items = Vec::new();
+        if self.take(b']') {
+            return Some(Value::Array(items));
+        }
+        loop {
+            if need.counted && need.members.is_empty() {
+                self.skip()?;
+                items.push(Value::Null);
+            } else {
+                items.push(self.value(need)?);
+            }
+            if !self.take(b',') {
+                self.expect(b']')?;
+                return Some(Value::Array(items));
+            }
+        }
+    }
+
+    /// A value as a whole.
+    fn leaf(&mut self) -> Option<Value> {
+        let start = self.at;
+        self.skip()?;
+        let bytes = self.bytes.get(start..self.at)?;
+        match bytes {
+            b"true" => Some(Value::Bool(true)),
+            b"false" => Some(Value::Bool(false)),
+            [b'"', plain @ .., b'"'] if !plain.contains(&b'\\') => {
+                Some(Value::String(Str::new(std::str::from_utf8(plain).ok()?)))
+            }
+            _ => json::parse(bytes).ok().map(|parsed| parsed.value),
+        }
+    }
+
+    /// Takes a string; returns what stands between its quotes, escapes and all.
+    fn string(&mut self) -> Option<&'a [u8]> {
+        self.expect(b'"')?;
+        let start = self.at;
+        self.to_string_end()?;
+        self.bytes.get(start..self.at - 1)
+    }
+
+    /// Moves behind the closing quote of a string.
+    fn to_string_end(&mut self) -> Option<()> {
+        loop {
+            let rest = self.bytes.get(self.at..)?;
+            let stop = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+            self.at += stop + 1;
+            if rest.get(stop) == Some(&b'"') {
+                return Some(());
+            }
+            self.at += 1;
+        }
+    }
+
+    /// Moves behind a value.
+    fn skip(&mut self) -> Option<()> {
+        let mut depth = 0usize;
+        loop {
+            match self.peek()? {
+                b'"' => {
+                    self.at += 1;
+                    self.to_string_end()?;
+                }
+                b'{' | b'[' => {
+                    self.at += 1;
+                    depth += 1;
+                }
+                b'}' | b']' if depth > 0 => {
+                    self.at += 1;
+                    depth -= 1;
+                }
+                b',' | b':' if depth > 0 => self.at += 1,
+                b',' | b':' | b'}' | b']' => return None,
+                _ => self.skip_word(),
+            }
+            if depth == 0 {
+                return Some(());
+            }
+        }
+    }
+
+    /// Moves behind a number or one of the words.
+    fn skip_word(&mut self) {
+        while let Some(byte) = self.peek()
+            && !matches!(byte, b',' | b':' | b'}' | b']' | b'"' | b'{' | b'[')
+        {
+            self.at += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(paths: &[&str], kept: &str, expected: &str) {
+        let mut need = Need::default();
+        paths.iter().for_each(|path| need.add(path));
+        let mut out = Vec::new();
+        match need.pick(kept.as_bytes()) {
+            Some(value) => json::print(&value, &mut out),
+            None => out.extend_from_slice(b"none"),
+        }
+        assert_eq!(String::from_utf8(out).unwrap(), expected, "{paths:?} {kept}");
+    }
+
+    #[test]
+    fn only_what_is_needed_is_read() {
+        let pod = r#"{"kind":"Pod","metadata":{"name":"a\"b","labels":{"x":"}]"},"n":-1.5e3},"spec":{"containers":[{"name":"c","args":["{",2]},{"image":"i","name":"d"}],"empty":{},"none":[]},"s":true}"#;
+        check(&["metadata.name"], pod, r#"{"metadata":{"name":"a\"b"}}"#);
+        check(&["spec.containers.name"], pod, r#"{"spec":{"containers":[{"name":"c"},{"name":"d"}]}}"#);
+        check(&["metadata.labels", "s"], pod, r#"{"metadata":{"labels":{"x":"}]"}},"s":true}"#);
+        check(
+            &["metadata.n", "spec.empty.x", "spec.none.y"],
+            pod,
+            r#"{"metadata":{"n":-1500},"spec":{"empty":{},"none":[]}}"#,
+        );
+        check(
+            &["spec.containers#", "metadata#"],
+            pod,
+            r#"{"metadata":{"labels":null,"n":null,"name":null},"spec":{"containers":[null,null]}}"#,
+        );
+        check(&["kind.x.y"], pod, r#"{"kind":"Pod"}"#);
+        check(&["other"], pod, "{}");
+    }
+
+    #[test]
+    fn members_have_their_places() {
+        let kept = r#"{"a":"}","b":{"c":[1,"]"]},"d":2}"#;
+        let at = |name: &str| member(kept.as_bytes(), name).map(|range| &kept[range]);
+        assert_eq!(
+            [at("a"), at("b"), at("d"), at("c")],
+            [Some(r#""}""#), Some(r#"{"c":[1,"]"]}"#), Some("2"), None]
+        );
+    }
+
+    #[test]
+    fn what_is_not_compact_json_is_left_to_the_parser() {
+        for kept in [
+            "",
+            "{",
+            "[]",
+            "{\"a\"",
+            "{\"a\":",
+            "{\"a\":}",
+            "{ \"a\":1}",
+            "{\"b\":[1}",
+            "{\"b\":\"x",
+            "{\"b\":\"x\\",
+        ] {
+            check(&["a"], kept, "none");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Rows of services and endpoints.
+
+use super::BuiltinPrinter;
+use super::cell::{age, labels, name, number, text, text_at, texts, with_more};
+use pintle_meta::Timestamp;
+use pintle_value::Value;
+use std::collections::BTreeSet;
+
+pub(super) const PRINTERS: &[BuiltinPrinter] = &[
+    BuiltinPrinter { kind: "Endpoints", needs: &["subsets"], cells: endpoints },
+    BuiltinPrinter { kind: "Service", needs: &["spec", "status.loadBalancer"], cells: service },
+];
+
+/// How many endpoints a cell shows.
+const ENDPOINTS_SHOWN: usize = 3;
+
+fn service(object: &Value, now: Timestamp) -> Vec<Value> {
+    let cluster_ip = object.items_at(&["spec", "clusterIPs"]).first().and_then(Value::as_str);
+    vec![
+        name(object),
+        text_at(object, &["spec", "type"]),
+        text(cluster_ip.unwrap_or("<none>")),
+        text(external_ips(object)),
+        text(ports(object.items_at(&["spec", "ports"]))),
+        age(object, now),
+        labels(object.at(&["spec", "selector"])),
+    ]
+}
+
+fn external_ips(object: &Value) -> String {
+    let external = texts(object, &["spec", "externalIPs"]);
+    match object.str_at(&["spec", "type"]) {
+        "ClusterIP" | "NodePort" if external.is_empty() => "<none>".to_string(),
+        "ClusterIP" | "NodePort" => external.join(","),
+        "LoadBalancer" => {
+            let mut all = load_balancer(object);
+            all.extend(external.iter().map(ToString::to_string));
+            if all.is_empty() { "<pending>".to_string() } else { all.join(",") }
+        }
+        "ExternalName" => object.str_at(&["spec", "externalName"]).to_string(),
+        _ => "<unknown>".to_string(),
+    }
+}
+
+/// The addresses of a load balancer in order, each once.
+pub(super) fn load_balancer(object: &Value) -> Vec<String> {
+    let addresses = object.items_at(&["status", "loadBalancer", "ingress"]).iter().map(|ingress| {
+        let ip = ingress.str_at(&["ip"]);
+        if ip.is_empty() { ingress.str_at(&["hostname"]) } else { ip }
+    });
+    let sorted: BTreeSet<&str> = addresses.filter(|address| !address.is_empty()).collect();
+    sorted.into_iter().map(ToString::to_string).collect()
+}
+
+fn ports(ports: &[Value]) -> String {
+    let shown: Vec<String> = ports
+        .iter()
+        .map(|port| {
+            let (number_, protocol) = (number(port, &["port"]), port.str_at(&["protocol"]));
+            match number(port, &["nodePort"]) {
+                node_port @ 1.. => format!("{number_}:{node_port}/{protocol}"),
+                _ => format!("{number_}/{protocol}"),
+            }
+        })
+        .collect();
+    if shown.is_empty() { "<none>".to_string() } else { shown.join(",") }
+}
+
+fn endpoints(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name(object), text(addresses(object.items_at(&["subsets"]))), age(object, now)]
+}
+
+/// The first addresses of all subsets, each with each port.
+fn addresses(subsets: &[Value]) -> String {
+    if subsets.is_empty() {
+        return "<none>".to_string();
+    }
+    let mut shown = Vec::new();
+    let mut count = 0;
+    for subset in subsets {
+        let addresses = subset.items_at(&["addresses"]);
+        let ports = subset.items_at(&["ports"]);
+        count += addresses.len() * ports.len().max(1);
+        let ips = || addresses.iter().map(|address| address.str_at(&["ip"]));
+        if ports.is_empty() {
+            shown.extend(ips().take(ENDPOINTS_SHOWN).map(ToString::to_string));
+        }
+        for port in ports {
+            let port = number(port, &["port"]);
+            shown.extend(ips().take(ENDPOINTS_SHOWN).map(|ip| host_port(ip, port)));
+        }
+        shown.truncate(ENDPOINTS_SHOWN);
+    }
+    let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
+    with_more(&shown, count, ENDPOINTS_SHOWN)
+}
+
+/// Addresses of IPv6 stand in brackets.
+fn host_port(ip: &str, port: i64) -> String {
+    if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
+}

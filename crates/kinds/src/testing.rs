@@ -1,0 +1,32 @@
+//! What the tests of the kinds' rules share: JSON in, the list of complaints out.
+
+use crate::{Hooks, Scope};
+use pintle_meta::FieldErrors;
+use pintle_value::{Value, json};
+
+pub(crate) fn tree(text: &str) -> Value {
+    json::parse(text.as_bytes()).unwrap().value
+}
+
+/// What is wrong with a new object.
+pub(crate) fn created(hooks: &dyn Hooks, object: &str) -> Vec<String> {
+    let mut errors = FieldErrors::new();
+    hooks.validate_create(&tree(object), &mut errors);
+    errors.0.iter().map(ToString::to_string).collect()
+}
+
+/// What is wrong with a changed object, without preparing it.
+pub(crate) fn updated(hooks: &dyn Hooks, scope: Scope<'_>, new: &str, old: &str) -> Vec<String> {
+    let mut errors = FieldErrors::new();
+    hooks.validate_update(scope, &tree(new), &tree(old), &mut errors);
+    errors.0.iter().map(ToString::to_string).collect()
+}
+
+/// An object after its defaults, as compact JSON with sorted keys.
+pub(crate) fn defaulted(hooks: &dyn Hooks, object: &str) -> String {
+    let mut object = tree(object);
+    hooks.default("v1", &mut object);
+    let mut out = Vec::new();
+    json::print(&object, &mut out);
+    String::from_utf8(out).unwrap()
+}

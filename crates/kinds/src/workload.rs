@@ -1,0 +1,137 @@
+//! What workloads share: a selector that matches a template of pods, and counters in the status.
+
+use crate::core::podspec::{options::Options, spec};
+use crate::fields::{int, member, opt_int, text};
+use pintle_meta::field::Named;
+use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
+use pintle_meta::{FieldErrors, LabelSelector, names, objectmeta};
+use pintle_value::{Path, Value};
+
+/// The error of a selector that does not select the pods of its own template.
+pub(crate) const NO_MATCH: &str = "`selector` does not match template `labels`";
+
+/// Checks the finalizers in metadata, as kinds of the API's own groups are.
+pub(crate) fn finalizers(object: &Value, errors: &mut FieldErrors) {
+    if let Some(meta) = object.get("metadata") {
+        objectmeta::validate_core_finalizers(meta, &Path::of("metadata"), errors);
+    }
+}
+
+/// Checks a selector that must be there and must not be empty.
+pub(crate) fn required_selector(spec: &Value, what: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    let path = path.field("selector");
+    let Some(selector) = member(spec, "selector") else { return errors.required(&path, "") };
+    validate_label_selector(Some(selector), Leniency::default(), &path, errors);
+    if is_empty_selector(selector) {
+        errors.invalid(&path, selector, &format!("empty selector is invalid for {what}"));
+    }
+}
+
+/// Whether a selector says nothing.
+pub(crate) fn is_empty_selector(selector: &Value) -> bool {
+    let labels = selector.get("matchLabels").and_then(Value::as_object).is_none_or(|m| m.is_empty());
+    labels && selector.items_at(&["matchExpressions"]).is_empty()
+}
+
+/// Whether a selector selects the pods of a template; none where it cannot be read. No selector selects none.
+pub(crate) fn selects_template(spec: &Value) -> Option<bool> {
+    let Some(selector) = member(spec, "selector") else { return Some(false) };
+    let selector = LabelSelector::from_value(selector).ok()?;
+    let labels = spec.at(&["template", "metadata", "labels"]).and_then(Value::as_object);
+    Some(selector.matches(labels))
+}
+
+/// Complains about the labels of the template.
+pub(crate) fn complain_of_labels(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let template = path.field("template");
+    let metadata = template.field("metadata");
+    errors.invalid(&metadata.field("labels"), spec.at(&["template", "metadata", "labels"]), NO_MATCH);
+}
+
+/// Checks the template of a workload whose pods run for ever. `path` is that of the spec.
+pub(crate) fn running_template(
+    spec: &Value,
+    what: &str,
+    path: &Path<'_>,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
+    let empty = Value::object();
+    let template = spec.get("template").unwrap_or(&empty);
+    spec::validate_template(template, &path.field("template"), options, errors);
+    runs_forever(template, what, &path.field("template"), errors);
+}
+
+/// Pods of a workload that runs for ever are always restarted and have no deadline.
+pub(crate) fn runs_forever(template: &Value, what: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    let path = path.field("spec");
+    let spec = template.get("spec").unwrap_or(&Value::Null);
+    let policy = text(spec, "restartPolicy");
+    if policy != "Always" {
+        errors.not_supported(&path.field("restartPolicy"), Named(policy), &["Always"]);
+    }
+    if opt_int(spec, "activeDeadlineSeconds").is_some() {
+        let detail = format!("activeDeadlineSeconds in {what} is not Supported");
+        errors.forbidden(&path.field("activeDeadlineSeconds"), &detail);
+    }
+}
+
+/// Checks that none of the counters is negative; absent ones are zero.
+pub(crate) fn counters(status: &Value, keys: &[&str], path: &Path<'_>, errors: &mut FieldErrors) {
+    for key in keys {
+        crate::check::nonnegative_field(status, key, path, errors);
+    }
+}
+
+/// Checks that no counter is above another.
+pub(crate) fn not_above(
+    status: &Value,
+    key: &str,
+    limit: &str,
+    shown: &str,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    let count = int(status, key);
+    if count > int(status, limit) {
+        errors.invalid(&path.field(key), count, &format!("cannot be greater than {shown}"));
+    }
+}
+
+/// The count of hash collisions only grows.
+pub(crate) fn collisions_grow(object: &Value, old: &Value, errors: &mut FieldErrors) {
+    let count = |v: &Value| v.get("status").and_then(|s| opt_int(s, "collisionCount"));
+    let (new, old) = (count(object), count(old));
+    if old.is_some_and(|old| new.is_none_or(|new| new < old)) {
+        errors.invalid(
+            &Path::of("status").field("collisionCount"),
+            new.unwrap_or(0),
+            "cannot be decremented",
+        );
+    }
+}
+
+/// The status of an object, or nothing.
+pub(crate) fn status(object: &Value) -> &Value {
+    object.get("status").unwrap_or(&Value::Null)
+}
+
+/// The spec of an object, or nothing.
+pub(crate) fn spec_of(object: &Value) -> &Value {
+    object.get("spec").unwrap_or(&Value::Null)
+}
+
+/// The warning about a name that cannot be a hostname.
+pub(crate) fn name_warning(object: &Value, used_in: &str) -> Option<String> {
+    let complaints = names::is_dns1123_label(object.str_at(&["metadata", "name"]));
+    if complaints.is_empty() {
+        return None;
+    }
+    let list = complaints.join(" ");
+    Some(format!(
+        "metadata.name: this is used in {used_in}, which can result in surprising behavior; a DNS label is recommended: [{list}]"
+    ))
+}
+
+/// Where names of workloads turn up.
+pub(crate) const POD_NAMES: &str = "Pod names and hostnames";
