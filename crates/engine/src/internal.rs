@@ -3,7 +3,7 @@
 use crate::write::Live;
 use crate::{Engine, Target, metadata, object, ownership};
 use pintle_auth::UserInfo;
-use pintle_cache::Registration;
+use pintle_cache::{Extract, Object, Registration};
 use pintle_kinds::{Generation, Kind, KindVersion};
 use pintle_meta::Status;
 use pintle_schema::typed;
@@ -29,9 +29,15 @@ impl Engine {
     /// were made by, they stay as they are and watches go on; otherwise they are read anew.
     pub fn serve_again(&self, kind: Arc<Kind>) {
         let kinds = self.registry.kinds();
-        let old = kinds.by_plural(&kind.group, &kind.plural);
-        match old {
-            Some(old) if reads_alike(old, &kind) => self.registry.put(kind),
+        let alike = kinds.by_plural(&kind.group, &kind.plural).is_some_and(|old| reads_alike(old, &kind));
+        let resource = self.cache.resource(&kind.store_prefix).filter(|_| alike);
+        let reader = object::KindExtract(kind.clone());
+        let unchanged = |object: &Object| !object.is_revised() && reader.read(object.value()).1.is_none();
+        match resource {
+            Some(resource) if resource.view().iter().all(|object| unchanged(object)) => {
+                resource.set_reader(Arc::new(reader));
+                self.registry.put(kind);
+            }
             _ => self.serve(kind),
         }
     }

@@ -161,7 +161,8 @@ pub(crate) fn is_extended(name: &str) -> bool {
         && names::is_qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-fn resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+/// The name of a resource.
+pub(crate) fn resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let complaints = names::is_qualified_name(name);
     if !complaints.is_empty() {
         for complaint in complaints {
