@@ -532,3 +532,6 @@ pub fn expected_object<'a>(
         registered,
     }
 }
+
+#[cfg(test)]
+mod tests;
