@@ -147,6 +147,24 @@ fn an_empty_list_of_managed_fields_is_noticed() {
 }
 
 #[test]
+fn options_come_in_any_encoding() {
+    let schema = builtin().types.by_go("meta/v1.DeleteOptions").unwrap();
+    // The envelope with kind and version, and a message whose fifth member is "All".
+    let protobuf = b"k8s\0\x0a\x13\x0a\x02v1\x12\x0dDeleteOptions\x12\x05\x2a\x03All";
+    for (body, media) in [
+        (&br#"{"kind":"DeleteOptions","dryRun":["All"],"nope":1}"#[..], Media::Json),
+        (b"dryRun: [All]", Media::Yaml),
+        (b"\xa1\x66dryRun\x81\x63All", Media::Cbor),
+        (protobuf, Media::Protobuf),
+    ] {
+        let options = decode_options(body, media, &schema).map_err(|status| status.message).unwrap();
+        assert_eq!(options.items_at(&["dryRun"]), ["All".into()], "{media:?}");
+    }
+    let refused = decode_options(b"nonsense", Media::Protobuf, &schema).map_err(|status| status.message);
+    assert!(refused.unwrap_err().starts_with("provided data does not appear to be a protobuf message"));
+}
+
+#[test]
 fn warnings_of_yaml_come_line_by_line() {
     let yaml = "yaml: unmarshal errors:\n  line 1: a\n  line 2: b".to_string();
     let conversion = format!("error converting YAML to JSON: {yaml}");
