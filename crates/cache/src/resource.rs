@@ -5,7 +5,7 @@ use crate::event::Event;
 use crate::filter::Filter;
 use crate::group::{Cursor, Group, GroupKey, Groups};
 use crate::key::ObjectKey;
-use crate::object::{self, Draft, Extract, Extracted, Object};
+use crate::object::{Draft, Extract, Extracted, Object};
 use crate::orphans::Orphaned;
 use crate::shared::Shared;
 use crate::view::{Index, View};
@@ -35,6 +35,7 @@ pub struct Resource {
     pub(crate) shared: Arc<Shared>,
     id: u64,
     registration: Registration,
+    reader: ArcSwap<Arc<dyn Extract>>,
     view: ArcSwap<View>,
     live: Mutex<Live>,
     snapshots: Mutex<VecDeque<(u64, View)>>,
@@ -66,6 +67,7 @@ impl Resource {
         let resource = Resource {
             shared: shared.clone(),
             id: IDS.fetch_add(1, Ordering::Relaxed),
+            reader: ArcSwap::from_pointee(registration.extract.clone()),
             registration,
             view: ArcSwap::from_pointee(View { revision: 0, index: Index::new() }),
             live: Mutex::new(live),
@@ -135,7 +137,12 @@ impl Resource {
 
     /// Reads an object's JSON as the cache itself would.
     pub fn extract(&self, json: &[u8]) -> Extracted {
-        self.registration.extract.extract(json)
+        self.reader.load().extract(json)
+    }
+
+    /// From now on, objects are read by `reader`. Those that are here stay as they are: they must read alike.
+    pub fn set_reader(&self, reader: Arc<dyn Extract>) {
+        self.reader.store(Arc::new(reader));
     }
 
     /// Prepares what is known of an object before it is written, so that the sink need not parse.
@@ -272,12 +279,15 @@ impl Resource {
         value: &Bytes,
         prepared: Option<Extracted>,
     ) -> Option<Arc<Object>> {
-        let extracted = prepared.unwrap_or_else(|| self.extract(object::json(value)));
+        let (extracted, revised) = match prepared {
+            Some(extracted) => (extracted, None),
+            None => self.reader.load().read(value),
+        };
         let object = Object::new(key, revision, created, value.clone(), extracted);
         if object.is_none() {
             tracing::error!(prefix = &**self.prefix(), revision, "stored value has no valid header");
         }
-        object.map(Arc::new)
+        object.map(|object| Arc::new(object.revised(revised)))
     }
 
     fn entry_object(&self, key: &Key, entry: &Entry) -> Option<Arc<Object>> {

@@ -3,7 +3,7 @@
 use crate::write::Live;
 use crate::{Engine, Target, metadata, object, ownership};
 use pintle_auth::UserInfo;
-use pintle_cache::Registration;
+use pintle_cache::{Extract, Object, Registration};
 use pintle_kinds::{Generation, Kind, KindVersion};
 use pintle_meta::Status;
 use pintle_schema::typed;
@@ -29,9 +29,15 @@ impl Engine {
     /// were made by, they stay as they are and watches go on; otherwise they are read anew.
     pub fn serve_again(&self, kind: Arc<Kind>) {
         let kinds = self.registry.kinds();
-        let old = kinds.by_plural(&kind.group, &kind.plural);
-        match old {
-            Some(old) if reads_alike(old, &kind) => self.registry.put(kind),
+        let alike = kinds.by_plural(&kind.group, &kind.plural).is_some_and(|old| reads_alike(old, &kind));
+        let resource = self.cache.resource(&kind.store_prefix).filter(|_| alike);
+        let reader = object::KindExtract(kind.clone());
+        let unchanged = |object: &Object| !object.is_revised() && reader.read(object.value()).1.is_none();
+        match resource {
+            Some(resource) if resource.view().iter().all(|object| unchanged(object)) => {
+                resource.set_reader(Arc::new(reader));
+                self.registry.put(kind);
+            }
             _ => self.serve(kind),
         }
     }
@@ -50,9 +56,22 @@ impl Engine {
     }
 
     /// What a request about this resource is about; `None` where it is not served.
-    pub fn target(&self, group: &str, version: &str, plural: &str, namespace: &str, name: &str) -> Option<Target> {
+    pub fn target(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Option<Target> {
         let (kind, version) = self.registry.kinds().resource(group, version, plural)?;
-        Some(Target { kind, version, namespace: namespace.into(), name: name.into(), subresource: Str::default() })
+        Some(Target {
+            kind,
+            version,
+            namespace: namespace.into(),
+            name: name.into(),
+            subresource: Str::default(),
+        })
     }
 
     /// The tree of an object in the stored version, with its resourceVersion.
@@ -85,7 +104,7 @@ impl Engine {
             let removes = metadata::completes_deletion(&tree, &old) && target.kind.hooks.may_remove(&tree);
             tree.remove_at(&["metadata", "resourceVersion"]);
             let encoded = object::encode(&target.kind, &tree);
-            if &encoded == kept.value() && !removes {
+            if encoded == *kept.value() && !removes {
                 return Ok(());
             }
             let expect = Expect::Revision(Revision(kept.revision()));
@@ -130,7 +149,9 @@ impl Engine {
 /// Whether objects in memory, and what was made from them, are the same under both kinds.
 fn reads_alike(old: &Kind, new: &Kind) -> bool {
     let same_version = |a: &KindVersion, b: &KindVersion| {
-        let fields = |v: &KindVersion| v.selectable.iter().map(|f| (f.label.clone(), f.path.clone())).collect::<Vec<_>>();
+        let fields = |v: &KindVersion| {
+            v.selectable.iter().map(|f| (f.label.clone(), f.path.clone())).collect::<Vec<_>>()
+        };
         a.name == b.name && fields(a) == fields(b)
     };
     old.store_prefix == new.store_prefix

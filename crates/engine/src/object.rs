@@ -5,8 +5,8 @@ use bytes::Bytes;
 use pintle_cache::{Extract, Extracted, Object, ObjectKey, value_header};
 use pintle_kinds::Kind;
 use pintle_meta::Status;
-use pintle_schema::typed;
-use pintle_value::{Str, Value, json};
+use pintle_schema::{Schema, structural, typed};
+use pintle_value::{Path, Str, Value, json};
 use std::sync::Arc;
 
 /// The bytes under which a tree of the stored version is kept. The tree has no resourceVersion.
@@ -23,18 +23,25 @@ pub(crate) fn encode(kind: &Kind, tree: &Value) -> Bytes {
 
 /// The tree of a kept object, with its resourceVersion.
 pub(crate) fn tree(object: &Object) -> Result<Value, Status> {
-    let parsed = json::parse(object.json())
-        .map_err(|error| Status::internal(&format!("object {} cannot be read: {error}", object.key().as_str())))?;
+    let parsed = json::parse(object.json()).map_err(|error| {
+        Status::internal(&format!("object {} cannot be read: {error}", object.key().as_str()))
+    })?;
     let mut tree = parsed.value;
     tree.set_at(&["metadata", "resourceVersion"], object.revision().to_string().into());
     Ok(tree)
 }
 
 /// An object that is not in the store: the answer of a dry run, or the last state of what is gone.
-pub(crate) fn unstored(target: &Target, value: &Bytes, tree: &Value, revision: u64) -> Result<Arc<Object>, Status> {
+pub(crate) fn unstored(
+    target: &Target,
+    value: &Bytes,
+    tree: &Value,
+    revision: u64,
+) -> Result<Arc<Object>, Status> {
     let name = tree.str_at(&["metadata", "name"]);
     let key = ObjectKey::new(&target.named(name).store_key(), &target.kind.store_prefix);
-    let object = key.and_then(|key| Object::unstored(key, revision, value.clone(), extract(&target.kind, tree)));
+    let object =
+        key.and_then(|key| Object::unstored(key, revision, value.clone(), extract(&target.kind, tree)));
     object.ok_or_else(|| Status::internal("the object could not be encoded"))
 }
 
@@ -71,6 +78,38 @@ impl Extract for KindExtract {
     fn extract(&self, bytes: &[u8]) -> Extracted {
         json::parse(bytes).map(|parsed| extract(&self.0, &parsed.value)).unwrap_or_default()
     }
+
+    fn read(&self, value: &Bytes) -> (Extracted, Option<Bytes>) {
+        let Ok(parsed) = json::parse(value.get(value_header(0).len()..).unwrap_or_default()) else {
+            return (Extracted::default(), None);
+        };
+        if self.0.storage_version().schema.is_go() {
+            return (extract(&self.0, &parsed.value), None);
+        }
+        let today = revise(&self.0, parsed.value);
+        let encoded = encode(&self.0, &today);
+        (extract(&self.0, &today), (encoded != value).then_some(encoded))
+    }
+}
+
+/// A kept custom resource as it reads today: pruned and defaulted in the version it was written in, then in the
+/// version that is stored now.
+fn revise(kind: &Kind, mut tree: Value) -> Value {
+    let written = tree.str_at(&["apiVersion"]);
+    let written = written.rsplit('/').next().unwrap_or(written);
+    let from = kind.versions.iter().position(|v| v.name == written);
+    if let Some(version) = from.and_then(|at| kind.versions.get(at)) {
+        let kept = tree.clone();
+        tree = structural::decode(&version.schema, tree, &mut typed::Strict::default()).unwrap_or(kept);
+    }
+    match from {
+        Some(from) => convert(kind, &mut tree, from, kind.storage),
+        None => {
+            let version = kind.storage_version();
+            tree.set_at(&["apiVersion"], crate::decode::api_version(&version.group, &version.name).into());
+        }
+    }
+    tree
 }
 
 /// Turns a tree from one of the kind's versions into another; positions are those of `Kind::versions`.
@@ -81,4 +120,16 @@ pub(crate) fn convert(kind: &Kind, tree: &mut Value, from: usize, to: usize) {
     let (Some(from), Some(to)) = (kind.versions.get(from), kind.versions.get(to)) else { return };
     kind.hooks.convert(tree, from, to);
     tree.set_at(&["apiVersion"], crate::decode::api_version(&to.group, &to.name).into());
+    if !to.schema.is_go() {
+        prune(&to.schema, tree);
+    }
+}
+
+/// Drops what the schema of a custom resource does not know.
+fn prune(schema: &Schema, tree: &mut Value) {
+    let metadata = tree.as_object_mut().and_then(|map| map.remove("metadata"));
+    structural::prune(schema.arena(), schema.root(), tree, &Path::ROOT, &mut Vec::new());
+    if let Some(metadata) = metadata {
+        tree.set_at(&["metadata"], metadata);
+    }
 }

@@ -28,6 +28,8 @@ pub struct Resources {
     discovery: ArcSwap<Published>,
     /// Least time a watch without a timeout of its own lasts.
     min_request_timeout: Duration,
+    /// Whether objects that cannot be read may be deleted nevertheless.
+    unsafe_deletion: bool,
 }
 
 /// Discovery documents and the state of the registry they were made from.
@@ -42,7 +44,12 @@ impl Resources {
         let changes = engine.registry.changes();
         let state = Arc::new(DiscoveryState::new(engine.registry.kinds().all(), None));
         let discovery = ArcSwap::from_pointee(Published { changes, state });
-        Resources { engine, access, types, discovery, min_request_timeout }
+        Resources { engine, access, types, discovery, min_request_timeout, unsafe_deletion: false }
+    }
+
+    /// Lets objects be deleted that cannot be read, by those who may.
+    pub fn with_unsafe_deletion(self, unsafe_deletion: bool) -> Self {
+        Resources { unsafe_deletion, ..self }
     }
 
     async fn answer(&self, request: &ApiRequest) -> Result<ApiResponse, Status> {
@@ -67,7 +74,12 @@ impl Resources {
     }
 
     async fn get(&self, request: &ApiRequest, target: &Target) -> Result<ApiResponse, Status> {
-        let options = GetOptions::from_query(Query(&request.query));
+        let query = Query(&request.query);
+        if query.switch("export") == Some(true) {
+            let why = "the export parameter, deprecated since v1.14, is no longer supported";
+            return Err(Status::bad_request(why));
+        }
+        let options = GetOptions::from_query(query);
         let object = self.engine.get(target, &options.resource_version).await?;
         self.object_response(request, target, &object, 200)
     }

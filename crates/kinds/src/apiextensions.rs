@@ -1,4 +1,15 @@
 //! Group apiextensions.k8s.io.
 
 pub mod approval;
+mod conversion;
+mod defaults;
 pub mod definition;
+mod formats;
+mod names;
+mod openapi;
+mod props;
+mod regexp;
+mod selectable;
+mod shown;
+mod spec;
+mod structural;

@@ -1,14 +1,16 @@
 //! The kinds: what a kind is, the embedded tables of the built-in ones, and hooks for the little that no
 //! schema can say. A kind without rules of its own has no file.
 
+mod apiextensions;
+mod apiregistration;
 mod apps;
 mod autoscaling;
 mod batch;
-mod apiextensions;
 pub mod builtin;
 mod builtin_hooks;
 mod builtin_resources;
 mod builtin_types;
+mod certificates;
 mod check;
 mod coordination;
 mod core;
@@ -18,24 +20,28 @@ mod discovery;
 mod events;
 mod fields;
 mod fill;
+mod flowcontrol;
 pub mod hooks;
 pub mod kind;
 mod metadata;
 mod networking;
 mod node;
 mod policy;
+mod rbac;
 mod scheduling;
 mod shown;
 mod storage;
+pub mod table;
 #[cfg(test)]
 mod testing;
+mod webhook;
 mod workload;
-pub mod table;
 
 pub use apiextensions::{approval, definition};
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
 pub use core::service::addresses as service_addresses;
-pub use hooks::{Hooks, NoHooks, Scope};
+pub use core::service::allocate as service_allocation;
+pub use hooks::{Asker, Hooks, NoHooks, Scope};
 pub use kind::{
     Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs,
 };

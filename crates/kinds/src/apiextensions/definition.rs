@@ -1,7 +1,11 @@
 //! CustomResourceDefinition: its names, the versions it stores, its end in two phases.
 
+use super::approval::{self, ANNOTATION, Approval};
+use super::spec::{self, Options};
+use super::{formats, names};
 use crate::{Hooks, Scope, hooks};
-use pintle_value::{Str, Value};
+use pintle_meta::{FieldErrors, objectmeta};
+use pintle_value::{Path, Str, Value};
 
 /// The finalizer that waits for all custom resources to go.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -18,7 +22,9 @@ impl Hooks for Definition {
             object.set_at(&["spec", "conversion", "strategy"], "None".into());
         }
         let service = object.at_mut(&["spec", "conversion", "webhook", "clientConfig", "service"]);
-        if let Some(service) = service.filter(|service| service.as_object().is_some() && service.get("port").is_none()) {
+        if let Some(service) =
+            service.filter(|service| service.as_object().is_some() && service.get("port").is_none())
+        {
             service.set_at(&["port"], Value::Int(SERVICE_PORT));
         }
         if object.items_at(&["status", "storedVersions"]).is_empty() {
@@ -39,6 +45,35 @@ impl Hooks for Definition {
             }
             Scope::Sub(_) => hooks::take(object, old, &["spec"]),
         }
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        validate_name(object, errors);
+        validate_spec(object, Options::strict(), errors);
+        validate_accepted_names(object, errors);
+        validate_stored_versions(object, errors);
+        validate_approval(object, None, errors);
+        validate_preservation(object, None, errors);
+    }
+
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        if scope != Scope::Main {
+            return validate_accepted_names(object, errors);
+        }
+        let null = Value::Null;
+        let specs = (old.get("spec").unwrap_or(&null), object.get("spec").unwrap_or(&null));
+        validate_spec(object, Options::after(specs.0, specs.1), errors);
+        validate_immutable(object, old, errors);
+        validate_accepted_names(object, errors);
+        validate_stored_versions(object, errors);
+        validate_approval(object, Some(old), errors);
+        validate_preservation(object, Some(old), errors);
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let known = old.map(formats::unrecognized).unwrap_or_default();
+        let new = formats::unrecognized(object).into_iter().filter(|format| !known.contains(format));
+        new.map(|format| format!("unrecognized format {}", pintle_meta::field::quoted(&format))).collect()
     }
 
     fn begin_deletion(&self, object: &mut Value, now: &str) -> bool {
@@ -90,10 +125,17 @@ impl<'a> Condition<'a> {
         let mut conditions = definition.items_at(&["status", "conditions"]).to_vec();
         let at = conditions.iter().position(|c| c.str_at(&["type"]) == self.kind).unwrap_or(conditions.len());
         let mut condition = conditions.get(at).cloned().unwrap_or_else(Value::object);
-        if condition.str_at(&["status"]) != self.status || condition.get("lastTransitionTime").is_none_or(Value::is_null) {
+        if condition.str_at(&["status"]) != self.status
+            || condition.get("lastTransitionTime").is_none_or(Value::is_null)
+        {
             condition.set_at(&["lastTransitionTime"], now.into());
         }
-        let texts = [("type", self.kind), ("status", self.status), ("reason", self.reason), ("message", self.message)];
+        let texts = [
+            ("type", self.kind),
+            ("status", self.status),
+            ("reason", self.reason),
+            ("message", self.message),
+        ];
         for (key, text) in texts {
             condition.set_at(&[key], text.into());
         }
@@ -127,5 +169,105 @@ fn store_version(object: &mut Value) {
     if !all.contains(&name) {
         all.push(name);
         object.set_at(&["status", "storedVersions"], Value::Array(all));
+    }
+}
+
+fn validate_name(object: &Value, errors: &mut FieldErrors) {
+    let plural = object.str_at(&["spec", "names", "plural"]);
+    let wanted = format!("{plural}.{}", object.str_at(&["spec", "group"]));
+    let metadata = Path::of("metadata");
+    for key in ["generateName", "name"] {
+        let given = object.str_at(&["metadata", key]);
+        if !given.is_empty() && given != wanted {
+            errors.invalid(&metadata.field(key), given, "must be spec.names.plural+\".\"+spec.group");
+        }
+    }
+}
+
+fn validate_spec(object: &Value, options: Options, errors: &mut FieldErrors) {
+    let null = Value::Null;
+    spec::validate(object.get("spec").unwrap_or(&null), options, &Path::of("spec"), errors);
+}
+
+/// What names and storage depend on stays; the kind and scope of an established definition too.
+fn validate_immutable(object: &Value, old: &Value, errors: &mut FieldErrors) {
+    let established: [&[&str]; 2] = [&["spec", "scope"], &["spec", "names", "kind"]];
+    let always: [&[&str]; 2] = [&["spec", "group"], &["spec", "names", "plural"]];
+    let established = established.into_iter().filter(|_| Condition::is_true(old, "Established"));
+    for keys in established.chain(always) {
+        let root = Path::of("spec");
+        let names = root.field("names");
+        let path = match keys {
+            [_, key] => root.field(key),
+            [_, _, key] => names.field(key),
+            _ => continue,
+        };
+        objectmeta::validate_immutable(object.at(keys), old.at(keys), &path, errors);
+    }
+}
+
+fn validate_accepted_names(object: &Value, errors: &mut FieldErrors) {
+    if let Some(accepted) = object.at(&["status", "acceptedNames"]) {
+        names::validate(accepted, &Path::of("status").field("acceptedNames"), errors);
+    }
+}
+
+fn validate_stored_versions(object: &Value, errors: &mut FieldErrors) {
+    let stored: Vec<Str> = object
+        .items_at(&["status", "storedVersions"])
+        .iter()
+        .filter_map(Value::as_str)
+        .map(Str::from)
+        .collect();
+    let status = Path::of("status");
+    let path = status.field("storedVersions");
+    if stored.is_empty() {
+        return errors.invalid(&path, &stored[..], "must have at least one stored version");
+    }
+    let versions = object.items_at(&["spec", "versions"]);
+    for version in versions.iter().filter(|v| v.get("storage").and_then(Value::as_bool) == Some(true)) {
+        let name = version.str_at(&["name"]);
+        if !stored.iter().any(|s| s == name) {
+            errors.invalid(&path, &stored[..], &format!("must have the storage version {name}"));
+        }
+    }
+    for (at, name) in stored.iter().enumerate() {
+        if !versions.iter().any(|v| v.str_at(&["name"]) == name) {
+            let why = format!(
+                "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions \
+                 until a storage migration ensures no data remains persisted in {name} and removes {name} from \
+                 status.storedVersions"
+            );
+            errors.invalid(&path.index(at), name, &why);
+        }
+    }
+}
+
+fn validate_approval(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+    if !approval::is_protected(object.str_at(&["spec", "group"])) {
+        return;
+    }
+    let (state, why) = approval::approval(object);
+    if old.is_some_and(|old| approval::approval(old).0 == state) {
+        return;
+    }
+    let metadata = Path::of("metadata");
+    let annotations = metadata.field("annotations");
+    let path = annotations.key(ANNOTATION);
+    match state {
+        Approval::Missing => errors.required(&path, &why),
+        Approval::Invalid => {
+            errors.invalid(&path, object.str_at(&["metadata", "annotations", ANNOTATION]), &why)
+        }
+        Approval::Approved | Approval::Bypassed => {}
+    }
+}
+
+fn validate_preservation(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+    let preserves =
+        |v: &Value| v.at(&["spec", "preserveUnknownFields"]).and_then(Value::as_bool) == Some(true);
+    if preserves(object) && !old.is_some_and(preserves) {
+        let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        errors.invalid(&Path::of("spec").field("preserveUnknownFields"), true, why);
     }
 }

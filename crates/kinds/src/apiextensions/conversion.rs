@@ -1,0 +1,88 @@
+//! How objects of a definition get from one version to another.
+
+use crate::webhook;
+use pintle_meta::field::Named;
+use pintle_meta::{FieldErrors, names};
+use pintle_value::{Path, Str, Value};
+
+/// Versions of ConversionReview that the server speaks.
+const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
+
+/// All that is wrong with `spec.conversion`.
+pub(super) fn validate(
+    conversion: Option<&Value>,
+    recognized: bool,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    let Some(conversion) = conversion.filter(|c| !c.is_null()) else { return };
+    let strategy = conversion.str_at(&["strategy"]);
+    match strategy {
+        "" => errors.required(&path.field("strategy"), ""),
+        "None" | "Webhook" => {}
+        other => errors.not_supported(&path.field("strategy"), other, &["None", "Webhook"]),
+    }
+    let client = conversion.at(&["webhook", "clientConfig"]).filter(|c| !c.is_null());
+    let at = path.field("webhookClientConfig");
+    let versions = conversion.items_at(&["webhook", "conversionReviewVersions"]);
+    if strategy != "Webhook" {
+        let why = "should not be set when strategy is not set to Webhook";
+        if client.is_some() {
+            errors.forbidden(&at, why);
+        }
+        if !versions.is_empty() {
+            errors.forbidden(&path.field("conversionReviewVersions"), why);
+        }
+        return;
+    }
+    match client {
+        None => errors.required(&at, "required when strategy is set to Webhook"),
+        Some(client) => validate_client(client, &at, errors),
+    }
+    validate_versions(versions, recognized, &path.field("conversionReviewVersions"), errors);
+}
+
+fn validate_client(client: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let url = client.get("url").and_then(Value::as_str);
+    let service = client.get("service").filter(|s| !s.is_null());
+    match (url, service) {
+        (Some(url), None) => webhook::validate_url(url, true, &path.field("url"), errors),
+        (None, Some(service)) => webhook::validate_service(service, true, &path.field("service"), errors),
+        _ => errors.required(path, "exactly one of url or service is required"),
+    }
+}
+
+fn validate_versions(versions: &[Value], recognized: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+    if versions.is_empty() {
+        return errors.required(path, "");
+    }
+    let versions: Vec<Str> = versions.iter().map(|v| Str::from(v.as_str().unwrap_or(""))).collect();
+    for (at, version) in versions.iter().enumerate() {
+        if versions.iter().take(at).any(|earlier| earlier == version) {
+            errors.invalid(&path.index(at), version, "duplicate version");
+            continue;
+        }
+        for why in names::is_dns1035_label(version) {
+            errors.invalid(&path.index(at), version, &why);
+        }
+    }
+    if recognized && !has_known_version(versions.iter().map(Str::as_str)) {
+        errors.invalid(path, &versions[..], "must include at least one of v1, v1beta1");
+    }
+}
+
+fn has_known_version<'a>(mut versions: impl Iterator<Item = &'a str>) -> bool {
+    versions.any(|version| REVIEW_VERSIONS.contains(&version))
+}
+
+/// Whether a definition names a version of reviews that the server speaks, or none at all.
+pub(super) fn speaks_known_version(conversion: Option<&Value>) -> bool {
+    let versions =
+        conversion.map(|c| c.items_at(&["webhook", "conversionReviewVersions"])).unwrap_or_default();
+    versions.is_empty() || has_known_version(versions.iter().filter_map(Value::as_str))
+}
+
+/// The strategy is shown as the enum it is in Go.
+pub(super) fn must_be_none(strategy: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    errors.invalid(path, Named(strategy), "must be None if spec.preserveUnknownFields is true");
+}

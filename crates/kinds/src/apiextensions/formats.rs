@@ -1,0 +1,72 @@
+//! Formats of texts and numbers that are checked; others are let through, with a warning.
+
+use super::props::{DEPTH_MAX, Props};
+use pintle_value::Value;
+
+/// Formats of texts, without their dashes.
+const TEXT_FORMATS: [&str; 26] = [
+    "bsonobjectid",
+    "byte",
+    "cidr",
+    "creditcard",
+    "date",
+    "datetime",
+    "duration",
+    "email",
+    "hexcolor",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "k8slongname",
+    "k8sshortname",
+    "mac",
+    "password",
+    "rgbcolor",
+    "ssn",
+    "uri",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+];
+
+/// The formats of a definition's schemas that nobody checks; what all versions have alike counts once.
+pub(super) fn unrecognized(object: &Value) -> Vec<String> {
+    let mut schemas: Vec<&Value> = Vec::new();
+    for version in object.items_at(&["spec", "versions"]) {
+        schemas.extend(version.at(&["schema", "openAPIV3Schema"]));
+    }
+    if schemas.windows(2).all(|pair| matches!(pair, [a, b] if a == b)) {
+        schemas.truncate(1);
+    }
+    let mut out = Vec::new();
+    for schema in schemas {
+        collect(Props(schema), &mut out, 0);
+    }
+    out
+}
+
+fn collect(schema: Props<'_>, out: &mut Vec<String>, depth: usize) {
+    if depth > DEPTH_MAX {
+        return;
+    }
+    let format = schema.text("format");
+    if !format.is_empty() && !is_known(schema.kind(), format) {
+        out.push(format.to_string());
+    }
+    for below in schema.all_below() {
+        collect(below, out, depth + 1);
+    }
+}
+
+fn is_known(kind: &str, format: &str) -> bool {
+    match kind {
+        "" | "string" => TEXT_FORMATS.contains(&format.replace('-', "").as_str()),
+        "integer" => matches!(format, "int32" | "int64"),
+        "number" => matches!(format, "float" | "double"),
+        _ => false,
+    }
+}

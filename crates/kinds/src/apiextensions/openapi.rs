@@ -1,0 +1,335 @@
+//! What a schema of a definition may say at all: supported keywords, types, list and map types, rules.
+
+use super::props::{DEPTH_MAX, Items, Props};
+use super::selectable;
+use super::spec::Options;
+use pintle_meta::FieldErrors;
+use pintle_meta::field::{Named, Plain};
+use pintle_value::{Path, Str, Value};
+
+const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+const REASONS: [&str; 4] =
+    ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+const LIST_TYPE: &str = "x-kubernetes-list-type";
+const MAP_TYPE: &str = "x-kubernetes-map-type";
+const MAP_KEYS: &str = "x-kubernetes-list-map-keys";
+
+/// What holds for a schema because of where it is.
+#[derive(Clone, Default)]
+pub(super) struct Place {
+    /// Why defaults are not allowed here, if they are not.
+    no_defaults: Option<String>,
+    /// Within the metadata of an object.
+    in_metadata: bool,
+    depth: usize,
+}
+
+impl Place {
+    fn below(&self) -> Place {
+        Place { depth: self.depth + 1, ..self.clone() }
+    }
+}
+
+/// All that is wrong with a schema and those below it.
+pub(super) fn validate(
+    schema: Props<'_>,
+    place: &Place,
+    options: &Options,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    if place.depth > DEPTH_MAX {
+        return;
+    }
+    keywords(schema, place, options, path, errors);
+    if schema.flag("uniqueItems") {
+        let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+        errors.forbidden(&path.field("uniqueItems"), why);
+    }
+    additional_properties(schema, place, options, path, errors);
+    properties(schema, place, options, path, errors);
+    let below = place.below();
+    if let Some(not) = schema.below("not") {
+        validate(not, &below, options, &path.field("not"), errors);
+    }
+    for key in ["allOf", "oneOf", "anyOf"] {
+        for (at, branch) in schema.list(key).iter().enumerate() {
+            validate(Props(branch), &below, options, &path.field(key).index(at), errors);
+        }
+    }
+    for (name, definition) in schema.members("definitions") {
+        validate(definition, &below, options, &path.field("definitions").key(name), errors);
+    }
+    match schema.items() {
+        Items::None => {}
+        Items::One(item) => validate(item, &below, options, &path.field("items"), errors),
+        Items::Many(items) => {
+            for (at, item) in items.iter().enumerate() {
+                validate(Props(item), &below, options, &path.field("items").index(at), errors);
+            }
+        }
+    }
+    for (name, dependency) in schema.members("dependencies").filter(|(_, d)| d.0.as_object().is_some()) {
+        validate(dependency, &below, options, &path.field("dependencies").key(name), errors);
+    }
+    if schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(false) {
+        errors.invalid(
+            &path.field("x-kubernetes-preserve-unknown-fields"),
+            false,
+            "must be true or undefined",
+        );
+    }
+    map_type(schema, path, errors);
+    list_type(schema, options, path, errors);
+    if schema.text(LIST_TYPE) == "map" {
+        list_map(schema, path, errors);
+    }
+    if options.require_list_map_keys {
+        list_map_items(schema, path, errors);
+    }
+    for (at, rule) in schema.list("x-kubernetes-validations").iter().enumerate() {
+        validation_rule(schema, rule, &path.field("x-kubernetes-validations").index(at), errors);
+    }
+}
+
+/// Keywords that are not supported, or not here.
+fn keywords(schema: Props<'_>, place: &Place, options: &Options, path: &Path<'_>, errors: &mut FieldErrors) {
+    let kind = schema.kind();
+    if options.require_valid_types && !kind.is_empty() && !TYPES.contains(&kind) {
+        errors.not_supported(&path.field("type"), kind, &TYPES);
+    }
+    if let Some(reason) = place.no_defaults.as_ref().filter(|_| schema.has("default")) {
+        errors.forbidden(&path.field("default"), &format!("must not be set {reason}"));
+    }
+    let forbidden = [
+        ("id", !schema.text("id").is_empty()),
+        ("additionalItems", schema.has("additionalItems")),
+        ("patternProperties", schema.members("patternProperties").next().is_some()),
+        ("definitions", schema.members("definitions").next().is_some()),
+        ("dependencies", schema.has("dependencies")),
+        ("$ref", schema.has("$ref")),
+    ];
+    for (key, _) in forbidden.into_iter().filter(|(_, set)| *set) {
+        errors.forbidden(&path.field(key), &format!("{key} is not supported"));
+    }
+    if kind == "null" {
+        errors.forbidden(&path.field("type"), "type cannot be set to null, use nullable as an alternative");
+    }
+    if matches!(schema.items(), Items::Many(items) if !items.is_empty()) {
+        errors.forbidden(&path.field("items"), "items must be a schema object and not an array");
+    }
+    if place.in_metadata && schema.flag("x-kubernetes-embedded-resource") {
+        errors.forbidden(
+            &path.field("x-kubernetes-embedded-resource"),
+            "must not be used inside of resource meta",
+        );
+    }
+}
+
+fn additional_properties(
+    schema: Props<'_>,
+    place: &Place,
+    options: &Options,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    let Some(given) = schema.get("additionalProperties") else { return };
+    if schema.has_properties() && given.as_bool() != Some(true) {
+        let why = "additionalProperties and properties are mutual exclusive";
+        errors.forbidden(&path.field("additionalProperties"), why);
+    }
+    let Some(each) = schema.below("additionalProperties") else { return };
+    let mut below = place.below();
+    if place.in_metadata {
+        below.no_defaults = Some("inside additionalProperties applying to object metadata".to_string());
+    }
+    validate(each, &below, options, &path.field("additionalProperties"), errors);
+}
+
+fn properties(
+    schema: Props<'_>,
+    place: &Place,
+    options: &Options,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    let is_root = place.depth == 0;
+    for (name, property) in schema.members("properties") {
+        let mut below = place.below();
+        let is_meta = matches!(name.as_str(), "metadata" | "kind" | "apiVersion");
+        if is_meta && (is_root || schema.flag("x-kubernetes-embedded-resource")) {
+            below.in_metadata = true;
+            if is_root {
+                below.no_defaults = Some(format!("in top-level {name}"));
+            }
+        }
+        validate(property, &below, options, &path.field("properties").key(name), errors);
+    }
+}
+
+fn map_type(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+    let Some(given) = schema.get(MAP_TYPE).and_then(Value::as_str) else { return };
+    needs_type(schema, "object", "must be object if x-kubernetes-map-type is specified", path, errors);
+    if !matches!(given, "atomic" | "granular") {
+        errors.not_supported(&path.field(MAP_TYPE), given, &["atomic", "granular"]);
+    }
+}
+
+fn needs_type(schema: Props<'_>, wanted: &str, why: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    let kind = schema.kind();
+    if kind.is_empty() {
+        errors.required(&path.field("type"), why);
+    } else if kind != wanted {
+        errors.invalid(&path.field("type"), kind, why);
+    }
+}
+
+fn list_type(schema: Props<'_>, options: &Options, path: &Path<'_>, errors: &mut FieldErrors) {
+    let given = schema.get(LIST_TYPE).and_then(Value::as_str);
+    match given {
+        Some(_) if schema.kind() != "array" => {
+            needs_type(schema, "array", "must be array if x-kubernetes-list-type is specified", path, errors);
+        }
+        Some("set") if options.require_atomic_sets => atomic_set(schema, path, errors),
+        _ => {}
+    }
+    if let Some(given) = given.filter(|given| !matches!(*given, "atomic" | "set" | "map")) {
+        errors.not_supported(&path.field(LIST_TYPE), given, &["atomic", "set", "map"]);
+    }
+    if schema.list(MAP_KEYS).is_empty() {
+        return;
+    }
+    let why = "must be map if x-kubernetes-list-map-keys is non-empty";
+    match given {
+        None => errors.required(&path.field(LIST_TYPE), why),
+        Some("map") => {}
+        Some(other) => errors.invalid(&path.field(LIST_TYPE), other, why),
+    }
+}
+
+/// Which part of a set's items is not atomic: the keyword that would make it so.
+pub(super) fn non_atomic_set(schema: Props<'_>) -> Option<&'static str> {
+    let item = schema.item().filter(|_| schema.text(LIST_TYPE) == "set")?;
+    match item.kind() {
+        "array" => {
+            item.get(LIST_TYPE).and_then(Value::as_str).is_some_and(|t| t != "atomic").then_some(LIST_TYPE)
+        }
+        "object" => (item.text(MAP_TYPE) != "atomic").then_some(MAP_TYPE),
+        _ => None,
+    }
+}
+
+fn atomic_set(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+    let (Some(key), Some(item)) = (non_atomic_set(schema), schema.item()) else { return };
+    let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
+    // Both keywords are shown with the list type of the items.
+    let at = path.field("items");
+    match item.get(LIST_TYPE).and_then(Value::as_str) {
+        Some(shown) => errors.invalid(&at.field(key), shown, why),
+        None => errors.invalid(&at.field(key), Plain("null"), why),
+    }
+}
+
+fn list_map(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+    let keys = schema.list(MAP_KEYS);
+    if keys.is_empty() {
+        errors.required(&path.field(MAP_KEYS), "must not be empty if x-kubernetes-list-type is map");
+    }
+    let items = path.field("items");
+    let item = match schema.items() {
+        Items::None => return errors.required(&items, "must have a schema if x-kubernetes-list-type is map"),
+        Items::Many(_) => {
+            let shown = super::shown::items(schema);
+            let why = "must only have a single schema if x-kubernetes-list-type is map";
+            return errors.invalid(&items, Plain(&shown), why);
+        }
+        Items::One(item) => item,
+    };
+    if item.kind() != "object" {
+        let why = "must be object if parent array's x-kubernetes-list-type is map";
+        return errors.invalid(&items.field("type"), item.kind(), why);
+    }
+    let shown: Vec<Str> = keys.iter().filter_map(Value::as_str).map(Str::from).collect();
+    for (at, key) in shown.iter().enumerate() {
+        match item.property(key) {
+            Some(property) if matches!(property.kind(), "array" | "object") => {
+                let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                errors.invalid(&items.field("properties").key(key).field("type"), item.kind(), why);
+            }
+            Some(_) => {}
+            None => errors.invalid(
+                &path.field(MAP_KEYS),
+                &shown[..],
+                "entries must all be names of item properties",
+            ),
+        }
+        if shown.iter().take(at).any(|earlier| earlier == key) {
+            errors.invalid(&path.field(MAP_KEYS), &shown[..], "must not contain duplicate entries");
+        }
+    }
+}
+
+/// Items of sets and maps are not null, and keys of maps are always there.
+pub(super) fn list_map_items(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+    let list_type = schema.text(LIST_TYPE);
+    let Some(item) = schema.item().filter(|_| matches!(list_type, "set" | "map")) else { return };
+    let items = path.field("items");
+    if item.flag("nullable") {
+        let why = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
+        errors.forbidden(&items.field("nullable"), &why);
+    }
+    if list_type != "map" {
+        return;
+    }
+    for key in schema.list(MAP_KEYS) {
+        let Some((name, property)) = key.as_str().and_then(|name| Some((name, item.property(name)?))) else {
+            continue;
+        };
+        let at = items.field("properties");
+        if !item.list("required").contains(key) && !property.has("default") {
+            let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+            errors.required(&at.key(name).field("default"), why);
+        }
+        if property.flag("nullable") {
+            let why = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
+            errors.forbidden(&at.key(name).field("nullable"), why);
+        }
+    }
+}
+
+/// The form of a rule; what its expressions say is looked at elsewhere.
+fn validation_rule(schema: Props<'_>, rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let text = |key: &str| rule.str_at(&[key]);
+    let has_newline = |text: &str| text.contains(['\n', '\r']);
+    let (condition, message) = (text("rule").trim(), text("message").trim());
+    if condition.is_empty() {
+        errors.required(&path.field("rule"), "rule is not specified");
+    } else if !text("message").is_empty() && message.is_empty() {
+        errors.invalid(&path.field("message"), text("message"), "must be non-empty if specified");
+    } else if has_newline(message) {
+        errors.invalid(&path.field("message"), text("message"), "must not contain line breaks");
+    } else if has_newline(condition) && message.is_empty() {
+        errors.required(&path.field("message"), "message must be specified if rule contains line breaks");
+    }
+    if !text("messageExpression").is_empty() && text("messageExpression").trim().is_empty() {
+        errors.required(&path.field("messageExpression"), "messageExpression must be non-empty if specified");
+    }
+    if let Some(reason) =
+        rule.get("reason").and_then(Value::as_str).filter(|reason| !REASONS.contains(reason))
+    {
+        errors.not_supported(&path.field("reason"), Named(reason), &REASONS);
+    }
+    let field_path = text("fieldPath");
+    if !field_path.is_empty() && field_path.trim().is_empty() {
+        errors.invalid(&path.field("fieldPath"), field_path, "must be non-empty if specified");
+    }
+    if has_newline(field_path) {
+        errors.invalid(&path.field("fieldPath"), field_path, "must not contain line breaks");
+    }
+    let valid = || {
+        super::structural::obstacle(schema).is_some() || selectable::resolve(field_path, schema, true).is_ok()
+    };
+    if !field_path.is_empty() && !valid() {
+        errors.invalid(&path.field("fieldPath"), field_path, "must be a valid path");
+    }
+}

@@ -1,0 +1,481 @@
+//! All that can be wrong with a definition's spec.
+//!
+//! kube-apiserver looks at definitions in an internal form: what all versions have alike (schema, subresources,
+//! columns, selectable fields) belongs to the spec as a whole there, and errors about it are found under the spec.
+
+use super::props::Props;
+use super::{conversion, defaults, names, openapi, selectable, shown, structural};
+use pintle_meta::field::Plain;
+use pintle_meta::{FieldErrors, field, names as meta_names};
+use pintle_value::{Path, Value};
+
+/// How strict the checks are: what was accepted once stays accepted.
+pub(super) struct Options {
+    pub(super) require_schema: bool,
+    pub(super) require_structural: bool,
+    pub(super) require_valid_types: bool,
+    pub(super) require_pruned_defaults: bool,
+    pub(super) require_atomic_sets: bool,
+    pub(super) require_list_map_keys: bool,
+    pub(super) require_known_review: bool,
+    /// Versions (and "" for the spec) that may have more selectable fields than is allowed.
+    pub(super) many_selectable: Vec<String>,
+}
+
+impl Options {
+    /// For new definitions.
+    pub(super) fn strict() -> Self {
+        Options {
+            require_schema: true,
+            require_structural: true,
+            require_valid_types: true,
+            require_pruned_defaults: true,
+            require_atomic_sets: true,
+            require_list_map_keys: true,
+            require_known_review: true,
+            many_selectable: Vec::new(),
+        }
+    }
+
+    /// For a change of `old`.
+    pub(super) fn after(old: &Value, new: &Value) -> Self {
+        let schemas: Vec<Props<'_>> = schemas(old).collect();
+        let has =
+            |wanted: &dyn Fn(Props<'_>) -> bool| schemas.iter().any(|schema| schema.any(&|s| wanted(s)));
+        let non_structural = |schema: &Props<'_>| {
+            structural::obstacle(*schema).is_some() || !structural::validate(*schema, &Path::ROOT).is_empty()
+        };
+        let known = ["array", "boolean", "integer", "number", "object", "string", ""];
+        let unkeyed = |schema: Props<'_>| {
+            let mut errors = FieldErrors::new();
+            openapi::list_map_items(schema, &Path::ROOT, &mut errors);
+            !errors.is_empty()
+        };
+        let mut unpruned = FieldErrors::new();
+        for schema in &schemas {
+            defaults::validate(*schema, true, &Path::ROOT, &mut unpruned);
+        }
+        Options {
+            require_schema: schemas.len() == old.items_at(&["versions"]).len(),
+            require_structural: !schemas.iter().any(non_structural),
+            require_valid_types: !has(&|s| !known.contains(&s.kind())),
+            require_pruned_defaults: !unpruned
+                .0
+                .iter()
+                .any(|e| e.body.ends_with("must not have unknown fields")),
+            require_atomic_sets: !has(&|s| openapi::non_atomic_set(s).is_some()),
+            require_list_map_keys: !has(&unkeyed),
+            require_known_review: conversion::speaks_known_version(old.get("conversion")),
+            many_selectable: unchanged_selectable(old, new),
+        }
+    }
+}
+
+fn schemas(spec: &Value) -> impl Iterator<Item = Props<'_>> {
+    spec.items_at(&["versions"]).iter().filter_map(|v| v.at(&["schema", "openAPIV3Schema"])).map(Props)
+}
+
+/// The versions that have too many selectable fields, but had them before.
+fn unchanged_selectable(old: &Value, new: &Value) -> Vec<String> {
+    let fields = |v: &Value| v.get("selectableFields").cloned();
+    let before = |name: &str| {
+        old.items_at(&["versions"]).iter().find(|v| v.str_at(&["name"]) == name).and_then(fields)
+    };
+    let mut out = Vec::new();
+    for version in new.items_at(&["versions"]) {
+        let name = version.str_at(&["name"]);
+        let many = version.items_at(&["selectableFields"]).len() > selectable::FIELDS_MAX;
+        if many && before(name) == fields(version) {
+            out.push(name.to_string());
+        }
+    }
+    if !out.is_empty() && out.len() == new.items_at(&["versions"]).len() {
+        out.push(String::new());
+    }
+    out
+}
+
+/// What all versions have alike is taken as the spec's.
+struct Shared<'a> {
+    versions: &'a [Value],
+}
+
+/// The parts of a version that may be the spec's.
+const SHARED: [&str; 4] = ["subresources", "schema", "additionalPrinterColumns", "selectableFields"];
+
+impl<'a> Shared<'a> {
+    fn is_shared(&self, key: &str) -> bool {
+        let Some(first) = self.versions.first() else { return false };
+        SHARED.contains(&key) && self.versions.iter().all(|v| v.get(key) == first.get(key))
+    }
+
+    /// What the spec has.
+    fn of_spec(&self, key: &str) -> Option<&'a Value> {
+        self.versions.first()?.get(key).filter(|v| self.is_shared(key) && !v.is_null())
+    }
+
+    /// What a version has of its own.
+    fn own(&self, version: &'a Value, key: &str) -> Option<&'a Value> {
+        version.get(key).filter(|v| !self.is_shared(key) && !v.is_null())
+    }
+
+    fn has_status(&self, version: &Value) -> bool {
+        version.at(&["subresources", "status"]).is_some_and(|s| !s.is_null())
+    }
+}
+
+/// All that is wrong with a spec.
+pub(super) fn validate(spec: &Value, mut options: Options, path: &Path<'_>, errors: &mut FieldErrors) {
+    let versions = spec.items_at(&["versions"]);
+    let shared = Shared { versions };
+    let preserves = spec.get("preserveUnknownFields").and_then(Value::as_bool).unwrap_or(false);
+    group_and_scope(spec, path, errors);
+    options.require_structural |= !preserves;
+    schemas_are_there(&shared, &options, preserves, path, errors);
+    if schemas(spec).any(|schema| schema.any(&|s| s.has("default"))) {
+        options.require_structural = true;
+        if preserves {
+            let why = "must be false in order to use defaults in the schema";
+            errors.invalid(&path.field("preserveUnknownFields"), true, why);
+        }
+    }
+    options.require_structural |= schemas(spec).any(|schema| schema.any(&has_extensions));
+    let versions_path = path.field("versions");
+    for (at, version) in versions.iter().enumerate() {
+        let name = version.str_at(&["name"]);
+        let wrong = meta_names::is_dns1035_label(name);
+        if !wrong.is_empty() {
+            errors.invalid(&versions_path.index(at).field("name"), name, &wrong.join(","));
+        }
+        validate_version(version, &shared, &options, &versions_path.index(at), errors);
+    }
+    version_set(spec, &shared, path, errors);
+    for key in ["plural", "singular", "kind", "listKind"] {
+        if spec.str_at(&["names", key]).is_empty() {
+            errors.required(&path.field("names").field(key), "");
+        }
+    }
+    if let Some(given) = spec.get("names") {
+        names::validate(given, &path.field("names"), errors);
+    }
+    validate_shared(&shared, &options, path, errors);
+    let strategy = spec.str_at(&["conversion", "strategy"]);
+    let conversion_path = path.field("conversion");
+    if preserves && strategy != "None" {
+        conversion::must_be_none(strategy, &conversion_path.field("strategy"), errors);
+    }
+    conversion::validate(spec.get("conversion"), options.require_known_review, &conversion_path, errors);
+}
+
+fn group_and_scope(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let group = spec.str_at(&["group"]);
+    let at = path.field("group");
+    let wrong = meta_names::is_dns1123_subdomain(group);
+    if group.is_empty() {
+        errors.required(&at, "");
+    } else if !wrong.is_empty() {
+        errors.invalid(&at, group, &wrong.join(","));
+    } else if !group.contains('.') {
+        errors.invalid(&at, group, "should be a domain with at least one dot");
+    }
+    match spec.str_at(&["scope"]) {
+        "" => errors.required(&path.field("scope"), ""),
+        "Cluster" | "Namespaced" => {}
+        other => errors.not_supported(&path.field("scope"), other, &["Cluster", "Namespaced"]),
+    }
+}
+
+fn schemas_are_there(
+    shared: &Shared<'_>,
+    options: &Options,
+    preserves: bool,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    let has_schema = |v: &Value| v.at(&["schema", "openAPIV3Schema"]).is_some();
+    for (index, version) in shared.versions.iter().enumerate().filter(|(_, v)| !has_schema(v)) {
+        let served = version.get("served").and_then(Value::as_bool).unwrap_or(false);
+        let at = path.field("versions");
+        let at = at.index(index);
+        let at = at.field("schema");
+        if options.require_schema {
+            errors.required(&at.field("openAPIV3Schema"), "");
+        } else if !preserves && served {
+            errors.required(&at.field("openAPIV3Schema"), "because otherwise all fields are pruned");
+        }
+    }
+}
+
+fn has_extensions(schema: Props<'_>) -> bool {
+    schema.flag("x-kubernetes-embedded-resource")
+        || schema.has("x-kubernetes-preserve-unknown-fields")
+        || schema.flag("x-kubernetes-int-or-string")
+        || !schema.list("x-kubernetes-list-map-keys").is_empty()
+        || schema.has("x-kubernetes-list-type")
+        || !schema.list("x-kubernetes-validations").is_empty()
+}
+
+/// What a version has of its own.
+fn validate_version(
+    version: &Value,
+    shared: &Shared<'_>,
+    options: &Options,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    deprecation(version, &path.field("deprecationWarning"), errors);
+    let has_status = shared.has_status(version);
+    let schema = shared.own(version, "schema");
+    validate_schema(schema, has_status, options, &path.field("schema"), errors);
+    validate_subresources(shared.own(version, "subresources"), &path.field("subresources"), errors);
+    let columns = shared.own(version, "additionalPrinterColumns");
+    validate_columns(columns, &path.field("additionalPrinterColumns"), errors);
+    let fields = shared.own(version, "selectableFields").and_then(Value::as_array).unwrap_or(&[]);
+    if fields.is_empty() {
+        return;
+    }
+    match schema.and_then(|s| s.get("openAPIV3Schema")) {
+        None => {
+            let why = "may only be set when `version.schema.openAPIV3Schema` is not included";
+            errors.invalid(&path.field("selectableFields"), "", why);
+        }
+        Some(schema) => {
+            let name = version.str_at(&["name"]);
+            selectable_fields(fields, Props(schema), name, options, path, errors);
+        }
+    }
+}
+
+fn selectable_fields(
+    fields: &[Value],
+    schema: Props<'_>,
+    version: &str,
+    options: &Options,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    if let Some(why) = structural::obstacle(schema) {
+        return errors.invalid(&path.field("schema.openAPIV3Schema"), "", why);
+    }
+    let many = options.many_selectable.iter().any(|v| v == version);
+    selectable::validate(fields, schema, many, &path.field("selectableFields"), errors);
+}
+
+/// What all versions have alike.
+fn validate_shared(shared: &Shared<'_>, options: &Options, path: &Path<'_>, errors: &mut FieldErrors) {
+    let any_status = shared.versions.iter().any(|v| shared.has_status(v));
+    let schema = shared.of_spec("schema");
+    validate_schema(schema, any_status, options, &path.field("validation"), errors);
+    validate_subresources(shared.of_spec("subresources"), &path.field("subresources"), errors);
+    let columns = shared.of_spec("additionalPrinterColumns");
+    validate_columns(columns, &path.field("additionalPrinterColumns"), errors);
+    let fields = shared.of_spec("selectableFields").and_then(Value::as_array).unwrap_or(&[]);
+    if fields.is_empty() {
+        return;
+    }
+    match schema {
+        None => {
+            let why = "may only be set when validations.schema is included";
+            errors.invalid(&path.field("selectableFields"), "", why);
+        }
+        Some(schema) => {
+            let null = Value::Null;
+            let schema = Props(schema.get("openAPIV3Schema").unwrap_or(&null));
+            selectable_fields(fields, schema, "", options, path, errors);
+        }
+    }
+}
+
+/// What is wrong with the versions as a whole.
+fn version_set(spec: &Value, shared: &Shared<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+    let versions = shared.versions;
+    let at = path.field("versions");
+    let stored = versions.iter().filter(|v| v.get("storage").and_then(Value::as_bool) == Some(true)).count();
+    let name = |v: &Value| v.str_at(&["name"]).to_string();
+    let unique = versions
+        .iter()
+        .enumerate()
+        .all(|(at, v)| versions.iter().take(at).all(|earlier| name(earlier) != name(v)));
+    let shown = || shown::versions(spec.get("versions"), |key| !shared.is_shared(key));
+    if !unique {
+        errors.invalid(&at, Plain(&shown()), "must contain unique version names");
+    }
+    if stored != 1 {
+        errors.invalid(&at, Plain(&shown()), "must have exactly one version marked as storage version");
+    }
+    // The internal form names the first version once more.
+    let Some(first) = versions.first().map(name).filter(|first| !first.is_empty()) else { return };
+    let wrong = meta_names::is_dns1035_label(&first);
+    if !wrong.is_empty() {
+        errors.invalid(&path.field("version"), first.as_str(), &wrong.join(","));
+    }
+}
+
+/// How long a deprecation warning may be.
+const WARNING_BYTES_MAX: usize = 256;
+
+fn deprecation(version: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let Some(warning) = version.get("deprecationWarning").and_then(Value::as_str) else { return };
+    if version.get("deprecated").and_then(Value::as_bool) != Some(true) {
+        return errors.invalid(path, warning, "can only be set for deprecated versions");
+    }
+    if warning.len() > WARNING_BYTES_MAX {
+        errors.invalid(path, warning, "must be <= 256 characters long");
+    }
+    if warning.is_empty() {
+        errors.invalid(path, warning, "must not be an empty string");
+    }
+    if let Some((at, _)) = warning.char_indices().find(|(_, c)| !field::is_print(*c)) {
+        let why = format!(
+            "must only contain printable UTF-8 characters; non-printable character found at index {at}"
+        );
+        errors.invalid(path, warning, &why);
+    }
+}
+
+/// Fields that may be at the root of a schema whose status is a subresource.
+const ROOT_FIELDS: [&str; 22] = [
+    "Description",
+    "Type",
+    "Format",
+    "Title",
+    "Maximum",
+    "ExclusiveMaximum",
+    "Minimum",
+    "ExclusiveMinimum",
+    "MaxLength",
+    "MinLength",
+    "Pattern",
+    "MaxItems",
+    "MinItems",
+    "UniqueItems",
+    "MultipleOf",
+    "Required",
+    "Items",
+    "Properties",
+    "ExternalDocs",
+    "Example",
+    "XPreserveUnknownFields",
+    "XValidations",
+];
+
+fn validate_schema(
+    validation: Option<&Value>,
+    has_status: bool,
+    options: &Options,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    let Some(schema) = validation.and_then(|v| v.get("openAPIV3Schema")).map(Props) else { return };
+    let mut found = FieldErrors::new();
+    if has_status {
+        status_root(schema, path, &mut found);
+    }
+    if schema.flag("nullable") {
+        found.forbidden(&path.field("openAPIV3Schema.nullable"), "nullable cannot be true at the root");
+    }
+    let at = path.field("openAPIV3Schema");
+    let obstacle = structural::obstacle(schema).filter(|_| options.require_structural);
+    if options.require_structural && obstacle.is_none() {
+        let mut wrong = structural::validate(schema, &at);
+        if wrong.is_empty() {
+            defaults::validate(schema, options.require_pruned_defaults, &at, &mut wrong);
+        }
+        found.0.append(&mut wrong.0);
+    }
+    openapi::validate(schema, &openapi::Place::default(), options, &at, &mut found);
+    if let Some(why) = obstacle.filter(|_| found.is_empty()) {
+        found.invalid(&at, "", why);
+    }
+    errors.0.append(&mut found.0);
+}
+
+fn status_root(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+    for go_name in shown::fields_set(schema) {
+        if go_name == "Type" && schema.kind() != "object" {
+            let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
+            return errors.invalid(&path.field("openAPIV3Schema.type"), schema.kind(), why);
+        }
+        if !ROOT_FIELDS.contains(&go_name) {
+            let allowed = ROOT_FIELDS.join(" ");
+            let why = format!(
+                "only [{allowed}] fields are allowed at the root of the schema if the status subresource is enabled"
+            );
+            return errors.invalid(&path.field("openAPIV3Schema"), Plain(&shown::schema(schema)), &why);
+        }
+    }
+}
+
+fn validate_subresources(subresources: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
+    let Some(scale) = subresources.and_then(|s| s.get("scale")).filter(|s| !s.is_null()) else { return };
+    let rules: [(&str, &str, &[&str], &str, bool); 3] = [
+        (
+            "specReplicasPath",
+            "scale.specReplicasPath",
+            &[".spec."],
+            "should be a json path under .spec",
+            true,
+        ),
+        (
+            "statusReplicasPath",
+            "scale.statusReplicasPath",
+            &[".status."],
+            "should be a json path under .status",
+            true,
+        ),
+        (
+            "labelSelectorPath",
+            "scale.labelSelectorPath",
+            &[".spec.", ".status."],
+            "should be a json path under either .spec or .status",
+            false,
+        ),
+    ];
+    for (key, name, prefixes, why, required) in rules {
+        let given = scale.str_at(&[key]);
+        let at = path.field(name);
+        if given.is_empty() {
+            if required {
+                errors.required(&at, "");
+            }
+        } else if !given.starts_with('.') {
+            errors.invalid(&at, given, "must be a simple json path starting with .");
+        } else if !prefixes.iter().any(|prefix| given.starts_with(prefix)) {
+            errors.invalid(&at, given, why);
+        }
+    }
+}
+
+fn validate_columns(columns: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
+    const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
+    const FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
+    for (at, column) in columns.and_then(Value::as_array).unwrap_or(&[]).iter().enumerate() {
+        let at = path.index(at);
+        let text = |key: &str| column.str_at(&[key]);
+        if text("name").is_empty() {
+            errors.required(&at.field("name"), "");
+        }
+        let types = format!("must be one of {}", TYPES.join(","));
+        if text("type").is_empty() {
+            errors.required(&at.field("type"), &types);
+        } else if !TYPES.contains(&text("type")) {
+            errors.invalid(&at.field("type"), text("type"), &types);
+        }
+        if !text("format").is_empty() && !FORMATS.contains(&text("format")) {
+            errors.invalid(
+                &at.field("format"),
+                text("format"),
+                &format!("must be one of {}", FORMATS.join(",")),
+            );
+        }
+        if text("jsonPath").is_empty() {
+            errors.required(&at.field("JSONPath"), "");
+        } else if !text("jsonPath").starts_with('.') {
+            errors.invalid(
+                &at.field("JSONPath"),
+                text("jsonPath"),
+                "must be a simple json path starting with .",
+            );
+        }
+    }
+}
