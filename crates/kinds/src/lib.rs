@@ -20,7 +20,6 @@ mod fields;
 mod fill;
 pub mod hooks;
 pub mod kind;
-mod webhook;
 mod metadata;
 mod networking;
 mod node;
@@ -31,6 +30,7 @@ mod storage;
 pub mod table;
 #[cfg(test)]
 mod testing;
+mod webhook;
 mod workload;
 
 pub use apiextensions::{approval, definition};

@@ -2,10 +2,15 @@
 
 use super::{job_spec, job_status};
 use crate::check;
+use crate::core::podspec::internal::{
+    self,
+    spec::{self, POD_TEMPLATE_SPEC},
+};
 use crate::core::podspec::{self, options::Options, warnings};
 use crate::fields::{flag, int, list, member, opt_int, text};
 use crate::fill::{absent, items, map_at, zero};
 use crate::hooks::take;
+use crate::shown::{Field, Internal};
 use crate::workload;
 use crate::{Hooks, Scope};
 use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value, validate_label_selector};
@@ -36,6 +41,8 @@ impl Hooks for Job {
         if object.at(&["spec", "manualSelector"]).and_then(Value::as_bool) != Some(true) {
             generate_selector(object);
         }
+        // A job that is read from the store gets its defaults again, by now with the labels of the selector.
+        labels_from_template(object);
         object.set_at(&["status"], Value::object());
         podspec::disabled::drop_fields(object.at_mut(&POD_SPEC), None);
     }
@@ -142,7 +149,8 @@ fn generate_selector(object: &mut Value) {
 /// Warnings about the spec of a job.
 pub(super) fn spec_warnings(spec: &Value, path: &Path<'_>) -> Vec<String> {
     let mut found = Vec::new();
-    let many = int(spec, "completions") > COMPLETIONS_SOFT_LIMIT && int(spec, "parallelism") > PARALLELISM_SOFT_LIMIT;
+    let many = int(spec, "completions") > COMPLETIONS_SOFT_LIMIT
+        && int(spec, "parallelism") > PARALLELISM_SOFT_LIMIT;
     if job_spec::is_indexed(spec) && many {
         found.push(format!(
             "{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
@@ -176,7 +184,8 @@ fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {
     match member(spec, "selector") {
         None => errors.required(&path, ""),
         selector => {
-            let leniency = Leniency { invalid_values: options.invalid_selector_values, ..Leniency::default() };
+            let leniency =
+                Leniency { invalid_values: options.invalid_selector_values, ..Leniency::default() };
             validate_label_selector(selector, leniency, &path, errors);
         }
     }
@@ -227,8 +236,16 @@ fn validate_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
     };
     same("selector", errors);
     template_change(spec, old, errors);
-    for key in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
-        same(key, errors);
+    same("completionMode", errors);
+    same_internal(spec, before, "podFailurePolicy", job_spec::FAILURE_POLICY, errors);
+    same("backoffLimitPerIndex", errors);
+    same("managedBy", errors);
+    same_internal(spec, before, "successPolicy", job_spec::SUCCESS_POLICY, errors);
+}
+
+fn same_internal(spec: &Value, old: &Value, key: &str, fields: &'static [Field], errors: &mut FieldErrors) {
+    if spec.get(key) != old.get(key) {
+        errors.invalid(&SPEC.field(key), Internal(spec.get(key), fields), check::IMMUTABLE);
     }
 }
 
@@ -248,18 +265,26 @@ fn template_change(spec: &Value, old: &Value, errors: &mut FieldErrors) {
     let before = workload::spec_of(old);
     let status = workload::status(old);
     let suspended_condition = |c: &Value| text(c, "type") == "Suspended" && text(c, "status") == "True";
-    let idle = member(status, "startTime").is_none() || list(status, "conditions").iter().any(suspended_condition);
+    let idle =
+        member(status, "startTime").is_none() || list(status, "conditions").iter().any(suspended_condition);
     let mutable = flag(before, "suspend") && idle && int(status, "active") == 0;
     let template = spec.get("template");
     let mut old_template = before.get("template").cloned().unwrap_or_default();
     let path = SPEC.field("template");
     if !mutable {
-        return check::immutable(template, Some(&old_template), &path, errors);
+        if template != Some(&old_template) {
+            let shown = template.map(internal::template);
+            errors.invalid(&path, Internal(shown.as_ref(), POD_TEMPLATE_SPEC), check::IMMUTABLE);
+        }
+        return;
     }
     let Some(new) = template else { return };
     allow_scheduling(&mut old_template, new);
     allow_resources(&mut old_template, new);
-    check::immutable(new.get("spec"), old_template.get("spec"), &SPEC.field("template.spec"), errors);
+    if new.get("spec") != old_template.get("spec") {
+        let shown = new.get("spec").map(internal::pod_spec);
+        errors.invalid(&SPEC.field("template.spec"), Internal(shown.as_ref(), spec::POD_SPEC), check::IMMUTABLE);
+    }
 }
 
 fn allow_scheduling(old: &mut Value, new: &Value) {

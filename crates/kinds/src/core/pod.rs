@@ -42,6 +42,9 @@ impl Hooks for Pod {
             Scope::Sub(_) => {}
         }
         podspec::disabled::drop_fields(object.get_mut("spec"), old.get("spec"));
+        if matches!(scope, Scope::Sub("ephemeralcontainers" | "resize")) {
+            count_generation(object, old);
+        }
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
@@ -173,6 +176,13 @@ fn keep_observed_generations(object: &mut Value, old: &Value) {
             condition.set_at(&["observedGeneration"], generation.into());
         }
     }
+}
+
+/// These subresources change the spec, which counts as a generation as it does for the pod itself.
+fn count_generation(object: &mut Value, old: &Value) {
+    let generation = podspec::options::generation(old);
+    let changed = object.get("spec") != old.get("spec");
+    object.set_at(&["metadata", "generation"], (generation + i64::from(changed)).into());
 }
 
 /// Metadata that a subresource may not touch.

@@ -3,6 +3,7 @@
 use super::create::metadata_and_spec;
 use super::update;
 use crate::core::podspec::annotations::MIRROR;
+use crate::core::podspec::internal::containers::EPHEMERAL_CONTAINER;
 use crate::core::podspec::qos;
 use crate::fields::{entries, list, member, opt_text, text};
 use crate::hooks::take;
@@ -45,9 +46,7 @@ pub(super) fn validate_ephemeral(pod: &Value, old: &Value, errors: &mut FieldErr
 }
 
 fn shown(container: &Value) -> String {
-    let mut out = Vec::new();
-    pintle_value::json::print_pretty(container, &mut out);
-    String::from_utf8_lossy(&out).into_owned()
+    crate::shown::pretty(container, EPHEMERAL_CONTAINER)
 }
 
 /// Checks a resize: CPU and memory change, and nothing else.
