@@ -94,12 +94,15 @@ impl Engine {
             None => self.prepare_create(target, &mut candidate)?,
             Some(old) => prepare_update(target, &mut candidate, old)?,
         }
+        target.kind.hooks.stamp(target.scope(), &mut candidate, live_tree, &self.now_text());
         typed::normalize(&target.kind.storage_version().schema, &mut candidate);
         match live_tree {
             None => validate_create(target, &candidate)?,
             Some(old) => validate_update(target, &candidate, old)?,
         }
-        warnings.extend(target.kind.hooks.warnings(&candidate, live_tree));
+        if target.scope() == Scope::Main {
+            warnings.extend(target.kind.hooks.warnings(&candidate, live_tree));
+        }
         target.kind.hooks.canonicalize(&mut candidate);
         if let Some(old) = live_tree {
             ownership::keep_times(&mut candidate, old);
@@ -408,11 +411,11 @@ fn validate_create(target: &Target, object: &Value) -> Result<(), Status> {
         objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors);
     }
     validate_by_schema(target, object, &mut errors);
-    kind.hooks.validate_create(object, &mut errors);
+    kind.hooks.validate_create_in(target.kind_version(), object, &mut errors);
     if errors.is_empty() {
         objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
     }
-    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&target.group_kind(), name, &errors)) }
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&kind.group_kind(), name, &errors)) }
 }
 
 /// What the schema of a custom resource has against an object; built-in kinds are checked by their hooks.
@@ -438,9 +441,9 @@ fn validate_update(target: &Target, object: &Value, old: &Value) -> Result<(), S
         objectmeta::validate_update(meta, old_meta, &path, &mut errors);
     }
     validate_by_schema(target, object, &mut errors);
-    kind.hooks.validate_update(target.scope(), object, old, &mut errors);
+    kind.hooks.validate_update_in(target.kind_version(), target.scope(), object, old, &mut errors);
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(&target.group_kind(), object.str_at(&["metadata", "name"]), &errors))
+    Err(Status::invalid(&kind.group_kind(), object.str_at(&["metadata", "name"]), &errors))
 }

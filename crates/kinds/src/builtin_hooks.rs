@@ -1,13 +1,8 @@
 //! Which built-in kinds have rules of their own.
 
 use crate::{
-    Hooks, NoHooks, apps, autoscaling, batch, coordination, core, discovery, events, networking, node,
-    policy, scheduling, storage,
-};
-use crate::apiextensions;
-use crate::{
-    Hooks, NoHooks, apps, autoscaling, batch, coordination, core, discovery, events, networking, node,
-    policy, scheduling, storage,
+    Hooks, NoHooks, apiextensions, apps, autoscaling, batch, coordination, core, discovery, events,
+    networking, node, policy, scheduling, storage,
 };
 
 /// The hooks of a built-in kind.
