@@ -53,13 +53,6 @@ impl Shown for InternalList<'_> {
     }
 }
 
-/// A value of an internal type over many lines, as it appears in differences.
-pub(crate) fn pretty(value: &Value, fields: &[Field]) -> String {
-    let mut out = String::new();
-    structure(value, fields).pretty(0, &mut out);
-    out
-}
-
 /// JSON whose members keep the order that they were given in.
 enum Ordered {
     Leaf(String),
@@ -77,39 +70,6 @@ impl Ordered {
             Ordered::Object(members) => {
                 let member = |(name, value): &(String, Ordered)| format!("{name}:{}", value.compact());
                 format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(","))
-            }
-        }
-    }
-
-    fn pretty(&self, depth: usize, out: &mut String) {
-        let line = |out: &mut String, depth: usize| {
-            out.push('\n');
-            out.push_str(&" ".repeat(depth));
-        };
-        match self {
-            Ordered::Leaf(text) => out.push_str(text),
-            Ordered::List(items) if items.is_empty() => out.push_str("[]"),
-            Ordered::Object(members) if members.is_empty() => out.push_str("{}"),
-            Ordered::List(items) => {
-                out.push('[');
-                for (at, item) in items.iter().enumerate() {
-                    out.push_str(if at > 0 { "," } else { "" });
-                    line(out, depth + 1);
-                    item.pretty(depth + 1, out);
-                }
-                line(out, depth);
-                out.push(']');
-            }
-            Ordered::Object(members) => {
-                out.push('{');
-                for (at, (name, value)) in members.iter().enumerate() {
-                    out.push_str(if at > 0 { "," } else { "" });
-                    line(out, depth + 1);
-                    out.push_str(&format!("{name}: "));
-                    value.pretty(depth + 1, out);
-                }
-                line(out, depth);
-                out.push('}');
             }
         }
     }
@@ -185,10 +145,6 @@ mod tests {
         assert_eq!(
             Internal(Some(&value), OUTER).shown(),
             r#"{"name":"n","C":1,"B":null,"V":{"C":0},"L":[{"C":2}],"M":{"x":"y"}}"#
-        );
-        assert_eq!(
-            pretty(&value, OUTER),
-            "{\n \"name\": \"n\",\n \"C\": 1,\n \"B\": null,\n \"V\": {\n  \"C\": 0\n },\n \"L\": [\n  {\n   \"C\": 2\n  }\n ],\n \"M\": {\n  \"x\": \"y\"\n }\n}"
         );
     }
 }

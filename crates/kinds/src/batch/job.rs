@@ -283,7 +283,11 @@ fn template_change(spec: &Value, old: &Value, errors: &mut FieldErrors) {
     allow_resources(&mut old_template, new);
     if new.get("spec") != old_template.get("spec") {
         let shown = new.get("spec").map(internal::pod_spec);
-        errors.invalid(&SPEC.field("template.spec"), Internal(shown.as_ref(), spec::POD_SPEC), check::IMMUTABLE);
+        errors.invalid(
+            &SPEC.field("template.spec"),
+            Internal(shown.as_ref(), spec::POD_SPEC),
+            check::IMMUTABLE,
+        );
     }
 }
 
@@ -311,5 +315,59 @@ fn allow_resources(old: &mut Value, new: &Value) {
         for (old, new) in old.iter_mut().zip(new).filter(|(o, n)| text(o, "name") == text(n, "name")) {
             take(old, new, &["resources"]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{tree, updated};
+    use pintle_value::json;
+
+    fn job(spec: &str) -> Value {
+        let template =
+            r#""template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}"#;
+        let mut object =
+            tree(&format!(r#"{{"metadata":{{"name":"j","uid":"u"}},"spec":{{{spec}{template}}}}}"#));
+        Job.default("v1", &mut object);
+        Job.prepare_create(&mut object);
+        object
+    }
+
+    fn text(object: &Value) -> String {
+        let mut out = Vec::new();
+        json::print(object, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_job_selects_its_own_pods() {
+        let object = job("");
+        assert_eq!(
+            object.at(&["spec", "selector"]),
+            Some(&tree(r#"{"matchLabels":{"batch.kubernetes.io/controller-uid":"u"}}"#))
+        );
+        assert_eq!(object.str_at(&["metadata", "labels", "job-name"]), "j");
+        let mut errors = FieldErrors::new();
+        Job.validate_create(&object, &mut errors);
+        assert_eq!(errors.0, []);
+    }
+
+    #[test]
+    fn what_is_immutable() {
+        let old = text(&job(""));
+        let update = |new: &str| updated(&Job, Scope::Main, new, &old);
+        assert_eq!(update(&old), [""; 0]);
+        assert_eq!(
+            update(&text(&job(r#""completions":2,"#))),
+            ["spec.completions: Invalid value: 2: field is immutable"]
+        );
+        let changed = update(&old.replace(r#""image":"i""#, r#""image":"j""#));
+        let [error] = changed.as_slice() else { panic!("one error: {changed:?}") };
+        assert!(error.starts_with(r#"spec.template: Invalid value: {"labels":{"batch."#), "{error}");
+        assert!(error.contains(
+            r#""Spec":{"Volumes":null,"InitContainers":null,"Containers":[{"Name":"c","Image":"j""#
+        ));
+        assert!(error.ends_with(": field is immutable"), "{error}");
     }
 }

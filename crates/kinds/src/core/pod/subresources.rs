@@ -7,9 +7,10 @@ use crate::core::podspec::internal::containers::EPHEMERAL_CONTAINER;
 use crate::core::podspec::qos;
 use crate::fields::{entries, list, member, opt_text, text};
 use crate::hooks::take;
+use crate::shown::Internal;
 use crate::workload;
 use pintle_meta::FieldErrors;
-use pintle_meta::field::{Named, quoted};
+use pintle_meta::field::{Named, Shown, quoted};
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
@@ -46,7 +47,7 @@ pub(super) fn validate_ephemeral(pod: &Value, old: &Value, errors: &mut FieldErr
 }
 
 fn shown(container: &Value) -> String {
-    crate::shown::pretty(container, EPHEMERAL_CONTAINER)
+    Internal(Some(container), EPHEMERAL_CONTAINER).shown()
 }
 
 /// Checks a resize: CPU and memory change, and nothing else.

@@ -13,8 +13,9 @@ use crate::core::podspec::{
 };
 use crate::fields::{entries, list, opt_int, text};
 use crate::hooks::take;
-use crate::shown::{self, Internal, InternalList};
+use crate::shown::{Internal, InternalList};
 use crate::workload;
+use pintle_meta::field::Shown;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
@@ -125,7 +126,7 @@ fn rest(spec: &Value, old: &Value, errors: &mut FieldErrors) {
 }
 
 fn pod_spec_shown(spec: &Value) -> String {
-    shown::pretty(&internal::pod_spec(spec), POD_SPEC)
+    Internal(Some(&internal::pod_spec(spec)), POD_SPEC).shown()
 }
 
 /// A pod that is not scheduled yet may become more particular about nodes.
