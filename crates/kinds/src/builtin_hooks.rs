@@ -4,7 +4,7 @@ use crate::{
     Hooks, NoHooks, apps, autoscaling, batch, coordination, core, discovery, events, networking, node, policy,
     scheduling, storage,
 };
-use crate::{apiextensions, apiregistration, certificates, flowcontrol, rbac};
+use crate::{admissionregistration, apiextensions, apiregistration, certificates, flowcontrol, rbac};
 
 /// The hooks of a built-in kind.
 pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
@@ -23,6 +23,12 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("", "Secret") => &core::secret::Secret,
         ("", "Service") => &core::service::Service,
         ("", "ServiceAccount") => &core::serviceaccount::ServiceAccount,
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => &admissionregistration::Policy(admissionregistration::Role::Mutating),
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding") => &admissionregistration::PolicyBinding(admissionregistration::Role::Mutating),
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => &admissionregistration::WebhookConfiguration(admissionregistration::Role::Mutating),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => &admissionregistration::Policy(admissionregistration::Role::Validating),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => &admissionregistration::PolicyBinding(admissionregistration::Role::Validating),
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => &admissionregistration::WebhookConfiguration(admissionregistration::Role::Validating),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => &apiextensions::definition::Definition,
         ("apiregistration.k8s.io", "APIService") => &apiregistration::apiservice::ApiService,
         ("apps", "ControllerRevision") => &apps::controllerrevision::ControllerRevision,

@@ -4,6 +4,7 @@
 mod apps;
 mod autoscaling;
 mod batch;
+mod admissionregistration;
 mod apiextensions;
 mod rbac;
 mod flowcontrol;
