@@ -4,7 +4,7 @@ use crate::{
     Hooks, NoHooks, apps, autoscaling, batch, coordination, core, discovery, events, networking, node, policy,
     scheduling, storage,
 };
-use crate::{admissionregistration, apiextensions, apiregistration, certificates, flowcontrol, rbac};
+use crate::{admissionregistration, apiextensions, apiregistration, certificates, flowcontrol, rbac, resource};
 
 /// The hooks of a built-in kind.
 pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
@@ -55,6 +55,10 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("rbac.authorization.k8s.io", "ClusterRoleBinding") => &rbac::Binding { namespaced: false },
         ("rbac.authorization.k8s.io", "Role") => &rbac::Role { namespaced: true },
         ("rbac.authorization.k8s.io", "RoleBinding") => &rbac::Binding { namespaced: true },
+        ("resource.k8s.io", "DeviceClass") => &resource::deviceclass::DeviceClass,
+        ("resource.k8s.io", "ResourceClaim") => &resource::ResourceClaim,
+        ("resource.k8s.io", "ResourceClaimTemplate") => &resource::ResourceClaimTemplate,
+        ("resource.k8s.io", "ResourceSlice") => &resource::resourceslice::ResourceSlice,
         ("scheduling.k8s.io", "PriorityClass") => &scheduling::priorityclass::PriorityClass,
         ("storage.k8s.io", "CSIDriver") => &storage::csidriver::CsiDriver,
         ("storage.k8s.io", "CSINode") => &storage::csinode::CsiNode,

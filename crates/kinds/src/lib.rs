@@ -7,6 +7,7 @@ mod batch;
 mod admissionregistration;
 mod apiextensions;
 mod rbac;
+mod resource;
 mod flowcontrol;
 mod certificates;
 mod apiregistration;
