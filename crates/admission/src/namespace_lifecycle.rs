@@ -16,7 +16,8 @@ impl Plugin for NamespaceLifecycle {
     }
 
     fn mutate(&self, request: &Attributes<'_>, _object: &mut Value, world: &dyn World) -> Result<(), Status> {
-        let exempt = request.is("", "namespaces") || request.is("authorization.k8s.io", "localsubjectaccessreviews");
+        let exempt =
+            request.is("", "namespaces") || request.is("authorization.k8s.io", "localsubjectaccessreviews");
         if request.namespace.is_empty() || exempt {
             return Ok(());
         }
@@ -36,7 +37,10 @@ impl Plugin for NamespaceLifecycle {
         _world: &dyn World,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
-        if request.operation == Operation::Delete && request.is("", "namespaces") && IMMORTAL.contains(&request.name) {
+        if request.operation == Operation::Delete
+            && request.is("", "namespaces")
+            && IMMORTAL.contains(&request.name)
+        {
             let resource = request.kind.group_resource();
             return Err(Status::forbidden(&resource, request.name, "this namespace may not be deleted"));
         }

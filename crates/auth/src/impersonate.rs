@@ -101,7 +101,12 @@ impl Mode {
         }
     }
 
-    fn check(self, authorizer: &dyn Authorizer, wanted: &UserInfo, request: &Attributes) -> Result<UserInfo, Status> {
+    fn check(
+        self,
+        authorizer: &dyn Authorizer,
+        wanted: &UserInfo,
+        request: &Attributes,
+    ) -> Result<UserInfo, Status> {
         let asker = Asker { mode: self, authorizer, requestor: self.requestor(&request.user) };
         if self != Mode::Legacy {
             let verb = format!("impersonate-on:{}:{}", self.name(), request.verb);
@@ -173,7 +178,8 @@ impl Asker<'_> {
         let group = self.names_group();
         let attributes = if let Some((namespace, name)) = service_account(&wanted.name) {
             if wanted.groups.is_empty() {
-                user.groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")];
+                user.groups =
+                    vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}")];
             }
             Attributes { namespace: namespace.to_string(), ..self.about(group, "serviceaccounts", name) }
         } else if let Some(node) = node_name(&wanted.name).filter(|_| self.constrained()) {
@@ -259,7 +265,9 @@ fn unescaped(key: &str) -> String {
             continue;
         }
         let digit = |b: Option<u8>| b.and_then(|b| char::from(b).to_digit(16));
-        let (Some(high), Some(low)) = (digit(bytes.next()), digit(bytes.next())) else { return key.to_string() };
+        let (Some(high), Some(low)) = (digit(bytes.next()), digit(bytes.next())) else {
+            return key.to_string();
+        };
         out.push(u8::try_from(high * 16 + low).unwrap_or(b'?'));
     }
     String::from_utf8_lossy(&out).into_owned()
@@ -307,7 +315,8 @@ mod tests {
 
     #[test]
     fn masters_may_be_anybody() {
-        let groups = |headers: &[(&str, &str)]| ask(&[UserInfo::MASTERS], headers).map(|u| u.groups.join(" "));
+        let groups =
+            |headers: &[(&str, &str)]| ask(&[UserInfo::MASTERS], headers).map(|u| u.groups.join(" "));
         let user = |name| ("impersonate-user", name);
         assert_eq!(groups(&[user("bob")]).unwrap(), "system:authenticated");
         assert_eq!(groups(&[user("bob"), ("impersonate-group", "g")]).unwrap(), "g system:authenticated");

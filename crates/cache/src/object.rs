@@ -91,7 +91,12 @@ impl Object {
 
     /// An object that is not in the store: the answer of a dry run, or the last state of what is gone. At
     /// revision 0 it is written without resourceVersion.
-    pub fn unstored(key: ObjectKey, revision: u64, value: Bytes, extracted: Extracted) -> Option<Arc<Object>> {
+    pub fn unstored(
+        key: ObjectKey,
+        revision: u64,
+        value: Bytes,
+        extracted: Extracted,
+    ) -> Option<Arc<Object>> {
         Object::new(key, revision, revision, value, extracted).map(Arc::new)
     }
 

@@ -66,7 +66,9 @@ impl Definitions {
         };
         definitions.look_at_all(&resource);
         for name in definitions.due.clone() {
-            if let Ok(Some(definition)) = target(engine, &name).map_or(Ok(None), |target| engine.object_tree(&target)) {
+            if let Ok(Some(definition)) =
+                target(engine, &name).map_or(Ok(None), |target| engine.object_tree(&target))
+            {
                 definitions.claims.put(&definition);
                 definitions.serve(&name, &definition);
             }
@@ -156,11 +158,15 @@ impl Definitions {
             self.due.extend(self.claims.others_waiting(definition.str_at(&["spec", "group"]), name));
         }
         self.serve(name, &definition);
-        let versions = definition.items_at(&["spec", "versions"]).iter().map(|v| Str::from(v.str_at(&["name"])));
+        let versions =
+            definition.items_at(&["spec", "versions"]).iter().map(|v| Str::from(v.str_at(&["name"])));
         self.register_versions(name, definition.str_at(&["spec", "group"]), versions.collect()).await?;
         let finalizers = definition.items_at(&["metadata", "finalizers"]);
         let ends = definition.at(&["metadata", "deletionTimestamp"]).is_some();
-        if ends && finalizers.iter().any(|f| f.as_str() == Some(CLEANUP_FINALIZER)) && self.ending.insert(name.clone()) {
+        if ends
+            && finalizers.iter().any(|f| f.as_str() == Some(CLEANUP_FINALIZER))
+            && self.ending.insert(name.clone())
+        {
             self.endings.spawn(ending::end(self.engine.clone(), target));
         }
         Ok(())
@@ -184,7 +190,8 @@ impl Definitions {
 
     /// Serves what a definition with accepted names defines, unless that is done.
     fn serve(&mut self, name: &Str, definition: &Value) {
-        let accepted = Condition::is_true(definition, "NamesAccepted") || Condition::is_true(definition, "Established");
+        let accepted =
+            Condition::is_true(definition, "NamesAccepted") || Condition::is_true(definition, "Established");
         if !accepted {
             return;
         }

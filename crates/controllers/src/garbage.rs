@@ -61,11 +61,12 @@ pub(crate) async fn run(engine: Arc<Engine>) {
 async fn work(engine: &Engine, graph: &mut Graph) {
     for uid in graph.take_work() {
         let Some(node) = graph.node(&uid).cloned() else { continue };
-        if let Err(status) = attend(engine, graph, &uid, &node).await {
-            if status.code != 404 {
+        match attend(engine, graph, &uid, &node).await {
+            Err(status) if status.code != 404 => {
                 tracing::debug!(object = %node.key, error = %status.message, "garbage collection will retry");
                 graph.again(uid);
             }
+            _ => {}
         }
     }
 }
@@ -89,7 +90,13 @@ fn target(engine: &Engine, node: &Node) -> Option<Target> {
     let kinds = engine.registry.kinds();
     let kind = kinds.all().iter().find(|k| *k.store_prefix == *node.resource)?.clone();
     let (namespace, name) = node.key.split_once('/').unwrap_or(("", &node.key));
-    Some(Target { version: kind.storage, kind, namespace: namespace.into(), name: name.into(), subresource: Str::default() })
+    Some(Target {
+        version: kind.storage,
+        kind,
+        namespace: namespace.into(),
+        name: name.into(),
+        subresource: Str::default(),
+    })
 }
 
 /// What an owner reference leads to.
@@ -120,11 +127,18 @@ fn look_up(engine: &Engine, graph: &Graph, owner: &Owner, namespace: &str) -> Fo
 }
 
 /// Deletes a dependent whose owners are all gone, or takes the references to gone owners from it.
-async fn collect(engine: &Engine, graph: &Graph, uid: &str, node: &Node, target: &Target) -> Result<(), Status> {
+async fn collect(
+    engine: &Engine,
+    graph: &Graph,
+    uid: &str,
+    node: &Node,
+    target: &Target,
+) -> Result<(), Status> {
     let found = |owner: &Owner| look_up(engine, graph, owner, &target.namespace);
     let solid = node.owners.iter().any(|o| found(o) == Found::Solid);
     let waiting = node.owners.iter().any(|o| found(o) == Found::Waiting);
-    let gone: Vec<Str> = node.owners.iter().filter(|o| found(o) != Found::Solid).map(|o| o.uid.clone()).collect();
+    let gone: Vec<Str> =
+        node.owners.iter().filter(|o| found(o) != Found::Solid).map(|o| o.uid.clone()).collect();
     if gone.is_empty() {
         return Ok(());
     }

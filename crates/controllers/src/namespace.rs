@@ -118,8 +118,12 @@ async fn empty(engine: &Engine, name: &str) -> Result<(), Status> {
 
 /// Takes our finalizer away.
 fn finish(namespace: &mut Value) {
-    let left: Vec<Value> =
-        namespace.items_at(&["spec", "finalizers"]).iter().filter(|f| f.as_str() != Some(FINALIZER)).cloned().collect();
+    let left: Vec<Value> = namespace
+        .items_at(&["spec", "finalizers"])
+        .iter()
+        .filter(|f| f.as_str() != Some(FINALIZER))
+        .cloned()
+        .collect();
     if left.is_empty() {
         namespace.remove_at(&["spec", "finalizers"]);
     } else {
@@ -162,7 +166,11 @@ async fn delete_all(engine: &Engine, kind: &Arc<Kind>, namespace: &str, remainin
 /// A condition: its type, and reason and message when all is well.
 const CONDITIONS: [(&str, &str, &str); 5] = [
     ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
-    ("NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
+    (
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
     (
         "NamespaceDeletionContentFailure",
         "ContentDeleted",
@@ -192,7 +200,8 @@ fn failure(kind: &str, remaining: &Remaining, pods_left: bool) -> Option<(&'stat
             let mut failures = remaining.failures.clone();
             failures.sort();
             let text = failures.join(", ");
-            let message = format!("Failed to delete all resource types, {} remaining: {text}", failures.len());
+            let message =
+                format!("Failed to delete all resource types, {} remaining: {text}", failures.len());
             Some(("ContentDeletionFailed", message))
         }
         "NamespaceContentRemaining" if !pods_left && !remaining.by_resource.is_empty() => {
@@ -203,7 +212,8 @@ fn failure(kind: &str, remaining: &Remaining, pods_left: bool) -> Option<(&'stat
         "NamespaceFinalizersRemaining" if !pods_left && !remaining.by_finalizer.is_empty() => {
             let list = remaining.by_finalizer.iter().map(|(f, n)| format!("{f} in {n} resource instances"));
             let list: Vec<String> = list.collect();
-            let message = format!("Some content in the namespace has finalizers remaining: {}", list.join(", "));
+            let message =
+                format!("Some content in the namespace has finalizers remaining: {}", list.join(", "));
             Some(("SomeFinalizersRemain", message))
         }
         _ => None,
@@ -211,7 +221,14 @@ fn failure(kind: &str, remaining: &Remaining, pods_left: bool) -> Option<(&'stat
 }
 
 /// Sets one condition; its time moves only with its status.
-fn set_condition(conditions: &mut Vec<Value>, kind: &str, status: &str, reason: &str, message: &str, now: &str) {
+fn set_condition(
+    conditions: &mut Vec<Value>,
+    kind: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+    now: &str,
+) {
     let found = conditions.iter_mut().find(|c| c.str_at(&["type"]) == kind);
     let condition = match found {
         Some(condition) => condition,

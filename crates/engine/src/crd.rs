@@ -1,9 +1,11 @@
 //! A CustomResourceDefinition into a `Kind`: from here on a custom resource is a kind like any other.
 
 use crate::Engine;
-use pintle_kinds::definition::Condition;
 use pintle_kinds::custom::{WITH_STATUS, WITHOUT_STATUS};
-use pintle_kinds::{Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs};
+use pintle_kinds::definition::Condition;
+use pintle_kinds::{
+    Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs,
+};
 use pintle_meta::GroupVersionKind;
 use pintle_schema::{Arena, Schema, structural};
 use pintle_value::{Str, Value, base64};
@@ -23,8 +25,9 @@ impl Engine {
         let kind = Str::from(names.str_at(&["kind"]));
         let namespaced = spec.str_at(&["scope"]) == "Namespaced";
         let mut sources: Vec<&Value> = spec.items_at(&["versions"]).iter().collect();
-        sources.sort_by(|a, b| version_order(b.str_at(&["name"])).cmp(&version_order(a.str_at(&["name"]))));
-        let storage = sources.iter().position(|v| v.get("storage").and_then(Value::as_bool) == Some(true)).unwrap_or(0);
+        sources.sort_by_key(|source| std::cmp::Reverse(version_order(source.str_at(&["name"]))));
+        let storage =
+            sources.iter().position(|v| v.get("storage").and_then(Value::as_bool) == Some(true)).unwrap_or(0);
         let versions = sources.iter().map(|source| self.version(source, &group, &kind, namespaced)).collect();
         let has_status = sources.iter().any(|v| v.at(&["subresources", "status"]).is_some());
         let plural = Str::from(names.str_at(&["plural"]));
@@ -83,7 +86,8 @@ impl Engine {
 
 /// What discovery shows to tell storage versions apart.
 fn storage_version_hash(group: &str, version: &str, kind: &str) -> Str {
-    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, format!("{group}/{version}/{kind}").as_bytes());
+    let digest =
+        aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, format!("{group}/{version}/{kind}").as_bytes());
     Str::from(base64::encode(digest.as_ref().get(..8).unwrap_or_default()))
 }
 
@@ -113,7 +117,12 @@ fn version_order(name: &str) -> (u8, u64, u64, std::cmp::Reverse<Str>) {
 fn subresources(source: &Value, gvk: &GroupVersionKind) -> Vec<Subresource> {
     let mut out = Vec::new();
     if source.at(&["subresources", "status"]).is_some() {
-        out.push(Subresource { name: "status".into(), gvk: gvk.clone(), verbs: Verbs::of("get,patch,update"), scale: None });
+        out.push(Subresource {
+            name: "status".into(),
+            gvk: gvk.clone(),
+            verbs: Verbs::of("get,patch,update"),
+            scale: None,
+        });
     }
     if let Some(scale) = source.at(&["subresources", "scale"]) {
         let path = |key: &str| field_path(scale.str_at(&[key]));
@@ -123,7 +132,12 @@ fn subresources(source: &Value, gvk: &GroupVersionKind) -> Vec<Subresource> {
             label_selector: path("labelSelectorPath"),
         };
         let gvk = GroupVersionKind::new("autoscaling", "v1", "Scale");
-        out.push(Subresource { name: "scale".into(), gvk, verbs: Verbs::of("get,patch,update"), scale: Some(paths) });
+        out.push(Subresource {
+            name: "scale".into(),
+            gvk,
+            verbs: Verbs::of("get,patch,update"),
+            scale: Some(paths),
+        });
     }
     out
 }
@@ -135,7 +149,11 @@ fn field_path(path: &str) -> Vec<Str> {
 
 fn selectable(field: &Value) -> SelectableField {
     let path = field.str_at(&["jsonPath"]);
-    SelectableField { label: path.trim_start_matches('.').into(), path: field_path(path), unset: Str::default() }
+    SelectableField {
+        label: path.trim_start_matches('.').into(),
+        path: field_path(path),
+        unset: Str::default(),
+    }
 }
 
 fn column(source: &Value) -> Column {
@@ -166,9 +184,21 @@ mod tests {
 
     #[test]
     fn versions_are_ordered_as_kubernetes_orders_them() {
-        let mut names = vec!["foo1", "v1", "v11alpha2", "v10", "v3beta1", "v12alpha1", "v2", "foo10", "v11beta2", "v10beta3"];
+        let mut names = vec![
+            "foo1",
+            "v1",
+            "v11alpha2",
+            "v10",
+            "v3beta1",
+            "v12alpha1",
+            "v2",
+            "foo10",
+            "v11beta2",
+            "v10beta3",
+        ];
         names.sort_by_key(|name| std::cmp::Reverse(version_order(name)));
-        let expected = ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"];
+        let expected =
+            ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"];
         assert_eq!(names, expected);
     }
 }

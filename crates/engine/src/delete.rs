@@ -7,9 +7,9 @@ use pintle_admission::{Attributes, Operation};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_meta::options::{DeleteOptions, Propagation};
-use pintle_meta::{Status, Timestamp};
+use pintle_meta::{FieldErrors, GroupKind, Status, Timestamp};
 use pintle_store::{Expect, Revision, Write, WriteError};
-use pintle_value::Value;
+use pintle_value::{Path, Value};
 use std::sync::Arc;
 
 /// How often a deletion is tried again when others get in between.
@@ -50,7 +50,12 @@ enum Attempt {
 
 impl Engine {
     /// Deletes one object, at once or in two phases.
-    pub async fn delete(&self, target: &Target, options: &DeleteOptions, user: &UserInfo) -> Result<Deleted, Status> {
+    pub async fn delete(
+        &self,
+        target: &Target,
+        options: &DeleteOptions,
+        user: &UserInfo,
+    ) -> Result<Deleted, Status> {
         for _ in 0..ATTEMPTS_MAX {
             if let Attempt::Done(deleted) = self.attempt_delete(target, options, user).await? {
                 return Ok(deleted);
@@ -65,7 +70,6 @@ impl Engine {
         options: &DeleteOptions,
         user: &UserInfo,
     ) -> Result<Attempt, Status> {
-        let kind = &target.kind;
         let Some(live) = self.live(target)? else {
             return Err(Status::not_found(&target.group_resource(), &target.name));
         };
@@ -180,7 +184,8 @@ impl Engine {
                 None => Grace::None,
             };
         }
-        let running = live.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_int).unwrap_or(0);
+        let running =
+            live.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_int).unwrap_or(0);
         let (now, _) = self.clock.now();
         match asked {
             _ if running == 0 => Grace::None,
@@ -199,10 +204,16 @@ impl Engine {
         }
     }
 
-    async fn mark(&self, target: &Target, live: Live, mut marked: Value, dry_run: bool) -> Result<Attempt, Status> {
+    async fn mark(
+        &self,
+        target: &Target,
+        live: Live,
+        mut marked: Value,
+        dry_run: bool,
+    ) -> Result<Attempt, Status> {
         marked.remove_at(&["metadata", "resourceVersion"]);
         let encoded = object::encode(&target.kind, &marked);
-        if &encoded == live.object.value() {
+        if encoded == *live.object.value() {
             return Ok(Attempt::Done(Deleted::Object { object: live.object, gone: false }));
         }
         if dry_run {
@@ -217,7 +228,13 @@ impl Engine {
         }
     }
 
-    async fn remove(&self, target: &Target, live: Live, mut last: Value, dry_run: bool) -> Result<Attempt, Status> {
+    async fn remove(
+        &self,
+        target: &Target,
+        live: Live,
+        mut last: Value,
+        dry_run: bool,
+    ) -> Result<Attempt, Status> {
         let uid = live.tree.str_at(&["metadata", "uid"]).to_string();
         let mut revision = live.object.revision();
         if !dry_run {
@@ -238,6 +255,28 @@ impl Engine {
         Ok(Attempt::Done(Deleted::Status(Box::new(status))))
     }
 
+    /// Deletes an object that cannot be read. One that can is refused: this is not how to delete it.
+    pub async fn delete_corrupt(&self, target: &Target) -> Result<Status, Status> {
+        target.check_path_name()?;
+        let kept =
+            self.kept(&target.kind, &target.object_key()).filter(|object| object::tree(object).is_err());
+        let resource = target.group_resource();
+        let Some(kept) = kept else {
+            let mut errors = FieldErrors::new();
+            let path = Path::of("ignoreStoreReadErrorWithClusterBreakingPotential");
+            let why = "is exclusively used to delete corrupt object(s), try again by removing this option";
+            errors.invalid(&path, true, why);
+            return Err(Status::invalid(
+                &GroupKind::new(&resource.group, &resource.resource),
+                &target.name,
+                &errors,
+            ));
+        };
+        let write = Write::delete(target.store_key(), Expect::Revision(Revision(kept.revision())));
+        self.store.write(write).await.map_err(crate::status::write_error)?;
+        Ok(Status::deleted(&resource, &target.name, kept.uid()))
+    }
+
     /// Deletes all objects of a list, and answers with the list as it was.
     pub async fn delete_collection(
         &self,
@@ -247,7 +286,8 @@ impl Engine {
     ) -> Result<crate::read::Listed, Status> {
         let listed = self.list(list).await?;
         for item in &listed.items {
-            let target = Target { namespace: item.namespace().unwrap_or("").into(), ..list.target.named(item.name()) };
+            let target =
+                Target { namespace: item.namespace().unwrap_or("").into(), ..list.target.named(item.name()) };
             match self.delete(&target, options, user).await {
                 Ok(_) => {}
                 Err(status) if status.code == 404 => {}

@@ -56,9 +56,22 @@ impl Engine {
     }
 
     /// What a request about this resource is about; `None` where it is not served.
-    pub fn target(&self, group: &str, version: &str, plural: &str, namespace: &str, name: &str) -> Option<Target> {
+    pub fn target(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Option<Target> {
         let (kind, version) = self.registry.kinds().resource(group, version, plural)?;
-        Some(Target { kind, version, namespace: namespace.into(), name: name.into(), subresource: Str::default() })
+        Some(Target {
+            kind,
+            version,
+            namespace: namespace.into(),
+            name: name.into(),
+            subresource: Str::default(),
+        })
     }
 
     /// The tree of an object in the stored version, with its resourceVersion.
@@ -91,7 +104,7 @@ impl Engine {
             let removes = metadata::completes_deletion(&tree, &old) && target.kind.hooks.may_remove(&tree);
             tree.remove_at(&["metadata", "resourceVersion"]);
             let encoded = object::encode(&target.kind, &tree);
-            if &encoded == kept.value() && !removes {
+            if encoded == *kept.value() && !removes {
                 return Ok(());
             }
             let expect = Expect::Revision(Revision(kept.revision()));
@@ -136,7 +149,9 @@ impl Engine {
 /// Whether objects in memory, and what was made from them, are the same under both kinds.
 fn reads_alike(old: &Kind, new: &Kind) -> bool {
     let same_version = |a: &KindVersion, b: &KindVersion| {
-        let fields = |v: &KindVersion| v.selectable.iter().map(|f| (f.label.clone(), f.path.clone())).collect::<Vec<_>>();
+        let fields = |v: &KindVersion| {
+            v.selectable.iter().map(|f| (f.label.clone(), f.path.clone())).collect::<Vec<_>>()
+        };
         a.name == b.name && fields(a) == fields(b)
     };
     old.store_prefix == new.store_prefix

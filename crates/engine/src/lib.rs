@@ -74,7 +74,12 @@ impl Engine {
     }
 
     /// Puts an object; answers with it as it is kept now.
-    async fn commit(&self, target: &Target, mut write: Write, tree: &Value) -> Result<Arc<Object>, WriteError> {
+    async fn commit(
+        &self,
+        target: &Target,
+        mut write: Write,
+        tree: &Value,
+    ) -> Result<Arc<Object>, WriteError> {
         let extracted = object::extract(&target.kind, tree);
         let draft = self.cache.resource(&target.kind.store_prefix).map(|resource| resource.draft(extracted));
         if let Some(draft) = &draft {
@@ -138,5 +143,9 @@ impl World for Engine {
         let view = resource.view();
         let namespace = if namespace.is_empty() { None } else { Some(namespace) };
         view.range(namespace, None).filter_map(|object| object::tree(object).ok()).collect()
+    }
+
+    fn random(&self) -> u64 {
+        self.random.number()
     }
 }

@@ -33,7 +33,9 @@ pub(crate) fn settle_namespace(object: &mut Value, target: &Target) -> Result<()
         object.set_at(&["metadata", "namespace"], wanted.into());
         return Ok(());
     }
-    Err(Status::bad_request("the namespace of the provided object does not match the namespace sent on the request"))
+    Err(Status::bad_request(
+        "the namespace of the provided object does not match the namespace sent on the request",
+    ))
 }
 
 /// Refuses an object whose name is not that of the request.
@@ -41,7 +43,9 @@ pub(crate) fn check_name(object: &Value, target: &Target) -> Result<(), Status> 
     let named = object.str_at(&["metadata", "name"]);
     let wanted = &target.name;
     if named.is_empty() {
-        let why = format!("the name of the object ({wanted} based on URL) was undeterminable: name must be provided");
+        let why = format!(
+            "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+        );
         return Err(Status::bad_request(why));
     }
     if named != wanted {

@@ -23,18 +23,25 @@ pub(crate) fn encode(kind: &Kind, tree: &Value) -> Bytes {
 
 /// The tree of a kept object, with its resourceVersion.
 pub(crate) fn tree(object: &Object) -> Result<Value, Status> {
-    let parsed = json::parse(object.json())
-        .map_err(|error| Status::internal(&format!("object {} cannot be read: {error}", object.key().as_str())))?;
+    let parsed = json::parse(object.json()).map_err(|error| {
+        Status::internal(&format!("object {} cannot be read: {error}", object.key().as_str()))
+    })?;
     let mut tree = parsed.value;
     tree.set_at(&["metadata", "resourceVersion"], object.revision().to_string().into());
     Ok(tree)
 }
 
 /// An object that is not in the store: the answer of a dry run, or the last state of what is gone.
-pub(crate) fn unstored(target: &Target, value: &Bytes, tree: &Value, revision: u64) -> Result<Arc<Object>, Status> {
+pub(crate) fn unstored(
+    target: &Target,
+    value: &Bytes,
+    tree: &Value,
+    revision: u64,
+) -> Result<Arc<Object>, Status> {
     let name = tree.str_at(&["metadata", "name"]);
     let key = ObjectKey::new(&target.named(name).store_key(), &target.kind.store_prefix);
-    let object = key.and_then(|key| Object::unstored(key, revision, value.clone(), extract(&target.kind, tree)));
+    let object =
+        key.and_then(|key| Object::unstored(key, revision, value.clone(), extract(&target.kind, tree)));
     object.ok_or_else(|| Status::internal("the object could not be encoded"))
 }
 

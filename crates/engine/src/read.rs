@@ -2,6 +2,7 @@
 
 use crate::{Engine, Target};
 use pintle_cache::{Object, Resource, RevisionError, View};
+use pintle_kinds::SelectableField;
 use pintle_meta::options::{ListOptions, VersionMatch};
 use pintle_meta::rv::{self, ContinueToken};
 use pintle_meta::{LabelSelector, Status};
@@ -189,13 +190,24 @@ enum FieldAt {
 
 impl Selects {
     pub(crate) fn new(request: &ListRequest) -> Self {
-        let version = request.target.kind.storage_version();
+        let (spoken, kept) = (request.target.kind_version(), request.target.kind.storage_version());
+        // Versions may name the same field differently; what is kept is that of the stored version.
         let place = |label: &str| match label {
             "metadata.name" => FieldAt::Name,
             "metadata.namespace" => FieldAt::Namespace,
-            _ => version.selectable.iter().position(|f| f.label == label).map_or(FieldAt::Unknown, FieldAt::Kept),
+            _ => {
+                let same = spoken.selectable.iter().find(|f| f.label == label).filter(|f| !f.path.is_empty());
+                let fits = |f: &SelectableField| same.map_or(f.label == label, |s| s.path == f.path);
+                kept.selectable.iter().position(fits).map_or(FieldAt::Unknown, FieldAt::Kept)
+            }
         };
-        let fields = request.options.field_selector.terms().iter().map(|t| (place(&t.field), t.equal, t.value.clone())).collect();
+        let fields = request
+            .options
+            .field_selector
+            .terms()
+            .iter()
+            .map(|t| (place(&t.field), t.equal, t.value.clone()))
+            .collect();
         Selects { labels: request.options.label_selector.clone(), fields }
     }
 
@@ -211,6 +223,7 @@ impl Selects {
             FieldAt::Unknown => "",
         };
         self.fields.iter().all(|(place, equal, value)| (field(place) == value.as_str()) == *equal)
-            && self.labels.requirements().iter().all(|r| r.matches(object.label(r.key()))) && !self.labels.is_nothing()
+            && self.labels.requirements().iter().all(|r| r.matches(object.label(r.key())))
+            && !self.labels.is_nothing()
     }
 }

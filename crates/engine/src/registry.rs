@@ -46,7 +46,9 @@ impl Kinds {
     /// The kind of this name that is served in this group and version, and the position of the version.
     pub fn by_kind(&self, group_version: &GroupVersion, kind: &str) -> Option<(&Arc<Kind>, usize)> {
         self.all.iter().filter(|k| k.kind == kind).find_map(|k| {
-            let matches = |v: &pintle_kinds::KindVersion| v.name == group_version.version && v.group == group_version.group;
+            let matches = |v: &pintle_kinds::KindVersion| {
+                v.name == group_version.version && v.group == group_version.group
+            };
             k.versions.iter().position(matches).map(|at| (k, at))
         })
     }
@@ -81,7 +83,8 @@ impl Registry {
 
     fn replace(&self, group: &str, plural: &str, new: Option<Arc<Kind>>) {
         self.kinds.rcu(|old| {
-            let mut all: Vec<_> = old.all.iter().filter(|k| !(k.group == group && k.plural == plural)).cloned().collect();
+            let mut all: Vec<_> =
+                old.all.iter().filter(|k| !(k.group == group && k.plural == plural)).cloned().collect();
             all.extend(new.clone());
             Arc::new(Kinds::build(all))
         });

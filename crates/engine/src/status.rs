@@ -10,4 +10,3 @@ pub(crate) fn write_error(error: WriteError) -> Status {
         other => Status::internal(&other.to_string()),
     }
 }
-

@@ -50,7 +50,11 @@ impl Target {
 
     /// Which part of the object a write is about. A scale is written into the object itself.
     pub fn scope(&self) -> Scope<'_> {
-        if matches!(self.subresource.as_str(), "" | "scale") { Scope::Main } else { Scope::Sub(&self.subresource) }
+        if matches!(self.subresource.as_str(), "" | "scale") {
+            Scope::Main
+        } else {
+            Scope::Sub(&self.subresource)
+        }
     }
 
     /// Refuses a name that cannot be part of a key.

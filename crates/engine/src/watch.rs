@@ -37,7 +37,8 @@ impl Engine {
     fn filter(&self, request: &ListRequest) -> Filter {
         let target = &request.target;
         let selects = Selects::new(request);
-        let namespace = (target.kind.namespaced && !target.namespace.is_empty()).then(|| target.namespace.clone());
+        let namespace =
+            (target.kind.namespaced && !target.namespace.is_empty()).then(|| target.namespace.clone());
         let name = request.options.field_selector.required_value("metadata.name").map(Into::into);
         let matches = (!selects.is_empty()).then(|| {
             let matches: pintle_cache::Matches = Arc::new(move |object| selects.matches(object));

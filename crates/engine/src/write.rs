@@ -18,7 +18,8 @@ const ATTEMPTS_MAX: usize = 64;
 /// How often a generated name is drawn anew when it is taken.
 const GENERATED_NAMES_MAX: usize = 8;
 
-const MODIFIED: &str = "the object has been modified; please apply your changes to the latest version and try again";
+const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
 
 const DEFINITION_ENDING: &str = "create not allowed while custom resource definition is terminating";
 
@@ -102,7 +103,9 @@ impl Engine {
             None => validate_create(target, &candidate)?,
             Some(old) => validate_update(target, &candidate, old)?,
         }
-        warnings.extend(target.kind.hooks.warnings(&candidate, live_tree));
+        if target.scope() == Scope::Main {
+            warnings.extend(target.kind.hooks.warnings(&candidate, live_tree));
+        }
         target.kind.hooks.canonicalize(&mut candidate);
         if let Some(old) = live_tree {
             ownership::keep_times(&mut candidate, old);
@@ -126,7 +129,8 @@ impl Engine {
             check_uid(target, &proposed.object, live)?;
         }
         if live.is_none() && !matches!(request.change, Change::Create(_)) {
-            let creates = target.kind.rules.create_on_update || matches!(request.change, Change::Apply { .. });
+            let creates =
+                target.kind.rules.create_on_update || matches!(request.change, Change::Apply { .. });
             if !creates || !target.subresource.is_empty() {
                 return Err(Status::not_found(&target.group_resource(), &target.name));
             }
@@ -184,7 +188,12 @@ impl Engine {
         Ok(proposed)
     }
 
-    fn admit(&self, request: &WriteRequest, old: Option<&Value>, candidate: &mut Value) -> Result<(), Status> {
+    fn admit(
+        &self,
+        request: &WriteRequest,
+        old: Option<&Value>,
+        candidate: &mut Value,
+    ) -> Result<(), Status> {
         let name = admission_name(request, candidate);
         if old.is_none() && request.target.kind.rules.ending {
             return Err(Status::forbidden(&request.target.kind.group_resource(), &name, DEFINITION_ENDING));
@@ -263,7 +272,9 @@ impl Engine {
         let write = Write::put(target.store_key(), Expect::Absent, encoded);
         match self.commit(&target, write, &candidate).await {
             Ok(object) => Ok(Attempt::Done(Written { object, created: true, warnings })),
-            Err(WriteError::Conflict { .. }) if !matches!(request.change, Change::Create(_)) => Ok(Attempt::Again),
+            Err(WriteError::Conflict { .. }) if !matches!(request.change, Change::Create(_)) => {
+                Ok(Attempt::Again)
+            }
             Err(WriteError::Conflict { .. }) => self.name_taken(&target, &candidate, generated),
             Err(error) => Err(crate::status::write_error(error)),
         }
@@ -277,10 +288,11 @@ impl Engine {
         warnings: Vec<String>,
     ) -> Result<Attempt, Status> {
         let target = &request.target;
-        let removes = metadata::completes_deletion(&candidate, &live.tree) && target.kind.hooks.may_remove(&candidate);
+        let removes =
+            metadata::completes_deletion(&candidate, &live.tree) && target.kind.hooks.may_remove(&candidate);
         candidate.remove_at(&["metadata", "resourceVersion"]);
         let encoded = object::encode(&target.kind, &candidate);
-        if &encoded == live.object.value() && !removes {
+        if encoded == *live.object.value() && !removes {
             return Ok(Attempt::Done(unchanged(Some(live), warnings)?));
         }
         if request.dry_run {
@@ -319,7 +331,11 @@ fn asker(user: &UserInfo) -> Asker<'_> {
 }
 
 fn admission_name(request: &WriteRequest, candidate: &Value) -> Str {
-    if request.target.name.is_empty() { candidate.str_at(&["metadata", "name"]).into() } else { request.target.name.clone() }
+    if request.target.name.is_empty() {
+        candidate.str_at(&["metadata", "name"]).into()
+    } else {
+        request.target.name.clone()
+    }
 }
 
 fn attributes<'a>(request: &'a WriteRequest, old: Option<&'a Value>, name: &'a str) -> Attributes<'a> {
@@ -402,11 +418,11 @@ fn validate_create(target: &Target, object: &Value) -> Result<(), Status> {
         objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors);
     }
     validate_by_schema(target, object, &mut errors);
-    kind.hooks.validate_create(object, &mut errors);
+    kind.hooks.validate_create_in(target.kind_version(), object, &mut errors);
     if errors.is_empty() {
         objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
     }
-    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&target.group_kind(), name, &errors)) }
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&kind.group_kind(), name, &errors)) }
 }
 
 /// What the schema of a custom resource has against an object; built-in kinds are checked by their hooks.
@@ -430,15 +446,11 @@ fn validate_update(target: &Target, object: &Value, old: &Value) -> Result<(), S
     objectmeta::validate_update(meta, old_meta, &path, &mut errors);
     if kind.hooks.validates_metadata() {
         objectmeta::validate_update(meta, old_meta, &path, &mut errors);
-        if target.scope() == Scope::Main {
-            let own_rule = |name: &str, prefix: bool| kind.hooks.name_errors(name, prefix);
-            objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors);
-        }
     }
     validate_by_schema(target, object, &mut errors);
-    kind.hooks.validate_update(target.scope(), object, old, &mut errors);
+    kind.hooks.validate_update_in(target.kind_version(), target.scope(), object, old, &mut errors);
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(&target.group_kind(), object.str_at(&["metadata", "name"]), &errors))
+    Err(Status::invalid(&kind.group_kind(), object.str_at(&["metadata", "name"]), &errors))
 }

@@ -12,8 +12,11 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use pintle_auth::authn::x509::CertificateIdentity;
-use pintle_auth::{Attributes, Authenticator, Authorizer, Credentials, Decision, UserInfo, authz, impersonate};
+use pintle_auth::{
+    Attributes, Authenticator, Authorizer, Credentials, Decision, UserInfo, authz, impersonate,
+};
 use pintle_meta::Status;
+use pintle_meta::duration::GoDuration;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -58,7 +61,11 @@ struct Read {
 }
 
 /// Answers a request. Everything that happens to a request is named here, in order.
-pub(crate) async fn handle<B>(context: &Context, peer: &CertificateIdentity, request: Request<B>) -> Response<Body>
+pub(crate) async fn handle<B>(
+    context: &Context,
+    peer: &CertificateIdentity,
+    request: Request<B>,
+) -> Response<Body>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -103,8 +110,12 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    let errors = read.accept.for_errors(Media::WITHOUT_CBOR);
+    let timeout = match request_timeout(context, &read) {
+        Ok(timeout) => timeout,
+        Err(status) => return respond::status(&status, errors),
+    };
     let Read { info, query, accept, method } = read;
-    let errors = accept.for_errors(Media::WITHOUT_CBOR);
 
     let user = match authenticate(context, peer, &parts.headers, warnings) {
         Ok(user) => user,
@@ -121,8 +132,13 @@ where
     let state = context.api.discovery();
     if !info.resource_request {
         let if_none_match = header(&parts.headers, "if-none-match");
-        let asked =
-            nonresource::Asked { method: &method, path: &info.path, query: &query, accept: &accept, if_none_match };
+        let asked = nonresource::Asked {
+            method: &method,
+            path: &info.path,
+            query: &query,
+            accept: &accept,
+            if_none_match,
+        };
         return nonresource::serve(context, &state, &asked);
     }
     // A path such as `//api/v1` counts as a resource for authorization, but nothing is there.
@@ -139,7 +155,6 @@ where
         warnings.push(warning.to_string());
     }
     let long_running = info.long_running();
-    let timeout = request_timeout(context, &query);
     let work = async {
         let body = match read_body(&method, body).await {
             Ok(body) => body,
@@ -168,7 +183,7 @@ where
         Err(_) => {
             let status = Status::timeout("request did not complete within the allotted timeout", 0);
             respond::status(&status, Some(crate::Encoding::JSON))
-        },
+        }
     }
 }
 
@@ -185,7 +200,8 @@ fn read(parts: &http::request::Parts) -> Result<Read, ApiResponse> {
         respond::text(500, &authz::html_safe(&text))
     })?;
     let pretty = query::first(&query, "pretty");
-    let accept = Accept::parse(header(&parts.headers, "accept"), pretty, header(&parts.headers, "user-agent"));
+    let accept =
+        Accept::parse(header(&parts.headers, "accept"), pretty, header(&parts.headers, "user-agent"));
     Ok(Read { info, query, accept, method })
 }
 
@@ -210,7 +226,12 @@ fn authenticate(
 }
 
 /// Impersonation, then authorization: who the request counts as, if they may make it.
-fn permitted(context: &Context, user: UserInfo, headers: &HeaderMap, info: &RequestInfo) -> Result<UserInfo, Status> {
+fn permitted(
+    context: &Context,
+    user: UserInfo,
+    headers: &HeaderMap,
+    info: &RequestInfo,
+) -> Result<UserInfo, Status> {
     let mut attributes = attributes_of(info, user);
     let names = headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
     if let Some(wanted) = impersonate::wanted(names)? {
@@ -257,34 +278,16 @@ where
     }
 }
 
-/// `?timeout=` may shorten what the server allows.
-fn request_timeout(context: &Context, query: &[(String, String)]) -> Duration {
-    let asked = query::first(query, "timeout").and_then(seconds);
-    asked.filter(|t| !t.is_zero()).map_or(context.request_timeout, |t| t.min(context.request_timeout))
-}
-
-/// A duration in whole or broken units: `30s`, `1m30s`.
-fn seconds(text: &str) -> Option<Duration> {
-    let mut total = 0.0;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, tail) = rest.split_at_checked(digits)?;
-        let unit = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at_checked(unit)?;
-        let scale = match unit {
-            "ns" => 1e-9,
-            "us" | "µs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return None,
-        };
-        total += number.parse::<f64>().ok()? * scale;
-        rest = tail;
+/// `?timeout=` may shorten what the server allows; watches are not asked.
+fn request_timeout(context: &Context, read: &Read) -> Result<Duration, Status> {
+    let asked = query::first(&read.query, "timeout").unwrap_or("");
+    if asked.is_empty() || read.info.long_running() {
+        return Ok(context.request_timeout);
     }
-    Duration::try_from_secs_f64(total).ok()
+    let asked = GoDuration::parse(asked)
+        .map_err(|e| Status::bad_request(format!("invalid timeout specified in the request URL - {e}")))?;
+    let asked = Duration::from_nanos(u64::try_from(asked.0).unwrap_or(0));
+    Ok(if asked.is_zero() { context.request_timeout } else { asked.min(context.request_timeout) })
 }
 
 /// Turns an answer into what hyper sends: warnings, compression, caching.

@@ -249,7 +249,8 @@ fn clause(text: &str) -> Option<Clause> {
         "*" => ("*", "*"),
         name => name.split_once('/').filter(|(_, subtype)| !subtype.contains('/'))?,
     };
-    let mut clause = Clause { type_: type_.trim().into(), subtype: subtype.trim().into(), q: 1.0, params: Vec::new() };
+    let mut clause =
+        Clause { type_: type_.trim().into(), subtype: subtype.trim().into(), q: 1.0, params: Vec::new() };
     for param in parts {
         let Some((key, value)) = param.split_once('=') else { continue };
         let (key, value) = (key.trim(), value.trim());
@@ -342,7 +343,10 @@ mod tests {
             ("application/json;as=Table", "406"),
             ("application/json;as=Table;g=meta.k8s.io;v=v1,application/json", "json Table(V1)"),
             ("application/cbor;as=Table;g=meta.k8s.io;v=v1,application/json", "json"),
-            ("application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", "vnd.kubernetes.protobuf PartialObjectMetadataList(V1)"),
+            (
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+                "vnd.kubernetes.protobuf PartialObjectMetadataList(V1)",
+            ),
         ] {
             assert_eq!(resource(header), want, "{header}");
         }
@@ -351,7 +355,8 @@ mod tests {
     #[test]
     fn people_get_indented_json() {
         let pretty = |query, agent, header| {
-            Accept::parse(header, query, agent).for_errors(Media::ALL) == Some(Encoding::Json { pretty: true })
+            Accept::parse(header, query, agent).for_errors(Media::ALL)
+                == Some(Encoding::Json { pretty: true })
         };
         assert!(pretty(Some("true"), "", ""));
         assert!(pretty(None, "curl/8.5.0", ""));

@@ -23,7 +23,9 @@ pub(crate) fn serve(context: &Context, state: &DiscoveryState, asked: &Asked<'_>
     }
     match asked.path {
         "/" | "/index.html" => index(context, state),
-        "/metrics" => ApiResponse::new(200, "text/plain; version=0.0.4; charset=utf-8", context.metrics.render()),
+        "/metrics" => {
+            ApiResponse::new(200, "text/plain; version=0.0.4; charset=utf-8", context.metrics.render())
+        }
         "/.well-known/openid-configuration" => openid(context, asked, |o| o.configuration()),
         "/openid/v1/jwks" => openid(context, asked, |o| o.keys()),
         path if path == "/version" || path.starts_with("/version/") => version_document(asked),
@@ -71,10 +73,19 @@ fn openid(
 
 /// `/`: all paths there are.
 fn index(context: &Context, state: &DiscoveryState) -> ApiResponse {
-    let mut paths: Vec<String> =
-        ["/api", "/apis", "/apis/", "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version"]
-            .map(str::to_string)
-            .to_vec();
+    let mut paths: Vec<String> = [
+        "/api",
+        "/apis",
+        "/apis/",
+        "/metrics",
+        "/metrics/slis",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openapi/v3/",
+        "/version",
+    ]
+    .map(str::to_string)
+    .to_vec();
     if context.openid.is_some() {
         paths.push("/.well-known/openid-configuration".into());
         paths.push("/openid/v1/jwks".into());

@@ -169,11 +169,12 @@ mod tests {
         match RequestInfo::parse(method, path, &query::parse(query)) {
             Err(Undetermined) => "undetermined".into(),
             Ok(i) if !i.resource_request => format!("{} {}", i.verb, i.path),
-            Ok(i) => {
-                format!("{} {}/{} ns={} {} {} {}", i.verb, i.group, i.version, i.namespace, i.resource, i.name, i.subresource)
-                    .trim_end()
-                    .to_string()
-            }
+            Ok(i) => format!(
+                "{} {}/{} ns={} {} {} {}",
+                i.verb, i.group, i.version, i.namespace, i.resource, i.name, i.subresource
+            )
+            .trim_end()
+            .to_string(),
         }
     }
 

@@ -28,6 +28,8 @@ pub struct Resources {
     discovery: ArcSwap<Published>,
     /// Least time a watch without a timeout of its own lasts.
     min_request_timeout: Duration,
+    /// Whether objects that cannot be read may be deleted nevertheless.
+    unsafe_deletion: bool,
 }
 
 /// Discovery documents and the state of the registry they were made from.
@@ -42,12 +44,18 @@ impl Resources {
         let changes = engine.registry.changes();
         let state = Arc::new(DiscoveryState::new(engine.registry.kinds().all(), None));
         let discovery = ArcSwap::from_pointee(Published { changes, state });
-        Resources { engine, access, types, discovery, min_request_timeout }
+        Resources { engine, access, types, discovery, min_request_timeout, unsafe_deletion: false }
+    }
+
+    /// Lets objects be deleted that cannot be read, by those who may.
+    pub fn with_unsafe_deletion(self, unsafe_deletion: bool) -> Self {
+        Resources { unsafe_deletion, ..self }
     }
 
     async fn answer(&self, request: &ApiRequest) -> Result<ApiResponse, Status> {
         let target = self.target(request);
-        let special = request.target.subresource().filter(|sub| sub.gvk != target.kind_version().gvk(&target.kind));
+        let special =
+            request.target.subresource().filter(|sub| sub.gvk != target.kind_version().gvk(&target.kind));
         if special.is_some() && request.target.action != Action::Connect {
             return self.other_kind(request, target).await;
         }
@@ -66,7 +74,12 @@ impl Resources {
     }
 
     async fn get(&self, request: &ApiRequest, target: &Target) -> Result<ApiResponse, Status> {
-        let options = GetOptions::from_query(Query(&request.query));
+        let query = Query(&request.query);
+        if query.switch("export") == Some(true) {
+            let why = "the export parameter, deprecated since v1.14, is no longer supported";
+            return Err(Status::bad_request(why));
+        }
+        let options = GetOptions::from_query(query);
         let object = self.engine.get(target, &options.resource_version).await?;
         self.object_response(request, target, &object, 200)
     }
@@ -74,7 +87,8 @@ impl Resources {
     /// What the engine calls the target of a request.
     fn target(&self, request: &ApiRequest) -> Target {
         let resource = &request.target.resource;
-        let by_path = !matches!(request.target.action, Action::List | Action::Watch | Action::DeleteCollection);
+        let by_path =
+            !matches!(request.target.action, Action::List | Action::Watch | Action::DeleteCollection);
         let creates = request.target.action == Action::Create && request.info.subresource.is_empty();
         Target {
             kind: resource.kind.clone(),

@@ -97,16 +97,20 @@ enum Refusal {
 }
 
 /// Finds the place of a request for a resource.
-pub(crate) fn route(state: &DiscoveryState, info: &RequestInfo, asked: &Asked<'_>) -> Result<Routed, ApiResponse> {
+pub(crate) fn route(
+    state: &DiscoveryState,
+    info: &RequestInfo,
+    asked: &Asked<'_>,
+) -> Result<Routed, ApiResponse> {
     let media = if asked.cbor { Media::ALL } else { Media::WITHOUT_CBOR };
     let errors = asked.accept.for_errors(media);
-    find(state, info, asked, media).map(|(target, accept)| Routed { target, accept, errors }).map_err(|refusal| {
-        match refusal {
+    find(state, info, asked, media).map(|(target, accept)| Routed { target, accept, errors }).map_err(
+        |refusal| match refusal {
             Refusal::Page => respond::page_not_found(),
             Refusal::Router(status) => respond::status(&status, asked.accept.for_errors(Media::WITHOUT_CBOR)),
             Refusal::Resource(status) => respond::status(&status, errors),
-        }
-    })
+        },
+    )
 }
 
 fn find(
@@ -117,7 +121,11 @@ fn find(
 ) -> Result<(Target, Negotiated), Refusal> {
     let group = state.group(&info.group).filter(|_| (info.prefix == "api") == info.group.is_empty());
     let Some(group) = group else {
-        return Err(if info.prefix == "api" { Refusal::Router(respond::route_not_found()) } else { Refusal::Page });
+        return Err(if info.prefix == "api" {
+            Refusal::Router(respond::route_not_found())
+        } else {
+            Refusal::Page
+        });
     };
     let resource = group.version(&info.version).and_then(|v| v.resource(&info.resource));
     let (resource, subresource, action) = if group.installed {
@@ -267,7 +275,9 @@ fn defined(resource: &Resource, info: &RequestInfo) -> Result<(Option<usize>, Ac
             (Some(index), action.filter(|_| allowed))
         }
     };
-    action.map(|action| (sub, action)).ok_or_else(|| Status::method_not_supported(&kind.group_resource(), &info.verb))
+    action
+        .map(|action| (sub, action))
+        .ok_or_else(|| Status::method_not_supported(&kind.group_resource(), &info.verb))
 }
 
 /// The router compares media types by the letter, before anybody negotiates.
@@ -288,7 +298,12 @@ fn check_by_letter(action: &Action, asked: &Asked<'_>, media: &[Media]) -> Resul
     if asked.accept.names_any_of(&produced) { Ok(()) } else { Err(respond::route_not_acceptable(&produced)) }
 }
 
-fn negotiated(resource: &Resource, action: &Action, asked: &Asked<'_>, media: &[Media]) -> Result<Negotiated, Status> {
+fn negotiated(
+    resource: &Resource,
+    action: &Action,
+    asked: &Asked<'_>,
+    media: &[Media],
+) -> Result<Negotiated, Status> {
     let protobuf = resource.kind_version().protobuf;
     let standard: Vec<Media> = media.iter().copied().filter(|m| protobuf || *m != Media::Protobuf).collect();
     let accept = asked.accept.for_resource(media, &standard, true)?;

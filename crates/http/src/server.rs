@@ -152,7 +152,11 @@ fn identify(context: &Context, connection: &rustls::ServerConnection) -> Certifi
 }
 
 /// A request whose handling panics is answered 500; the connection and the server go on.
-async fn guarded(context: &Context, peer: &CertificateIdentity, request: Request<Incoming>) -> Response<Body> {
+async fn guarded(
+    context: &Context,
+    peer: &CertificateIdentity,
+    request: Request<Incoming>,
+) -> Response<Body> {
     let uri = request.uri().clone();
     let handling = AssertUnwindSafe(chain::handle(context, peer, request));
     match CatchUnwind(Box::pin(handling.0)).await {

@@ -1,8 +1,8 @@
 //! Which built-in kinds have rules of their own.
 
 use crate::{
-    Hooks, NoHooks, apps, autoscaling, batch, coordination, core, discovery, events, networking, node, policy,
-    scheduling, storage,
+    Hooks, NoHooks, apiextensions, apiregistration, apps, autoscaling, batch, certificates, coordination,
+    core, discovery, events, flowcontrol, networking, node, policy, rbac, scheduling, storage,
 };
 use crate::{admissionregistration, apiextensions, apiregistration, certificates, flowcontrol, rbac, resource};
 
@@ -15,6 +15,7 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("", "LimitRange") => &core::limitrange::LimitRange,
         ("", "Namespace") => &core::namespace::Namespace,
         ("", "Node") => &core::node::Node,
+        ("", "PersistentVolume") => &core::persistentvolume::PersistentVolume,
         ("", "PersistentVolumeClaim") => &core::persistentvolumeclaim::PersistentVolumeClaim,
         ("", "Pod") => &core::pod::Pod,
         ("", "PodTemplate") => &core::podtemplate::PodTemplate,
@@ -36,14 +37,20 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("apps", "Deployment") => &apps::deployment::Deployment,
         ("apps", "ReplicaSet") => &apps::replicaset::ReplicaSet,
         ("apps", "StatefulSet") => &apps::statefulset::StatefulSet,
-        ("autoscaling", "HorizontalPodAutoscaler") => &autoscaling::horizontalpodautoscaler::HorizontalPodAutoscaler,
+        ("autoscaling", "HorizontalPodAutoscaler") => {
+            &autoscaling::horizontalpodautoscaler::HorizontalPodAutoscaler
+        }
         ("batch", "CronJob") => &batch::cronjob::CronJob,
         ("batch", "Job") => &batch::job::Job,
-        ("certificates.k8s.io", "CertificateSigningRequest") => &certificates::certificatesigningrequest::CertificateSigningRequest,
+        ("certificates.k8s.io", "CertificateSigningRequest") => {
+            &certificates::certificatesigningrequest::CertificateSigningRequest
+        }
         ("coordination.k8s.io", "Lease") => &coordination::lease::Lease,
         ("discovery.k8s.io", "EndpointSlice") => &discovery::endpointslice::EndpointSlice,
         ("flowcontrol.apiserver.k8s.io", "FlowSchema") => &flowcontrol::flowschema::FlowSchema,
-        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => &flowcontrol::prioritylevelconfiguration::PriorityLevelConfiguration,
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => {
+            &flowcontrol::prioritylevelconfiguration::PriorityLevelConfiguration
+        }
         ("networking.k8s.io", "IPAddress") => &networking::ipaddress::IpAddress,
         ("networking.k8s.io", "Ingress") => &networking::ingress::Ingress,
         ("networking.k8s.io", "IngressClass") => &networking::ingressclass::IngressClass,
@@ -64,6 +71,7 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("storage.k8s.io", "CSINode") => &storage::csinode::CsiNode,
         ("storage.k8s.io", "CSIStorageCapacity") => &storage::csistoragecapacity::CsiStorageCapacity,
         ("storage.k8s.io", "StorageClass") => &storage::storageclass::StorageClass,
+        ("storage.k8s.io", "VolumeAttachment") => &storage::volumeattachment::VolumeAttachment,
         ("storage.k8s.io", "VolumeAttributesClass") => &storage::volumeattributesclass::VolumeAttributesClass,
         _ => &NoHooks,
     }

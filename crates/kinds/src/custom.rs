@@ -27,6 +27,25 @@ impl Hooks for Custom {
         }
     }
 
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let finalizers = |v: &Value| -> Vec<String> {
+            let all = v.items_at(&["metadata", "finalizers"]).iter();
+            all.filter_map(Value::as_str).filter(|f| !f.contains('/')).map(str::to_string).collect()
+        };
+        let known = old.map(finalizers).unwrap_or_default();
+        let ours = ["orphan", "foregroundDeletion"];
+        let new =
+            finalizers(object).into_iter().filter(|f| !known.contains(f) && !ours.contains(&f.as_str()));
+        new.map(|f| {
+            format!(
+                "metadata.finalizers: {}: prefer a domain-qualified finalizer name to avoid accidental conflicts \
+                 with other finalizer writers",
+                pintle_meta::field::quoted(&f)
+            )
+        })
+        .collect()
+    }
+
     fn new_generation(&self, object: &Value, old: &Value) -> bool {
         let rest = |v: &Value| {
             let mut rest = v.clone();

@@ -4,4 +4,5 @@ pub(crate) mod csinode;
 pub(crate) mod csistoragecapacity;
 mod parameters;
 pub(crate) mod storageclass;
+pub(crate) mod volumeattachment;
 pub(crate) mod volumeattributesclass;

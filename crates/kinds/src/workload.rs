@@ -49,7 +49,13 @@ pub(crate) fn complain_of_labels(spec: &Value, path: &Path<'_>, errors: &mut Fie
 }
 
 /// Checks the template of a workload whose pods run for ever. `path` is that of the spec.
-pub(crate) fn running_template(spec: &Value, what: &str, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
+pub(crate) fn running_template(
+    spec: &Value,
+    what: &str,
+    path: &Path<'_>,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
     let empty = Value::object();
     let template = spec.get("template").unwrap_or(&empty);
     spec::validate_template(template, &path.field("template"), options, errors);
@@ -97,7 +103,11 @@ pub(crate) fn collisions_grow(object: &Value, old: &Value, errors: &mut FieldErr
     let count = |v: &Value| v.get("status").and_then(|s| opt_int(s, "collisionCount"));
     let (new, old) = (count(object), count(old));
     if old.is_some_and(|old| new.is_none_or(|new| new < old)) {
-        errors.invalid(&Path::of("status").field("collisionCount"), new.unwrap_or(0), "cannot be decremented");
+        errors.invalid(
+            &Path::of("status").field("collisionCount"),
+            new.unwrap_or(0),
+            "cannot be decremented",
+        );
     }
 }
 

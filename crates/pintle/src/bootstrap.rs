@@ -8,8 +8,10 @@ const OBJECTS: &str = include_str!("../data/bootstrap.jsonl");
 /// The objects, in the order in which they are made. `address` is that of the `kubernetes` service.
 pub(crate) fn objects(address: &str) -> impl Iterator<Item = Value> {
     let text = OBJECTS.replace("$SERVICE_ADDRESS", address);
-    let objects: Vec<Value> =
-        text.lines().filter_map(|line| json::parse(line.as_bytes()).ok().map(|parsed| parsed.value)).collect();
+    let objects: Vec<Value> = text
+        .lines()
+        .filter_map(|line| json::parse(line.as_bytes()).ok().map(|parsed| parsed.value))
+        .collect();
     objects.into_iter()
 }
 

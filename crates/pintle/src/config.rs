@@ -30,7 +30,10 @@ pub(crate) struct Config {
     pub(crate) min_request_timeout: Duration,
     /// What `--controllers` says.
     pub(crate) controllers: Vec<String>,
+    pub(crate) enabled_plugins: Vec<String>,
     pub(crate) disabled_plugins: Vec<String>,
+    pub(crate) not_ready_seconds: i64,
+    pub(crate) unreachable_seconds: i64,
     pub(crate) shutdown_delay: Duration,
     pub(crate) http2: bool,
     pub(crate) streams_max: u32,
@@ -114,15 +117,24 @@ impl Config {
             service_network: service_network(flags)?,
             issuers,
             audiences,
-            account_key_files: flags.list("service-account-key-file").into_iter().map(PathBuf::from).collect(),
+            account_key_files: flags
+                .list("service-account-key-file")
+                .into_iter()
+                .map(PathBuf::from)
+                .collect(),
             account_signing_key_file: path(flags, "service-account-signing-key-file"),
             jwks_uri: flags.text("service-account-jwks-uri").to_string(),
             gates: flags.gates()?,
             anonymous: flags.bool("anonymous-auth"),
             request_timeout: flags.duration("request-timeout"),
-            min_request_timeout: Duration::from_secs(u64::try_from(flags.int("min-request-timeout")).unwrap_or(0)),
+            min_request_timeout: Duration::from_secs(
+                u64::try_from(flags.int("min-request-timeout")).unwrap_or(0),
+            ),
             controllers: flags.list("controllers"),
+            enabled_plugins: flags.list("enable-admission-plugins"),
             disabled_plugins: flags.list("disable-admission-plugins"),
+            not_ready_seconds: flags.int("default-not-ready-toleration-seconds"),
+            unreachable_seconds: flags.int("default-unreachable-toleration-seconds"),
             shutdown_delay: flags.duration("shutdown-delay-duration"),
             http2: !flags.bool("disable-http2-serving"),
             streams_max: match u32::try_from(flags.int("http2-max-streams-per-connection")) {
@@ -164,7 +176,9 @@ fn authorization_modes(flags: &Flags) -> Result<Vec<AuthorizationMode>, FlagErro
 fn service_network(flags: &Flags) -> Result<Network, FlagError> {
     let all = non_empty(flags.list("service-cluster-ip-range"), DEFAULT_SERVICE_NETWORK);
     let first = all.first().map_or("", String::as_str);
-    let bad = || FlagError::new(&format!("--service-cluster-ip-range: {first:?} is no network such as 10.0.0.0/24"));
+    let bad = || {
+        FlagError::new(&format!("--service-cluster-ip-range: {first:?} is no network such as 10.0.0.0/24"))
+    };
     let (address, prefix) = first.split_once('/').ok_or_else(bad)?;
     let address: IpAddr = address.parse().map_err(|_| bad())?;
     let prefix: u8 = prefix.parse().map_err(|_| bad())?;
@@ -178,7 +192,9 @@ mod tests {
 
     #[test]
     fn the_first_service_address_follows_that_of_the_network() {
-        for (address, prefix, want) in [("10.0.0.0", 24, "10.0.0.1"), ("10.96.7.9", 12, "10.96.0.1"), ("fd00::", 108, "fd00::1")] {
+        for (address, prefix, want) in
+            [("10.0.0.0", 24, "10.0.0.1"), ("10.96.7.9", 12, "10.96.0.1"), ("fd00::", 108, "fd00::1")]
+        {
             let network = Network { address: address.parse().unwrap(), prefix };
             assert_eq!(network.first_host().to_string(), want);
         }

@@ -3,7 +3,8 @@
 use crate::bootstrap;
 use crate::config::Config;
 use crate::data_dir::DataDir;
-use pintle_admission::Chain;
+use pintle_admission::{Chain, Settings, SettingsError};
+use pintle_auth::Authorizer;
 use pintle_auth::authz::rbac::{Policy, PolicyKind, Rbac};
 use pintle_cache::{Cache, CloseReason, Filter, Item};
 use pintle_engine::{Clock, Engine, Random, Registry};
@@ -24,13 +25,26 @@ pub(crate) struct Objects {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ObjectsError {
     #[error(transparent)]
+    Admission(#[from] SettingsError),
+    #[error(transparent)]
     Store(#[from] OpenError),
     #[error("cannot make the objects of a fresh server: {}", .0.message)]
     Bootstrap(Box<Status>),
 }
 
 /// Opens the store in `folder` (or in memory) and serves the built-in kinds from it.
-pub(crate) async fn open(config: &Config, folder: &DataDir) -> Result<Objects, ObjectsError> {
+pub(crate) async fn open(
+    config: &Config,
+    folder: &DataDir,
+    authorizer: Arc<dyn Authorizer>,
+) -> Result<Objects, ObjectsError> {
+    let admission = Chain::new(Settings {
+        enabled: config.enabled_plugins.clone(),
+        disabled: config.disabled_plugins.clone(),
+        not_ready_seconds: config.not_ready_seconds,
+        unreachable_seconds: config.unreachable_seconds,
+        authorizer,
+    })?;
     let options = Options::default();
     let store: Arc<dyn Store> = Arc::new(match config.ephemeral {
         true => Embedded::ephemeral(options)?,
@@ -38,12 +52,13 @@ pub(crate) async fn open(config: &Config, folder: &DataDir) -> Result<Objects, O
     });
     let cache = Cache::new(pintle_cache::Options::default());
     let builtin = builtin();
-    let metadata_schema = builtin.types.by_go("meta/v1.ObjectMeta").unwrap_or_else(|| unreachable!("a built-in type"));
+    let metadata_schema =
+        builtin.types.by_go("meta/v1.ObjectMeta").unwrap_or_else(|| unreachable!("a built-in type"));
     let engine = Arc::new(Engine {
         store: store.clone(),
         cache: cache.clone(),
         registry: Registry::new(Vec::new()),
-        admission: Chain::new(&config.disabled_plugins),
+        admission,
         clock: Arc::new(SystemClock),
         random: Arc::new(SystemRandom),
         metadata_schema,
@@ -56,24 +71,38 @@ pub(crate) async fn open(config: &Config, folder: &DataDir) -> Result<Objects, O
     Ok(Objects { engine, types: builtin.types })
 }
 
-/// Makes the objects of a fresh server that are not there yet.
-async fn make(engine: &Engine, config: &Config) -> Result<(), Status> {
+/// Makes the objects of a fresh server that are not there yet, many at a time: the store makes those durable together
+/// that come together. What lives in namespaces comes after the namespaces.
+async fn make(engine: &Arc<Engine>, config: &Config) -> Result<(), Status> {
     let address = config.service_network.first_host().to_string();
-    for object in bootstrap::objects(&address) {
-        let version = GroupVersion::parse(object.str_at(&["apiVersion"])).unwrap_or_default();
-        let kinds = engine.registry.kinds();
-        let Some((kind, at)) = kinds.by_kind(&version, object.str_at(&["kind"])) else { continue };
-        let namespace = object.str_at(&["metadata", "namespace"]);
-        let target = pintle_engine::Target {
-            kind: kind.clone(),
-            version: at,
-            namespace: namespace.into(),
-            name: object.str_at(&["metadata", "name"]).into(),
-            subresource: Default::default(),
-        };
-        engine.ensure(&target, object).await?;
+    let (cluster, namespaced): (Vec<Value>, Vec<Value>) =
+        bootstrap::objects(&address).partition(|object| object.str_at(&["metadata", "namespace"]).is_empty());
+    for wave in [cluster, namespaced] {
+        let mut tasks = tokio::task::JoinSet::new();
+        for object in wave {
+            let Some(target) = target_of(engine, &object) else { continue };
+            let engine = Arc::clone(engine);
+            tasks.spawn(async move { engine.ensure(&target, object).await });
+        }
+        while let Some(made) = tasks.join_next().await {
+            made.map_err(|e| Status::internal(&e.to_string()))??;
+        }
     }
     Ok(())
+}
+
+/// Where an object is kept; `None` where its kind is not served.
+fn target_of(engine: &Engine, object: &Value) -> Option<pintle_engine::Target> {
+    let version = GroupVersion::parse(object.str_at(&["apiVersion"])).unwrap_or_default();
+    let kinds = engine.registry.kinds();
+    let (kind, at) = kinds.by_kind(&version, object.str_at(&["kind"]))?;
+    Some(pintle_engine::Target {
+        kind: kind.clone(),
+        version: at,
+        namespace: object.str_at(&["metadata", "namespace"]).into(),
+        name: object.str_at(&["metadata", "name"]).into(),
+        subresource: Default::default(),
+    })
 }
 
 /// Keeps the policy in step with roles and bindings until the cache shuts down.

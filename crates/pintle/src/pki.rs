@@ -5,8 +5,8 @@ use crate::data_dir::{DataDir, DataDirError};
 use pintle_auth::authn::keys::{KeyError, SigningKey};
 use pintle_http::tls::ServingCertificate;
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, SanType,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -171,7 +171,13 @@ fn params(name: &str, organizations: &[&str]) -> CertificateParams {
 /// The names that clients may call the server by.
 pub(crate) fn serving_names(addresses: &[IpAddr], hosts: &[String]) -> Result<Vec<SanType>, PkiError> {
     let mut names = Vec::new();
-    let domain = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"];
+    let domain = [
+        "localhost",
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        "kubernetes.default.svc.cluster.local",
+    ];
     for host in domain.iter().map(ToString::to_string).chain(hosts.iter().cloned()) {
         names.push(SanType::DnsName(host.try_into()?));
     }

@@ -17,8 +17,8 @@ use pintle_auth::{Authenticator, Authorizer, UserInfo};
 use pintle_engine::{Access, TokenObjects};
 use pintle_http::health::Health;
 use pintle_http::openid::OpenId;
-use pintle_http::server::ServerContext;
 use pintle_http::resources::Resources;
+use pintle_http::server::ServerContext;
 use pintle_http::{Api, Metrics, Server, ServerConfig, tls};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -81,7 +81,9 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
     let (serving, serving_authority) = serving_pair(&config, &authority, keep)?;
     let admin = authority.admin(keep)?;
 
-    let Objects { engine, types } = objects::open(&config, &folder).await?;
+    let rbac = Arc::new(Rbac::default());
+    let authorizer = authorizer(&config.authorization_modes, &rbac);
+    let Objects { engine, types } = objects::open(&config, &folder, authorizer.clone()).await?;
     let mut account_tokens = account_tokens(&config, keep)?;
     account_tokens.objects = Some(Arc::new(TokenObjects(engine.clone())));
     let account_keys = account_tokens.keys.clone();
@@ -94,21 +96,20 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
     let hints = authenticator.certificates.as_ref().map(ClientAuthorities::subjects).unwrap_or_default();
     let tls = tls::server_config(pki::serving_certificate(&serving, folder.path())?, hints, config.http2)?;
 
-    let rbac = Arc::new(Rbac::default());
     let health = Arc::new(Health::default());
     rbac.set(objects::policy(&engine));
     tokio::spawn(objects::follow_policy(engine.clone(), rbac.clone()));
     pintle_controllers::start(&engine, |name| config.runs_controller(name));
-    let authorizer = authorizer(&config.authorization_modes, &rbac);
     let access = Access {
         authorizer: authorizer.clone(),
         authenticator: authenticator.clone(),
         rules: config.authorization_modes.contains(&AuthorizationMode::Rbac).then(|| rbac.clone()),
     };
-    let api: Arc<dyn Api> = Arc::new(Resources::new(engine.clone(), access, types, config.min_request_timeout));
+    let resources = Resources::new(engine.clone(), access, types, config.min_request_timeout)
+        .with_unsafe_deletion(config.gate("AllowUnsafeMalformedObjectDeletion"));
+    let api: Arc<dyn Api> = Arc::new(resources);
 
-    let listener =
-        TcpListener::bind(config.bind).await.map_err(|e| ServeError::Listen(config.bind, e))?;
+    let listener = TcpListener::bind(config.bind).await.map_err(|e| ServeError::Listen(config.bind, e))?;
     let address = listener.local_addr().map_err(|e| ServeError::Listen(config.bind, e))?;
     let public = format!("{}", SocketAddr::new(reachable(address.ip()), address.port()));
     let jwks_uri = match config.jwks_uri.as_str() {
@@ -163,7 +164,11 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
 }
 
 /// The serving certificate, and the authority that clients check it with.
-fn serving_pair(config: &Config, authority: &Authority, keep: Keep<'_>) -> Result<(Pair, String), ServeError> {
+fn serving_pair(
+    config: &Config,
+    authority: &Authority,
+    keep: Keep<'_>,
+) -> Result<(Pair, String), ServeError> {
     let in_dir = |dir: &Path| (dir.join("apiserver.crt"), dir.join("apiserver.key"));
     if let Some((certificate, key)) = &config.serving_files {
         let pair = pki::read_pair(certificate, key)?;

@@ -12,10 +12,14 @@ pub fn decode(
     tree: pintle_value::Value,
     strict: &mut typed::Strict,
 ) -> Result<pintle_value::Value, typed::TypeError> {
-    if schema.is_go() { typed::decode(schema, tree, Some(strict)) } else { structural::decode(schema, tree, strict) }
+    if schema.is_go() {
+        typed::decode(schema, tree, Some(strict))
+    } else {
+        structural::decode(schema, tree, strict)
+    }
 }
 
 pub use model::{
-    Arena, Checks, Choice, Field, Inlined, ListKind, MapKind, Member, Node, NodeId, Omit, Other, Patch, Schema,
-    Shape, Struct, Wire,
+    Arena, Checks, Choice, Field, Inlined, ListKind, MapKind, Member, Node, NodeId, Omit, Other, Patch,
+    Schema, Shape, Struct, Wire,
 };

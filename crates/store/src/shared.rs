@@ -140,7 +140,9 @@ impl Shared {
         self.revision.store(published.state.revision().0, Ordering::Release);
         if let Some(history) = &mut published.history {
             // Notes are for the sink alone; history must not keep them alive.
-            history.extend(changes.into_iter().map(|change| Change { note: Note::default(), ..change }).collect());
+            history.extend(
+                changes.into_iter().map(|change| Change { note: Note::default(), ..change }).collect(),
+            );
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Keys of service-account tokens: read from PEM, named by their `kid`, published as a JSON Web Key Set.
 
+use aws_lc_rs::digest;
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{self, EcdsaKeyPair, KeyPair, RsaKeyPair};
-use aws_lc_rs::digest;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use pintle_value::{Map, Value};
@@ -249,6 +249,8 @@ mod tests {
     #[test]
     fn what_is_no_key_is_refused() {
         assert!(VerifyingKey::all_from_pem(b"").is_err());
-        assert!(SigningKey::from_pem(b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n").is_err());
+        assert!(
+            SigningKey::from_pem(b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n").is_err()
+        );
     }
 }

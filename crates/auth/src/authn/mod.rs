@@ -54,7 +54,11 @@ const EXTRA_SPACE: &str =
 impl Authenticator {
     /// Says who a request is from. A credential that is wrong is refused even where anonymous would do, unless
     /// another credential of the same request is right.
-    pub fn authenticate(&self, credentials: Credentials<'_>, now: SystemTime) -> Result<Authenticated, Unauthorized> {
+    pub fn authenticate(
+        &self,
+        credentials: Credentials<'_>,
+        now: SystemTime,
+    ) -> Result<Authenticated, Unauthorized> {
         let mut refused: Option<String> = None;
         match credentials.certificate {
             Some(Ok(Some(user))) => {
@@ -91,7 +95,9 @@ impl Authenticator {
             return Ok((user.clone(), Vec::new()));
         }
         match &self.service_accounts {
-            Some(tokens) => tokens.authenticate(token, audiences, now).map_err(|e| Unauthorized(e.to_string())),
+            Some(tokens) => {
+                tokens.authenticate(token, audiences, now).map_err(|e| Unauthorized(e.to_string()))
+            }
             None => Err(Unauthorized("invalid bearer token".into())),
         }
     }

@@ -77,7 +77,7 @@ pub enum TokenError {
     NoKey,
     #[error("invalid signature")]
     Signature,
-    #[error("token audiences {token:?} is invalid for the target audiences {asked:?}")]
+    #[error("token audiences {} is invalid for the target audiences {}", shown(token), shown(asked))]
     Audience { token: Vec<String>, asked: Vec<String> },
     #[error("service account token has expired")]
     Expired,
@@ -87,6 +87,12 @@ pub enum TokenError {
     Future,
     #[error("{0}")]
     Object(String),
+}
+
+/// A list of texts as Go's `%q` writes it.
+fn shown(texts: &[String]) -> String {
+    let texts: Vec<String> = texts.iter().map(|text| pintle_meta::field::quoted(text)).collect();
+    format!("[{}]", texts.join(" "))
 }
 
 /// Makes and checks the tokens of service accounts.
@@ -236,7 +242,13 @@ impl ServiceAccountTokens {
         Ok(())
     }
 
-    fn check_bound(&self, kind: BoundKind, namespace: &str, named: &ObjectRef, now: i64) -> Result<(), TokenError> {
+    fn check_bound(
+        &self,
+        kind: BoundKind,
+        namespace: &str,
+        named: &ObjectRef,
+        now: i64,
+    ) -> Result<(), TokenError> {
         let Some(objects) = &self.objects else { return Ok(()) };
         let invalidated = || TokenError::Object("service account token has been invalidated".into());
         let live = objects.get(kind, namespace, &named.name).ok_or_else(invalidated)?;

@@ -28,10 +28,12 @@ impl TokenFile {
             }
             let columns = columns(line).ok_or(TokenFileError::Quote(index + 1))?;
             let mut columns = columns.into_iter();
-            let (Some(token), Some(name), Some(uid)) = (columns.next(), columns.next(), columns.next()) else {
+            let (Some(token), Some(name), Some(uid)) = (columns.next(), columns.next(), columns.next())
+            else {
                 return Err(TokenFileError::TooFewColumns(index + 1));
             };
-            let groups = columns.next().map(|g| g.split(',').map(str::to_string).collect()).unwrap_or_default();
+            let groups =
+                columns.next().map(|g| g.split(',').map(str::to_string).collect()).unwrap_or_default();
             if !token.is_empty() {
                 users.insert(token, UserInfo { name, uid, groups, ..UserInfo::default() });
             }
@@ -93,7 +95,8 @@ mod tests {
 
     #[test]
     fn lines_of_a_token_file() {
-        let file = TokenFile::parse("t1,alice,a,dev\n\nt2,\"bob \"\"b\"\"\",b,\"g1,g2\"\nt3,carl,c\n").unwrap();
+        let file =
+            TokenFile::parse("t1,alice,a,dev\n\nt2,\"bob \"\"b\"\"\",b,\"g1,g2\"\nt3,carl,c\n").unwrap();
         let groups = |token| file.get(token).map(|u| (u.name.as_str(), u.groups.join(" ")));
         assert_eq!(groups("t1"), Some(("alice", "dev".into())));
         assert_eq!(groups("t2"), Some(("bob \"b\"", "g1 g2".into())));

@@ -32,7 +32,9 @@ pub enum AuthorityError {
 
 impl ClientAuthorities {
     /// Believes certificates that one of these authorities signed.
-    pub fn new(authorities: impl IntoIterator<Item = CertificateDer<'static>>) -> Result<Self, AuthorityError> {
+    pub fn new(
+        authorities: impl IntoIterator<Item = CertificateDer<'static>>,
+    ) -> Result<Self, AuthorityError> {
         let mut roots = RootCertStore::empty();
         for authority in authorities {
             roots.add(authority)?;
@@ -59,10 +61,10 @@ impl ClientAuthorities {
 
 /// Common name, organisations and UID of a certificate.
 fn user_of(der: &CertificateDer<'_>) -> CertificateIdentity {
-    let (_, certificate) =
-        X509Certificate::from_der(der).map_err(|e| format!("client certificate: {e}"))?;
+    let (_, certificate) = X509Certificate::from_der(der).map_err(|e| format!("client certificate: {e}"))?;
     let subject = certificate.subject();
-    let text = |value: &x509_parser::x509::AttributeTypeAndValue<'_>| value.as_str().unwrap_or("").to_string();
+    let text =
+        |value: &x509_parser::x509::AttributeTypeAndValue<'_>| value.as_str().unwrap_or("").to_string();
     let name = subject.iter_common_name().last().map(text).unwrap_or_default();
     if name.is_empty() {
         return Ok(None);
@@ -105,7 +107,12 @@ mod tests {
         (Issuer::new(params, key), certificate)
     }
 
-    fn client(issuer: &Issuer<'static, KeyPair>, name: &str, groups: &[&str], uid: &str) -> CertificateDer<'static> {
+    fn client(
+        issuer: &Issuer<'static, KeyPair>,
+        name: &str,
+        groups: &[&str],
+        uid: &str,
+    ) -> CertificateDer<'static> {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);

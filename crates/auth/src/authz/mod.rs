@@ -116,8 +116,12 @@ fn sentence(a: &Attributes) -> String {
         "" => a.resource.clone(),
         sub => format!("{}/{sub}", a.resource),
     };
-    let what =
-        format!("User {user} cannot {} resource {} in API group {}", a.verb, quoted(&resource), quoted(&a.group));
+    let what = format!(
+        "User {user} cannot {} resource {} in API group {}",
+        a.verb,
+        quoted(&resource),
+        quoted(&a.group)
+    );
     match a.namespace.as_str() {
         "" => format!("{what} at the cluster scope"),
         namespace => format!("{what} in the namespace {}", quoted(namespace)),
@@ -135,8 +139,14 @@ mod tests {
 
     #[test]
     fn sentences_of_refusals() {
-        let alice = Attributes { user: UserInfo::new("alice", &[]), verb: "list".into(), ..Attributes::default() };
-        let pods = Attributes { resource_request: true, resource: "pods".into(), namespace: "x".into(), ..alice.clone() };
+        let alice =
+            Attributes { user: UserInfo::new("alice", &[]), verb: "list".into(), ..Attributes::default() };
+        let pods = Attributes {
+            resource_request: true,
+            resource: "pods".into(),
+            namespace: "x".into(),
+            ..alice.clone()
+        };
         let status = Attributes {
             verb: "patch".into(),
             group: "apps".into(),
@@ -148,8 +158,14 @@ mod tests {
         };
         let path = Attributes { verb: "get".into(), path: "/y?<".into(), ..alice };
         for (attributes, want) in [
-            (pods, "pods is forbidden: User \"alice\" cannot list resource \"pods\" in API group \"\" in the namespace \"x\""),
-            (status, "deployments.apps \"d\" is forbidden: User \"alice\" cannot patch resource \"deployments/status\" in API group \"apps\" at the cluster scope"),
+            (
+                pods,
+                "pods is forbidden: User \"alice\" cannot list resource \"pods\" in API group \"\" in the namespace \"x\"",
+            ),
+            (
+                status,
+                "deployments.apps \"d\" is forbidden: User \"alice\" cannot patch resource \"deployments/status\" in API group \"apps\" at the cluster scope",
+            ),
             (path, "forbidden: User \"alice\" cannot get path \"/y?&lt;\""),
         ] {
             assert_eq!(forbidden(&attributes, "").message, want);
@@ -161,6 +177,9 @@ mod tests {
         let union = Union(vec![Box::new(PrivilegedGroup(UserInfo::MASTERS)), Box::new(AlwaysDeny)]);
         let root = Attributes { user: UserInfo::new("root", &[UserInfo::MASTERS]), ..Attributes::default() };
         assert_eq!(union.authorize(&root), Decision::Allow(String::new()));
-        assert_eq!(union.authorize(&Attributes::default()), Decision::NoOpinion("Everything is forbidden.".into()));
+        assert_eq!(
+            union.authorize(&Attributes::default()),
+            Decision::NoOpinion("Everything is forbidden.".into())
+        );
     }
 }

@@ -118,7 +118,9 @@ impl Policy {
         let mut errors = Vec::new();
         self.visit(&attributes.user, &attributes.namespace, |source, rules| {
             match rules {
-                Ok(rules) if rules.iter().any(|rule| rule.allows(attributes)) => reason = Some(source.describe()),
+                Ok(rules) if rules.iter().any(|rule| rule.allows(attributes)) => {
+                    reason = Some(source.describe())
+                }
                 Ok(_) => {}
                 Err(error) => errors.push(error),
             }
@@ -234,7 +236,8 @@ impl Subject {
 impl Rule {
     /// The rule of its tree.
     pub fn from_value(value: &Value) -> Self {
-        let strings = |key: &str| value.items_at(&[key]).iter().filter_map(Value::as_str).map(str::to_string).collect();
+        let strings =
+            |key: &str| value.items_at(&[key]).iter().filter_map(Value::as_str).map(str::to_string).collect();
         Rule {
             verbs: strings("verbs"),
             api_groups: strings("apiGroups"),
@@ -342,10 +345,22 @@ mod tests {
     #[test]
     fn rules_are_found_through_bindings() {
         let policy = policy(&[
-            (PolicyKind::ClusterRole, r#"{"metadata":{"name":"view"},"rules":[{"verbs":["get","list"],"apiGroups":[""],"resources":["pods","*/scale"]}]}"#),
-            (PolicyKind::ClusterRoleBinding, r#"{"metadata":{"name":"b"},"roleRef":{"kind":"ClusterRole","name":"view"},"subjects":[{"kind":"Group","name":"dev"}]}"#),
-            (PolicyKind::Role, r#"{"metadata":{"name":"one","namespace":"x"},"rules":[{"verbs":["*"],"apiGroups":["*"],"resources":["secrets"],"resourceNames":["s"]}]}"#),
-            (PolicyKind::RoleBinding, r#"{"metadata":{"name":"c","namespace":"x"},"roleRef":{"kind":"Role","name":"one"},"subjects":[{"kind":"ServiceAccount","name":"sa"}]}"#),
+            (
+                PolicyKind::ClusterRole,
+                r#"{"metadata":{"name":"view"},"rules":[{"verbs":["get","list"],"apiGroups":[""],"resources":["pods","*/scale"]}]}"#,
+            ),
+            (
+                PolicyKind::ClusterRoleBinding,
+                r#"{"metadata":{"name":"b"},"roleRef":{"kind":"ClusterRole","name":"view"},"subjects":[{"kind":"Group","name":"dev"}]}"#,
+            ),
+            (
+                PolicyKind::Role,
+                r#"{"metadata":{"name":"one","namespace":"x"},"rules":[{"verbs":["*"],"apiGroups":["*"],"resources":["secrets"],"resourceNames":["s"]}]}"#,
+            ),
+            (
+                PolicyKind::RoleBinding,
+                r#"{"metadata":{"name":"c","namespace":"x"},"roleRef":{"kind":"Role","name":"one"},"subjects":[{"kind":"ServiceAccount","name":"sa"}]}"#,
+            ),
         ]);
         let allowed = |a: Attributes| matches!(policy.authorize(&a), Decision::Allow(_));
         assert!(allowed(asked("alice", "list", "x/pods")));
@@ -355,7 +370,9 @@ mod tests {
         assert!(allowed(asked("system:serviceaccount:x:sa", "delete", "x/secrets/s")));
         assert!(!allowed(asked("system:serviceaccount:x:sa", "delete", "y/secrets/s")));
         assert!(!allowed(asked("system:serviceaccount:x:sa", "list", "x/secrets")));
-        let Decision::Allow(why) = policy.authorize(&asked("system:serviceaccount:x:sa", "get", "x/secrets/s")) else {
+        let Decision::Allow(why) =
+            policy.authorize(&asked("system:serviceaccount:x:sa", "get", "x/secrets/s"))
+        else {
             panic!("allowed")
         };
         assert_eq!(why, "RBAC: allowed by RoleBinding \"c/x\" of Role \"one\" to ServiceAccount \"sa/x\"");
@@ -363,14 +380,22 @@ mod tests {
 
     #[test]
     fn missing_roles_are_the_reason() {
-        let policy = policy(&[(PolicyKind::ClusterRoleBinding, r#"{"metadata":{"name":"b"},"roleRef":{"kind":"ClusterRole","name":"none"},"subjects":[{"kind":"User","name":"alice"}]}"#)]);
+        let policy = policy(&[(
+            PolicyKind::ClusterRoleBinding,
+            r#"{"metadata":{"name":"b"},"roleRef":{"kind":"ClusterRole","name":"none"},"subjects":[{"kind":"User","name":"alice"}]}"#,
+        )]);
         let want = "RBAC: clusterrole.rbac.authorization.k8s.io \"none\" not found";
         assert_eq!(policy.authorize(&asked("alice", "get", "x/pods/a")), Decision::NoOpinion(want.into()));
     }
 
     #[test]
     fn paths_match_by_prefix() {
-        for (rule, path, want) in [("*", "/a", true), ("/healthz/*", "/healthz/x", true), ("/healthz/*", "/healthz", false), ("/version", "/version/", false)] {
+        for (rule, path, want) in [
+            ("*", "/a", true),
+            ("/healthz/*", "/healthz/x", true),
+            ("/healthz/*", "/healthz", false),
+            ("/version", "/version/", false),
+        ] {
             assert_eq!(path_matches(rule, path), want, "{rule} {path}");
         }
     }

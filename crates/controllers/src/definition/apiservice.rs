@@ -13,7 +13,12 @@ const VERSION_PRIORITY: i64 = 100;
 
 impl Definitions {
     /// Registers the versions of a definition as far as they are served, and takes back the others and those it had.
-    pub(super) async fn register_versions(&mut self, name: &Str, group: &str, versions: Vec<Str>) -> Result<(), Status> {
+    pub(super) async fn register_versions(
+        &mut self,
+        name: &Str,
+        group: &str,
+        versions: Vec<Str>,
+    ) -> Result<(), Status> {
         let old = self.registered.get(name).cloned().unwrap_or_default();
         let mut all: Vec<&Str> = old.iter().chain(&versions).collect();
         all.sort();
@@ -30,7 +35,10 @@ impl Definitions {
 
     /// Takes back registrations that were left over when the server last ended.
     pub(super) async fn sweep_registrations(&self) {
-        let Some(resource) = self.engine.cache.resource("/registry/apiregistration.k8s.io/apiservices/") else { return };
+        let Some(resource) = self.engine.cache.resource("/registry/apiregistration.k8s.io/apiservices/")
+        else {
+            return;
+        };
         for object in resource.view().iter().filter(|object| object.label(AUTOMANAGED) == Some("true")) {
             let Some((version, group)) = object.name().split_once('.') else { continue };
             if let Err(status) = self.register_version(group, version).await {
@@ -42,7 +50,8 @@ impl Definitions {
     /// Brings the registration of one version in line with the definitions.
     async fn register_version(&self, group: &str, version: &str) -> Result<(), Status> {
         let name = format!("{version}.{group}");
-        let Some(target) = self.engine.target("apiregistration.k8s.io", "v1", "apiservices", "", &name) else {
+        let Some(target) = self.engine.target("apiregistration.k8s.io", "v1", "apiservices", "", &name)
+        else {
             return Ok(());
         };
         if self.claims.serves(group, version) {

@@ -27,7 +27,8 @@ pub(super) async fn end(engine: Arc<Engine>, target: Target) -> Str {
 }
 
 async fn try_end(engine: &Engine, target: &Target) -> Result<(), Status> {
-    let in_progress = terminating("True", "InstanceDeletionInProgress", "CustomResource deletion is in progress");
+    let in_progress =
+        terminating("True", "InstanceDeletionInProgress", "CustomResource deletion is in progress");
     note(engine, target, &in_progress).await?;
     let Some(definition) = engine.object_tree(target)? else { return Ok(()) };
     let last = if Condition::is_true(&definition, "Established") {
@@ -45,7 +46,8 @@ async fn try_end(engine: &Engine, target: &Target) -> Result<(), Status> {
         .mutate(&target.sub("status"), Some(MANAGER), |definition| {
             last.set(definition, &now);
             let held = |f: &&Value| f.as_str() != Some(CLEANUP_FINALIZER);
-            let left: Vec<Value> = definition.items_at(&["metadata", "finalizers"]).iter().filter(held).cloned().collect();
+            let left: Vec<Value> =
+                definition.items_at(&["metadata", "finalizers"]).iter().filter(held).cloned().collect();
             definition.set_at(&["metadata", "finalizers"], Value::Array(left));
         })
         .await

@@ -48,7 +48,11 @@ impl Claims {
     /// The other definitions of a group that do not have all the names they ask for.
     pub(super) fn others_waiting(&self, group: &str, name: &str) -> Vec<Str> {
         let Some(claims) = self.groups.get(group) else { return Vec::new() };
-        claims.iter().filter(|(other, claim)| *other != name && claim.waits).map(|(other, _)| other.clone()).collect()
+        claims
+            .iter()
+            .filter(|(other, claim)| *other != name && claim.waits)
+            .map(|(other, _)| other.clone())
+            .collect()
     }
 
     /// Whether any definition of the group serves the version.
@@ -80,9 +84,12 @@ pub(super) fn settle(claims: &Claims, definition: &mut Value, now: &str) {
     let (accepted, conflict) = accept(claims, definition.str_at(&["spec", "group"]), &asked, &had);
     let naming = match &conflict {
         Some((reason, message)) => Condition { kind: "NamesAccepted", status: "False", reason, message },
-        None => {
-            Condition { kind: "NamesAccepted", status: "True", reason: "NoConflicts", message: "no conflicts found" }
-        }
+        None => Condition {
+            kind: "NamesAccepted",
+            status: "True",
+            reason: "NoConflicts",
+            message: "no conflicts found",
+        },
     };
     if accepted == had && Condition::of(definition, "NamesAccepted").as_ref() == Some(&naming) {
         return;
@@ -116,7 +123,12 @@ fn establish(definition: &mut Value, now: &str) {
 }
 
 /// The names a definition gets, and why it does not get all: reason and message of the last conflict.
-fn accept(claims: &Claims, group: &str, asked: &Value, had: &Value) -> (Value, Option<(&'static str, String)>) {
+fn accept(
+    claims: &Claims,
+    group: &str,
+    asked: &Value,
+    had: &Value,
+) -> (Value, Option<(&'static str, String)>) {
     let (resources, kinds) = claims.taken(group);
     let mut accepted = had.clone();
     let text_conflict = |key: &str, taken: &HashSet<&str>| {
@@ -149,7 +161,9 @@ fn in_use(name: &str) -> String {
 fn short_names_conflict(asked: &Value, had: &Value, taken: &HashSet<&str>) -> Option<String> {
     let own = had.items_at(&["shortNames"]);
     let mut messages: Vec<String> = Vec::new();
-    for name in asked.items_at(&["shortNames"]).iter().filter(|name| !own.contains(name)).filter_map(Value::as_str) {
+    for name in
+        asked.items_at(&["shortNames"]).iter().filter(|name| !own.contains(name)).filter_map(Value::as_str)
+    {
         let message = in_use(name);
         if taken.contains(name) && !messages.contains(&message) {
             messages.push(message);
@@ -173,7 +187,8 @@ fn take(object: &mut Value, from: &Value, key: &str) {
 /// Says in a condition whether a definition in one of the community's own groups is approved.
 pub(super) fn note_approval(definition: &mut Value, now: &str) {
     let Some((status, reason, message)) = pintle_kinds::approval::condition(definition) else { return };
-    let condition = Condition { kind: "KubernetesAPIApprovalPolicyConformant", status, reason, message: &message };
+    let condition =
+        Condition { kind: "KubernetesAPIApprovalPolicyConformant", status, reason, message: &message };
     if Condition::of(definition, condition.kind).as_ref() != Some(&condition) {
         condition.set(definition, now);
     }

@@ -120,13 +120,17 @@ fn read(resource: &Arc<str>, object: &Object) -> Node {
     };
     let json = object.json();
     let mentions = |word: &[u8]| memchr::memmem::find(json, word).is_some();
-    if !mentions(b"\"ownerReferences\"") && !mentions(b"\"deletionTimestamp\"") && !mentions(b"\"finalizers\"") {
+    if !mentions(b"\"ownerReferences\"")
+        && !mentions(b"\"deletionTimestamp\"")
+        && !mentions(b"\"finalizers\"")
+    {
         return node;
     }
     let Ok(parsed) = pintle_value::json::parse(json) else { return node };
     let tree = parsed.value;
     node.deleting = tree.at(&["metadata", "deletionTimestamp"]).is_some();
-    let held = |name: &str| tree.items_at(&["metadata", "finalizers"]).iter().any(|f| f.as_str() == Some(name));
+    let held =
+        |name: &str| tree.items_at(&["metadata", "finalizers"]).iter().any(|f| f.as_str() == Some(name));
     (node.foreground, node.orphans) = (held("foregroundDeletion"), held("orphan"));
     node.owners = tree.items_at(&["metadata", "ownerReferences"]).iter().map(owner).collect();
     node

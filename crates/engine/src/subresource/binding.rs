@@ -15,7 +15,12 @@ pub(super) fn check(binding: &Value, name: &str) -> Result<(), Status> {
     let kind = binding.str_at(&["target", "kind"]);
     if !matches!(kind, "" | "Node") {
         let shown = pintle_meta::field::quoted(kind);
-        errors.push(ErrorKind::NotSupported, &path.field("kind"), Some(&shown), r#"supported values: "Node", "<empty>""#);
+        errors.push(
+            ErrorKind::NotSupported,
+            &path.field("kind"),
+            Some(&shown),
+            r#"supported values: "Node", "<empty>""#,
+        );
     }
     if binding.str_at(&["target", "name"]).is_empty() {
         errors.required(&path.field("name"), "");
@@ -33,9 +38,8 @@ impl Engine {
         let now = self.now_text();
         self.change(&pod, dry_run, |tree| {
             check_preconditions(&pod, binding, tree)?;
-            assign(binding, tree, &now).map_err(|why| {
-                Status::conflict(&GroupResource::new("", "pods/binding"), name, &why)
-            })
+            assign(binding, tree, &now)
+                .map_err(|why| Status::conflict(&GroupResource::new("", "pods/binding"), name, &why))
         })
         .await?;
         Ok(())

@@ -73,14 +73,20 @@ impl Engine {
     }
 
     /// Deletes a pod that no budget can guard; else answers with the pod.
-    async fn unguarded(&self, pod: &Target, options: &DeleteOptions, user: &UserInfo) -> Result<Option<Value>, Status> {
+    async fn unguarded(
+        &self,
+        pod: &Target,
+        options: &DeleteOptions,
+        user: &UserInfo,
+    ) -> Result<Option<Value>, Status> {
         let mut last = None;
         for _ in 0..ATTEMPTS_MAX {
             let Some(live) = self.object_tree(pod)? else {
                 return Err(Status::not_found(&pod.kind.group_resource(), &pod.name));
             };
             let phase = live.str_at(&["status", "phase"]);
-            let ended = matches!(phase, "Succeeded" | "Failed") || live.at(&["metadata", "deletionTimestamp"]).is_some();
+            let ended = matches!(phase, "Succeeded" | "Failed")
+                || live.at(&["metadata", "deletionTimestamp"]).is_some();
             if !ended && phase != "Pending" {
                 return Ok(Some(live));
             }
@@ -116,7 +122,12 @@ impl Engine {
         self.change(&budget, dry_run, |tree| {
             let old = tree.clone();
             take_one(tree, &pod.name, &now)?;
-            ownership::record(&budget, ownership::Owner { manager: "kube-apiserver", now: &now }, Some(&old), tree);
+            ownership::record(
+                &budget,
+                ownership::Owner { manager: "kube-apiserver", now: &now },
+                Some(&old),
+                tree,
+            );
             Ok(())
         })
         .await?;
@@ -124,7 +135,12 @@ impl Engine {
     }
 
     /// Says on the pod why it goes, and deletes it.
-    async fn mark_and_delete(&self, pod: &Target, mut options: DeleteOptions, user: &UserInfo) -> Result<(), Status> {
+    async fn mark_and_delete(
+        &self,
+        pod: &Target,
+        mut options: DeleteOptions,
+        user: &UserInfo,
+    ) -> Result<(), Status> {
         if !options.dry_run {
             let now = self.now_text();
             let preconditions = options.preconditions.clone();
@@ -132,7 +148,8 @@ impl Engine {
                 .change(pod, false, |tree| {
                     if let Some(preconditions) = &preconditions {
                         let null = Value::Null;
-                        preconditions.check(&GroupKind::new("", "Pod"), tree.get("metadata").unwrap_or(&null))?;
+                        preconditions
+                            .check(&GroupKind::new("", "Pod"), tree.get("metadata").unwrap_or(&null))?;
                     }
                     set_condition(tree, evicted(), &now);
                     Ok(())
@@ -196,7 +213,9 @@ fn take_one(budget: &mut Value, pod: &str, now: &str) -> Result<(), Status> {
     }
     let disrupted = budget.at(&["status", "disruptedPods"]).and_then(Value::as_object).map_or(0, |m| m.len());
     if disrupted > DISRUPTED_PODS_MAX {
-        return Err(forbidden("DisruptedPods map too big - too many evictions not confirmed by PDB controller"));
+        return Err(forbidden(
+            "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+        ));
     }
     if allowed == 0 {
         return Err(none_allowed(budget, &name));
@@ -216,7 +235,11 @@ fn take_one(budget: &mut Value, pod: &str, now: &str) -> Result<(), Status> {
 
 fn disruption(message: String, retry_seconds: i32) -> Status {
     let mut status = Status::too_many_requests(VIOLATES, retry_seconds);
-    status.details.causes.push(Cause { reason: "DisruptionBudget".into(), message, field: Default::default() });
+    status.details.causes.push(Cause {
+        reason: "DisruptionBudget".into(),
+        message,
+        field: Default::default(),
+    });
     status
 }
 
@@ -233,7 +256,9 @@ fn none_allowed(budget: &Value, name: &str) -> Status {
     let (desired, current) = (number(budget, "desiredHealthy"), number(budget, "currentHealthy"));
     let message = match says_no.map(|c| (c.str_at(&["reason"]), c.str_at(&["message"]))) {
         Some(("SyncFailed", why)) => {
-            format!("The disruption budget {name} does not allow evicting pods currently because it failed sync: {why}")
+            format!(
+                "The disruption budget {name} does not allow evicting pods currently because it failed sync: {why}"
+            )
         }
         _ if current <= desired => {
             format!("The disruption budget {name} needs {desired} healthy pods and has {current} currently")
@@ -249,7 +274,8 @@ fn none_allowed(budget: &Value, name: &str) -> Status {
 fn too_many_budgets() -> Value {
     let mut out = success();
     out.set_at(&["status"], "Failure".into());
-    let why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+    let why =
+        "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
     out.set_at(&["message"], why.into());
     out.set_at(&["code"], Value::Int(500));
     out

@@ -29,7 +29,9 @@ pub(super) fn check_token_review(review: &Value) -> Result<(), Status> {
 
 /// Says whose the token of a review is.
 pub(super) fn review_token(mut review: Value, access: &Access, now: SystemTime) -> Value {
-    let texts = |items: &[Value]| -> Vec<String> { items.iter().filter_map(Value::as_str).map(str::to_string).collect() };
+    let texts = |items: &[Value]| -> Vec<String> {
+        items.iter().filter_map(Value::as_str).map(str::to_string).collect()
+    };
     let asked = texts(review.items_at(&["spec", "audiences"]));
     let own = access.authenticator.service_accounts.as_ref().map(|t| t.audiences.clone()).unwrap_or_default();
     let wanted = if asked.is_empty() { own.clone() } else { asked };

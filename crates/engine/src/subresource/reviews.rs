@@ -1,9 +1,9 @@
 //! What somebody may do: the access reviews and the review of one's own rules.
 
 use super::Access;
+use pintle_auth::UserInfo;
 use pintle_auth::authz::rbac::Rule;
 use pintle_auth::authz::{Attributes, Decision};
-use pintle_auth::UserInfo;
 use pintle_meta::field::Plain;
 use pintle_meta::selector::label_validation::{Leniency, validate_field_requirement, validate_requirement};
 use pintle_meta::selector::{FieldSelector, LabelSelector};
@@ -43,7 +43,8 @@ pub(super) fn check(face: Face, review: &Value) -> Result<(), Status> {
         let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
         errors.invalid(&root.field("resourceAttributes"), Plain("null"), why);
     }
-    let nobody = review.str_at(&["spec", "user"]).is_empty() && review.items_at(&["spec", "groups"]).is_empty();
+    let nobody =
+        review.str_at(&["spec", "user"]).is_empty() && review.items_at(&["spec", "groups"]).is_empty();
     if face != Face::Own && nobody {
         errors.invalid(&root.field("user"), "", "at least one of user or group must be specified");
     }
@@ -58,10 +59,18 @@ pub(super) fn check(face: Face, review: &Value) -> Result<(), Status> {
             errors.invalid(&path.field("namespace"), asked, "must match metadata.namespace");
         }
         if let Some(shown) = &shown_other {
-            errors.invalid(&root.field("nonResourceAttributes"), Plain(shown), "disallowed on this kind of request");
+            errors.invalid(
+                &root.field("nonResourceAttributes"),
+                Plain(shown),
+                "disallowed on this kind of request",
+            );
         }
     }
-    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&GroupKind::new("authorization.k8s.io", ""), "", &errors)) }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(Status::invalid(&GroupKind::new("authorization.k8s.io", ""), "", &errors))
+    }
 }
 
 fn present<'a>(review: &'a Value, key: &str) -> Option<&'a Value> {
@@ -92,7 +101,8 @@ fn check_metadata(face: Face, review: &Value, errors: &mut FieldErrors) {
 
 /// Metadata with its fields, and those of its entries, in the order of Go's types.
 fn shown_metadata(metadata: &Map) -> String {
-    const ENTRY: [&str; 7] = ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
+    const ENTRY: [&str; 7] =
+        ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
     const FIELDS: [&str; 11] = [
         "name",
         "generateName",
@@ -135,7 +145,11 @@ fn check_selectors(resource: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
         let raw = selector.str_at(&["rawSelector"]);
         let requirements = selector.items_at(&["requirements"]);
         if !raw.is_empty() && !requirements.is_empty() {
-            errors.invalid(&path.field("rawSelector"), raw, "may not specified at the same time as requirements");
+            errors.invalid(
+                &path.field("rawSelector"),
+                raw,
+                "may not specified at the same time as requirements",
+            );
         }
         if raw.is_empty() && requirements.is_empty() {
             let why = format!("when {path} is specified, requirements or rawSelector is required");
@@ -145,7 +159,9 @@ fn check_selectors(resource: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
         let leniency = Leniency { unknown_operators: true, ..Leniency::default() };
         for (index, requirement) in requirements.iter().enumerate() {
             match key {
-                "fieldSelector" => validate_field_requirement(requirement, leniency, &list.index(index), errors),
+                "fieldSelector" => {
+                    validate_field_requirement(requirement, leniency, &list.index(index), errors)
+                }
                 _ => validate_requirement(requirement, leniency, &list.index(index), errors),
             }
         }
@@ -194,7 +210,8 @@ fn selector_errors(resource: &Value, errors: &mut Vec<String>) {
         let known = matches!(r.str_at(&["operator"]), "In" | "NotIn");
         !known || r.items_at(&["values"]).len() != 1
     };
-    let bad_label = |r: &Value| !matches!(r.str_at(&["operator"]), "In" | "NotIn" | "Exists" | "DoesNotExist");
+    let bad_label =
+        |r: &Value| !matches!(r.str_at(&["operator"]), "In" | "NotIn" | "Exists" | "DoesNotExist");
     for key in ["fieldSelector", "labelSelector"] {
         let Some(selector) = resource.get(key) else { continue };
         let raw = selector.str_at(&["rawSelector"]);
@@ -214,7 +231,9 @@ fn selector_errors(resource: &Value, errors: &mut Vec<String>) {
 }
 
 fn subject(review: &Value) -> UserInfo {
-    let texts = |items: &[Value]| -> Vec<String> { items.iter().filter_map(Value::as_str).map(str::to_string).collect() };
+    let texts = |items: &[Value]| -> Vec<String> {
+        items.iter().filter_map(Value::as_str).map(str::to_string).collect()
+    };
     let extra = review.at(&["spec", "extra"]).and_then(Value::as_object);
     UserInfo {
         name: review.str_at(&["spec", "user"]).to_string(),
@@ -291,5 +310,11 @@ fn sentence(errors: Vec<String>) -> String {
 /// The rule of a server that asks nobody.
 fn everything() -> Rule {
     let all = || vec!["*".to_string()];
-    Rule { verbs: all(), api_groups: all(), resources: all(), resource_names: Vec::new(), non_resource_urls: all() }
+    Rule {
+        verbs: all(),
+        api_groups: all(),
+        resources: all(),
+        resource_names: Vec::new(),
+        non_resource_urls: all(),
+    }
 }

@@ -80,20 +80,23 @@ impl Engine {
             old.set_at(&["metadata", "managedFields"], Value::Array(shown));
         }
         self.normalize_scale(&mut old);
-        let Proposed { object: scale, warnings } = self.propose_on(request, &self.face(target)?, Some(&old))?;
+        let Proposed { object: scale, warnings } =
+            self.propose_on(request, &self.face(target)?, Some(&old))?;
         let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0);
         check(target, paths, replicas)?;
         let wanted = scale.str_at(&["metadata", "uid"]);
         let actual = parent.str_at(&["metadata", "uid"]);
         if !wanted.is_empty() && wanted != actual {
-            let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}");
+            let why =
+                format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}");
             let resource = GroupResource::new(&target.kind.group, &format!("{}/scale", target.kind.plural));
             return Err(Status::conflict(&resource, &target.name, &why));
         }
         let version = target.kind_version();
         let api_version = decode::api_version(&version.group, &version.name);
         let written = scale.items_at(&["metadata", "managedFields"]);
-        let entries = scale_to_parent(&entries, written, &api_version, &mapping).map_err(|why| Status::internal(&why))?;
+        let entries = scale_to_parent(&entries, written, &api_version, &mapping)
+            .map_err(|why| Status::internal(&why))?;
         let keys: Vec<&str> = paths.spec_replicas.iter().map(Str::as_str).collect();
         parent.set_at(&keys, Value::Int(replicas));
         parent.set_at(&["metadata", "managedFields"], Value::Array(entries));
@@ -158,7 +161,8 @@ fn selector(target: &Target, paths: &ScalePaths, parent: &Value) -> Result<Strin
     let Some(selector) = at(parent, &paths.label_selector) else { return Ok(String::new()) };
     if !is_typed(target) {
         let text = selector.as_str().map(str::to_string);
-        return text.ok_or_else(|| Status::unclassified(accessor_error(&paths.label_selector, selector, "string")));
+        return text
+            .ok_or_else(|| Status::unclassified(accessor_error(&paths.label_selector, selector, "string")));
     }
     // Replication controllers have a plain map of labels.
     if target.kind.group.is_empty() {
@@ -192,7 +196,8 @@ fn go_shown(value: &Value) -> String {
         Value::String(text) => text.to_string(),
         Value::Array(items) => format!("[{}]", items.iter().map(go_shown).collect::<Vec<_>>().join(" ")),
         Value::Object(map) => {
-            let entries: Vec<String> = map.iter().map(|(key, value)| format!("{key}:{}", go_shown(value))).collect();
+            let entries: Vec<String> =
+                map.iter().map(|(key, value)| format!("{key}:{}", go_shown(value))).collect();
             format!("map[{}]", entries.join(" "))
         }
     }
@@ -215,7 +220,8 @@ fn replicas_paths(target: &Target) -> Vec<ReplicasPath> {
 
 /// What is wrong with the numbers of a custom resource that has a scale. Checked whichever way it is written.
 pub(crate) fn validate_numbers(target: &Target, object: &Value, errors: &mut FieldErrors) {
-    let Some(paths) = target.kind.storage_version().subresource("scale").and_then(|sub| sub.scale.as_ref()) else {
+    let Some(paths) = target.kind.storage_version().subresource("scale").and_then(|sub| sub.scale.as_ref())
+    else {
         return;
     };
     for path in [&paths.spec_replicas, &paths.status_replicas] {

@@ -28,7 +28,12 @@ fn kind() -> GroupKind {
 
 impl Engine {
     /// The service account that a token is asked for; completes the request and checks it.
-    pub(super) fn token_account(&self, target: &Target, request: &mut Value, access: &Access) -> Result<Value, Status> {
+    pub(super) fn token_account(
+        &self,
+        target: &Target,
+        request: &mut Value,
+        access: &Access,
+    ) -> Result<Value, Status> {
         let account = Target { subresource: Default::default(), ..target.clone() };
         let named = request.str_at(&["metadata", "name"]);
         if !named.is_empty() && named != target.name {
@@ -70,7 +75,8 @@ impl Engine {
         mut request: Value,
         access: &Access,
     ) -> Result<Value, Status> {
-        let seconds = request.at(&["spec", "expirationSeconds"]).and_then(Value::as_int).unwrap_or(SECONDS_DEFAULT);
+        let seconds =
+            request.at(&["spec", "expirationSeconds"]).and_then(Value::as_int).unwrap_or(SECONDS_DEFAULT);
         let audiences: Vec<String> = request
             .items_at(&["spec", "audiences"])
             .iter()
@@ -89,7 +95,8 @@ impl Engine {
             self.bind_token(target, bound, &mut spec)?;
         }
         let tokens = access.authenticator.service_accounts.as_ref();
-        let tokens = tokens.ok_or_else(|| Status::internal("failed to generate token: there is no issuer"))?;
+        let tokens =
+            tokens.ok_or_else(|| Status::internal("failed to generate token: there is no issuer"))?;
         let ours = spec.audiences.iter().all(|a| tokens.audiences.contains(a));
         if spec.pod.is_some() && seconds == SECONDS_WARN_ONLY && ours {
             spec.warn_after_seconds = seconds;

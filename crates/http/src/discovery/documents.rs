@@ -11,10 +11,8 @@ use std::fmt::Write;
 /// `/api`. `address` is where clients inside the cluster reach the server.
 pub(super) fn core_versions(group: Option<&Group>, address: &str) -> Node {
     let versions = group.map(|g| g.versions.as_slice()).unwrap_or_default();
-    let server = Node::Object(vec![
-        ("clientCIDR", Node::text("0.0.0.0/0")),
-        ("serverAddress", Node::text(address)),
-    ]);
+    let server =
+        Node::Object(vec![("clientCIDR", Node::text("0.0.0.0/0")), ("serverAddress", Node::text(address))]);
     Node::Object(vec![
         ("kind", Node::text("APIVersions")),
         ("versions", Node::texts(versions.iter().map(|v| &v.name))),

@@ -135,8 +135,10 @@ impl Group {
                 }
             }
         }
-        let mut versions: Vec<Version> =
-            versions.into_iter().map(|(name, resources)| Version { name: name.to_string(), resources }).collect();
+        let mut versions: Vec<Version> = versions
+            .into_iter()
+            .map(|(name, resources)| Version { name: name.to_string(), resources })
+            .collect();
         versions.sort_by(|a, b| order::compare_versions(&a.name, &b.name));
         for version in &mut versions {
             version.resources.sort_by(|a, b| a.kind.plural.cmp(&b.kind.plural));

@@ -72,8 +72,12 @@ mod tests {
 
     #[test]
     fn stable_versions_come_first() {
-        let mut versions = ["v1beta1", "foo1", "v10", "v2", "v11alpha2", "v12alpha1", "v3beta1", "foo10", "v11beta2", "v1"];
+        let mut versions =
+            ["v1beta1", "foo1", "v10", "v2", "v11alpha2", "v12alpha1", "v3beta1", "foo10", "v11beta2", "v1"];
         versions.sort_by(|a, b| compare_versions(a, b));
-        assert_eq!(versions, ["v10", "v2", "v1", "v11beta2", "v3beta1", "v1beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"]);
+        assert_eq!(
+            versions,
+            ["v10", "v2", "v1", "v11beta2", "v3beta1", "v1beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"]
+        );
     }
 }

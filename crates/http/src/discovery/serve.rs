@@ -42,9 +42,12 @@ fn core(state: &DiscoveryState, asked: &Asked<'_>) -> ApiResponse {
         return aggregated(state, true, encoding, asked);
     }
     let group = state.group("");
-    document(asked, Media::WITHOUT_CBOR, || documents::core_versions(group, asked.address), || {
-        protobuf::core_versions(group, asked.address)
-    })
+    document(
+        asked,
+        Media::WITHOUT_CBOR,
+        || documents::core_versions(group, asked.address),
+        || protobuf::core_versions(group, asked.address),
+    )
 }
 
 /// The list of groups answers any method.
@@ -52,9 +55,12 @@ fn groups(state: &DiscoveryState, asked: &Asked<'_>) -> ApiResponse {
     if let Some(encoding) = aggregated_encoding(asked) {
         return aggregated(state, false, encoding, asked);
     }
-    document(asked, Media::WITHOUT_CBOR, || state.group_list(), || {
-        protobuf::group_list(state.groups().iter().map(|g| &**g))
-    })
+    document(
+        asked,
+        Media::WITHOUT_CBOR,
+        || state.group_list(),
+        || protobuf::group_list(state.groups().iter().map(|g| &**g)),
+    )
 }
 
 /// So does a group.
@@ -69,7 +75,11 @@ fn one_group(state: &DiscoveryState, name: &str, asked: &Asked<'_>) -> ApiRespon
 
 fn resources(state: &DiscoveryState, group: &str, version: &str, asked: &Asked<'_>) -> ApiResponse {
     let Some(group) = state.group(group).filter(|g| !g.name.is_empty() || group.is_empty()) else {
-        return if group.is_empty() { fail(&respond::route_not_found(), asked) } else { respond::page_not_found() };
+        return if group.is_empty() {
+            fail(&respond::route_not_found(), asked)
+        } else {
+            respond::page_not_found()
+        };
     };
     let Some(version) = group.version(version) else {
         return match group.installed {
@@ -83,7 +93,12 @@ fn resources(state: &DiscoveryState, group: &str, version: &str, asked: &Asked<'
     {
         return fail(&status, asked);
     }
-    document(asked, media, || documents::resource_list(group, version), || protobuf::resource_list(group, version))
+    document(
+        asked,
+        media,
+        || documents::resource_list(group, version),
+        || protobuf::resource_list(group, version),
+    )
 }
 
 /// What the router checks before it lets a request through.

@@ -4,13 +4,22 @@ use super::{Resources, media};
 use crate::api::{ApiRequest, ApiResponse};
 use crate::negotiate::{self, Media};
 use crate::respond;
+use pintle_auth::{Attributes, Decision};
 use pintle_engine::{Deleted, Target};
 use pintle_meta::Status;
 use pintle_meta::options::{DeleteOptions, Query};
 
+/// The verb of deletions that do not look at the object.
+const UNSAFE_DELETE: &str = "unsafe-delete-ignore-read-errors";
+
 impl Resources {
     pub(super) async fn delete(&self, request: &ApiRequest, target: &Target) -> Result<ApiResponse, Status> {
-        let options = delete_options(request)?;
+        let options = self.delete_options(request)?;
+        if options.ignore_store_read_error && self.unsafe_deletion {
+            self.authorize_unsafe(request, target)?;
+            let status = self.engine.delete_corrupt(target).await?;
+            return Ok(respond::status(&status, Some(request.accept.encoding)));
+        }
         match self.engine.delete(target, &options, &request.user).await? {
             Deleted::Status(status) => Ok(respond::status(&status, Some(request.accept.encoding))),
             Deleted::Object { object, gone } => {
@@ -21,21 +30,50 @@ impl Resources {
         }
     }
 
-    pub(super) async fn delete_collection(&self, request: &ApiRequest, target: Target) -> Result<ApiResponse, Status> {
+    /// Deleting what cannot be read is a verb of its own.
+    fn authorize_unsafe(&self, request: &ApiRequest, target: &Target) -> Result<(), Status> {
+        let attributes = Attributes {
+            user: request.user.clone(),
+            verb: UNSAFE_DELETE.to_string(),
+            resource_request: true,
+            path: request.info.path.clone(),
+            group: request.info.group.clone(),
+            version: request.info.version.clone(),
+            resource: request.info.resource.clone(),
+            namespace: request.info.namespace.clone(),
+            name: request.info.name.clone(),
+            ..Attributes::default()
+        };
+        match self.access.authorizer.authorize(&attributes) {
+            Decision::Allow(_) => Ok(()),
+            Decision::Deny(reason) | Decision::NoOpinion(reason) => {
+                let why = format!("not permitted to do \"{UNSAFE_DELETE}\", reason: {reason}");
+                Err(Status::forbidden(&target.group_resource(), &target.name, &why))
+            }
+        }
+    }
+
+    pub(super) async fn delete_collection(
+        &self,
+        request: &ApiRequest,
+        target: Target,
+    ) -> Result<ApiResponse, Status> {
         let list = self.list_request(request, target)?;
-        let options = delete_options(request)?;
+        let options = self.delete_options(request)?;
         options.check_collection()?;
         let listed = self.engine.delete_collection(&list, &options, &request.user).await?;
         self.list_response(request, &list.target, listed)
     }
-}
 
-/// The options in the body, or in the query where there is none.
-fn delete_options(request: &ApiRequest) -> Result<DeleteOptions, Status> {
-    if request.body.is_empty() {
-        return DeleteOptions::from_query(Query(&request.query));
+    /// The options in the body, or in the query where there is none.
+    fn delete_options(&self, request: &ApiRequest) -> Result<DeleteOptions, Status> {
+        if request.body.is_empty() {
+            return DeleteOptions::from_query(Query(&request.query));
+        }
+        let content = negotiate::of_body(request.header("content-type"), Media::ALL)?;
+        let schema = self.types.by_go("meta/v1.DeleteOptions");
+        let schema = schema.ok_or_else(|| Status::internal("options of deletions have no type"))?;
+        let tree = pintle_engine::decode::decode_options(&request.body, media(content), &schema)?;
+        DeleteOptions::from_value(&tree)
     }
-    let content = negotiate::of_body(request.header("content-type"), Media::ALL)?;
-    let tree = pintle_engine::decode::decode_options(&request.body, media(content))?;
-    DeleteOptions::from_value(&tree)
 }

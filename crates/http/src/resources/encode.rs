@@ -30,7 +30,12 @@ impl Resources {
     }
 
     /// An object in an encoding, with its resourceVersion.
-    pub(super) fn object_bytes(&self, target: &Target, object: &Object, encoding: Encoding) -> Result<Bytes, Status> {
+    pub(super) fn object_bytes(
+        &self,
+        target: &Target,
+        object: &Object,
+        encoding: Encoding,
+    ) -> Result<Bytes, Status> {
         if encoding == Encoding::JSON && target.version == target.kind.storage {
             let mut out = Vec::with_capacity(object.json_len_max() + 1);
             object.write_json(0, &mut out);
@@ -47,7 +52,12 @@ impl Resources {
     }
 
     /// A tree of a kind that is no resource, or that is made for this answer.
-    pub(super) fn tree_response(&self, request: &ApiRequest, tree: &Value, code: u16) -> Result<ApiResponse, Status> {
+    pub(super) fn tree_response(
+        &self,
+        request: &ApiRequest,
+        tree: &Value,
+        code: u16,
+    ) -> Result<ApiResponse, Status> {
         let encoding = request.accept.encoding;
         if let Some(transformer) = self.transformer(request, &self.target(request))? {
             return Ok(ApiResponse::new(code, encoding.media().name(), transformer.tree(tree)?));
@@ -102,7 +112,9 @@ pub(super) fn write_tree(schema: &Schema, tree: &Value, encoding: Encoding, out:
             json::indent(&compact, out);
         }
         Encoding::Yaml => yaml::print(tree, out),
-        Encoding::Protobuf => proto::encode(schema, tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]), tree, out),
+        Encoding::Protobuf => {
+            proto::encode(schema, tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]), tree, out)
+        }
         Encoding::Cbor => cbor::encode(tree, out),
     }
 }

@@ -1,7 +1,7 @@
 //! Lists: a header, the kept bytes of each item, a footer; large ones are written as the client reads.
 
-use super::encode::write_tree;
 use super::Resources;
+use super::encode::write_tree;
 use crate::Body;
 use crate::api::{ApiRequest, ApiResponse};
 use crate::negotiate::Encoding;
@@ -93,7 +93,8 @@ fn json_list(target: &Target, listed: Listed) -> Body {
     let skip = if target.kind_version().protobuf { item_type_len(target) } else { 0 };
     let body: usize = listed.items.iter().map(|object| object.json_len(skip) + 1).sum();
     let total = header.len() + body.saturating_sub(usize::from(!listed.items.is_empty())) + footer.len();
-    let mut chunks = ItemChunks { header, footer: Some(footer), items: listed.items.into_iter(), skip, first: true };
+    let mut chunks =
+        ItemChunks { header, footer: Some(footer), items: listed.items.into_iter(), skip, first: true };
     if total <= WHOLE_BYTES_MAX {
         let mut out = BytesMut::with_capacity(total);
         for chunk in &mut chunks {

@@ -10,7 +10,11 @@ use pintle_meta::options::{GetOptions, Query};
 
 impl Resources {
     /// A request for a subresource of another kind: `scale` is read and written, the others are created.
-    pub(super) async fn other_kind(&self, request: &ApiRequest, target: Target) -> Result<ApiResponse, Status> {
+    pub(super) async fn other_kind(
+        &self,
+        request: &ApiRequest,
+        target: Target,
+    ) -> Result<ApiResponse, Status> {
         match request.target.action {
             Action::Create => self.create_virtual(request, target).await,
             Action::Get => {
@@ -22,7 +26,8 @@ impl Resources {
             _ => {
                 let write = write_request(request, target)?;
                 let written = self.engine.write(&write).await?;
-                let parent = self.engine.tree_in(&write.target, &written.object, written.object.revision())?;
+                let parent =
+                    self.engine.tree_in(&write.target, &written.object, written.object.revision())?;
                 let scale = self.engine.scale_tree(&write.target, &parent)?;
                 let mut response = self.tree_response(request, &scale, 200)?;
                 response.warnings.extend(written.warnings);
@@ -32,7 +37,11 @@ impl Resources {
     }
 
     /// A create that stores nothing under its own name: reviews, bindings, evictions, tokens.
-    pub(super) async fn create_virtual(&self, request: &ApiRequest, target: Target) -> Result<ApiResponse, Status> {
+    pub(super) async fn create_virtual(
+        &self,
+        request: &ApiRequest,
+        target: Target,
+    ) -> Result<ApiResponse, Status> {
         let write = write_request(request, target)?;
         let made = self.engine.create_virtual(&write, &self.access).await?;
         let mut response = self.tree_response(request, &made.tree, 201)?;

@@ -54,7 +54,11 @@ pub(super) enum Source<'a> {
 
 impl Resources {
     /// What turns the objects of this request into another form, if it asks for one.
-    pub(super) fn transformer(&self, request: &ApiRequest, target: &Target) -> Result<Option<Transformer>, Status> {
+    pub(super) fn transformer(
+        &self,
+        request: &ApiRequest,
+        target: &Target,
+    ) -> Result<Option<Transformer>, Status> {
         let (version, form) = match request.accept.transform {
             Transform::None => return Ok(None),
             Transform::PartialObjectMetadata(version) => (version, Form::Partial),
@@ -182,7 +186,8 @@ impl Transformer {
     /// The error for a list that is asked for as one object.
     fn is_a_list(&self) -> Status {
         let type_ = go_type(&self.target.kind, self.is_go(), true);
-        let why = format!("you requested PartialObjectMetadata, but the requested object is a list ({type_})");
+        let why =
+            format!("you requested PartialObjectMetadata, but the requested object is a list ({type_})");
         Status::new(406, Reason::NotAcceptable, why)
     }
 
@@ -192,7 +197,9 @@ impl Transformer {
             return Status::unclassified("content is not a list");
         }
         let type_ = go_type(&self.target.kind, true, false);
-        let why = format!("you requested PartialObjectMetadataList, but the requested object is not a list ({type_})");
+        let why = format!(
+            "you requested PartialObjectMetadataList, but the requested object is not a list ({type_})"
+        );
         Status::new(406, Reason::NotAcceptable, why)
     }
 

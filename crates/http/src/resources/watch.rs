@@ -51,7 +51,8 @@ impl Resources {
                     true => watched.watcher.with_bookmarks(BOOKMARK_EVERY),
                     false => watched.watcher,
                 };
-                let announces = watched.announces_initial_end;
+                // Only who wants bookmarks is told that way.
+                let announces = bookmarks && watched.announces_initial_end;
                 tokio::spawn(follow(writer, watcher, announces, bookmarks, Instant::now() + timeout, sender));
             }
             Err(status) if status.code == 410 => {
@@ -145,7 +146,8 @@ impl Frames {
     fn event(&mut self, delivery: &Delivery) -> Option<Bytes> {
         let Some(transformer) = &self.transformer else {
             let key = encoding_key(self.target.version, self.encoding);
-            let made: Result<Bytes, std::convert::Infallible> = delivery.frame(key, |delivery| Ok(self.make(delivery)));
+            let made: Result<Bytes, std::convert::Infallible> =
+                delivery.frame(key, |delivery| Ok(self.make(delivery)));
             return match made {
                 Ok(frame) => Some(frame),
                 Err(never) => match never {},
@@ -188,7 +190,10 @@ impl Frames {
         let version = self.target.kind_version();
         let mut tree = Value::object();
         tree.set_at(&["kind"], Value::String(self.target.kind.kind.clone()));
-        tree.set_at(&["apiVersion"], pintle_engine::decode::api_version(&version.group, &version.name).into());
+        tree.set_at(
+            &["apiVersion"],
+            pintle_engine::decode::api_version(&version.group, &version.name).into(),
+        );
         tree.set_at(&["metadata", "resourceVersion"], revision.to_string().into());
         if ends_initial_events {
             tree.set_at(&["metadata", "annotations", INITIAL_EVENTS_END], "true".into());

@@ -20,6 +20,9 @@ impl Resources {
 
 /// A write as the engine takes it.
 pub(super) fn write_request(request: &ApiRequest, target: Target) -> Result<WriteRequest, Status> {
+    if request.target.action != Action::Create && target.name.is_empty() {
+        return Err(Status::bad_request("name must be provided"));
+    }
     let query = Query(&request.query);
     let body = |content| Body { bytes: request.body.clone(), media: media(content) };
     let (options, change) = match request.target.action {

@@ -23,7 +23,8 @@ pub enum Approval {
 
 /// Whether a group belongs to the community.
 pub(crate) fn is_protected(group: &str) -> bool {
-    let within = |domain: &str| group == domain || group.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
+    let within =
+        |domain: &str| group == domain || group.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
     within("k8s.io") || within("kubernetes.io")
 }
 
@@ -78,7 +79,13 @@ mod tests {
 
     #[test]
     fn urls_have_a_scheme_and_a_host() {
-        let cases = [("https://a.b/c", true), ("https:///c", false), ("a.b/c", false), ("http://", false), ("h t://a", false)];
+        let cases = [
+            ("https://a.b/c", true),
+            ("https:///c", false),
+            ("a.b/c", false),
+            ("http://", false),
+            ("h t://a", false),
+        ];
         for (text, expected) in cases {
             assert_eq!(is_url(text), expected, "{text}");
         }

@@ -1,8 +1,8 @@
 //! CustomResourceDefinition: its names, the versions it stores, its end in two phases.
 
 use super::approval::{self, ANNOTATION, Approval};
-use super::{formats, names};
 use super::spec::{self, Options};
+use super::{formats, names};
 use crate::{Hooks, Scope, hooks};
 use pintle_meta::{FieldErrors, objectmeta};
 use pintle_value::{Path, Str, Value};
@@ -22,7 +22,9 @@ impl Hooks for Definition {
             object.set_at(&["spec", "conversion", "strategy"], "None".into());
         }
         let service = object.at_mut(&["spec", "conversion", "webhook", "clientConfig", "service"]);
-        if let Some(service) = service.filter(|service| service.as_object().is_some() && service.get("port").is_none()) {
+        if let Some(service) =
+            service.filter(|service| service.as_object().is_some() && service.get("port").is_none())
+        {
             service.set_at(&["port"], Value::Int(SERVICE_PORT));
         }
         if object.items_at(&["status", "storedVersions"]).is_empty() {
@@ -123,10 +125,17 @@ impl<'a> Condition<'a> {
         let mut conditions = definition.items_at(&["status", "conditions"]).to_vec();
         let at = conditions.iter().position(|c| c.str_at(&["type"]) == self.kind).unwrap_or(conditions.len());
         let mut condition = conditions.get(at).cloned().unwrap_or_else(Value::object);
-        if condition.str_at(&["status"]) != self.status || condition.get("lastTransitionTime").is_none_or(Value::is_null) {
+        if condition.str_at(&["status"]) != self.status
+            || condition.get("lastTransitionTime").is_none_or(Value::is_null)
+        {
             condition.set_at(&["lastTransitionTime"], now.into());
         }
-        let texts = [("type", self.kind), ("status", self.status), ("reason", self.reason), ("message", self.message)];
+        let texts = [
+            ("type", self.kind),
+            ("status", self.status),
+            ("reason", self.reason),
+            ("message", self.message),
+        ];
         for (key, text) in texts {
             condition.set_at(&[key], text.into());
         }
@@ -204,8 +213,12 @@ fn validate_accepted_names(object: &Value, errors: &mut FieldErrors) {
 }
 
 fn validate_stored_versions(object: &Value, errors: &mut FieldErrors) {
-    let stored: Vec<Str> =
-        object.items_at(&["status", "storedVersions"]).iter().filter_map(Value::as_str).map(Str::from).collect();
+    let stored: Vec<Str> = object
+        .items_at(&["status", "storedVersions"])
+        .iter()
+        .filter_map(Value::as_str)
+        .map(Str::from)
+        .collect();
     let status = Path::of("status");
     let path = status.field("storedVersions");
     if stored.is_empty() {
@@ -243,13 +256,16 @@ fn validate_approval(object: &Value, old: Option<&Value>, errors: &mut FieldErro
     let path = annotations.key(ANNOTATION);
     match state {
         Approval::Missing => errors.required(&path, &why),
-        Approval::Invalid => errors.invalid(&path, object.str_at(&["metadata", "annotations", ANNOTATION]), &why),
+        Approval::Invalid => {
+            errors.invalid(&path, object.str_at(&["metadata", "annotations", ANNOTATION]), &why)
+        }
         Approval::Approved | Approval::Bypassed => {}
     }
 }
 
 fn validate_preservation(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
-    let preserves = |v: &Value| v.at(&["spec", "preserveUnknownFields"]).and_then(Value::as_bool) == Some(true);
+    let preserves =
+        |v: &Value| v.at(&["spec", "preserveUnknownFields"]).and_then(Value::as_bool) == Some(true);
     if preserves(object) && !old.is_some_and(preserves) {
         let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         errors.invalid(&Path::of("spec").field("preserveUnknownFields"), true, why);

@@ -69,7 +69,11 @@ impl Hooks for ApiService {
         for (at, condition) in object.items_at(&["status", "conditions"]).iter().enumerate() {
             let given = fields::text(condition, "status");
             if !matches!(given, "True" | "False" | "Unknown") {
-                errors.not_supported(&path.index(at).field("status"), Named(given), &["True", "False", "Unknown"]);
+                errors.not_supported(
+                    &path.index(at).field("status"),
+                    Named(given),
+                    &["True", "False", "Unknown"],
+                );
             }
         }
     }
@@ -108,7 +112,9 @@ fn validate_spec(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         check::dns_subdomain(&path.field("group"), group, errors);
     }
     check::each(names::is_dns1035_label(version), &path.field("version"), version, errors);
-    for (key, max) in [("groupPriorityMinimum", GROUP_PRIORITY_MAX), ("versionPriority", VERSION_PRIORITY_MAX)] {
+    for (key, max) in
+        [("groupPriorityMinimum", GROUP_PRIORITY_MAX), ("versionPriority", VERSION_PRIORITY_MAX)]
+    {
         let given = fields::int(spec, key);
         if !(1..=max).contains(&given) {
             errors.invalid(&path.field(key), given, &format!("must be positive and less than {max}"));
@@ -119,7 +125,11 @@ fn validate_spec(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(service) = fields::member(spec, "service") else {
         if bundle > 0 {
             let shown = format!("{bundle} bytes");
-            errors.invalid(&path.field("caBundle"), shown.as_str(), "local APIServices may not have a caBundle");
+            errors.invalid(
+                &path.field("caBundle"),
+                shown.as_str(),
+                "local APIServices may not have a caBundle",
+            );
         }
         if insecure {
             let why = "local APIServices may not have insecureSkipTLSVerify";

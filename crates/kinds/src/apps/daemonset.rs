@@ -15,7 +15,8 @@ const SPEC: Path<'static> = Path::of("spec");
 const STRATEGY: &[Field] = &[Field("type", "Type", TEXT), Field("rollingUpdate", "RollingUpdate", NULL)];
 
 /// Where the generation of the template is.
-const TEMPLATE_GENERATION: [&str; 3] = ["metadata", "annotations", "deprecated.daemonset.template.generation"];
+const TEMPLATE_GENERATION: [&str; 3] =
+    ["metadata", "annotations", "deprecated.daemonset.template.generation"];
 
 pub(crate) struct DaemonSet;
 
@@ -41,7 +42,8 @@ impl Hooks for DaemonSet {
     }
 
     fn prepare_create(&self, object: &mut Value) {
-        let counters = ["currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"];
+        let counters =
+            ["currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"];
         super::first_state(object, &counters);
         set_template_generation(object, template_generation(object).max(1));
     }
@@ -108,7 +110,11 @@ fn validate_spec(object: &Value, options: &Options, errors: &mut FieldErrors) {
     workload::running_template(spec, "DaemonSet", &SPEC, options, errors);
     check::nonnegative_field(spec, "minReadySeconds", &SPEC, errors);
     check::nonnegative(&SPEC.field("templateGeneration"), template_generation(object), errors);
-    validate_strategy(spec.get("updateStrategy").unwrap_or(&Value::Null), &SPEC.field("updateStrategy"), errors);
+    validate_strategy(
+        spec.get("updateStrategy").unwrap_or(&Value::Null),
+        &SPEC.field("updateStrategy"),
+        errors,
+    );
     check::nonnegative_field(spec, "revisionHistoryLimit", &SPEC, errors);
 }
 

@@ -72,7 +72,8 @@ impl Hooks for Deployment {
 
     /// Annotations count too, since they are copied to replica sets.
     fn new_generation(&self, object: &Value, old: &Value) -> bool {
-        let annotations = |v: &Value| v.at(&["metadata", "annotations"]).filter(|a| **a != Value::object()).cloned();
+        let annotations =
+            |v: &Value| v.at(&["metadata", "annotations"]).filter(|a| **a != Value::object()).cloned();
         object.get("spec") != old.get("spec") || annotations(object) != annotations(old)
     }
 }

@@ -171,7 +171,11 @@ fn validate_spec(spec: &Value, options: &Options, leniency: Leniency, errors: &m
             errors.invalid(&SPEC.field("podManagementPolicy"), Named(other), detail);
         }
     }
-    validate_strategy(spec.get("updateStrategy").unwrap_or(&Value::Null), &SPEC.field("updateStrategy"), errors);
+    validate_strategy(
+        spec.get("updateStrategy").unwrap_or(&Value::Null),
+        &SPEC.field("updateStrategy"),
+        errors,
+    );
     if let Some(policy) = member(spec, "persistentVolumeClaimRetentionPolicy") {
         let path = SPEC.field("persistentVolumeClaimRetentionPolicy");
         for key in ["whenDeleted", "whenScaled"] {

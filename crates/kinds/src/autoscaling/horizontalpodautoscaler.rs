@@ -1,9 +1,21 @@
-//! HorizontalPodAutoscaler.
+//! HorizontalPodAutoscaler: kept as v2; what v1 cannot say is in its annotations.
 
 use crate::fill::absent;
 use crate::hooks::take;
-use crate::{Hooks, Scope};
-use pintle_value::Value;
+use crate::workload;
+use crate::{Hooks, KindVersion, Scope};
+use pintle_meta::FieldErrors;
+use pintle_value::{Path, Value};
+
+mod ordered;
+mod v1;
+mod v1_metrics;
+mod validation;
+
+/// Target of an autoscaler that names none.
+const DEFAULT_CPU_PERCENT: i64 = 80;
+/// How long the default policies look back.
+const PERIOD_SECONDS: i64 = 15;
 
 pub(crate) struct HorizontalPodAutoscaler;
 
@@ -21,6 +33,15 @@ impl Hooks for HorizontalPodAutoscaler {
             default_rules(behavior, "scaleUp");
             default_rules(behavior, "scaleDown");
         }
+        v1::drop_annotations(object);
+    }
+
+    fn convert(&self, object: &mut Value, from: &KindVersion, to: &KindVersion) {
+        match (from.name.as_str(), to.name.as_str()) {
+            ("v1", "v2") => v1::to_v2(object),
+            ("v2", "v1") => v1::from_v2(object),
+            _ => {}
+        }
     }
 
     fn prepare_create(&self, object: &mut Value) {
@@ -37,12 +58,21 @@ impl Hooks for HorizontalPodAutoscaler {
             Scope::Sub(_) => {}
         }
     }
-}
 
-/// Target of an autoscaler that names none.
-const DEFAULT_CPU_PERCENT: i64 = 80;
-/// How long the default policies look back.
-const PERIOD_SECONDS: i64 = 15;
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        workload::finalizers(object, errors);
+        validation::validate(workload::spec_of(object), None, errors);
+    }
+
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        workload::finalizers(object, errors);
+        if scope == Scope::Sub("status") {
+            let counters = ["currentReplicas", "desiredReplicas"];
+            return workload::counters(workload::status(object), &counters, &Path::of("status"), errors);
+        }
+        validation::validate(workload::spec_of(object), Some(workload::spec_of(old)), errors);
+    }
+}
 
 fn cpu_utilization(percent: i64) -> Value {
     let mut metric = Value::object();

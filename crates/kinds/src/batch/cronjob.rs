@@ -1,11 +1,20 @@
 //! CronJob.
 
-use super::job;
-use crate::core::podspec;
+use super::{job, job_spec, schedule, timezone};
+use crate::check;
+use crate::core::podspec::{self, options::Options};
+use crate::fields::{flag, member, opt_int, opt_text, text};
 use crate::fill::{absent, zero};
 use crate::hooks::take;
+use crate::workload;
 use crate::{Hooks, Scope};
-use pintle_value::Value;
+use pintle_meta::FieldErrors;
+use pintle_meta::field::Named;
+use pintle_value::{Path, Value};
+
+const SPEC: Path<'static> = Path::of("spec");
+/// Names of jobs add a time to that of the CronJob, and have 63 bytes at most.
+const NAME_BYTES_MAX: usize = 52;
 
 const POD_SPEC: [&str; 5] = ["spec", "jobTemplate", "spec", "template", "spec"];
 
@@ -39,7 +48,95 @@ impl Hooks for CronJob {
         }
     }
 
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        workload::finalizers(object, errors);
+        validate_spec(workload::spec_of(object), None, &Options::of_template(None), errors);
+        let name = object.str_at(&["metadata", "name"]);
+        if name.len() > NAME_BYTES_MAX {
+            errors.invalid(&Path::of("metadata").field("name"), name, "must be no more than 52 characters");
+        }
+    }
+
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        if scope == Scope::Sub("status") {
+            return;
+        }
+        workload::finalizers(object, errors);
+        let options = Options::of_template(old.at(&["spec", "jobTemplate", "spec", "template"]));
+        validate_spec(workload::spec_of(object), Some(workload::spec_of(old)), &options, errors);
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut found = Vec::new();
+        if old.is_none() {
+            found.extend(workload::name_warning(object, workload::POD_NAMES));
+        }
+        if old.is_none_or(|old| podspec::options::generation(old) != podspec::options::generation(object)) {
+            let job = object.at(&["spec", "jobTemplate", "spec"]).unwrap_or(&Value::Null);
+            let template = SPEC.field("jobTemplate");
+            found.extend(job::spec_warnings(job, &template.field("spec")));
+        }
+        if old.is_some() && object.str_at(&["spec", "schedule"]).contains("TZ") {
+            found.push("cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details".to_string());
+        }
+        found
+    }
+
     fn new_generation(&self, object: &Value, old: &Value) -> bool {
         object.get("spec") != old.get("spec")
+    }
+}
+
+fn validate_spec(spec: &Value, old: Option<&Value>, options: &Options, errors: &mut FieldErrors) {
+    validate_schedule(spec, old, &SPEC.field("schedule"), errors);
+    if let Some(seconds) = opt_int(spec, "startingDeadlineSeconds") {
+        check::nonnegative(&SPEC.field("startingDeadlineSeconds"), seconds, errors);
+    }
+    let zone = opt_text(spec, "timeZone");
+    if let Some(zone) = zone.filter(|_| old.is_none_or(|old| opt_text(old, "timeZone") != zone)) {
+        for complaint in timezone::complaints(zone) {
+            errors.invalid(&SPEC.field("timeZone"), Named(zone), &complaint);
+        }
+    }
+    let policies = ["Allow", "Forbid", "Replace"];
+    let policy = text(spec, "concurrencyPolicy");
+    check::required_supported(&SPEC.field("concurrencyPolicy"), policy, &policies, errors);
+    validate_job(spec, options, errors);
+    for key in ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
+        check::nonnegative_field(spec, key, &SPEC, errors);
+    }
+}
+
+fn validate_schedule(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
+    let text = text(spec, "schedule");
+    if text.is_empty() {
+        return errors.required(path, "");
+    }
+    if let Some(complaint) = schedule::complaint(text) {
+        errors.invalid(path, text, &complaint);
+    }
+    let had_zone = old.is_some_and(|old| crate::fields::text(old, "schedule").contains("TZ"));
+    if !text.contains("TZ") {
+        return;
+    }
+    if !had_zone {
+        errors.invalid(path, text, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead");
+    } else if member(spec, "timeZone").is_some() {
+        errors.invalid(path, text, "cannot use both timeZone field and TZ or CRON_TZ in schedule");
+    }
+}
+
+/// The jobs get selectors of their own.
+fn validate_job(spec: &Value, options: &Options, errors: &mut FieldErrors) {
+    let empty = Value::object();
+    let job = spec.at(&["jobTemplate", "spec"]).unwrap_or(&empty);
+    let template = SPEC.field("jobTemplate");
+    let path = template.field("spec");
+    job_spec::validate(job, &path, options, errors);
+    if let Some(selector) = member(job, "selector") {
+        errors.invalid(&path.field("selector"), selector, "`selector` will be auto-generated");
+    }
+    if flag(job, "manualSelector") {
+        errors.not_supported(&path.field("manualSelector"), true, &["nil", "false"]);
     }
 }

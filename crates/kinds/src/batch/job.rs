@@ -1,10 +1,21 @@
 //! Job: the selector that it gives itself.
 
-use crate::core::podspec;
+use super::{job_spec, job_status};
+use crate::check;
+use crate::core::podspec::{self, options::Options, warnings};
+use crate::fields::{flag, int, list, member, opt_int, text};
 use crate::fill::{absent, items, map_at, zero};
 use crate::hooks::take;
+use crate::workload;
 use crate::{Hooks, Scope};
-use pintle_value::Value;
+use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value, validate_label_selector};
+use pintle_meta::{FieldErrors, LabelSelector, names};
+use pintle_value::{Map, Path, Value};
+
+const SPEC: Path<'static> = Path::of("spec");
+/// Above these an indexed job cannot be sure to keep track of its indexes.
+const COMPLETIONS_SOFT_LIMIT: i64 = 100_000;
+const PARALLELISM_SOFT_LIMIT: i64 = 10_000;
 
 const POD_SPEC: [&str; 3] = ["spec", "template", "spec"];
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
@@ -38,6 +49,34 @@ impl Hooks for Job {
             Scope::Sub("status") => take(object, old, &["spec"]),
             Scope::Sub(_) => {}
         }
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        validate(object, &Options::of_template(None), true, errors);
+    }
+
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        if scope == Scope::Sub("status") {
+            workload::finalizers(object, errors);
+            return job_status::validate(object, old, errors);
+        }
+        let mut options = Options::of_template(old.at(&["spec", "template"]));
+        options.invalid_selector_values |= old.at(&["spec", "selector"]).is_some_and(has_invalid_label_value);
+        let had = |label: &str| old.at(&["spec", "template", "metadata", "labels", label]).is_some();
+        validate(object, &options, had("batch.kubernetes.io/job-name") && had(CONTROLLER_UID), errors);
+        validate_spec(workload::spec_of(object), &options, errors);
+        validate_change(object, old, errors);
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut found = Vec::new();
+        if old.is_none() {
+            found.extend(workload::name_warning(object, workload::POD_NAMES));
+        }
+        if old.is_none_or(|old| podspec::options::generation(old) != podspec::options::generation(object)) {
+            found.extend(spec_warnings(workload::spec_of(object), &SPEC));
+        }
+        found
     }
 
     fn new_generation(&self, object: &Value, old: &Value) -> bool {
@@ -97,5 +136,158 @@ fn generate_selector(object: &mut Value) {
     let path = ["spec", "selector", "matchLabels", CONTROLLER_UID];
     if object.at(&path).is_none() {
         object.set_at(&path, uid);
+    }
+}
+
+/// Warnings about the spec of a job.
+pub(super) fn spec_warnings(spec: &Value, path: &Path<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    let many = int(spec, "completions") > COMPLETIONS_SOFT_LIMIT
+        && int(spec, "parallelism") > PARALLELISM_SOFT_LIMIT;
+    if job_spec::is_indexed(spec) && many {
+        found.push(format!(
+            "{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+        ));
+    }
+    found.extend(warnings::template(spec.get("template"), None, &path.field("template")));
+    found
+}
+
+fn validate(object: &Value, options: &Options, prefixed_labels: bool, errors: &mut FieldErrors) {
+    workload::finalizers(object, errors);
+    let spec = workload::spec_of(object);
+    if !flag(spec, "manualSelector") {
+        generated_selector(object, prefixed_labels, errors);
+    }
+    validate_spec(spec, options, errors);
+    let completions = opt_int(spec, "completions").filter(|c| *c > 0);
+    if let Some(completions) = completions.filter(|_| job_spec::is_indexed(spec)) {
+        let name = object.str_at(&["metadata", "name"]);
+        let hostname = format!("{name}-{}", completions - 1);
+        if !names::is_dns1123_label(&hostname).is_empty() {
+            let detail = format!("will not able to create pod with invalid DNS label: {hostname}");
+            errors.invalid(&Path::of("metadata").field("name"), name, &detail);
+        }
+    }
+}
+
+fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {
+    job_spec::validate(spec, &SPEC, options, errors);
+    let path = SPEC.field("selector");
+    match member(spec, "selector") {
+        None => errors.required(&path, ""),
+        selector => {
+            let leniency =
+                Leniency { invalid_values: options.invalid_selector_values, ..Leniency::default() };
+            validate_label_selector(selector, leniency, &path, errors);
+        }
+    }
+    if workload::selects_template(spec) == Some(false) {
+        workload::complain_of_labels(spec, &SPEC, errors);
+    }
+}
+
+/// A selector that the server has made must be what it makes, and the labels of the template too.
+fn generated_selector(object: &Value, prefixed: bool, errors: &mut FieldErrors) {
+    let Some(selector) = object.at(&["spec", "selector"]) else { return };
+    let (name, uid) = (object.str_at(&["metadata", "name"]), object.str_at(&["metadata", "uid"]));
+    let metadata = Path::of("metadata");
+    if uid.is_empty() {
+        errors.required(&metadata.field("uid"), "");
+    }
+    let mut expected = vec![("controller-uid", uid), ("job-name", name)];
+    if prefixed {
+        expected.extend([(CONTROLLER_UID, uid), ("batch.kubernetes.io/job-name", name)]);
+    }
+    let template = SPEC.field("template");
+    let metadata = template.field("metadata");
+    let labels = metadata.field("labels");
+    for (label, value) in &expected {
+        let detail = format!("must be '{value}'");
+        let all = object.at(&["spec", "template", "metadata", "labels"]);
+        match all.and_then(|l| l.get(label)) {
+            None => errors.required(&labels.key(label), &detail),
+            Some(found) if found.as_str() != Some(value) => errors.invalid(&labels.key(label), all, &detail),
+            Some(_) => {}
+        }
+    }
+    let mut map = Map::new();
+    for (label, value) in expected {
+        map.insert(label, value.into());
+    }
+    if LabelSelector::from_value(selector).is_ok_and(|s| !s.matches(Some(&map))) {
+        errors.invalid(&SPEC.field("selector"), selector, "`selector` not auto-generated");
+    }
+}
+
+/// What must stay as it was.
+fn validate_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
+    let (spec, before) = (workload::spec_of(object), workload::spec_of(old));
+    completions(spec, before, errors);
+    let same = |key: &str, errors: &mut FieldErrors| {
+        check::immutable(spec.get(key), before.get(key), &SPEC.field(key), errors);
+    };
+    same("selector", errors);
+    template_change(spec, old, errors);
+    for key in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
+        same(key, errors);
+    }
+}
+
+fn completions(spec: &Value, old: &Value, errors: &mut FieldErrors) {
+    let path = SPEC.field("completions");
+    let (new, before) = (opt_int(spec, "completions"), opt_int(old, "completions"));
+    if !job_spec::is_indexed(spec) {
+        return check::immutable(spec.get("completions"), old.get("completions"), &path, errors);
+    }
+    if let Some(new) = new.filter(|n| Some(*n) != before && *n != int(spec, "parallelism")) {
+        errors.invalid(&path, new, "can only be modified in tandem with spec.parallelism");
+    }
+}
+
+/// The template of a suspended job without pods may change its resources and where its pods run.
+fn template_change(spec: &Value, old: &Value, errors: &mut FieldErrors) {
+    let before = workload::spec_of(old);
+    let status = workload::status(old);
+    let suspended_condition = |c: &Value| text(c, "type") == "Suspended" && text(c, "status") == "True";
+    let idle =
+        member(status, "startTime").is_none() || list(status, "conditions").iter().any(suspended_condition);
+    let mutable = flag(before, "suspend") && idle && int(status, "active") == 0;
+    let template = spec.get("template");
+    let mut old_template = before.get("template").cloned().unwrap_or_default();
+    let path = SPEC.field("template");
+    if !mutable {
+        return check::immutable(template, Some(&old_template), &path, errors);
+    }
+    let Some(new) = template else { return };
+    allow_scheduling(&mut old_template, new);
+    allow_resources(&mut old_template, new);
+    check::immutable(new.get("spec"), old_template.get("spec"), &SPEC.field("template.spec"), errors);
+}
+
+fn allow_scheduling(old: &mut Value, new: &Value) {
+    for key in ["nodeSelector", "tolerations", "schedulingGates"] {
+        take(old, new, &["spec", key]);
+    }
+    take(old, new, &["spec", "affinity", "nodeAffinity"]);
+    let affinity = ["spec", "affinity"];
+    if new.at(&affinity).is_none() && old.at(&affinity) == Some(&Value::object()) {
+        old.remove_at(&affinity);
+    }
+    if old.at(&affinity).is_none() && new.at(&affinity) == Some(&Value::object()) {
+        old.set_at(&affinity, Value::object());
+    }
+}
+
+fn allow_resources(old: &mut Value, new: &Value) {
+    for key in ["containers", "initContainers"] {
+        let new = new.items_at(&["spec", key]);
+        let Some(Value::Array(old)) = old.at_mut(&["spec", key]) else { continue };
+        if old.len() != new.len() {
+            continue;
+        }
+        for (old, new) in old.iter_mut().zip(new).filter(|(o, n)| text(o, "name") == text(n, "name")) {
+            take(old, new, &["resources"]);
+        }
     }
 }

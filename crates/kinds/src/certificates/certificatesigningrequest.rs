@@ -13,10 +13,29 @@ const SUBDOMAIN_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
 
 const USAGES: [&str; 23] = [
-    "any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment",
-    "decipher only", "digital signature", "email protection", "encipher only", "ipsec end system", "ipsec tunnel",
-    "ipsec user", "key agreement", "key encipherment", "microsoft sgc", "netscape sgc", "ocsp signing", "s/mime",
-    "server auth", "signing", "timestamping",
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
 ];
 
 pub(crate) struct CertificateSigningRequest;
@@ -66,10 +85,15 @@ impl Hooks for CertificateSigningRequest {
     fn stamp(&self, scope: Scope<'_>, object: &mut Value, old: Option<&Value>, now: &str) {
         let Some(old) = old.filter(|_| scope != Scope::Main) else { return };
         let before = old.items_at(&["status", "conditions"]);
-        let Some(conditions) = object.at_mut(&["status", "conditions"]).and_then(Value::as_array_mut) else { return };
+        let Some(conditions) = object.at_mut(&["status", "conditions"]).and_then(Value::as_array_mut) else {
+            return;
+        };
         for condition in conditions {
-            let same = |c: &&Value| c.get("type") == condition.get("type") && c.get("status") == condition.get("status");
-            let moved = before.iter().find(same).map(|c| c.str_at(&["lastTransitionTime"])).filter(|t| !t.is_empty());
+            let same = |c: &&Value| {
+                c.get("type") == condition.get("type") && c.get("status") == condition.get("status")
+            };
+            let moved =
+                before.iter().find(same).map(|c| c.str_at(&["lastTransitionTime"])).filter(|t| !t.is_empty());
             let moved = moved.unwrap_or(now).to_string();
             crate::fill::absent(condition, "lastUpdateTime", now);
             crate::fill::absent(condition, "lastTransitionTime", moved.as_str());
@@ -122,7 +146,11 @@ fn validate(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let request = fields::text(spec, "request");
     if let Some(why) = pem::request_error(&base64::decode(request).unwrap_or_default()) {
         let at = path.field("request");
-        if request.is_empty() { errors.invalid(&at, Plain("null"), &why) } else { errors.invalid(&at, Named(request), &why) }
+        if request.is_empty() {
+            errors.invalid(&at, Plain("null"), &why)
+        } else {
+            errors.invalid(&at, Named(request), &why)
+        }
     }
     validate_usages(spec, old, &path.field("usages"), errors);
     let signer = fields::text(spec, "signerName");
@@ -133,7 +161,8 @@ fn validate(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     } else {
         validate_signer_name(signer, &path.field("signerName"), errors);
     }
-    if let Some(seconds) = fields::opt_int(spec, "expirationSeconds").filter(|s| *s < EXPIRATION_SECONDS_MIN) {
+    if let Some(seconds) = fields::opt_int(spec, "expirationSeconds").filter(|s| *s < EXPIRATION_SECONDS_MIN)
+    {
         let why = "may not specify a duration less than 600 seconds (10 minutes)";
         errors.invalid(&path.field("expirationSeconds"), seconds, why);
     }
@@ -147,7 +176,8 @@ fn certificate(object: &Value) -> Vec<u8> {
 
 fn validate_certificate(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let given = certificate(object);
-    let tolerated = |old: &Value| certificate(old) == given || pem::certificate_error(&certificate(old)).is_some();
+    let tolerated =
+        |old: &Value| certificate(old) == given || pem::certificate_error(&certificate(old)).is_some();
     if old.is_some_and(tolerated) {
         return;
     }
@@ -159,13 +189,16 @@ fn validate_certificate(object: &Value, old: Option<&Value>, errors: &mut FieldE
 fn validate_usages(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
     let usages = fields::texts(spec, "usages");
     let repeated = |all: &[&str], at: usize| all.iter().take(at).any(|earlier| Some(earlier) == all.get(at));
-    let before = old.and_then(|old| old.get("spec")).map(|spec| fields::texts(spec, "usages")).unwrap_or_default();
+    let before =
+        old.and_then(|old| old.get("spec")).map(|spec| fields::texts(spec, "usages")).unwrap_or_default();
     let allow_unknown = before.iter().any(|usage| !USAGES.contains(usage));
     let allow_repeated = (0..before.len()).any(|at| repeated(&before, at));
     if usages.is_empty() {
         errors.required(path, "");
     }
-    for (at, usage) in usages.iter().enumerate().filter(|(_, usage)| !allow_unknown && !USAGES.contains(usage)) {
+    for (at, usage) in
+        usages.iter().enumerate().filter(|(_, usage)| !allow_unknown && !USAGES.contains(usage))
+    {
         errors.not_supported(&path.index(at), Named(usage), &USAGES);
     }
     for (at, usage) in usages.iter().enumerate().filter(|(at, _)| !allow_repeated && repeated(&usages, *at)) {
@@ -257,7 +290,8 @@ fn validate_change(scope: Scope<'_>, object: &Value, old: &Value, errors: &mut F
         if new.len() > before.len() {
             errors.forbidden(&path, &format!("updates may not add a condition of type {}", quoted(kind)));
         } else if new.len() == before.len() && new != before {
-            errors.forbidden(&path, &format!("updates may not modify a condition of type {}\n", quoted(kind)));
+            errors
+                .forbidden(&path, &format!("updates may not modify a condition of type {}\n", quoted(kind)));
         }
     }
     if certificate(object) == certificate(old) {

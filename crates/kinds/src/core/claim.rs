@@ -40,7 +40,9 @@ fn access_modes(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
 fn storage(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let path = path.field("resources");
     let path = path.key("storage");
-    let Some(value) = spec.at(&["resources", "requests", "storage"]) else { return errors.required(&path, "") };
+    let Some(value) = spec.at(&["resources", "requests", "storage"]) else {
+        return errors.required(&path, "");
+    };
     let amount = quantity(Some(value));
     if amount.sign() <= 0 {
         errors.invalid(&path, amount.to_string().as_str(), "must be greater than zero");
@@ -95,4 +97,3 @@ impl Shown for NoMembers {
         "{}".to_string()
     }
 }
-

@@ -1,6 +1,8 @@
 //! LimitRange: bounds and defaults of resources, and how they follow from each other.
 
-use super::resources::{amounts, may_overcommit, validate_container_name, validate_name};
+use super::podspec::aggregate::is_overcommit_allowed;
+use super::podspec::resources::{container_resource_name, resource_name};
+use super::resources::amounts;
 use crate::fields::{entries, text};
 use crate::fill::round_resource_list;
 use crate::{Hooks, Scope, metadata};
@@ -109,8 +111,8 @@ fn validate_limit(limit: &Value, kind: &str, path: &Path<'_>, errors: &mut Field
         }
         for (name, _) in amounts(limit.get(field)) {
             match kind {
-                "Pod" | "Container" => validate_container_name(name, &at.key(name), errors),
-                _ => validate_name(name, &at.key(name), errors),
+                "Pod" | "Container" => container_resource_name(name, &at.key(name), errors),
+                _ => resource_name(name, &at.key(name), errors),
             }
         }
         lists.insert(field, amounts(limit.get(field)).collect());
@@ -178,7 +180,7 @@ fn validate_ratio(name: &str, amount: Amount<'_, '_>, path: &Path<'_>, errors: &
 
 fn validate_overcommit(name: &str, amount: Amount<'_, '_>, path: &Path<'_>, errors: &mut FieldErrors) {
     let (Some(limit), Some(request)) = (amount("default"), amount("defaultRequest")) else { return };
-    if !may_overcommit(name) && limit != request {
+    if !is_overcommit_allowed(name) && limit != request {
         let detail = format!("default value {limit} must equal to defaultRequest value {request} in {name}");
         complain(path, "defaultRequest", name, request, &detail, errors);
     }

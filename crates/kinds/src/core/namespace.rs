@@ -1,6 +1,6 @@
 //! Namespace: its label, its phase and the finalizers of its spec.
 
-use crate::{Hooks, Scope};
+use crate::{Hooks, Scope, metadata};
 use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};
 
@@ -56,7 +56,10 @@ impl Hooks for Namespace {
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
         match scope {
-            Scope::Main => self.validate_create(object, errors),
+            Scope::Main => {
+                metadata::validate_core_as_new(self, false, object, errors);
+                self.validate_create(object, errors);
+            }
             Scope::Sub("status") => validate_status(object, errors),
             Scope::Sub(_) => {
                 let spec = Path::of("spec");

@@ -1,6 +1,7 @@
 //! Node: taints, address ranges of its pods, what its kubelet reports.
 
-use super::resources::{amounts, validate_amount};
+use super::podspec::resources::quantity_value;
+use super::resources::amounts;
 use crate::check;
 use crate::fields::{list, member, opt_int, text, texts};
 use crate::fill::round_resource_list;
@@ -154,7 +155,7 @@ fn validate_resources(object: &Value, errors: &mut FieldErrors) {
     for field in ["capacity", "allocatable"] {
         let path = status.field(field);
         for (name, amount) in amounts(object.at(&["status", field])) {
-            validate_amount(name, &amount, &path.field(name), errors);
+            quantity_value(name, &amount, &path.field(name), errors);
         }
     }
 }

@@ -1,7 +1,9 @@
 //! PersistentVolumeClaim: the sources of its data, what may change once it is bound, its status.
 
 use super::claim;
-use super::resources::{amounts, is_native, validate_amount};
+use super::podspec::aggregate::is_native;
+use super::podspec::resources::quantity_value;
+use super::resources::amounts;
 use crate::check;
 use crate::diff;
 use crate::fields::{entries, member, quantity, text};
@@ -284,7 +286,7 @@ fn validate_status(object: &Value, errors: &mut FieldErrors) {
         }
         validate_basic(&amount, &path.key(name), errors);
         if errors.0.len() == before {
-            validate_amount("storage", &amount, &path.key(name), errors);
+            quantity_value("storage", &amount, &path.key(name), errors);
         }
     }
 }

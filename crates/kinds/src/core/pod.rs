@@ -62,7 +62,8 @@ impl Hooks for Pod {
         if old.is_some() {
             return Vec::new();
         }
-        let mut found: Vec<String> = workload::name_warning(object, "the Pod's hostname").into_iter().collect();
+        let mut found: Vec<String> =
+            workload::name_warning(object, "the Pod's hostname").into_iter().collect();
         found.extend(warnings::pod(object));
         found
     }
@@ -164,7 +165,9 @@ fn keep_observed_generations(object: &mut Value, old: &Value) {
         old.items_at(&["status", "conditions"]).iter().map(|c| (c.str_at(&["type"]), number(c))).collect();
     let Some(status) = object.get_mut("status") else { return };
     for condition in items(status, "conditions") {
-        let Some(at) = before.iter().position(|(kind, _)| *kind == condition.str_at(&["type"])) else { continue };
+        let Some(at) = before.iter().position(|(kind, _)| *kind == condition.str_at(&["type"])) else {
+            continue;
+        };
         let (_, generation) = before.remove(at);
         if number(condition) == 0 && generation != 0 {
             condition.set_at(&["observedGeneration"], generation.into());
@@ -174,8 +177,15 @@ fn keep_observed_generations(object: &mut Value, old: &Value) {
 
 /// Metadata that a subresource may not touch.
 fn reset_metadata(object: &mut Value, old: &Value) {
-    for key in ["deletionTimestamp", "generation", "selfLink", "labels", "annotations", "finalizers", "ownerReferences"]
-    {
+    for key in [
+        "deletionTimestamp",
+        "generation",
+        "selfLink",
+        "labels",
+        "annotations",
+        "finalizers",
+        "ownerReferences",
+    ] {
         take(object, old, &["metadata", key]);
     }
 }

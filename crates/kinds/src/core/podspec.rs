@@ -28,7 +28,11 @@ pub(crate) mod windows;
 use pintle_value::{Path, Value};
 
 /// Calls `visit` for each container of a spec with its path: init containers first, ephemeral ones last.
-pub(crate) fn visit_containers<'a>(spec: &'a Value, path: &Path<'_>, mut visit: impl FnMut(&'a Value, &Path<'_>)) {
+pub(crate) fn visit_containers<'a>(
+    spec: &'a Value,
+    path: &Path<'_>,
+    mut visit: impl FnMut(&'a Value, &Path<'_>),
+) {
     for name in defaults::CONTAINER_LISTS {
         let list = path.field(name);
         for (at, container) in spec.items_at(&[name]).iter().enumerate() {

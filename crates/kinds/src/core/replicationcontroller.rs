@@ -68,7 +68,8 @@ impl Hooks for ReplicationController {
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         let (at, path) = (["spec", "template"], SPEC.field("template"));
         let Some(old) = old else {
-            let mut found: Vec<String> = workload::name_warning(object, workload::POD_NAMES).into_iter().collect();
+            let mut found: Vec<String> =
+                workload::name_warning(object, workload::POD_NAMES).into_iter().collect();
             found.extend(warnings::template(object.at(&at), None, &path));
             return found;
         };
@@ -94,7 +95,9 @@ fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {
         None => errors.required(&SPEC.field("replicas"), ""),
         Some(replicas) => check::nonnegative(&SPEC.field("replicas"), replicas, errors),
     }
-    let Some(template) = member(spec, "template") else { return errors.required(&SPEC.field("template"), "") };
+    let Some(template) = member(spec, "template") else {
+        return errors.required(&SPEC.field("template"), "");
+    };
     let selects = |(key, value): (&str, &Value)| template.at(&["metadata", "labels", key]) == Some(value);
     if !empty && !entries(selector).all(selects) {
         workload::complain_of_labels(spec, &SPEC, errors);

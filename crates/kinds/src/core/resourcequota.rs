@@ -1,6 +1,7 @@
 //! ResourceQuota: what is limited, and which objects count.
 
-use super::resources::{amounts, is_standard_for_quota, validate_amount, validate_name};
+use super::podspec::resources::{quantity_value, resource_name};
+use super::resources::{amounts, is_standard_for_quota};
 use crate::fields::{member, quantity, text, texts};
 use crate::fill::round_resource_list;
 use crate::hooks::{keep_other_side, take};
@@ -126,11 +127,11 @@ fn validate_status(object: &Value, errors: &mut FieldErrors) {
 fn validate_list(list: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
     for (name, amount) in amounts(list) {
         let path = path.key(name);
-        validate_name(name, &path, errors);
+        resource_name(name, &path, errors);
         if !name.contains('/') && !is_standard_for_quota(name) {
             errors.invalid(&path, Named(name), "must be a standard resource for quota");
         }
-        validate_amount(name, &amount, &path, errors);
+        quantity_value(name, &amount, &path, errors);
     }
 }
 

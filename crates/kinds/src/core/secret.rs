@@ -83,24 +83,15 @@ fn validate_type(object: &Value, errors: &mut FieldErrors) {
     let data = Path::of("data");
     let value = |key: &str| object.at(&["data", key]).and_then(Value::as_str);
     match object.str_at(&["type"]) {
-        "kubernetes.io/service-account-token" => {
-            if metadata::annotation(object, SERVICE_ACCOUNT_NAME).unwrap_or("").is_empty() {
-                let meta = Path::of("metadata");
-                errors.required(&meta.field("annotations").key(SERVICE_ACCOUNT_NAME), "");
-            }
-        }
+        "kubernetes.io/service-account-token" => validate_account(object, errors),
         "kubernetes.io/dockercfg" => validate_json(object, ".dockercfg", errors),
         "kubernetes.io/dockerconfigjson" => validate_json(object, ".dockerconfigjson", errors),
-        "kubernetes.io/basic-auth" => {
-            if value("username").is_none() && value("password").is_none() {
-                errors.required(&data.key("username"), "");
-                errors.required(&data.key("password"), "");
-            }
+        "kubernetes.io/basic-auth" if value("username").is_none() && value("password").is_none() => {
+            errors.required(&data.key("username"), "");
+            errors.required(&data.key("password"), "");
         }
-        "kubernetes.io/ssh-auth" => {
-            if value("ssh-privatekey").unwrap_or("").is_empty() {
-                errors.required(&data.key("ssh-privatekey"), "");
-            }
+        "kubernetes.io/ssh-auth" if value("ssh-privatekey").unwrap_or("").is_empty() => {
+            errors.required(&data.key("ssh-privatekey"), "");
         }
         TLS => {
             for key in ["tls.crt", "tls.key"] {
@@ -110,6 +101,14 @@ fn validate_type(object: &Value, errors: &mut FieldErrors) {
             }
         }
         _ => {}
+    }
+}
+
+/// A token names its account; all else may come later.
+fn validate_account(object: &Value, errors: &mut FieldErrors) {
+    if metadata::annotation(object, SERVICE_ACCOUNT_NAME).unwrap_or("").is_empty() {
+        let meta = Path::of("metadata");
+        errors.required(&meta.field("annotations").key(SERVICE_ACCOUNT_NAME), "");
     }
 }
 

@@ -1,7 +1,8 @@
 //! Service: defaults, what a change of type drops, warnings. Addresses and node ports are handed out by the
-//! engine between `prepare_*` and `validate_*`; `addresses` has the rules that it needs for that.
+//! engine between `prepare_*` and `validate_*`, with `allocate`.
 
 pub mod addresses;
+pub mod allocate;
 mod change;
 mod status;
 mod validate;

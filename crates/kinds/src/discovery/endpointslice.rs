@@ -213,8 +213,11 @@ fn validate_address(address: &str, kind: &str, list: &Path<'_>, i: usize, errors
     validate_endpoint_ip(address, &path, errors);
 }
 
+/// What is wrong with a name.
+type NameRule = fn(&str) -> Vec<String>;
+
 fn validate_hints(hints: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let rules: [(&str, fn(&str) -> Vec<String>); 2] =
+    let rules: [(&str, NameRule); 2] =
         [("forZones", names::is_label_value), ("forNodes", |name| names::dns_subdomain(name, false))];
     for (field, rule) in rules {
         let list = path.field(field);

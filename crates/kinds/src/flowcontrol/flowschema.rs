@@ -10,7 +10,8 @@ use pintle_value::{Path, Str, Value};
 const PRECEDENCE_DEFAULT: i64 = 1000;
 const PRECEDENCE_MAX: i64 = 10_000;
 const EXEMPT: &str = "exempt";
-const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
+const VERBS: [&str; 9] =
+    ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
 
 /// The objects that must be as they are.
 const MANDATORY: [(&str, &str); 2] = [
@@ -40,7 +41,8 @@ const RESOURCE_RULE: &[Field] = &[
     Field("clusterScope", "ClusterScope", Kind::Plain("false")),
     Field("namespaces", "Namespaces", NULL),
 ];
-const URL_RULE: &[Field] = &[Field("verbs", "Verbs", NULL), Field("nonResourceURLs", "NonResourceURLs", NULL)];
+const URL_RULE: &[Field] =
+    &[Field("verbs", "Verbs", NULL), Field("nonResourceURLs", "NonResourceURLs", NULL)];
 const RULE: &[Field] = &[
     Field("subjects", "Subjects", Kind::List(SUBJECT)),
     Field("resourceRules", "ResourceRules", Kind::List(RESOURCE_RULE)),
@@ -75,7 +77,11 @@ impl Hooks for FlowSchema {
         if let Some((_, wanted)) = MANDATORY.iter().find(|(mandatory, _)| *mandatory == name)
             && fixed(wanted) != *spec
         {
-            errors.invalid(&path, Internal(Some(spec), SPEC), &format!("spec of '{name}' must equal the fixed value"));
+            errors.invalid(
+                &path,
+                Internal(Some(spec), SPEC),
+                &format!("spec of '{name}' must equal the fixed value"),
+            );
         }
         validate_conditions(object, errors);
     }
@@ -155,7 +161,8 @@ fn validate_subject(subject: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
         Some(account) if kind == "ServiceAccount" => validate_account(account, &at, errors),
         Some(named) => check::required(named, "name", &at, errors),
     }
-    for (key, name) in members.iter().filter(|(key, _)| key != own && fields::member(subject, key).is_some()) {
+    for (key, name) in members.iter().filter(|(key, _)| key != own && fields::member(subject, key).is_some())
+    {
         errors.forbidden(&path.field(key), &format!("{key} is forbidden when subject kind is not '{name}'"));
     }
 }
@@ -202,7 +209,9 @@ fn validate_url_rule(rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let at = path.field("nonResourceURLs");
     match wildcard(&urls) {
         _ if urls.is_empty() => errors.required(&at, "nonResourceURLs must contain at least one value"),
-        (true, true) => errors.invalid(&at, &urls[..], "if '*' is present, must not specify other non-resource URLs"),
+        (true, true) => {
+            errors.invalid(&at, &urls[..], "if '*' is present, must not specify other non-resource URLs")
+        }
         (true, false) => {}
         (false, _) => {
             for (index, url) in urls.iter().enumerate() {
@@ -223,7 +232,9 @@ fn url_error(url: &str) -> Option<&'static str> {
         _ if !url.starts_with('/') => Some("must start with slash"),
         _ if url.contains(' ') => Some("must not contain white-space"),
         _ if url.contains("//") => Some("must not contain double slash"),
-        _ if stars > 1 || (stars == 1 && !url.ends_with("/*")) => Some("wildcard can only do suffix matching"),
+        _ if stars > 1 || (stars == 1 && !url.ends_with("/*")) => {
+            Some("wildcard can only do suffix matching")
+        }
         _ => None,
     }
 }
@@ -247,7 +258,9 @@ fn validate_resource_rule(rule: &Value, path: &Path<'_>, errors: &mut FieldError
             let why = "resource rules that are not cluster scoped must supply at least one namespace";
             errors.required(&at, why);
         }
-        (true, true) => errors.invalid(&at, &namespaces[..], "if '*' is present, must not specify other namespaces"),
+        (true, true) => {
+            errors.invalid(&at, &namespaces[..], "if '*' is present, must not specify other namespaces")
+        }
         (true, false) => {}
         (false, _) => {
             for (index, namespace) in namespaces.iter().enumerate() {
@@ -273,7 +286,15 @@ mod tests {
 
     #[test]
     fn paths_end_in_their_wildcard() {
-        let cases = [("/", true), ("/a/*", true), ("/a*", false), ("a", false), ("/a//b", false), ("/*/b", false), ("", false)];
+        let cases = [
+            ("/", true),
+            ("/a/*", true),
+            ("/a*", false),
+            ("a", false),
+            ("/a//b", false),
+            ("/*/b", false),
+            ("", false),
+        ];
         for (url, fine) in cases {
             assert_eq!(url_error(url).is_none(), fine, "{url}");
         }

@@ -31,8 +31,10 @@ const LIMITED: &[Field] = &[
     Field("lendablePercent", "LendablePercent", NULL),
     Field("borrowingLimitPercent", "BorrowingLimitPercent", NULL),
 ];
-const EXEMPTION: &[Field] =
-    &[Field("nominalConcurrencyShares", "NominalConcurrencyShares", NULL), Field("lendablePercent", "LendablePercent", NULL)];
+const EXEMPTION: &[Field] = &[
+    Field("nominalConcurrencyShares", "NominalConcurrencyShares", NULL),
+    Field("lendablePercent", "LendablePercent", NULL),
+];
 const SPEC: &[Field] = &[
     Field("type", "Type", TEXT),
     Field("limited", "Limited", Kind::Struct(LIMITED)),
@@ -168,7 +170,9 @@ fn validate_response(response: &Value, path: &Path<'_>, errors: &mut FieldErrors
     let queuing = fields::member(response, "queuing");
     let at = path.field("queuing");
     match (fields::text(response, "type"), queuing) {
-        ("Reject", Some(_)) => errors.forbidden(&at, "must be nil if limited.limitResponse.type is not Limited"),
+        ("Reject", Some(_)) => {
+            errors.forbidden(&at, "must be nil if limited.limitResponse.type is not Limited")
+        }
         ("Reject", None) => {}
         ("Queue", None) => errors.required(&at, "must not be empty if limited.limitResponse.type is Limited"),
         ("Queue", Some(queuing)) => validate_queuing(queuing, &at, errors),
@@ -201,7 +205,11 @@ fn validate_queuing(queuing: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
 }
 
 /// How many bits of a hash it takes to deal a hand of queues.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "an estimate, as Go makes it")]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "an estimate, as Go makes it"
+)]
 fn entropy_bits(queues: i64, hand: i64) -> i64 {
     ((queues as f64).log2() * hand as f64).ceil() as i64
 }

@@ -2,17 +2,17 @@
 
 use super::labels::deprecation;
 use crate::check;
-use crate::core::resources::{amounts, is_huge_pages, validate_amount, validate_container_name};
-use crate::fields::{entries, list, member, opt_int, text};
+use crate::core::podspec::options::Options;
+use crate::core::podspec::resources::{self, Claims, Of};
+use crate::core::podspec::scheduling;
+use crate::fields::{entries, list, member, text};
 use crate::shown::{Field, Internal, NULL, TEXT};
 use crate::{Hooks, Scope, metadata};
-use pintle_meta::field::Named;
-use pintle_meta::selector::label_validation::{validate_label_name, validate_labels};
+use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
 
-const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 /// A toleration as Go's internal type has it.
 const TOLERATION: [Field; 5] = [
     Field("key", "Key", TEXT),
@@ -67,62 +67,22 @@ fn validate_class(object: &Value, errors: &mut FieldErrors) {
 
 /// The overhead is checked as if it were the limits of a container.
 fn validate_overhead(overhead: &Value, errors: &mut FieldErrors) {
-    let root = Path::of("overhead");
-    let path = root.field("limits");
-    let fixed = overhead.get("podFixed");
-    for (name, amount) in amounts(fixed) {
-        validate_container_name(name, &path.key(name), errors);
-        validate_amount(name, &amount, &path.key(name), errors);
+    let mut limits = Value::object();
+    if let Some(fixed) = member(overhead, "podFixed") {
+        limits.set_at(&["limits"], fixed.clone());
     }
-    let has = |wanted: fn(&str) -> bool| amounts(fixed).any(|(name, _)| wanted(name));
-    if has(is_huge_pages) && !has(|name| matches!(name, "cpu" | "memory")) {
-        errors.forbidden(&root, "HugePages require cpu or memory");
-    }
+    let options = Options::default();
+    resources::validate(&limits, Of::Container, &Claims::new(), &Path::of("overhead"), &options, errors);
 }
 
 fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
-    for (i, toleration) in tolerations.iter().enumerate() {
-        validate_toleration(toleration, &path.index(i), errors);
-    }
+    scheduling::tolerations(tolerations, path, &Options::default(), errors);
     let mut seen = HashSet::new();
     for (i, toleration) in tolerations.iter().enumerate() {
         let key = ["key", "operator", "value", "effect"].map(|field| text(toleration, field));
         if !seen.insert(key) {
             errors.duplicate(&path.index(i), Internal(Some(toleration), &TOLERATION));
         }
-    }
-}
-
-fn validate_toleration(toleration: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let [key, operator, value, effect] = ["key", "operator", "value", "effect"].map(|f| text(toleration, f));
-    let at = path.field("operator");
-    if !key.is_empty() {
-        validate_label_name(key, &path.field("key"), errors);
-    } else if operator != "Exists" {
-        let detail =
-            "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
-        errors.invalid(&at, Named(operator), detail);
-    }
-    if opt_int(toleration, "tolerationSeconds").is_some() && effect != "NoExecute" {
-        let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
-        errors.invalid(&path.field("effect"), Named(effect), detail);
-    }
-    match operator {
-        "Equal" | "" => {
-            let complaints = names::is_label_value(value);
-            if !complaints.is_empty() {
-                errors.invalid(&at, value, &complaints.join(";"));
-            }
-        }
-        "Exists" if !value.is_empty() => {
-            errors.invalid(&at, value, "value must be empty when `operator` is 'Exists'");
-        }
-        "Exists" => {}
-        "Lt" | "Gt" => errors.not_supported(&at, Named(operator), &["Equal", "Exists", "Lt", "Gt"]),
-        other => errors.not_supported(&at, Named(other), &["Equal", "Exists"]),
-    }
-    if !effect.is_empty() {
-        check::supported(&path.field("effect"), Some(effect), &EFFECTS, errors);
     }
 }
 

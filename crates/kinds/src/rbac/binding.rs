@@ -116,7 +116,9 @@ mod tests {
         );
         let (old, new) = ("a", "b");
         let with = |name: &str| {
-            format!(r#"{{"metadata":{{"name":"n"}},"roleRef":{{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"{name}"}}}}"#)
+            format!(
+                r#"{{"metadata":{{"name":"n"}},"roleRef":{{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"{name}"}}}}"#
+            )
         };
         let shown = r#"{"APIGroup":"rbac.authorization.k8s.io","Kind":"ClusterRole","Name":"b"}"#;
         assert_eq!(

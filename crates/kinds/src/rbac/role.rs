@@ -1,8 +1,8 @@
 //! Role and ClusterRole: each rule is about resources or about paths, never both.
 
 use crate::{Hooks, Scope, fields, metadata};
-use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value, validate_label_selector};
 use pintle_meta::field::Plain;
+use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value, validate_label_selector};
 use pintle_meta::{FieldErrors, LabelSelector, names};
 use pintle_value::{Path, Str, Value};
 
@@ -70,7 +70,11 @@ fn validate_rule(rule: &Value, namespaced: bool, path: &Path<'_>, errors: &mut F
             errors.invalid(&at, &urls[..], "namespaced rules cannot apply to non-resource URLs");
         }
         if has("apiGroups") || has("resources") || has("resourceNames") {
-            errors.invalid(&at, &urls[..], "rules cannot apply to both regular resources and non-resource URLs");
+            errors.invalid(
+                &at,
+                &urls[..],
+                "rules cannot apply to both regular resources and non-resource URLs",
+            );
         }
         return;
     }

@@ -1,15 +1,15 @@
 //! CSINode: the drivers of a node.
 
 use crate::check;
+use crate::core::podspec::volume_sources::csi_driver_name;
 use crate::fields::{opt_int, text, texts};
 use crate::shown::{Field, Internal, NULL, TEXT};
 use crate::{Hooks, Scope, metadata};
-use pintle_meta::{FieldErrors, names, objectmeta};
+use pintle_meta::{FieldErrors, objectmeta};
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
 
 const NODE_ID_BYTES_MAX: usize = 256;
-const DRIVER_BYTES_MAX: usize = 63;
 /// A driver as Go's internal type has it; what can be allocated is left out where drivers are compared.
 const DRIVER: [Field; 4] = [
     Field("name", "Name", TEXT),
@@ -51,17 +51,6 @@ fn drivers(object: &Value) -> &[Value] {
     object.items_at(&["spec", "drivers"])
 }
 
-/// Checks the name of a CSI driver that an object refers to.
-pub(super) fn validate_driver_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
-    if name.is_empty() {
-        return errors.required(path, "");
-    }
-    if name.len() > DRIVER_BYTES_MAX {
-        errors.too_long(path, DRIVER_BYTES_MAX);
-    }
-    check::each(names::is_dns1123_subdomain(&name.to_lowercase()), path, name, errors);
-}
-
 fn validate_drivers(object: &Value, errors: &mut FieldErrors) {
     let spec = Path::of("spec");
     let all = spec.field("drivers");
@@ -69,7 +58,7 @@ fn validate_drivers(object: &Value, errors: &mut FieldErrors) {
     for (i, driver) in drivers(object).iter().enumerate() {
         let path = all.index(i);
         let (name, id) = (text(driver, "name"), text(driver, "nodeID"));
-        validate_driver_name(name, &path.field("name"), errors);
+        csi_driver_name(name, &path.field("name"), errors);
         if id.is_empty() {
             errors.required(&path.field("nodeID"), "");
         }

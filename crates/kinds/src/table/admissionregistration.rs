@@ -1,7 +1,7 @@
 //! Rows of webhook configurations and admission policies.
 
-use super::cell::{age, count, is_set, name, text, text_at, texts};
 use super::BuiltinPrinter;
+use super::cell::{age, count, is_set, name, text, text_at, texts};
 use pintle_meta::Timestamp;
 use pintle_value::Value;
 
@@ -43,11 +43,21 @@ fn webhooks(object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 fn mutating_policy(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![name(object), Value::Int(count(object, &["spec", "mutations"])), param_kind(object), age(object, now)]
+    vec![
+        name(object),
+        Value::Int(count(object, &["spec", "mutations"])),
+        param_kind(object),
+        age(object, now),
+    ]
 }
 
 fn validating_policy(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![name(object), Value::Int(count(object, &["spec", "validations"])), param_kind(object), age(object, now)]
+    vec![
+        name(object),
+        Value::Int(count(object, &["spec", "validations"])),
+        param_kind(object),
+        age(object, now),
+    ]
 }
 
 fn param_kind(object: &Value) -> Value {
@@ -85,7 +95,11 @@ fn go_selector(selector: &Value) -> String {
         .map(|expression| {
             let part = |key: &str| expression.str_at(&[key]);
             let values = texts(expression, &["values"]).join(" ");
-            format!("LabelSelectorRequirement{{Key:{},Operator:{},Values:[{values}],}},", part("key"), part("operator"))
+            format!(
+                "LabelSelectorRequirement{{Key:{},Operator:{},Values:[{values}],}},",
+                part("key"),
+                part("operator")
+            )
         })
         .collect();
     format!(

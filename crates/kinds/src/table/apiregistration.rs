@@ -1,7 +1,7 @@
 //! Rows of API services.
 
-use super::cell::{age, condition, is_set, name, text};
 use super::BuiltinPrinter;
+use super::cell::{age, condition, is_set, name, text};
 use pintle_meta::Timestamp;
 use pintle_value::Value;
 
@@ -19,11 +19,17 @@ fn api_service(object: &Value, now: Timestamp) -> Vec<Value> {
             format!("{}/{}", part("namespace"), part("name"))
         }
     };
-    let available = condition(object.items_at(&["status", "conditions"]), "Available").map(|condition| {
-        match (condition.str_at(&["status"]), condition.str_at(&["reason"])) {
-            (status @ "True", _) | (status, "") => status.to_string(),
-            (status, reason) => format!("{status} ({reason})"),
-        }
-    });
-    vec![name(object), text(service), text(available.unwrap_or_else(|| "Unknown".to_string())), age(object, now)]
+    let available =
+        condition(object.items_at(&["status", "conditions"]), "Available").map(|condition| {
+            match (condition.str_at(&["status"]), condition.str_at(&["reason"])) {
+                (status @ "True", _) | (status, "") => status.to_string(),
+                (status, reason) => format!("{status} ({reason})"),
+            }
+        });
+    vec![
+        name(object),
+        text(service),
+        text(available.unwrap_or_else(|| "Unknown".to_string())),
+        age(object, now),
+    ]
 }

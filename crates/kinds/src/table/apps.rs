@@ -1,7 +1,7 @@
 //! Rows of the apps group.
 
-use super::cell::{age, containers, int, labels, name, number, selector, selector_text, text};
 use super::BuiltinPrinter;
+use super::cell::{age, containers, int, labels, name, number, selector, selector_text, text};
 use pintle_meta::Timestamp;
 use pintle_value::Value;
 
@@ -18,18 +18,31 @@ pub(super) const PRINTERS: &[BuiltinPrinter] = &[
 ];
 
 const REPLICATED: &[&str] = &[
-    "spec.replicas", "spec.selector", "spec.template.spec.containers.name", "spec.template.spec.containers.image",
-    "status.replicas", "status.readyReplicas", "status.updatedReplicas", "status.availableReplicas",
+    "spec.replicas",
+    "spec.selector",
+    "spec.template.spec.containers.name",
+    "spec.template.spec.containers.image",
+    "status.replicas",
+    "status.readyReplicas",
+    "status.updatedReplicas",
+    "status.availableReplicas",
 ];
 const DAEMON_SET: &[&str] = &[
-    "spec.selector", "spec.template.spec.nodeSelector", "spec.template.spec.containers.name",
-    "spec.template.spec.containers.image", "status.desiredNumberScheduled", "status.currentNumberScheduled",
-    "status.numberReady", "status.updatedNumberScheduled", "status.numberAvailable",
+    "spec.selector",
+    "spec.template.spec.nodeSelector",
+    "spec.template.spec.containers.name",
+    "spec.template.spec.containers.image",
+    "status.desiredNumberScheduled",
+    "status.currentNumberScheduled",
+    "status.numberReady",
+    "status.updatedNumberScheduled",
+    "status.numberAvailable",
 ];
 
 fn controller_revision(object: &Value, now: Timestamp) -> Vec<Value> {
     let owners = object.items_at(&["metadata", "ownerReferences"]).iter();
-    let controller = owners.clone().find(|owner| owner.get("controller").and_then(Value::as_bool) == Some(true));
+    let controller =
+        owners.clone().find(|owner| owner.get("controller").and_then(Value::as_bool) == Some(true));
     let shown = controller.map_or_else(|| "<none>".to_string(), controller_name);
     vec![name(object), text(shown), int(object, &["revision"]), age(object, now)]
 }
@@ -44,7 +57,8 @@ fn controller_name(owner: &Value) -> String {
 }
 
 fn ready_of_desired(object: &Value) -> Value {
-    let (ready, desired) = (number(object, &["status", "readyReplicas"]), number(object, &["spec", "replicas"]));
+    let (ready, desired) =
+        (number(object, &["status", "readyReplicas"]), number(object, &["spec", "replicas"]));
     text(format!("{ready}/{desired}"))
 }
 

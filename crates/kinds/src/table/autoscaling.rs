@@ -1,7 +1,7 @@
 //! Rows of autoscalers and of the `scale` subresource.
 
-use super::cell::{age, int, name, quantity, scalar, text};
 use super::BuiltinPrinter;
+use super::cell::{age, int, name, quantity, scalar, text};
 use pintle_meta::Timestamp;
 use pintle_value::Value;
 
@@ -11,14 +11,23 @@ pub(super) const PRINTERS: &[BuiltinPrinter] = &[
 ];
 
 const AUTOSCALER: &[&str] = &[
-    "spec.scaleTargetRef", "spec.minReplicas", "spec.maxReplicas", "spec.metrics", "status.currentReplicas",
+    "spec.scaleTargetRef",
+    "spec.minReplicas",
+    "spec.maxReplicas",
+    "spec.metrics",
+    "status.currentReplicas",
     "status.currentMetrics",
 ];
 /// How many metrics a cell shows.
 const METRICS_SHOWN: usize = 2;
 
 fn scale(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![name(object), int(object, &["spec", "replicas"]), int(object, &["status", "replicas"]), age(object, now)]
+    vec![
+        name(object),
+        int(object, &["spec", "replicas"]),
+        int(object, &["status", "replicas"]),
+        age(object, now),
+    ]
 }
 
 fn autoscaler(object: &Value, now: Timestamp) -> Vec<Value> {
@@ -74,7 +83,8 @@ fn metric(spec: &Value, status: Option<&Value>) -> String {
         }
         (_, None) => {
             let percent = |value: Option<&Value>| scalar(value).map(|number| format!("{number}%"));
-            let current = percent(now("averageUtilization").flatten()).unwrap_or_else(|| "<unknown>".to_string());
+            let current =
+                percent(now("averageUtilization").flatten()).unwrap_or_else(|| "<unknown>".to_string());
             let target = percent(target("averageUtilization")).unwrap_or_else(|| "<auto>".to_string());
             format!("{}: {current}/{target}", spec.str_at(&[source, "name"]))
         }

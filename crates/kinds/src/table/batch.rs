@@ -1,7 +1,10 @@
 //! Rows of jobs.
 
-use super::cell::{age, containers, count, is_set, is_terminating, is_true, name, number, selector, since, text, text_at, text_or};
 use super::BuiltinPrinter;
+use super::cell::{
+    age, containers, count, is_set, is_terminating, is_true, name, number, selector, since, text, text_at,
+    text_or,
+};
 use pintle_meta::{Timestamp, duration};
 use pintle_value::Value;
 
@@ -11,14 +14,27 @@ pub(super) const PRINTERS: &[BuiltinPrinter] = &[
 ];
 
 const CRON_JOB: &[&str] = &[
-    "spec.schedule", "spec.timeZone", "spec.suspend", "spec.jobTemplate.spec.selector",
-    "spec.jobTemplate.spec.template.spec.containers.name", "spec.jobTemplate.spec.template.spec.containers.image",
-    "status.active#", "status.lastScheduleTime",
+    "spec.schedule",
+    "spec.timeZone",
+    "spec.suspend",
+    "spec.jobTemplate.spec.selector",
+    "spec.jobTemplate.spec.template.spec.containers.name",
+    "spec.jobTemplate.spec.template.spec.containers.image",
+    "status.active#",
+    "status.lastScheduleTime",
 ];
 const JOB: &[&str] = &[
-    "metadata.deletionTimestamp", "spec.completions", "spec.parallelism", "spec.selector",
-    "spec.template.spec.containers.name", "spec.template.spec.containers.image", "status.succeeded",
-    "status.startTime", "status.completionTime", "status.conditions.type", "status.conditions.status",
+    "metadata.deletionTimestamp",
+    "spec.completions",
+    "spec.parallelism",
+    "spec.selector",
+    "spec.template.spec.containers.name",
+    "spec.template.spec.containers.image",
+    "status.succeeded",
+    "status.startTime",
+    "status.completionTime",
+    "status.conditions.type",
+    "status.conditions.status",
 ];
 
 fn cron_job(object: &Value, now: Timestamp) -> Vec<Value> {

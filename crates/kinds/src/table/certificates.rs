@@ -1,13 +1,19 @@
 //! Rows of certificate signing requests.
 
-use super::cell::{age, filled_or, name, text, text_at};
 use super::BuiltinPrinter;
+use super::cell::{age, filled_or, name, text, text_at};
 use pintle_meta::{Timestamp, duration};
 use pintle_value::Value;
 
 pub(super) const PRINTERS: &[BuiltinPrinter] = &[BuiltinPrinter {
     kind: "certificates.k8s.io/CertificateSigningRequest",
-    needs: &["spec.signerName", "spec.username", "spec.expirationSeconds", "status.conditions.type", "status.certificate"],
+    needs: &[
+        "spec.signerName",
+        "spec.username",
+        "spec.expirationSeconds",
+        "status.conditions.type",
+        "status.certificate",
+    ],
     cells: signing_request,
 }];
 
@@ -15,7 +21,8 @@ const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
 fn signing_request(object: &Value, now: Timestamp) -> Vec<Value> {
     let requested = object.at(&["spec", "expirationSeconds"]).and_then(Value::as_int);
-    let requested = requested.map(|seconds| duration::human(duration::GoDuration(seconds.saturating_mul(NANOS_PER_SECOND))));
+    let requested = requested
+        .map(|seconds| duration::human(duration::GoDuration(seconds.saturating_mul(NANOS_PER_SECOND))));
     vec![
         name(object),
         age(object, now),

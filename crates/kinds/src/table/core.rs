@@ -1,9 +1,9 @@
 //! Rows of the core group, but for pods, services and volumes.
 
+use super::BuiltinPrinter;
 use super::cell::{
     age, condition, containers, count, filled_or, int, labels, name, quantity, since, text, text_at,
 };
-use super::BuiltinPrinter;
 use pintle_meta::Timestamp;
 use pintle_value::Value;
 use std::collections::BTreeSet;
@@ -15,23 +15,47 @@ pub(super) const PRINTERS: &[BuiltinPrinter] = &[
     BuiltinPrinter { kind: "Namespace", needs: &["status.phase"], cells: namespace },
     BuiltinPrinter { kind: "Node", needs: NODE, cells: node },
     BuiltinPrinter { kind: "PodTemplate", needs: POD_TEMPLATE, cells: pod_template },
-    BuiltinPrinter { kind: "ReplicationController", needs: REPLICATION_CONTROLLER, cells: replication_controller },
+    BuiltinPrinter {
+        kind: "ReplicationController",
+        needs: REPLICATION_CONTROLLER,
+        cells: replication_controller,
+    },
     BuiltinPrinter { kind: "ResourceQuota", needs: &["status.hard", "status.used"], cells: resource_quota },
     BuiltinPrinter { kind: "Secret", needs: &["type", "data#"], cells: secret },
     BuiltinPrinter { kind: "ServiceAccount", needs: &[], cells: service_account },
 ];
 
 const EVENT: &[&str] = &[
-    "involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "type", "eventTime",
-    "series", "reportingComponent", "reportingInstance",
+    "involvedObject",
+    "reason",
+    "message",
+    "source",
+    "firstTimestamp",
+    "lastTimestamp",
+    "count",
+    "type",
+    "eventTime",
+    "series",
+    "reportingComponent",
+    "reportingInstance",
 ];
-const NODE: &[&str] =
-    &["metadata.labels", "spec.unschedulable", "status.conditions.type", "status.conditions.status", "status.addresses", "status.nodeInfo"];
+const NODE: &[&str] = &[
+    "metadata.labels",
+    "spec.unschedulable",
+    "status.conditions.type",
+    "status.conditions.status",
+    "status.addresses",
+    "status.nodeInfo",
+];
 const POD_TEMPLATE: &[&str] =
     &["template.metadata.labels", "template.spec.containers.name", "template.spec.containers.image"];
 const REPLICATION_CONTROLLER: &[&str] = &[
-    "spec.replicas", "spec.selector", "spec.template.spec.containers.name", "spec.template.spec.containers.image",
-    "status.replicas", "status.readyReplicas",
+    "spec.replicas",
+    "spec.selector",
+    "spec.template.spec.containers.name",
+    "spec.template.spec.containers.image",
+    "status.replicas",
+    "status.readyReplicas",
 ];
 
 /// Labels that begin so name a role of a node.
@@ -50,7 +74,11 @@ fn component_status(object: &Value, _: Timestamp) -> Vec<Value> {
 }
 
 fn config_map(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![name(object), Value::Int(count(object, &["data"]) + count(object, &["binaryData"])), age(object, now)]
+    vec![
+        name(object),
+        Value::Int(count(object, &["data"]) + count(object, &["binaryData"])),
+        age(object, now),
+    ]
 }
 
 fn secret(object: &Value, now: Timestamp) -> Vec<Value> {
@@ -148,7 +176,8 @@ fn node_roles(object: &Value) -> Value {
         None if key == ROLE_LABEL => value.as_str().unwrap_or("").to_string(),
         None => String::new(),
     };
-    let roles: BTreeSet<String> = labels.map(|map| map.iter().map(|(k, v)| role(k, v)).collect()).unwrap_or_default();
+    let roles: BTreeSet<String> =
+        labels.map(|map| map.iter().map(|(k, v)| role(k, v)).collect()).unwrap_or_default();
     let roles: Vec<&str> = roles.iter().map(String::as_str).filter(|role| !role.is_empty()).collect();
     text(if roles.is_empty() { "<none>".to_string() } else { roles.join(",") })
 }

@@ -1,7 +1,7 @@
 //! Rows of persistent volumes and their claims.
 
-use super::cell::{age, is_terminating, name, quantity, text, text_at, text_or};
 use super::BuiltinPrinter;
+use super::cell::{age, is_terminating, name, quantity, text, text_at, text_or};
 use pintle_meta::Timestamp;
 use pintle_value::Value;
 
@@ -11,20 +11,38 @@ pub(super) const PRINTERS: &[BuiltinPrinter] = &[
 ];
 
 const VOLUME: &[&str] = &[
-    "metadata.annotations", "metadata.deletionTimestamp", "spec.capacity", "spec.accessModes",
-    "spec.persistentVolumeReclaimPolicy", "spec.claimRef", "spec.storageClassName", "spec.volumeAttributesClassName",
-    "spec.volumeMode", "status",
+    "metadata.annotations",
+    "metadata.deletionTimestamp",
+    "spec.capacity",
+    "spec.accessModes",
+    "spec.persistentVolumeReclaimPolicy",
+    "spec.claimRef",
+    "spec.storageClassName",
+    "spec.volumeAttributesClassName",
+    "spec.volumeMode",
+    "status",
 ];
 const CLAIM: &[&str] = &[
-    "metadata.annotations", "metadata.deletionTimestamp", "spec.volumeName", "spec.storageClassName",
-    "spec.volumeAttributesClassName", "spec.volumeMode", "status.phase", "status.accessModes", "status.capacity",
+    "metadata.annotations",
+    "metadata.deletionTimestamp",
+    "spec.volumeName",
+    "spec.storageClassName",
+    "spec.volumeAttributesClassName",
+    "spec.volumeMode",
+    "status.phase",
+    "status.accessModes",
+    "status.capacity",
 ];
 
 /// The class, before it was a field.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 /// Access modes and what tables call them.
-const ACCESS_MODES: [(&str, &str); 4] =
-    [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];
+const ACCESS_MODES: [(&str, &str); 4] = [
+    ("ReadWriteOnce", "RWO"),
+    ("ReadOnlyMany", "ROX"),
+    ("ReadWriteMany", "RWX"),
+    ("ReadWriteOncePod", "RWOP"),
+];
 
 fn volume(object: &Value, now: Timestamp) -> Vec<Value> {
     let claim = object.at(&["spec", "claimRef"]).filter(|claim| !claim.is_null());
@@ -79,6 +97,7 @@ fn class(object: &Value) -> Value {
 
 fn access_modes(modes: &[Value]) -> Value {
     let has = |mode: &str| modes.iter().any(|m| m.as_str() == Some(mode));
-    let short: Vec<&str> = ACCESS_MODES.iter().filter(|(mode, _)| has(mode)).map(|(_, short)| *short).collect();
+    let short: Vec<&str> =
+        ACCESS_MODES.iter().filter(|(mode, _)| has(mode)).map(|(_, short)| *short).collect();
     text(short.join(","))
 }

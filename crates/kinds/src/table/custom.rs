@@ -18,7 +18,8 @@ impl CustomColumns {
     pub(super) fn new(columns: &[Column]) -> Self {
         let default = [age()];
         let columns = if columns.is_empty() { &default } else { columns };
-        let parsed = columns.iter().map_while(|column| Some((column.clone(), JsonPath::parse(&column.path)?)));
+        let parsed =
+            columns.iter().map_while(|column| Some((column.clone(), JsonPath::parse(&column.path)?)));
         CustomColumns { columns: parsed.collect() }
     }
 
@@ -33,7 +34,9 @@ impl CustomColumns {
             }
             column
         };
-        std::iter::once(columns::name()).chain(self.columns.iter().map(|(column, _)| described(column))).collect()
+        std::iter::once(columns::name())
+            .chain(self.columns.iter().map(|(column, _)| described(column)))
+            .collect()
     }
 
     /// Adds what the paths lead to.
@@ -57,8 +60,12 @@ pub(super) fn scale_columns(paths: &ScalePaths) -> Vec<Column> {
     };
     let desired =
         replicas("Desired", ".spec.replicas", "Number of desired replicas", !paths.spec_replicas.is_empty());
-    let available =
-        replicas("Available", ".status.replicas", "Number of actual replicas", !paths.status_replicas.is_empty());
+    let available = replicas(
+        "Available",
+        ".status.replicas",
+        "Number of actual replicas",
+        !paths.status_replicas.is_empty(),
+    );
     desired.into_iter().chain(available).chain([age()]).collect()
 }
 
@@ -153,8 +160,14 @@ mod tests {
     #[test]
     fn large_and_small_numbers_have_exponents() {
         for (float, expected) in [
-            (0.5, "0.5"), (100000.0, "100000"), (1e6, "1e+06"), (123456789.0, "1.23456789e+08"), (1e21, "1e+21"),
-            (0.0001, "0.0001"), (0.00001, "1e-05"), (-2.5e-7, "-2.5e-07"),
+            (0.5, "0.5"),
+            (100000.0, "100000"),
+            (1e6, "1e+06"),
+            (123456789.0, "1.23456789e+08"),
+            (1e21, "1e+21"),
+            (0.0001, "0.0001"),
+            (0.00001, "1e-05"),
+            (-2.5e-7, "-2.5e-07"),
         ] {
             assert_eq!(go_float(float), expected);
         }

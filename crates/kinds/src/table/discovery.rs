@@ -1,7 +1,7 @@
 //! Rows of endpoint slices.
 
-use super::cell::{age, name, scalar, text, text_at, with_more};
 use super::BuiltinPrinter;
+use super::cell::{age, name, scalar, text, text_at, with_more};
 use pintle_meta::Timestamp;
 use pintle_value::Value;
 
@@ -16,7 +16,8 @@ const SHOWN: usize = 3;
 
 fn endpoint_slice(object: &Value, now: Timestamp) -> Vec<Value> {
     let ports = object.items_at(&["ports"]).iter().map(port);
-    let addresses = object.items_at(&["endpoints"]).iter().flat_map(|endpoint| endpoint.items_at(&["addresses"]));
+    let addresses =
+        object.items_at(&["endpoints"]).iter().flat_map(|endpoint| endpoint.items_at(&["addresses"]));
     vec![
         name(object),
         text_at(object, &["addressType"]),

@@ -1,14 +1,19 @@
 //! Rows of priority and fairness.
 
-use super::cell::{age, condition, int, is_set, name, number, text, text_at};
 use super::BuiltinPrinter;
+use super::cell::{age, condition, int, is_set, name, number, text, text_at};
 use pintle_meta::Timestamp;
 use pintle_value::Value;
 
 pub(super) const PRINTERS: &[BuiltinPrinter] = &[
     BuiltinPrinter {
         kind: ORDERED,
-        needs: &["spec.priorityLevelConfiguration", "spec.matchingPrecedence", "spec.distinguisherMethod", "status.conditions"],
+        needs: &[
+            "spec.priorityLevelConfiguration",
+            "spec.matchingPrecedence",
+            "spec.distinguisherMethod",
+            "status.conditions",
+        ],
         cells: flow_schema,
     },
     BuiltinPrinter {

@@ -23,7 +23,11 @@ pub(super) enum Step {
     Wildcard,
     Recursive,
     Union(Vec<Vec<Step>>),
-    Filter { left: Vec<Step>, operator: Str, right: Vec<Step> },
+    Filter {
+        left: Vec<Step>,
+        operator: Str,
+        right: Vec<Step>,
+    },
     Exists(Vec<Step>),
     /// A text or number that stands for itself.
     Literal(Value),
@@ -158,7 +162,8 @@ fn sliced(values: Vec<Cow<'_, Value>>, slice: Slice) -> Found<'_> {
         if from < 0 {
             from += length;
         }
-        let mut to = if slice.single { slice.from.unwrap_or(0).saturating_add(1) } else { slice.to.unwrap_or(length) };
+        let mut to =
+            if slice.single { slice.from.unwrap_or(0).saturating_add(1) } else { slice.to.unwrap_or(length) };
         if to < 0 || (to == 0 && slice.single) {
             to += length;
         }
@@ -307,7 +312,9 @@ mod tests {
 
     #[test]
     fn leading_members_are_those_before_the_first_other_step() {
-        for (path, expected) in [(".a.b[0].n", &["a", "b"][..]), ("..n", &[]), (".s}{.l", &[]), (".d.e\\.f/g", &["d", "e.f/g"])] {
+        for (path, expected) in
+            [(".a.b[0].n", &["a", "b"][..]), ("..n", &[]), (".s}{.l", &[]), (".d.e\\.f/g", &["d", "e.f/g"])]
+        {
             assert_eq!(JsonPath::parse(path).unwrap().leading_members(), expected, "{path}");
         }
     }

@@ -168,11 +168,13 @@ impl<'a> Parser<'a> {
         let inner = self.take(end + 1).get(1..end)?;
         let inner = if inner == "*" { ":" } else { inner };
         if inner.contains(',') {
-            let parts = inner.split(',').map(|text| part(&format!("[{}]", text.trim_matches(' ')), self.nesting));
+            let parts =
+                inner.split(',').map(|text| part(&format!("[{}]", text.trim_matches(' ')), self.nesting));
             self.steps.push(Step::Union(parts.collect::<Option<_>>()?));
             return Some(());
         }
-        let name = inner.strip_prefix('\'').and_then(|inner| inner.strip_suffix('\'')).filter(|n| !n.contains('\''));
+        let name =
+            inner.strip_prefix('\'').and_then(|inner| inner.strip_suffix('\'')).filter(|n| !n.contains('\''));
         match name {
             Some(name) => self.steps.extend(part(&format!(".{name}"), self.nesting)?),
             None => self.steps.push(Step::Slice(slice(inner)?)),

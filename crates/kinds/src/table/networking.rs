@@ -1,8 +1,8 @@
 //! Rows of the networking group.
 
+use super::BuiltinPrinter;
 use super::cell::{age, is_set, name, selector, text, text_at, text_or, texts};
 use super::service::load_balancer;
-use super::BuiltinPrinter;
 use pintle_meta::Timestamp;
 use pintle_value::Value;
 
@@ -18,7 +18,11 @@ pub(super) const PRINTERS: &[BuiltinPrinter] = &[
         needs: &["metadata.annotations", "spec"],
         cells: ingress_class,
     },
-    BuiltinPrinter { kind: "networking.k8s.io/NetworkPolicy", needs: &["spec.podSelector"], cells: network_policy },
+    BuiltinPrinter {
+        kind: "networking.k8s.io/NetworkPolicy",
+        needs: &["spec.podSelector"],
+        cells: network_policy,
+    },
     BuiltinPrinter { kind: "networking.k8s.io/ServiceCIDR", needs: &["spec.cidrs"], cells: service_cidr },
 ];
 
@@ -73,7 +77,8 @@ fn hosts(rules: &[Value]) -> String {
 
 fn ingress_class(object: &Value, now: Timestamp) -> Vec<Value> {
     let is_default = object.str_at(&["metadata", "annotations", DEFAULT_CLASS_ANNOTATION]) == "true";
-    let shown = format!("{}{}", object.str_at(&["metadata", "name"]), if is_default { " (default)" } else { "" });
+    let shown =
+        format!("{}{}", object.str_at(&["metadata", "name"]), if is_default { " (default)" } else { "" });
     let parameters = object.at(&["spec", "parameters"]).filter(|parameters| !parameters.is_null());
     let parameters = parameters.map(|parameters| {
         let group = parameters.get("apiGroup").and_then(Value::as_str).map(|group| format!(".{group}"));

@@ -1,7 +1,7 @@
 //! Rows of runtime classes.
 
-use super::cell::{age, name, text_at};
 use super::BuiltinPrinter;
+use super::cell::{age, name, text_at};
 use pintle_meta::Timestamp;
 use pintle_value::Value;
 

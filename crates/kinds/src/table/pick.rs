@@ -260,8 +260,16 @@ mod tests {
         check(&["metadata.name"], pod, r#"{"metadata":{"name":"a\"b"}}"#);
         check(&["spec.containers.name"], pod, r#"{"spec":{"containers":[{"name":"c"},{"name":"d"}]}}"#);
         check(&["metadata.labels", "s"], pod, r#"{"metadata":{"labels":{"x":"}]"}},"s":true}"#);
-        check(&["metadata.n", "spec.empty.x", "spec.none.y"], pod, r#"{"metadata":{"n":-1500},"spec":{"empty":{},"none":[]}}"#);
-        check(&["spec.containers#", "metadata#"], pod, r#"{"metadata":{"labels":null,"n":null,"name":null},"spec":{"containers":[null,null]}}"#);
+        check(
+            &["metadata.n", "spec.empty.x", "spec.none.y"],
+            pod,
+            r#"{"metadata":{"n":-1500},"spec":{"empty":{},"none":[]}}"#,
+        );
+        check(
+            &["spec.containers#", "metadata#"],
+            pod,
+            r#"{"metadata":{"labels":null,"n":null,"name":null},"spec":{"containers":[null,null]}}"#,
+        );
         check(&["kind.x.y"], pod, r#"{"kind":"Pod"}"#);
         check(&["other"], pod, "{}");
     }
@@ -270,12 +278,26 @@ mod tests {
     fn members_have_their_places() {
         let kept = r#"{"a":"}","b":{"c":[1,"]"]},"d":2}"#;
         let at = |name: &str| member(kept.as_bytes(), name).map(|range| &kept[range]);
-        assert_eq!([at("a"), at("b"), at("d"), at("c")], [Some(r#""}""#), Some(r#"{"c":[1,"]"]}"#), Some("2"), None]);
+        assert_eq!(
+            [at("a"), at("b"), at("d"), at("c")],
+            [Some(r#""}""#), Some(r#"{"c":[1,"]"]}"#), Some("2"), None]
+        );
     }
 
     #[test]
     fn what_is_not_compact_json_is_left_to_the_parser() {
-        for kept in ["", "{", "[]", "{\"a\"", "{\"a\":", "{\"a\":}", "{ \"a\":1}", "{\"b\":[1}", "{\"b\":\"x", "{\"b\":\"x\\"] {
+        for kept in [
+            "",
+            "{",
+            "[]",
+            "{\"a\"",
+            "{\"a\":",
+            "{\"a\":}",
+            "{ \"a\":1}",
+            "{\"b\":[1}",
+            "{\"b\":\"x",
+            "{\"b\":\"x\\",
+        ] {
             check(&["a"], kept, "none");
         }
     }

@@ -1,18 +1,31 @@
 //! Rows of pods: what state its containers leave a pod in.
 
-use super::cell::{age, condition, filled_or, is_set, is_terminating, is_true, name, number, text};
 use super::BuiltinPrinter;
+use super::cell::{age, condition, filled_or, is_set, is_terminating, is_true, name, number, text};
 use pintle_meta::{Timestamp, duration};
 use pintle_value::Value;
 
 pub(super) const PRINTERS: &[BuiltinPrinter] = &[BuiltinPrinter { kind: "Pod", needs: POD, cells }];
 
 const POD: &[&str] = &[
-    "metadata.deletionTimestamp", "spec.containers#", "spec.initContainers.name", "spec.initContainers.restartPolicy",
-    "spec.nodeName", "spec.readinessGates", "status.phase", "status.reason", "status.podIPs",
-    "status.nominatedNodeName", "status.conditions.type", "status.conditions.status", "status.conditions.reason",
-    "status.containerStatuses.restartCount", "status.containerStatuses.lastState",
-    "status.containerStatuses.state", "status.containerStatuses.ready", "status.initContainerStatuses",
+    "metadata.deletionTimestamp",
+    "spec.containers#",
+    "spec.initContainers.name",
+    "spec.initContainers.restartPolicy",
+    "spec.nodeName",
+    "spec.readinessGates",
+    "status.phase",
+    "status.reason",
+    "status.podIPs",
+    "status.nominatedNodeName",
+    "status.conditions.type",
+    "status.conditions.status",
+    "status.conditions.reason",
+    "status.containerStatuses.restartCount",
+    "status.containerStatuses.lastState",
+    "status.containerStatuses.state",
+    "status.containerStatuses.ready",
+    "status.initContainerStatuses",
 ];
 
 /// Why a pod on a node that is not heard of is deleted.
@@ -53,7 +66,8 @@ impl Restarts {
 
 fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
     let init = object.items_at(&["spec", "initContainers"]);
-    let total = object.items_at(&["spec", "containers"]).len() + init.iter().filter(|c| is_sidecar(c)).count();
+    let total =
+        object.items_at(&["spec", "containers"]).len() + init.iter().filter(|c| is_sidecar(c)).count();
     let state = state(object, init);
     let ip = object.items_at(&["status", "podIPs"]).first().map_or("", |ip| ip.str_at(&["ip"]));
     vec![
@@ -89,7 +103,8 @@ fn state(object: &Value, init: &[Value]) -> State {
     let reason = object.str_at(&["status", "reason"]);
     let reason = if reason.is_empty() { phase } else { reason };
     let mut state = State { reason: reason.to_string(), ..State::default() };
-    let is_gated = |c: &Value| c.str_at(&["type"]) == "PodScheduled" && c.str_at(&["reason"]) == "SchedulingGated";
+    let is_gated =
+        |c: &Value| c.str_at(&["type"]) == "PodScheduled" && c.str_at(&["reason"]) == "SchedulingGated";
     if conditions.iter().any(is_gated) {
         state.reason = "SchedulingGated".to_string();
     }
@@ -115,11 +130,17 @@ fn is_sidecar(container: &Value) -> bool {
 }
 
 /// Goes through the init containers to the first that is not done. Returns whether there is one.
-fn look_at_init_containers(object: &Value, init: &[Value], state: &mut State, sidecars: &mut Restarts) -> bool {
+fn look_at_init_containers(
+    object: &Value,
+    init: &[Value],
+    state: &mut State,
+    sidecars: &mut Restarts,
+) -> bool {
     for (at, status) in object.items_at(&["status", "initContainerStatuses"]).iter().enumerate() {
         state.restarts.add(status);
         // Of several containers of one name the last one counts.
-        let container = init.iter().rfind(|container| container.str_at(&["name"]) == status.str_at(&["name"]));
+        let container =
+            init.iter().rfind(|container| container.str_at(&["name"]) == status.str_at(&["name"]));
         let sidecar = container.is_some_and(is_sidecar);
         if sidecar {
             sidecars.add(status);
@@ -164,7 +185,9 @@ fn look_at_containers(object: &Value, conditions: &[Value], state: &mut State) {
     }
     // A pod with a container that still runs is not completed.
     if state.reason == "Completed" {
-        if running && conditions.iter().any(|c| c.str_at(&["type"]) == "Ready" && c.str_at(&["status"]) == "True") {
+        if running
+            && conditions.iter().any(|c| c.str_at(&["type"]) == "Ready" && c.str_at(&["status"]) == "True")
+        {
             state.reason = "Running".to_string();
         } else if let Some(failed) = failed {
             state.reason = failed;

@@ -1,7 +1,7 @@
 //! Rows of disruption budgets.
 
-use super::cell::{age, int, name, scalar, text};
 use super::BuiltinPrinter;
+use super::cell::{age, int, name, scalar, text};
 use pintle_meta::Timestamp;
 use pintle_value::Value;
 

@@ -1,7 +1,7 @@
 //! Rows of role bindings.
 
-use super::cell::{age, name, text};
 use super::BuiltinPrinter;
+use super::cell::{age, name, text};
 use pintle_meta::Timestamp;
 use pintle_value::Value;
 
@@ -11,13 +11,18 @@ pub(super) const PRINTERS: &[BuiltinPrinter] = &[
         needs: &["roleRef", "subjects"],
         cells: binding,
     },
-    BuiltinPrinter { kind: "rbac.authorization.k8s.io/RoleBinding", needs: &["roleRef", "subjects"], cells: binding },
+    BuiltinPrinter {
+        kind: "rbac.authorization.k8s.io/RoleBinding",
+        needs: &["roleRef", "subjects"],
+        cells: binding,
+    },
 ];
 
 fn binding(object: &Value, now: Timestamp) -> Vec<Value> {
     let role = |key: &str| object.str_at(&["roleRef", key]);
     let subjects = |kind: &str| {
-        let of_kind = object.items_at(&["subjects"]).iter().filter(|subject| subject.str_at(&["kind"]) == kind);
+        let of_kind =
+            object.items_at(&["subjects"]).iter().filter(|subject| subject.str_at(&["kind"]) == kind);
         let shown = of_kind.map(|subject| match kind {
             "ServiceAccount" => format!("{}/{}", subject.str_at(&["namespace"]), subject.str_at(&["name"])),
             _ => subject.str_at(&["name"]).to_string(),

@@ -1,7 +1,7 @@
 //! Rows of dynamic resource allocation.
 
-use super::cell::{age, is_set, is_terminating, name, text, text_at};
 use super::BuiltinPrinter;
+use super::cell::{age, is_set, is_terminating, name, text, text_at};
 use pintle_meta::Timestamp;
 use pintle_value::Value;
 

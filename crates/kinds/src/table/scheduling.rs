@@ -1,7 +1,7 @@
 //! Rows of priority classes.
 
-use super::cell::{age, bool_or, int, name, text_at};
 use super::BuiltinPrinter;
+use super::cell::{age, bool_or, int, name, text_at};
 use pintle_meta::Timestamp;
 use pintle_value::Value;
 

@@ -1,7 +1,7 @@
 //! Rows of services and endpoints.
 
-use super::cell::{age, labels, name, number, text, text_at, texts, with_more};
 use super::BuiltinPrinter;
+use super::cell::{age, labels, name, number, text, text_at, texts, with_more};
 use pintle_meta::Timestamp;
 use pintle_value::Value;
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! Rows of the storage group.
 
-use super::cell::{age, bool_or, count, name, text, text_at, text_or, texts};
 use super::BuiltinPrinter;
+use super::cell::{age, bool_or, count, name, text, text_at, text_or, texts};
 use pintle_meta::Timestamp;
 use pintle_value::Value;
 
@@ -9,8 +9,16 @@ pub(super) const PRINTERS: &[BuiltinPrinter] = &[
     BuiltinPrinter { kind: "storage.k8s.io/CSIDriver", needs: &["spec"], cells: csi_driver },
     BuiltinPrinter { kind: "storage.k8s.io/CSINode", needs: &["spec.drivers#"], cells: csi_node },
     BuiltinPrinter { kind: "storage.k8s.io/StorageClass", needs: STORAGE_CLASS, cells: storage_class },
-    BuiltinPrinter { kind: "storage.k8s.io/VolumeAttachment", needs: VOLUME_ATTACHMENT, cells: volume_attachment },
-    BuiltinPrinter { kind: "storage.k8s.io/VolumeAttributesClass", needs: &["driverName"], cells: attributes_class },
+    BuiltinPrinter {
+        kind: "storage.k8s.io/VolumeAttachment",
+        needs: VOLUME_ATTACHMENT,
+        cells: volume_attachment,
+    },
+    BuiltinPrinter {
+        kind: "storage.k8s.io/VolumeAttributesClass",
+        needs: &["driverName"],
+        cells: attributes_class,
+    },
 ];
 
 const STORAGE_CLASS: &[&str] =
@@ -44,7 +52,8 @@ fn csi_node(object: &Value, now: Timestamp) -> Vec<Value> {
 fn storage_class(object: &Value, now: Timestamp) -> Vec<Value> {
     let annotation = |key: &&str| object.str_at(&["metadata", "annotations", key]) == "true";
     let is_default = DEFAULT_CLASS_ANNOTATIONS.iter().any(annotation);
-    let shown = format!("{}{}", object.str_at(&["metadata", "name"]), if is_default { " (default)" } else { "" });
+    let shown =
+        format!("{}{}", object.str_at(&["metadata", "name"]), if is_default { " (default)" } else { "" });
     vec![
         text(shown),
         text_at(object, &["provisioner"]),

@@ -59,7 +59,10 @@ fn every_kind_with_columns_is_built_in_and_the_rest_is_plain() {
         }
     }
     plain.sort_unstable();
-    assert_eq!(plain, ["CSIStorageCapacity", "ClusterRole", "CustomResourceDefinition", "LimitRange", "Role"]);
+    assert_eq!(
+        plain,
+        ["CSIStorageCapacity", "ClusterRole", "CustomResourceDefinition", "LimitRange", "Role"]
+    );
     let autoscaler = builtin.kinds.iter().find(|kind| kind.kind == "HorizontalPodAutoscaler").unwrap();
     assert_eq!(autoscaler.storage_version().name, "v2");
 }
@@ -111,7 +114,11 @@ fn core_kinds() {
         r#""spec":{"replicas":2,"selector":{"a":"b","c":"d"},"template":{"spec":{"containers":[{"name":"c","image":"i"},{"name":"d","image":"j"}]}}},"status":{"replicas":1}"#,
         "x|2|1|0|24h|c,d|i,j|a=b,c=d",
     );
-    check("PodTemplate", r#""template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}"#, "x|c|i|a=b");
+    check(
+        "PodTemplate",
+        r#""template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}"#,
+        "x|c|i|a=b",
+    );
     check(
         "PersistentVolume",
         r#""spec":{"capacity":{"storage":"1Gi"},"accessModes":["ReadWriteMany","ReadWriteOnce"],"persistentVolumeReclaimPolicy":"Retain","claimRef":{"namespace":"n","name":"c"},"storageClassName":"s","volumeMode":"Block"},"status":{"phase":"Bound"}"#,
@@ -122,7 +129,11 @@ fn core_kinds() {
         r#""spec":{"volumeName":"v"},"status":{"phase":"Bound","accessModes":["ReadWriteOncePod"],"capacity":{"storage":"2Gi"}}"#,
         "x|Bound|v|2Gi|RWOP||<unset>|24h|<unset>",
     );
-    check("PersistentVolumeClaim", r#""spec":{"storageClassName":"s"},"status":{"phase":"Pending"}"#, "x|Pending||||s|<unset>|24h|<unset>");
+    check(
+        "PersistentVolumeClaim",
+        r#""spec":{"storageClassName":"s"},"status":{"phase":"Pending"}"#,
+        "x|Pending||||s|<unset>|24h|<unset>",
+    );
 }
 
 #[test]
@@ -132,13 +143,21 @@ fn services_and_endpoints() {
         r#""spec":{"type":"NodePort","clusterIPs":["10.0.0.9"],"ports":[{"port":80,"nodePort":30080,"protocol":"TCP"},{"port":53,"protocol":"UDP"}],"selector":{"a":"b"}}"#,
         "x|NodePort|10.0.0.9|<none>|80:30080/TCP,53/UDP|24h|a=b",
     );
-    check("Service", r#""spec":{"type":"LoadBalancer"}"#, "x|LoadBalancer|<none>|<pending>|<none>|24h|<none>");
+    check(
+        "Service",
+        r#""spec":{"type":"LoadBalancer"}"#,
+        "x|LoadBalancer|<none>|<pending>|<none>|24h|<none>",
+    );
     check(
         "Service",
         r#""spec":{"type":"LoadBalancer","externalIPs":["1.1.1.1"]},"status":{"loadBalancer":{"ingress":[{"hostname":"b.example"},{"ip":"2.2.2.2"},{"ip":"2.2.2.2"}]}}"#,
         "x|LoadBalancer|<none>|2.2.2.2,b.example,1.1.1.1|<none>|24h|<none>",
     );
-    check("Service", r#""spec":{"type":"ExternalName","externalName":"e"}"#, "x|ExternalName|<none>|e|<none>|24h|<none>");
+    check(
+        "Service",
+        r#""spec":{"type":"ExternalName","externalName":"e"}"#,
+        "x|ExternalName|<none>|e|<none>|24h|<none>",
+    );
     check("Endpoints", "", "x|<none>|24h");
     check(
         "Endpoints",
@@ -164,7 +183,10 @@ fn pods() {
         r#""spec":{"containers":[{},{}]},"status":{"phase":"Pending","containerStatuses":[{"state":{"waiting":{"reason":"ImagePullBackOff"}}}]}"#,
         "x|0/2|ImagePullBackOff|0|24h|<none>|<none>|<none>|<none>",
     );
-    pod(r#""status":{"phase":"Pending","conditions":[{"type":"PodScheduled","reason":"SchedulingGated"}]}"#, "x|0/0|SchedulingGated|0|24h|<none>|<none>|<none>|<none>");
+    pod(
+        r#""status":{"phase":"Pending","conditions":[{"type":"PodScheduled","reason":"SchedulingGated"}]}"#,
+        "x|0/0|SchedulingGated|0|24h|<none>|<none>|<none>|<none>",
+    );
     pod(
         r#""spec":{"containers":[{}],"initContainers":[{"name":"a"},{"name":"b"}]},"status":{"phase":"Pending","initContainerStatuses":[{"name":"a","state":{"terminated":{"exitCode":0}}},{"name":"b","restartCount":3,"state":{"running":{}}}]}"#,
         "x|0/1|Init:1/2|3|24h|<none>|<none>|<none>|<none>",
@@ -200,71 +222,172 @@ fn workloads() {
     check("apps/Deployment", spec, "x|1/2|2|1|24h|c|i|a=b,c in (y,z)");
     check("apps/ReplicaSet", spec, "x|2|2|1|24h|c|i|a=b,c in (y,z)");
     check("apps/StatefulSet", spec, "x|1/2|24h|c|i");
-    check("apps/DaemonSet", r#""spec":{"template":{"spec":{"nodeSelector":{"d":"e"}}}},"status":{"numberReady":1}"#, "x|0|0|1|0|0|d=e|24h|||<none>");
+    check(
+        "apps/DaemonSet",
+        r#""spec":{"template":{"spec":{"nodeSelector":{"d":"e"}}}},"status":{"numberReady":1}"#,
+        "x|0|0|1|0|0|d=e|24h|||<none>",
+    );
     check("apps/ControllerRevision", r#""revision":3"#, "x|<none>|3|24h");
     let owned = r#"{"metadata":{"name":"r","ownerReferences":[{"apiVersion":"apps/v1","kind":"StatefulSet","name":"S","controller":true}]},"revision":1}"#;
     assert_eq!(printed("apps/ControllerRevision", owned), "r|statefulset.apps/S|1|<unknown>");
     check("autoscaling/Scale", r#""spec":{"replicas":3},"status":{"replicas":2}"#, "x|3|2|24h");
-    check("batch/Job", r#""spec":{"completions":3},"status":{"succeeded":1,"startTime":"2026-01-01T23:58:00Z"}"#, "x|Running|1/3|2m|24h|||<none>");
+    check(
+        "batch/Job",
+        r#""spec":{"completions":3},"status":{"succeeded":1,"startTime":"2026-01-01T23:58:00Z"}"#,
+        "x|Running|1/3|2m|24h|||<none>",
+    );
     check(
         "batch/Job",
         r#""spec":{"parallelism":2},"status":{"startTime":"2026-01-01T00:00:00Z","completionTime":"2026-01-01T00:00:05Z","conditions":[{"type":"Suspended","status":"False"},{"type":"Complete","status":"True"}]}"#,
         "x|Complete|0/1 of 2|5s|24h|||<none>",
     );
     check("batch/Job", "", "x|Running|0/1||24h|||<none>");
-    check("batch/CronJob", r#""spec":{"schedule":"@daily","suspend":false},"status":{"active":[{},{}]}"#, "x|@daily|<none>|False|2|<none>|24h|||<none>");
-    check("policy/PodDisruptionBudget", r#""spec":{"minAvailable":"50%"},"status":{"disruptionsAllowed":1}"#, "x|50%|N/A|1|24h");
+    check(
+        "batch/CronJob",
+        r#""spec":{"schedule":"@daily","suspend":false},"status":{"active":[{},{}]}"#,
+        "x|@daily|<none>|False|2|<none>|24h|||<none>",
+    );
+    check(
+        "policy/PodDisruptionBudget",
+        r#""spec":{"minAvailable":"50%"},"status":{"disruptionsAllowed":1}"#,
+        "x|50%|N/A|1|24h",
+    );
 }
 
 #[test]
 fn autoscalers() {
     let check = |specs: &str, statuses: &str, expected: &str| {
-        let members = format!(r#""spec":{{"scaleTargetRef":{{"kind":"Deployment","name":"d"}},"maxReplicas":5,"metrics":[{specs}]}},"status":{{"currentMetrics":[{statuses}]}}"#);
-        check("autoscaling/HorizontalPodAutoscaler", &members, &format!("x|Deployment/d|{expected}|<unset>|5|0|24h"));
+        let members = format!(
+            r#""spec":{{"scaleTargetRef":{{"kind":"Deployment","name":"d"}},"maxReplicas":5,"metrics":[{specs}]}},"status":{{"currentMetrics":[{statuses}]}}"#
+        );
+        check(
+            "autoscaling/HorizontalPodAutoscaler",
+            &members,
+            &format!("x|Deployment/d|{expected}|<unset>|5|0|24h"),
+        );
     };
     let cpu = r#"{"type":"Resource","resource":{"name":"cpu","target":{"averageUtilization":80}}}"#;
     let memory = r#"{"type":"Resource","resource":{"name":"memory","target":{"averageValue":"1Gi"}}}"#;
     check("", "", "<none>");
     check(cpu, "", "cpu: <unknown>/80%");
     check(cpu, r#"{"resource":{"current":{"averageUtilization":7}}}"#, "cpu: 7%/80%");
-    check(&format!("{cpu},{memory},{cpu}"), r#"{},{"resource":{"current":{"averageValue":"5"}}}"#, "cpu: <unknown>/80%, memory: 5/1Gi + 1 more...");
-    check(r#"{"type":"Pods","pods":{"target":{"averageValue":"10"}}}"#, r#"{"pods":{"current":{"averageValue":"3"}}}"#, "3/10");
+    check(
+        &format!("{cpu},{memory},{cpu}"),
+        r#"{},{"resource":{"current":{"averageValue":"5"}}}"#,
+        "cpu: <unknown>/80%, memory: 5/1Gi + 1 more...",
+    );
+    check(
+        r#"{"type":"Pods","pods":{"target":{"averageValue":"10"}}}"#,
+        r#"{"pods":{"current":{"averageValue":"3"}}}"#,
+        "3/10",
+    );
     check(r#"{"type":"External","external":{"target":{"value":"10"}}}"#, "", "<unknown>/10");
-    check(r#"{"type":"Object","object":{"target":{"averageValue":"10"}}}"#, r#"{"object":{"current":{"value":"1"}}}"#, "<unknown>/10 (avg)");
+    check(
+        r#"{"type":"Object","object":{"target":{"averageValue":"10"}}}"#,
+        r#"{"object":{"current":{"value":"1"}}}"#,
+        "<unknown>/10 (avg)",
+    );
     check(r#"{"type":"New"}"#, "", "<unknown type>");
 }
 
 #[test]
 fn other_groups() {
-    check("apiregistration.k8s.io/APIService", r#""status":{"conditions":[{"type":"Available","status":"True","reason":"Local"}]}"#, "x|Local|True|24h");
-    check("apiregistration.k8s.io/APIService", r#""spec":{"service":{"namespace":"n","name":"s"}},"status":{"conditions":[{"type":"Available","status":"False","reason":"Gone"}]}"#, "x|n/s|False (Gone)|24h");
-    check("certificates.k8s.io/CertificateSigningRequest", r#""spec":{"signerName":"s","username":"u","expirationSeconds":3600},"status":{"conditions":[{"type":"Approved"}],"certificate":"eA=="}"#, "x|24h|s|u|60m|Approved,Issued");
+    check(
+        "apiregistration.k8s.io/APIService",
+        r#""status":{"conditions":[{"type":"Available","status":"True","reason":"Local"}]}"#,
+        "x|Local|True|24h",
+    );
+    check(
+        "apiregistration.k8s.io/APIService",
+        r#""spec":{"service":{"namespace":"n","name":"s"}},"status":{"conditions":[{"type":"Available","status":"False","reason":"Gone"}]}"#,
+        "x|n/s|False (Gone)|24h",
+    );
+    check(
+        "certificates.k8s.io/CertificateSigningRequest",
+        r#""spec":{"signerName":"s","username":"u","expirationSeconds":3600},"status":{"conditions":[{"type":"Approved"}],"certificate":"eA=="}"#,
+        "x|24h|s|u|60m|Approved,Issued",
+    );
     check("coordination.k8s.io/Lease", r#""spec":{"holderIdentity":"h"}"#, "x|h|24h");
-    check("networking.k8s.io/IPAddress", r#""spec":{"parentRef":{"group":"G","resource":"services","namespace":"n","name":"s"}}"#, "x|services.g/n/s|24h");
-    check("networking.k8s.io/Ingress", r#""spec":{"rules":[{"host":"a"},{},{"host":"b"},{"host":"c"},{"host":"d"}],"tls":[{}]}"#, "x|<none>|a,b,c + 2 more...||80, 443|24h");
+    check(
+        "networking.k8s.io/IPAddress",
+        r#""spec":{"parentRef":{"group":"G","resource":"services","namespace":"n","name":"s"}}"#,
+        "x|services.g/n/s|24h",
+    );
+    check(
+        "networking.k8s.io/Ingress",
+        r#""spec":{"rules":[{"host":"a"},{},{"host":"b"},{"host":"c"},{"host":"d"}],"tls":[{}]}"#,
+        "x|<none>|a,b,c + 2 more...||80, 443|24h",
+    );
     check("networking.k8s.io/Ingress", r#""spec":{"ingressClassName":"n"}"#, "x|n|*||80|24h");
-    check("networking.k8s.io/IngressClass", r#""spec":{"controller":"c","parameters":{"apiGroup":"g","kind":"K","name":"n"}}"#, "x|c|K.g/n|24h");
+    check(
+        "networking.k8s.io/IngressClass",
+        r#""spec":{"controller":"c","parameters":{"apiGroup":"g","kind":"K","name":"n"}}"#,
+        "x|c|K.g/n|24h",
+    );
     check("networking.k8s.io/NetworkPolicy", r#""spec":{"podSelector":{}}"#, "x|<none>|24h");
-    check("networking.k8s.io/ServiceCIDR", r#""spec":{"cidrs":["10.0.0.0/24","fd00::/112"]}"#, "x|10.0.0.0/24,fd00::/112|24h");
-    check("rbac.authorization.k8s.io/RoleBinding", r#""roleRef":{"kind":"Role","name":"r"},"subjects":[{"kind":"User","name":"u"},{"kind":"User","name":"v"},{"kind":"ServiceAccount","namespace":"n","name":"s"}]"#, "x|Role/r|24h|u, v||n/s");
-    check("resource.k8s.io/ResourceClaim", r#""status":{"allocation":{"a":1},"reservedFor":[{}]}"#, "x|allocated,reserved|24h");
+    check(
+        "networking.k8s.io/ServiceCIDR",
+        r#""spec":{"cidrs":["10.0.0.0/24","fd00::/112"]}"#,
+        "x|10.0.0.0/24,fd00::/112|24h",
+    );
+    check(
+        "rbac.authorization.k8s.io/RoleBinding",
+        r#""roleRef":{"kind":"Role","name":"r"},"subjects":[{"kind":"User","name":"u"},{"kind":"User","name":"v"},{"kind":"ServiceAccount","namespace":"n","name":"s"}]"#,
+        "x|Role/r|24h|u, v||n/s",
+    );
+    check(
+        "resource.k8s.io/ResourceClaim",
+        r#""status":{"allocation":{"a":1},"reservedFor":[{}]}"#,
+        "x|allocated,reserved|24h",
+    );
     check("resource.k8s.io/ResourceClaim", "", "x|pending|24h");
-    check("scheduling.k8s.io/PriorityClass", r#""value":7,"globalDefault":true,"preemptionPolicy":"Never""#, "x|7|true|24h|Never");
-    check("storage.k8s.io/CSIDriver", r#""spec":{"attachRequired":false,"tokenRequests":[{"audience":"a"}],"volumeLifecycleModes":["Persistent","Ephemeral"]}"#, "x|false|false|false|a|false|Persistent,Ephemeral|24h");
+    check(
+        "scheduling.k8s.io/PriorityClass",
+        r#""value":7,"globalDefault":true,"preemptionPolicy":"Never""#,
+        "x|7|true|24h|Never",
+    );
+    check(
+        "storage.k8s.io/CSIDriver",
+        r#""spec":{"attachRequired":false,"tokenRequests":[{"audience":"a"}],"volumeLifecycleModes":["Persistent","Ephemeral"]}"#,
+        "x|false|false|false|a|false|Persistent,Ephemeral|24h",
+    );
     check("storage.k8s.io/StorageClass", r#""provisioner":"p""#, "x|p|Delete|Immediate|false|24h");
     let class = r#"{"metadata":{"name":"c","annotations":{"storageclass.kubernetes.io/is-default-class":"true"}},"provisioner":"p"}"#;
     assert!(printed("storage.k8s.io/StorageClass", class).starts_with("c (default)|p|"));
-    check("flowcontrol.apiserver.k8s.io/FlowSchema", r#""spec":{"priorityLevelConfiguration":{"name":"p"},"matchingPrecedence":9,"distinguisherMethod":{"type":"ByUser"}},"status":{"conditions":[{"type":"Dangling","status":"False"}]}"#, "x|p|9|ByUser|24h|False");
-    check("flowcontrol.apiserver.k8s.io/PriorityLevelConfiguration", r#""spec":{"type":"Limited","limited":{"nominalConcurrencyShares":30,"limitResponse":{"type":"Reject"}}}"#, "x|Limited|30|<none>|<none>|<none>|24h");
-    check("admissionregistration.k8s.io/ValidatingAdmissionPolicy", r#""spec":{"validations":[{},{}],"paramKind":{"apiVersion":"v1","kind":"K"}}"#, "x|2|v1/K|24h");
-    check("admissionregistration.k8s.io/ValidatingAdmissionPolicyBinding", r#""spec":{"policyName":"p","paramRef":{"selector":{"matchLabels":{"a":"b"},"matchExpressions":[{"key":"k","operator":"In","values":["v","w"]}]}}}"#, "x|p|&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:k,Operator:In,Values:[v w],},},}|24h");
-    check("admissionregistration.k8s.io/MutatingAdmissionPolicyBinding", r#""spec":{"policyName":"p","paramRef":{"name":"n"}}"#, "x|p|*/n|24h");
+    check(
+        "flowcontrol.apiserver.k8s.io/FlowSchema",
+        r#""spec":{"priorityLevelConfiguration":{"name":"p"},"matchingPrecedence":9,"distinguisherMethod":{"type":"ByUser"}},"status":{"conditions":[{"type":"Dangling","status":"False"}]}"#,
+        "x|p|9|ByUser|24h|False",
+    );
+    check(
+        "flowcontrol.apiserver.k8s.io/PriorityLevelConfiguration",
+        r#""spec":{"type":"Limited","limited":{"nominalConcurrencyShares":30,"limitResponse":{"type":"Reject"}}}"#,
+        "x|Limited|30|<none>|<none>|<none>|24h",
+    );
+    check(
+        "admissionregistration.k8s.io/ValidatingAdmissionPolicy",
+        r#""spec":{"validations":[{},{}],"paramKind":{"apiVersion":"v1","kind":"K"}}"#,
+        "x|2|v1/K|24h",
+    );
+    check(
+        "admissionregistration.k8s.io/ValidatingAdmissionPolicyBinding",
+        r#""spec":{"policyName":"p","paramRef":{"selector":{"matchLabels":{"a":"b"},"matchExpressions":[{"key":"k","operator":"In","values":["v","w"]}]}}}"#,
+        "x|p|&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:k,Operator:In,Values:[v w],},},}|24h",
+    );
+    check(
+        "admissionregistration.k8s.io/MutatingAdmissionPolicyBinding",
+        r#""spec":{"policyName":"p","paramRef":{"name":"n"}}"#,
+        "x|p|*/n|24h",
+    );
     check("admissionregistration.k8s.io/MutatingWebhookConfiguration", r#""webhooks":[{},{}]"#, "x|2|24h");
 }
 
 #[test]
 fn columns_of_definitions() {
-    let column = |name: &str, type_: &str, path: &str| Column { path: path.into(), ..columns::column(name, type_, "".into()) };
+    let column = |name: &str, type_: &str, path: &str| Column {
+        path: path.into(),
+        ..columns::column(name, type_, "".into())
+    };
     let printer = Printer::custom(&[
         column("Size", "integer", ".spec.size"),
         column("Version", "string", ".metadata.resourceVersion"),
@@ -273,9 +396,13 @@ fn columns_of_definitions() {
     ]);
     let names: Vec<&str> = printer.columns().iter().map(|column| column.name.as_str()).collect();
     assert_eq!(names, ["Name", "Size", "Version"]);
-    assert_eq!(printer.columns()[1].description, "Custom resource definition column (in JSONPath format): .spec.size");
+    assert_eq!(
+        printer.columns()[1].description,
+        "Custom resource definition column (in JSONPath format): .spec.size"
+    );
     let object = printer.read(br#"{"metadata":{"name":"a"},"spec":{"size":4,"rest":"x"}}"#, 12).unwrap();
-    let cells: Vec<String> = printer.row(&object, Timestamp::from_seconds(0)).cells.iter().map(shown).collect();
+    let cells: Vec<String> =
+        printer.row(&object, Timestamp::from_seconds(0)).cells.iter().map(shown).collect();
     assert_eq!(cells, ["a", "4", "12"]);
     let default = Printer::custom(&[]);
     assert_eq!((default.columns()[1].name.as_str(), default.columns()[1].type_.as_str()), ("Age", "date"));

@@ -1,6 +1,5 @@
 //! The command line: one table of flags, a parser and a help text that derive from it, and typed access to the result.
 
-mod duration;
 mod gates;
 mod table;
 
@@ -74,7 +73,7 @@ impl Flags {
 
     /// The duration of a flag; zero where it has none or a negative one.
     pub(crate) fn duration(&self, name: &str) -> Duration {
-        duration::parse(self.text(name)).unwrap_or(Duration::ZERO)
+        go_duration(self.text(name)).unwrap_or(Duration::ZERO)
     }
 
     /// The address of a flag.
@@ -85,7 +84,12 @@ impl Flags {
     /// The items of a list flag, in order.
     pub(crate) fn list(&self, name: &str) -> Vec<String> {
         let values = self.matches.get_many::<String>(name).into_iter().flatten();
-        values.flat_map(|v| v.split(',')).map(str::trim).filter(|s| !s.is_empty()).map(str::to_string).collect()
+        values
+            .flat_map(|v| v.split(','))
+            .map(str::trim)
+            .filter(|s| !s.is_empty())
+            .map(str::to_string)
+            .collect()
     }
 
     /// The entries of a map flag; a key alone has the value `true`.
@@ -110,8 +114,10 @@ impl Flags {
     /// Every feature gate with its value, as the command line leaves it.
     pub(crate) fn gates(&self) -> Result<BTreeMap<&'static str, bool>, FlagError> {
         let asked = self.map("feature-gates");
-        let asked: BTreeMap<&str, &str> =
-            asked.iter().map(|(k, v)| (k.rsplit_once(':').map_or(k.as_str(), |(_, k)| k), v.as_str())).collect();
+        let asked: BTreeMap<&str, &str> = asked
+            .iter()
+            .map(|(k, v)| (k.rsplit_once(':').map_or(k.as_str(), |(_, k)| k), v.as_str()))
+            .collect();
         let boolean = |name: &str| asked.get(name).map(|v| go_bool(v));
         for (name, value) in &asked {
             let Some((_, _, default, locked)) = gates::GATES.iter().find(|g| g.0 == *name) else {
@@ -147,7 +153,10 @@ impl Flags {
 fn command() -> Command {
     let mut command =
         Command::new("pintle").no_binary_name(true).disable_version_flag(true).version("x").arg(
-            Arg::new("version").long("version").action(ArgAction::Version).help("Print the version and leave"),
+            Arg::new("version")
+                .long("version")
+                .action(ArgAction::Version)
+                .help("Print the version and leave"),
         );
     for flag in FLAGS {
         command = command.arg(argument(flag));
@@ -192,13 +201,20 @@ fn value_parser(type_: Type) -> ValueParser {
         }),
         Type::Int => checked(|t| t.parse::<i64>().is_ok(), "a whole number"),
         Type::Float => checked(|t| t.parse::<f64>().is_ok(), "a number"),
-        Type::Duration => checked(|t| duration::parse(t).is_some(), "a duration such as 1m30s"),
+        Type::Duration => checked(|t| go_duration(t).is_some(), "a duration such as 1m30s"),
         Type::Ip => checked(|t| t.parse::<IpAddr>().is_ok(), "an IP address"),
-        Type::IntList => {
-            checked(|t| t.split(',').all(|i| i.trim().parse::<i32>().is_ok()), "whole numbers, comma separated")
-        }
+        Type::IntList => checked(
+            |t| t.split(',').all(|i| i.trim().parse::<i32>().is_ok()),
+            "whole numbers, comma separated",
+        ),
         Type::Text | Type::List | Type::Map => ValueParser::string(),
     }
+}
+
+/// A Go duration that is not negative.
+fn go_duration(text: &str) -> Option<Duration> {
+    let nanos = pintle_meta::duration::GoDuration::parse(text).ok()?.0;
+    u64::try_from(nanos).ok().map(Duration::from_nanos)
 }
 
 /// Go's `strconv.ParseBool`.
@@ -233,7 +249,9 @@ fn help() -> String {
         let Some(text) = flag.help else { continue };
         push_flag(&mut out, flag, text);
     }
-    out.push_str("  -h, --help\n      --version\n\nAccepted for kube-apiserver's command lines, without effect:\n");
+    out.push_str(
+        "  -h, --help\n      --version\n\nAccepted for kube-apiserver's command lines, without effect:\n",
+    );
     for flag in FLAGS.iter().filter(|f| f.help.is_none()) {
         push_flag(&mut out, flag, "");
     }
@@ -291,7 +309,16 @@ mod tests {
 
     #[test]
     fn bad_values_are_refused_in_one_line() {
-        for line in ["--nope", "--secure-port=x", "--bind-address=localhost", "--request-timeout=5", "--anonymous-auth=maybe", "--feature-gates=Nope=true", "--feature-gates=BtreeWatchCache=false", "extra"] {
+        for line in [
+            "--nope",
+            "--secure-port=x",
+            "--bind-address=localhost",
+            "--request-timeout=5",
+            "--anonymous-auth=maybe",
+            "--feature-gates=Nope=true",
+            "--feature-gates=BtreeWatchCache=false",
+            "extra",
+        ] {
             let error = flags(line).err().unwrap_or_default();
             assert!(!error.is_empty() && !error.contains('\n'), "{line}: {error}");
         }
@@ -299,7 +326,10 @@ mod tests {
 
     #[test]
     fn gates_follow_their_stage_and_the_command_line() {
-        let gates = flags("--feature-gates=CBORServingAndStorage=true,kube:WatchList=false").unwrap().gates().unwrap();
+        let gates = flags("--feature-gates=CBORServingAndStorage=true,kube:WatchList=false")
+            .unwrap()
+            .gates()
+            .unwrap();
         assert_eq!(gates.get("CBORServingAndStorage"), Some(&true));
         assert_eq!(gates.get("WatchList"), Some(&false));
         assert_eq!(gates.get("BtreeWatchCache"), Some(&true));

@@ -22,9 +22,15 @@ fn complete_object(root: NodeId, metadata: NodeId, arena: &mut Arena) {
         Shape::Struct(known) => known.fields.to_vec(),
         _ => Vec::new(),
     };
-    let mut fields: Vec<Field> =
-        known.into_iter().filter(|f| !matches!(f.name.as_str(), "kind" | "apiVersion" | "metadata")).collect();
-    fields.extend([field("apiVersion", text, false), field("kind", text, false), field("metadata", metadata, false)]);
+    let mut fields: Vec<Field> = known
+        .into_iter()
+        .filter(|f| !matches!(f.name.as_str(), "kind" | "apiVersion" | "metadata"))
+        .collect();
+    fields.extend([
+        field("apiVersion", text, false),
+        field("kind", text, false),
+        field("metadata", metadata, false),
+    ]);
     arena.node_mut(root).shape = Shape::Struct(structure(fields, MapKind::Granular));
 }
 
@@ -79,8 +85,13 @@ fn object_shape(map: &Map, arena: &mut Arena, depth: usize) -> Shape {
         }
         _ => {}
     }
-    let required: Vec<&str> =
-        map.get("required").and_then(Value::as_array).unwrap_or(&[]).iter().filter_map(Value::as_str).collect();
+    let required: Vec<&str> = map
+        .get("required")
+        .and_then(Value::as_array)
+        .unwrap_or(&[])
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
     let properties = map.get("properties").and_then(Value::as_object);
     let fields = properties.map(|properties| {
         properties.iter().map(|(name, schema)| {
@@ -124,7 +135,15 @@ fn structure(mut fields: Vec<Field>, kind: MapKind) -> Struct {
         field.rank = u16::try_from(rank).unwrap_or(u16::MAX);
     }
     let order = (0..fields.len()).filter_map(|at| u16::try_from(at).ok()).collect();
-    Struct { fields: fields.into(), order, inlined: Box::default(), wire: Box::default(), always: Box::default(), kind, go_name: Str::default() }
+    Struct {
+        fields: fields.into(),
+        order,
+        inlined: Box::default(),
+        wire: Box::default(),
+        always: Box::default(),
+        kind,
+        go_name: Str::default(),
+    }
 }
 
 fn checks(map: &Map, arena: &mut Arena, depth: usize) -> Option<Checks> {
@@ -151,7 +170,14 @@ fn checks(map: &Map, arena: &mut Arena, depth: usize) -> Option<Checks> {
         unique_items: is_true(map, "uniqueItems"),
         min_properties: count("minProperties"),
         max_properties: count("maxProperties"),
-        required: map.get("required").and_then(Value::as_array).unwrap_or(&[]).iter().filter_map(Value::as_str).map(Str::from).collect(),
+        required: map
+            .get("required")
+            .and_then(Value::as_array)
+            .unwrap_or(&[])
+            .iter()
+            .filter_map(Value::as_str)
+            .map(Str::from)
+            .collect(),
         all_of,
         any_of,
         one_of,

@@ -39,10 +39,11 @@ pub fn default(arena: &Arena, id: NodeId, value: &mut Value) {
 /// An element of a list or map: a null that may not be becomes the default.
 fn default_element(arena: &Arena, id: NodeId, value: &mut Value) {
     let node = arena.node(id);
-    if value.is_null() && !node.nullable {
-        if let Some(default) = &node.default {
-            *value = default.clone();
-        }
+    if value.is_null()
+        && !node.nullable
+        && let Some(default) = &node.default
+    {
+        *value = default.clone();
     }
     default(arena, id, value);
 }

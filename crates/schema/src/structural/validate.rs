@@ -129,7 +129,9 @@ fn check_number(checks: &Checks, value: &Value, path: &Path<'_>, errors: &mut Fi
             errors.invalid(path, value, &format!("{path} in body should be {word} {min}"));
         }
     }
-    if let Some(factor) = checks.multiple_of.filter(|factor| *factor != 0.0 && (number / factor).fract() != 0.0) {
+    if let Some(factor) =
+        checks.multiple_of.filter(|factor| *factor != 0.0 && (number / factor).fract() != 0.0)
+    {
         errors.invalid(path, value, &format!("{path} in body should be a multiple of {factor}"));
     }
 }
@@ -163,7 +165,11 @@ fn check_branches(checks: &Checks, arena: &Arena, value: &Value, path: &Path<'_>
         validate(arena, *id, value, path, errors);
     }
     if !checks.any_of.is_empty() && !checks.any_of.iter().any(fits) {
-        errors.invalid(path, value, &format!("{} must validate at least one schema (anyOf)", quoted(&path.to_str())));
+        errors.invalid(
+            path,
+            value,
+            &format!("{} must validate at least one schema (anyOf)", quoted(&path.to_str())),
+        );
     }
     if !checks.one_of.is_empty() {
         let count = checks.one_of.iter().filter(|id| fits(id)).count();
@@ -172,11 +178,16 @@ fn check_branches(checks: &Checks, arena: &Arena, value: &Value, path: &Path<'_>
             0 => "Found none valid".to_string(),
             n => format!("Found {n} valid alternatives"),
         };
-        let detail = format!("{} must validate one and only one schema (oneOf). {found}", quoted(&path.to_str()));
+        let detail =
+            format!("{} must validate one and only one schema (oneOf). {found}", quoted(&path.to_str()));
         errors.invalid(path, value, &detail);
     }
     if checks.not.as_ref().is_some_and(fits) {
-        errors.invalid(path, value, &format!("{} must not validate the schema (not)", quoted(&path.to_str())));
+        errors.invalid(
+            path,
+            value,
+            &format!("{} must not validate the schema (not)", quoted(&path.to_str())),
+        );
     }
 }
 
@@ -190,4 +201,3 @@ fn plain(value: &Value) -> String {
         }
     }
 }
-

@@ -14,7 +14,12 @@ use std::borrow::Cow;
 
 impl Transformer {
     /// Appends one object in its form.
-    pub(super) fn write(&self, source: Source<'_>, with_columns: bool, out: &mut Vec<u8>) -> Result<(), Status> {
+    pub(super) fn write(
+        &self,
+        source: Source<'_>,
+        with_columns: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Status> {
         let Form::Table { printer, include } = &self.form else {
             return self.write_partial(source, out);
         };

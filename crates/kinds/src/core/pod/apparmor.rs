@@ -15,7 +15,10 @@ pub(crate) fn fields_from_annotations(object: &mut Value) {
     if object.str_at(&["spec", "os", "name"]) == "windows" {
         return;
     }
-    let Some(annotations) = object.at(&["metadata", "annotations"]).and_then(Value::as_object).cloned() else { return };
+    let Some(annotations) = object.at(&["metadata", "annotations"]).and_then(Value::as_object).cloned()
+    else {
+        return;
+    };
     let of_pod = object.at(&["spec", "securityContext", "appArmorProfile"]).cloned();
     let Some(spec) = object.get_mut("spec") else { return };
     for list in CONTAINER_LISTS {

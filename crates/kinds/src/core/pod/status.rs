@@ -89,9 +89,8 @@ fn nominated_node(pod: &Value, old: &Value, errors: &mut FieldErrors) {
 /// A container that has ended for good cannot run again.
 fn transitions(pod: &Value, old: &Value, errors: &mut FieldErrors) {
     let spec = workload::spec_of(old);
-    let restarts_all = |c: &Value| {
-        list(c, "restartPolicyRules").iter().any(|r| text(r, "action") == "RestartAllContainers")
-    };
+    let restarts_all =
+        |c: &Value| list(c, "restartPolicyRules").iter().any(|r| text(r, "action") == "RestartAllContainers");
     let any = ["initContainers", "containers"].iter().any(|key| list(spec, key).iter().any(restarts_all));
     let lists = [
         ("containerStatuses", Some("containers")),
@@ -113,7 +112,10 @@ fn transitions(pod: &Value, old: &Value, errors: &mut FieldErrors) {
             });
             if !restarts && new.iter().any(|s| revived(&s)) {
                 let path = STATUS.field(key);
-                errors.forbidden(&path.index(at).field("state"), "may not be transitioned to non-terminated state");
+                errors.forbidden(
+                    &path.index(at).field("state"),
+                    "may not be transitioned to non-terminated state",
+                );
             }
         }
     }
@@ -186,20 +188,25 @@ fn extended_claim(pod: &Value, errors: &mut FieldErrors) {
             }
             Some(_) => {}
             None => {
-                let detail = "must match the name of an entry in spec.initContainers.name or spec.containers.name";
+                let detail =
+                    "must match the name of an entry in spec.initContainers.name or spec.containers.name";
                 errors.invalid(&item.field("containerName"), container, detail);
             }
         }
         check::dns_label(&path.field("requestName"), request, errors);
         if !seen.insert((container, resource, request)) {
-            for (key, value) in [("containerName", container), ("resourceName", resource), ("requestName", request)] {
+            for (key, value) in
+                [("containerName", container), ("resourceName", resource), ("requestName", request)]
+            {
                 errors.duplicate(&item.field(key), value);
             }
         }
     }
     match text(status, "resourceClaimName") {
         "" => errors.required(&path.field("resourceClaimName"), ""),
-        name => check::each(names::dns_subdomain(name, false), &path.field("resourceClaimName"), name, errors),
+        name => {
+            check::each(names::dns_subdomain(name, false), &path.field("resourceClaimName"), name, errors)
+        }
     }
 }
 
@@ -225,7 +232,11 @@ fn allocatable_claims(pod: &Value, errors: &mut FieldErrors) {
         }
         for (resource, value) in entries(status.get("resources")) {
             if !is_native(resource) {
-                errors.invalid(&field.key(resource), Named(resource), "must be a node allocatable resource name");
+                errors.invalid(
+                    &field.key(resource),
+                    Named(resource),
+                    "must be a node allocatable resource name",
+                );
             }
             let amount = quantity(Some(value));
             if amount.sign() < 0 {

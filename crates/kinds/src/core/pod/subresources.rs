@@ -31,7 +31,9 @@ pub(super) fn validate_ephemeral(pod: &Value, old: &Value, errors: &mut FieldErr
     for before in old.items_at(&at) {
         let name = quoted(text(before, "name"));
         match pod.items_at(&at).iter().rfind(|c| text(c, "name") == text(before, "name")) {
-            None => errors.forbidden(&path, &format!("existing ephemeral containers {name} may not be removed\n")),
+            None => {
+                errors.forbidden(&path, &format!("existing ephemeral containers {name} may not be removed\n"))
+            }
             Some(now) if now != before => {
                 let diff = crate::diff::unified(&shown(before), &shown(now));
                 let detail = format!("existing ephemeral containers {name} may not be changed\n{diff}");
@@ -98,9 +100,8 @@ fn node_resizes(pod: &Value) -> bool {
 }
 
 fn pod_level(spec: &Value, old: &Value, rest: &mut Value, errors: &mut FieldErrors) {
-    let set = |v: &Value| {
-        ["requests", "limits"].iter().any(|w| entries(v.at(&["resources", w])).next().is_some())
-    };
+    let set =
+        |v: &Value| ["requests", "limits"].iter().any(|w| entries(v.at(&["resources", w])).next().is_some());
     if !set(spec) && !set(old) {
         return;
     }

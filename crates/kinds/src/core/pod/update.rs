@@ -2,7 +2,11 @@
 
 use super::create::metadata_and_spec;
 use crate::check;
-use crate::core::podspec::{annotations, options::{Options, is_gated}, scheduling};
+use crate::core::podspec::{
+    annotations,
+    options::{Options, is_gated},
+    scheduling,
+};
 use crate::fields::{entries, list, opt_int, text};
 use crate::hooks::take;
 use crate::shown::{Field, Internal, InternalList, Kind, NULL, TEXT};

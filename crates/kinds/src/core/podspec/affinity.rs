@@ -46,7 +46,12 @@ fn weight(term: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
 }
 
 /// Checks a node selector.
-pub(crate) fn node_selector(selector: &Value, invalid_values: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn node_selector(
+    selector: &Value,
+    invalid_values: bool,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let path = path.field("nodeSelectorTerms");
     let terms = list(selector, "nodeSelectorTerms");
     if terms.is_empty() {

@@ -75,7 +75,9 @@ fn raise(list: &mut Amounts, other: &Amounts) {
 
 /// Limits of huge pages for the whole pod, from those of its containers.
 pub(crate) fn default_pod_limits(spec: &mut Value) {
-    let has = |which: &str| spec.at(&["resources", which]).and_then(Value::as_object).is_some_and(|m| !m.is_empty());
+    let has = |which: &str| {
+        spec.at(&["resources", which]).and_then(Value::as_object).is_some_and(|m| !m.is_empty())
+    };
     if !has("limits") && !has("requests") {
         return;
     }
@@ -94,7 +96,8 @@ pub(crate) fn default_pod_requests(spec: &mut Value) {
         return;
     }
     let requested = containers(spec, "requests");
-    let of_containers = requested.into_iter().filter(|(name, _)| is_pod_level(name) && is_overcommit_allowed(name));
+    let of_containers =
+        requested.into_iter().filter(|(name, _)| is_pod_level(name) && is_overcommit_allowed(name));
     let of_limits = limits.into_iter().filter(|(name, _)| is_pod_level(name));
     for (name, amount) in of_containers.chain(of_limits) {
         if spec.at(&["resources", "requests", &name]).is_none() {

@@ -58,7 +58,8 @@ pub(crate) fn is_deletion_cost_valid(annotations: Option<&Value>) -> bool {
 }
 
 fn seccomp(annotations: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let of_containers = entries(Some(annotations)).filter(|(key, _)| key.starts_with(SECCOMP_CONTAINER_PREFIX));
+    let of_containers =
+        entries(Some(annotations)).filter(|(key, _)| key.starts_with(SECCOMP_CONTAINER_PREFIX));
     let of_pod = entries(Some(annotations)).filter(|(key, _)| *key == SECCOMP_POD);
     for (key, value) in of_pod.chain(of_containers) {
         let profile = value.as_str().unwrap_or("");
@@ -88,7 +89,12 @@ fn app_armor(annotations: &Value, spec: &Value, path: &Path<'_>, errors: &mut Fi
 }
 
 /// Checks that annotations which mark a pod for good have not changed. `path` is that of the annotations.
-pub(crate) fn validate_update(new: Option<&Value>, old: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_update(
+    new: Option<&Value>,
+    old: Option<&Value>,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let get = |of: Option<&Value>, key: &str| of.and_then(|a| a.get(key)).cloned();
     let mut complain = |key: &str, verb: &str| {
         if key.starts_with(APPARMOR_PREFIX) {
@@ -111,7 +117,12 @@ pub(crate) fn validate_update(new: Option<&Value>, old: Option<&Value>, path: &P
 }
 
 /// Checks that profiles are the same in fields and annotations, where both say something.
-pub(crate) fn validate_profiles(meta: Option<&Value>, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn validate_profiles(
+    meta: Option<&Value>,
+    spec: &Value,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let annotation = |key: &str| meta.and_then(|m| m.at(&["annotations", key])).and_then(Value::as_str);
     let context = path.field("securityContext");
     if let (Some(field), Some(value)) =

@@ -192,7 +192,12 @@ fn ports(ports: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
         match int(port, "containerPort") {
             0 => errors.required(&path.field("containerPort"), ""),
             number => {
-                check::each_int(names::is_valid_port_num(number), &path.field("containerPort"), number, errors);
+                check::each_int(
+                    names::is_valid_port_num(number),
+                    &path.field("containerPort"),
+                    number,
+                    errors,
+                );
             }
         }
         let host = int(port, "hostPort");

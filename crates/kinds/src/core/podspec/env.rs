@@ -162,7 +162,9 @@ fn divisor(resource: &str, divisor: Option<&Value>, path: &Path<'_>, errors: &mu
         }
         "limits.memory" | "requests.memory" => "memory",
         "limits.ephemeral-storage" | "requests.ephemeral-storage" => "local ephemeral storage",
-        other if other.starts_with("requests.hugepages-") || other.starts_with("limits.hugepages-") => "hugepages",
+        other if other.starts_with("requests.hugepages-") || other.starts_with("limits.hugepages-") => {
+            "hugepages"
+        }
         _ => return,
     };
     if !BYTE_DIVISORS.contains(&amount.as_str()) {

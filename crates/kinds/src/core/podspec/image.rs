@@ -46,7 +46,9 @@ fn parse(reference: &str) -> Option<&str> {
 fn split_domain(name: &str) -> (Option<&str>, &str) {
     match name.split_once('/') {
         Some((first, rest))
-            if first.contains(['.', ':']) || first == "localhost" || first.chars().any(char::is_uppercase) =>
+            if first.contains(['.', ':'])
+                || first == "localhost"
+                || first.chars().any(char::is_uppercase) =>
         {
             (Some(first), rest)
         }
@@ -107,7 +109,9 @@ fn is_digest(digest: &str) -> bool {
         "sha512" => hex.len() == 128,
         _ => false,
     };
-    digits && hex.len() >= DIGEST_DIGITS_MIN && hex.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    digits
+        && hex.len() >= DIGEST_DIGITS_MIN
+        && hex.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
 #[cfg(test)]

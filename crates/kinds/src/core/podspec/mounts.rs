@@ -33,7 +33,11 @@ pub(crate) fn validate(container: &Value, volumes: &Volumes<'_>, path: &Path<'_>
             errors.invalid(&item.field("name"), name, "must not already exist in volumeDevices");
         }
         if devices.iter().any(|d| text(d, "devicePath") == target) {
-            errors.invalid(&item.field("mountPath"), target, "must not already exist as a path in volumeDevices");
+            errors.invalid(
+                &item.field("mountPath"),
+                target,
+                "must not already exist as a path in volumeDevices",
+            );
         }
         sub_paths(mount, &item, path, errors);
         propagation(mount, container, &path.field("mountPropagation"), errors);

@@ -119,7 +119,8 @@ fn has_toleration_comparison(spec: &Value) -> bool {
 }
 
 fn has_restart_container_for_init(spec: &Value) -> bool {
-    let plain = list(spec, "initContainers").iter().filter(|c| opt_text(c, "restartPolicy") != Some("Always"));
+    let plain =
+        list(spec, "initContainers").iter().filter(|c| opt_text(c, "restartPolicy") != Some("Always"));
     let mut policies = plain.flat_map(|c| list(c, "resizePolicy"));
     policies.any(|p| text(p, "restartPolicy") == "RestartContainer")
 }

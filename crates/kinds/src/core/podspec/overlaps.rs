@@ -34,7 +34,9 @@ pub(crate) fn warnings(volumes: &[Value]) -> Vec<String> {
     for volume in volumes {
         let name = quoted(text(volume, "name"));
         let mut add = |what: &str, bodies: Vec<String>| {
-            found.extend(bodies.into_iter().map(|b| format!("volume {name} ({what}): overlapping paths: {b}")));
+            found.extend(
+                bodies.into_iter().map(|b| format!("volume {name} ({what}): overlapping paths: {b}")),
+            );
         };
         if let Some(map) = member(volume, "configMap") {
             add(&format!("ConfigMap {}", quoted(text(map, "name"))), among(items(map, "")));
@@ -78,7 +80,8 @@ fn places(source: &Value) -> Vec<Place> {
         return vec![Place::new(text(token, "path"), "ServiceAccountToken")];
     }
     if let Some(bundle) = member(source, "clusterTrustBundle") {
-        let name = if member(bundle, "name").is_some() { text(bundle, "name") } else { text(bundle, "signerName") };
+        let name =
+            if member(bundle, "name").is_some() { text(bundle, "name") } else { text(bundle, "signerName") };
         return vec![Place::new(text(bundle, "path"), &format!("ClusterTrustBundle {}", quoted(name)))];
     }
     let Some(certificate) = member(source, "podCertificate") else { return Vec::new() };

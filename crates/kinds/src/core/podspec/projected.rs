@@ -198,7 +198,8 @@ fn certificate_life(seconds: i64, signer: &str, path: &Path<'_>, errors: &mut Fi
         errors.invalid(path, seconds, "if provided, maxExpirationSeconds must be >= 3600");
     }
     let own = signer.split_once('/').is_some_and(|(domain, _)| {
-        domain == "kubernetes.io" || domain.ends_with(".kubernetes.io") && names::is_dns1123_subdomain(domain).is_empty()
+        domain == "kubernetes.io"
+            || domain.ends_with(".kubernetes.io") && names::is_dns1123_subdomain(domain).is_empty()
     });
     let max = if own { KUBERNETES_CERTIFICATE_SECONDS_MAX } else { CERTIFICATE_SECONDS_MAX };
     if seconds > max {

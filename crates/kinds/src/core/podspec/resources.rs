@@ -161,7 +161,8 @@ pub(crate) fn is_extended(name: &str) -> bool {
         && names::is_qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-fn resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+/// The name of a resource.
+pub(crate) fn resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let complaints = names::is_qualified_name(name);
     if !complaints.is_empty() {
         for complaint in complaints {
@@ -175,7 +176,8 @@ fn resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn container_resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+/// The name of a resource that a container can have.
+pub(crate) fn container_resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     resource_name(name, path, errors);
     if !name.contains('/') {
         if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !is_huge_page(name) {
@@ -237,7 +239,8 @@ fn claim_request(
     if seen.contains(&key) {
         errors.duplicate(path, key.as_str());
     } else if request.is_empty() {
-        let requests = seen.iter().filter(|k| k.split_once('/').is_some_and(|(base, _)| base == name)).count();
+        let requests =
+            seen.iter().filter(|k| k.split_once('/').is_some_and(|(base, _)| base == name)).count();
         for _ in 0..requests {
             errors.duplicate(path, name);
         }
@@ -270,9 +273,12 @@ fn consistent(spec: &Value, resources: &Value, path: &Path<'_>, errors: &mut Fie
     let too_little = |own: &Amounts, which: &str, only_huge_pages: bool, errors: &mut FieldErrors| {
         let list = path.field(which);
         for (name, needed) in aggregate::containers(spec, which) {
-            let Some(amount) = own.get(&name).filter(|_| !only_huge_pages || is_huge_page(&name)) else { continue };
+            let Some(amount) = own.get(&name).filter(|_| !only_huge_pages || is_huge_page(&name)) else {
+                continue;
+            };
             if needed > *amount {
-                let detail = format!("must be greater than or equal to aggregate container {which} of {needed}");
+                let detail =
+                    format!("must be greater than or equal to aggregate container {which} of {needed}");
                 errors.invalid(&list.key(&name), amount.to_string().as_str(), &detail);
             }
         }
@@ -294,12 +300,7 @@ fn consistent(spec: &Value, resources: &Value, path: &Path<'_>, errors: &mut Fie
 }
 
 /// Checks the claims of a pod.
-pub(crate) fn validate_claims(
-    claims: &[Value],
-    mirror: bool,
-    path: &Path<'_>,
-    errors: &mut FieldErrors,
-) {
+pub(crate) fn validate_claims(claims: &[Value], mirror: bool, path: &Path<'_>, errors: &mut FieldErrors) {
     use crate::shown::{Field, Internal, NULL, TEXT};
     const CLAIM: &[Field] = &[
         Field("name", "Name", TEXT),
@@ -321,7 +322,8 @@ pub(crate) fn validate_claims(
         } else {
             check::dns_label(&path.field("name"), name, errors);
         }
-        let (own, template) = (member(claim, "resourceClaimName"), member(claim, "resourceClaimTemplateName"));
+        let (own, template) =
+            (member(claim, "resourceClaimName"), member(claim, "resourceClaimTemplateName"));
         if own.is_some() && template.is_some() {
             let detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
             errors.invalid(&path, Internal(Some(claim), CLAIM), detail);

@@ -12,7 +12,12 @@ use std::collections::HashSet;
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
 /// Checks tolerations.
-pub(crate) fn tolerations(tolerations: &[Value], path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
+pub(crate) fn tolerations(
+    tolerations: &[Value],
+    path: &Path<'_>,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
     for (at, toleration) in tolerations.iter().enumerate() {
         one_toleration(toleration, &path.index(at), options, errors);
     }
@@ -25,7 +30,8 @@ fn one_toleration(toleration: &Value, path: &Path<'_>, options: &Options, errors
         validate_label_name(key, &path.field("key"), errors);
     }
     if key.is_empty() && operator != "Exists" {
-        let detail = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+        let detail =
+            "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
         errors.invalid(&path.field("operator"), Named(operator), detail);
     }
     if member(toleration, "tolerationSeconds").is_some() && effect != "NoExecute" {
@@ -38,7 +44,13 @@ fn one_toleration(toleration: &Value, path: &Path<'_>, options: &Options, errors
     }
 }
 
-fn operator_and_value(operator: &str, value: &str, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
+fn operator_and_value(
+    operator: &str,
+    value: &str,
+    path: &Path<'_>,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
     let field = path.field("operator");
     match operator {
         "Equal" | "" => {
@@ -67,7 +79,13 @@ fn operator_and_value(operator: &str, value: &str, path: &Path<'_>, options: &Op
 }
 
 /// Old tolerations must stay, but for their seconds; new ones must be right.
-pub(crate) fn only_added(new: &[Value], old: &[Value], path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
+pub(crate) fn only_added(
+    new: &[Value],
+    old: &[Value],
+    path: &Path<'_>,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
     let timeless = |toleration: &Value| {
         let mut copy = toleration.clone();
         copy.remove_at(&["tolerationSeconds"]);
@@ -75,7 +93,8 @@ pub(crate) fn only_added(new: &[Value], old: &[Value], path: &Path<'_>, options:
     };
     let kept = |old: &Value| new.iter().any(|new| timeless(new) == timeless(old));
     if !old.iter().all(kept) {
-        return errors.forbidden(path, "existing toleration can not be modified except its tolerationSeconds");
+        return errors
+            .forbidden(path, "existing toleration can not be modified except its tolerationSeconds");
     }
     tolerations(new, path, options, errors);
 }

@@ -63,7 +63,8 @@ pub(crate) fn container(context: &Value, host_users: bool, path: &Path<'_>, erro
         }
         let admin = |c: &&Value| c.as_str() == Some("CAP_SYS_ADMIN");
         for _ in context.items_at(&["capabilities", "add"]).iter().filter(admin) {
-            let detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
+            let detail =
+                "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
             errors.invalid(path, Internal(Some(context), CONTEXT), detail);
         }
     }
@@ -226,5 +227,7 @@ fn normalized(name: &str) -> String {
 
 /// Whether a spec sets a sysctl of a namespace that it shares with the host.
 pub(crate) fn has_host_sysctl(spec: &Value) -> bool {
-    spec.items_at(&["securityContext", "sysctls"]).iter().any(|s| host_sysctl(text(s, "name"), spec).is_some())
+    spec.items_at(&["securityContext", "sysctls"])
+        .iter()
+        .any(|s| host_sysctl(text(s, "name"), spec).is_some())
 }

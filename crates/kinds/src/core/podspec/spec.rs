@@ -34,7 +34,8 @@ pub(crate) fn validate(
     let pod_name = meta.map(|m| text(m, "name"));
     let volumes = volumes::validate(volumes::of(spec), pod_name, &path.field("volumes"), options, errors);
     let resource_claims = list(spec, "resourceClaims");
-    let claims: Claims<'_> = resource_claims.iter().map(|c| text(c, "name")).filter(|n| !n.is_empty()).collect();
+    let claims: Claims<'_> =
+        resource_claims.iter().map(|c| text(c, "name")).filter(|n| !n.is_empty()).collect();
     let mirror = meta.is_some_and(|m| m.at(&["annotations", annotations::MIRROR]).is_some());
     resources::validate_claims(resource_claims, mirror, &path.field("resourceClaims"), errors);
     let pod = Pod {
@@ -81,7 +82,12 @@ pub(crate) fn validate(
 }
 
 /// Checks the template of a workload.
-pub(crate) fn validate_template(template: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
+pub(crate) fn validate_template(
+    template: &Value,
+    path: &Path<'_>,
+    options: &Options,
+    errors: &mut FieldErrors,
+) {
     let meta = template.get("metadata");
     let map = |key: &str| meta.and_then(|m| m.get(key)).and_then(Value::as_object);
     validate_labels(map("labels"), &path.field("labels"), errors);
@@ -160,8 +166,9 @@ fn searches(config: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         errors.invalid(path, config.get("searches"), &detail);
     }
     if searches.join(" ").len() > SEARCH_LIST_BYTES_MAX {
-        let detail =
-            format!("must not have more than {SEARCH_LIST_BYTES_MAX} characters (including spaces) in the search list");
+        let detail = format!(
+            "must not have more than {SEARCH_LIST_BYTES_MAX} characters (including spaces) in the search list"
+        );
         errors.invalid(path, config.get("searches"), &detail);
     }
     for (at, search) in searches.into_iter().enumerate().filter(|(_, s)| *s != ".") {
@@ -245,7 +252,12 @@ fn classes_and_overhead(
 ) {
     let priority = text(spec, "priorityClassName");
     if !priority.is_empty() {
-        check::each(names::dns_subdomain(priority, false), &path.field("priorityClassName"), priority, errors);
+        check::each(
+            names::dns_subdomain(priority, false),
+            &path.field("priorityClassName"),
+            priority,
+            errors,
+        );
     }
     if let Some(runtime) = opt_text(spec, "runtimeClassName") {
         check::each(names::dns_subdomain(runtime, false), &path.field("runtimeClassName"), runtime, errors);

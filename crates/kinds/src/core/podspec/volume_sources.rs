@@ -2,10 +2,10 @@
 
 use super::paths;
 use crate::check;
-use crate::fields::{entries, flag, int, list, member, opt_int, opt_text, text};
 use crate::core::claim;
-use pintle_meta::{FieldErrors, names, objectmeta};
+use crate::fields::{entries, flag, int, list, member, opt_int, opt_text, text};
 use pintle_meta::selector::label_validation;
+use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};
 
 /// Highest permission bits of a file.
@@ -163,7 +163,9 @@ fn qualified(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
 
 /// `iqn.YYYY-MM.authority:name`
 fn is_iqn(name: &str) -> bool {
-    let Some((date, rest)) = name.strip_prefix("iqn.").and_then(|rest| rest.split_once('.')) else { return false };
+    let Some((date, rest)) = name.strip_prefix("iqn.").and_then(|rest| rest.split_once('.')) else {
+        return false;
+    };
     let digits = |text: &str, count: usize| text.len() == count && text.bytes().all(|b| b.is_ascii_digit());
     let dated = date.split_once('-').is_some_and(|(year, month)| digits(year, 4) && digits(month, 2));
     let Some((authority, label)) = rest.split_once(':') else { return false };
@@ -219,7 +221,11 @@ fn fibre_channel(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         errors.required(&field, "must specify either targetWWNs or wwids, but not both");
     }
     if !targets.is_empty() && !wwids.is_empty() {
-        errors.invalid(&field, source.get("targetWWNs"), "targetWWNs and wwids can not be specified simultaneously");
+        errors.invalid(
+            &field,
+            source.get("targetWWNs"),
+            "targetWWNs and wwids can not be specified simultaneously",
+        );
     }
     if targets.is_empty() {
         return;

@@ -147,7 +147,12 @@ fn one_source(
                 check::required(source, "reference", &path, errors);
             }
             let policies = ["Always", "IfNotPresent", "Never"];
-            check::required_supported(&path.field("pullPolicy"), text(source, "pullPolicy"), &policies, errors);
+            check::required_supported(
+                &path.field("pullPolicy"),
+                text(source, "pullPolicy"),
+                &policies,
+                errors,
+            );
         }
         // The only source whose path has another name than its field.
         "gcePersistentDisk" => volume_sources::validate(key, source, &path.field("persistentDisk"), errors),

@@ -19,7 +19,10 @@ const ANNOTATIONS: [(&str, &str); 3] = [
         r#"non-functional in v1.16+; use the "priorityClassName" field instead"#,
     ),
     ("security.alpha.kubernetes.io/sysctls", r#"non-functional in v1.11+; use the "sysctls" field instead"#),
-    ("security.alpha.kubernetes.io/unsafe-sysctls", r#"non-functional in v1.11+; use the "sysctls" field instead"#),
+    (
+        "security.alpha.kubernetes.io/unsafe-sysctls",
+        r#"non-functional in v1.11+; use the "sysctls" field instead"#,
+    ),
 ];
 /// Volumes whose plugins are gone: field, name in the warning, what became of it.
 const VOLUMES: [(&str, &str, &str); 9] = [
@@ -222,7 +225,10 @@ fn repeated(spec: &Value, key: &str, field: &str, path: &Path<'_>, found: &mut W
     for (at, item) in list(spec, key).iter().enumerate() {
         let value = text(item, field);
         if !seen.insert(value) {
-            found.add(&path.field(key).index(at).field(field), &format!("duplicate {field} {}", quoted(value)));
+            found.add(
+                &path.field(key).index(at).field(field),
+                &format!("duplicate {field} {}", quoted(value)),
+            );
         }
     }
 }
@@ -252,7 +258,10 @@ fn profiles(
         of_pod.is_none() || of_pod != own.as_ref()
     };
     if !has("appArmorProfile") && differs {
-        found.add(&annotations.key(&key), r#"deprecated since v1.30; use the "appArmorProfile" field instead"#);
+        found.add(
+            &annotations.key(&key),
+            r#"deprecated since v1.30; use the "appArmorProfile" field instead"#,
+        );
     }
 }
 

@@ -56,7 +56,8 @@ fn user_name(name: &str) -> Vec<String> {
     };
     let mut complaints = Vec::new();
     if domain.is_some_and(|d| d.len() >= DOMAIN_BYTES_LIMIT) {
-        complaints.push(format!("runAsUserName's Domain length must be under {DOMAIN_BYTES_LIMIT} characters"));
+        complaints
+            .push(format!("runAsUserName's Domain length must be under {DOMAIN_BYTES_LIMIT} characters"));
     }
     if domain.is_some_and(|d| !is_netbios(d) && !is_dns(d)) {
         complaints.push("runAsUserName's Domain doesn't match the NetBios nor the DNS format".to_string());
@@ -64,7 +65,8 @@ fn user_name(name: &str) -> Vec<String> {
     if user.is_empty() {
         complaints.push("runAsUserName's User cannot be empty".to_string());
     } else if user.len() > USER_BYTES_MAX {
-        complaints.push(format!("runAsUserName's User length must not be longer than {USER_BYTES_MAX} characters"));
+        complaints
+            .push(format!("runAsUserName's User length must not be longer than {USER_BYTES_MAX} characters"));
     }
     if !user.is_empty() && user.bytes().all(|b| b == b'.' || b == b' ') {
         complaints.push("runAsUserName's User cannot contain only periods or spaces".to_string());
@@ -94,7 +96,8 @@ fn is_dns(domain: &str) -> bool {
 
 /// Checks that all containers are host processes if one is, and that the pod suits them.
 pub(crate) fn host_process(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let of = |v: &Value| v.at(&["securityContext", "windowsOptions"]).and_then(|o| opt_flag(o, "hostProcess"));
+    let of =
+        |v: &Value| v.at(&["securityContext", "windowsOptions"]).and_then(|o| opt_flag(o, "hostProcess"));
     let of_pod = of(spec);
     let (mut all, mut host) = (0, 0);
     super::visit_containers(spec, path, |container, path| {
@@ -116,7 +119,8 @@ pub(crate) fn host_process(spec: &Value, path: &Path<'_>, errors: &mut FieldErro
         return;
     }
     if host != all {
-        let detail = "If pod contains any hostProcess containers then all containers must be HostProcess containers";
+        let detail =
+            "If pod contains any hostProcess containers then all containers must be HostProcess containers";
         errors.invalid(path, "", detail);
     }
     if !flag(spec, "hostNetwork") {

@@ -1,8 +1,6 @@
 //! The rules of a Service's addresses and families that its allocation needs, and that hold before and after it.
 //!
-//! The engine calls, after `prepare_*` and before `validate_*`: [`settle_families`], then it hands out an address
-//! for each family without one and the missing node ports. All of this is pure: which families there are is an
-//! argument, and what is taken is not known here.
+//! All of this is pure: which families there are is an argument, and what is taken is not known here.
 
 use super::{kind, number, texts};
 use crate::hooks::take;
@@ -149,7 +147,7 @@ fn is_empty_map(map: Option<&Value>) -> bool {
 }
 
 /// A service that prefers both families is not changed because the cluster has changed.
-fn prefers_dual_as_before(object: &Value, old: &Value) -> bool {
+pub(super) fn prefers_dual_as_before(object: &Value, old: &Value) -> bool {
     let preferred = |p: &str| p == "PreferDualStack";
     kind(old) == kind(object)
         && matches!(kind(object), "ClusterIP" | "NodePort" | "LoadBalancer")

@@ -55,7 +55,8 @@ pub(super) fn drop_for_type(object: &mut Value, old: &Value) {
 pub(super) fn validate(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let named = kind(object) == "ExternalName" || kind(old) == "ExternalName";
     let (headless, was_headless) = (is_headless(object), is_headless(old));
-    if !named && !(headless && was_headless) {
+    let both_headless = headless && was_headless;
+    if !named && !both_headless {
         validate_addresses(object, old, errors);
     }
     if !named && headless == was_headless && !headless {

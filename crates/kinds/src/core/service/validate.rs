@@ -5,7 +5,7 @@ use super::{
     texts,
 };
 use crate::core::endpoints::validate_endpoint_ip;
-use crate::metadata;
+use crate::{check, metadata};
 use pintle_meta::field::{Named, Plain};
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names, net};
@@ -130,27 +130,10 @@ fn service_port<'a>(
         known if PROTOCOLS.contains(&known) => {}
         other => errors.not_supported(&path.field("protocol"), Named(other), &PROTOCOLS),
     }
-    port_or_name(port.get("targetPort"), &path.field("targetPort"), errors);
+    check::port_number_or_name(&path.field("targetPort"), port.get("targetPort"), errors);
     if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
         for complaint in names::is_qualified_name(protocol) {
             errors.invalid(&path.field("appProtocol"), protocol, &complaint);
-        }
-    }
-}
-
-/// A number or the name of a port.
-fn port_or_name(port: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
-    match port {
-        Some(Value::String(name)) => {
-            for complaint in names::is_valid_port_name(name) {
-                errors.invalid(path, name, &complaint);
-            }
-        }
-        other => {
-            let value = other.and_then(Value::as_int).unwrap_or(0);
-            for complaint in names::is_valid_port_num(value) {
-                errors.invalid(path, value, &complaint);
-            }
         }
     }
 }

@@ -1,0 +1,286 @@
+//! What is wrong with an autoscaler.
+
+use crate::check;
+use crate::core::podspec::resources::container_resource_name;
+use crate::fields::{int, list, member, opt_int, opt_text, quantity, text};
+use pintle_meta::field::Named;
+use pintle_meta::{FieldErrors, GroupVersion, names};
+use pintle_value::{Path, Value};
+
+const SPEC: Path<'static> = Path::of("spec");
+/// Longest window of stabilization.
+const STABILIZATION_SECONDS_MAX: i64 = 3600;
+/// Longest period that a policy looks back.
+const PERIOD_SECONDS_MAX: i64 = 1800;
+const SOURCE_TYPES: [&str; 5] = ["ContainerResource", "External", "Object", "Pods", "Resource"];
+/// Sources in the order in which they are looked at, and the types that they belong to.
+const SOURCES: [(&str, &str); 5] = [
+    ("object", "Object"),
+    ("external", "External"),
+    ("pods", "Pods"),
+    ("resource", "Resource"),
+    ("containerResource", "ContainerResource"),
+];
+
+/// What the apiVersion of a reference may be.
+#[derive(Clone, Copy)]
+struct Reference {
+    empty_group: bool,
+    any_version: bool,
+}
+
+/// Checks the spec of an autoscaler.
+pub(super) fn validate(spec: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+    let had_zero = old.is_some_and(|old| opt_int(old, "minReplicas") == Some(0));
+    let (min, max) = (opt_int(spec, "minReplicas"), int(spec, "maxReplicas"));
+    let lowest = if had_zero { 0 } else { 1 };
+    if let Some(min) = min.filter(|min| *min < lowest) {
+        errors.invalid(
+            &SPEC.field("minReplicas"),
+            min,
+            &format!("must be greater than or equal to {lowest}"),
+        );
+    }
+    let path = SPEC.field("maxReplicas");
+    if max == 0 {
+        errors.required(&path, "must be set and greater than 0");
+    } else if max < 0 {
+        errors.invalid(&path, max, "must be greater than or equal to 1");
+    }
+    if min.is_some_and(|min| max < min) {
+        errors.invalid(&path, max, "must be greater than or equal to `minReplicas`");
+    }
+    let empty = Value::object();
+    let target = spec.get("scaleTargetRef").unwrap_or(&empty);
+    reference(target, target_rules(target, old), &SPEC.field("scaleTargetRef"), errors);
+    metrics(spec, min, object_rules(old), errors);
+    if let Some(behavior) = member(spec, "behavior") {
+        let path = SPEC.field("behavior");
+        for key in ["scaleUp", "scaleDown"] {
+            if let Some(rules) = member(behavior, key) {
+                scaling_rules(rules, &path.field(key), errors);
+            }
+        }
+    }
+}
+
+/// A target that does not change is not judged again; only one kind of the core group can be scaled.
+fn target_rules(target: &Value, old: Option<&Value>) -> Reference {
+    let old = old.and_then(|old| old.get("scaleTargetRef"));
+    let same =
+        old.is_some_and(|old| ["apiVersion", "kind"].iter().all(|key| text(old, key) == text(target, key)));
+    let core = !same && text(target, "kind") == "ReplicationController";
+    Reference { empty_group: core, any_version: same }
+}
+
+fn object_rules(old: Option<&Value>) -> Reference {
+    let rules = Reference { empty_group: true, any_version: false };
+    let metrics = old.map_or(&[] as &[Value], |old| list(old, "metrics"));
+    let bad = |metric: &Value| {
+        let described = metric.at(&["object", "describedObject"]);
+        text(metric, "type") == "Object" && described.is_some_and(|d| api_version_fault(d, rules).is_some())
+    };
+    Reference { any_version: metrics.iter().any(bad), ..rules }
+}
+
+fn reference(reference: &Value, rules: Reference, path: &Path<'_>, errors: &mut FieldErrors) {
+    for key in ["kind", "name"] {
+        match text(reference, key) {
+            "" => errors.required(&path.field(key), ""),
+            name => check::each(names::path_segment_name(name, false), &path.field(key), name, errors),
+        }
+    }
+    if let Some(fault) = api_version_fault(reference, rules) {
+        errors.invalid(&path.field("apiVersion"), text(reference, "apiVersion"), &fault);
+    }
+}
+
+fn api_version_fault(reference: &Value, rules: Reference) -> Option<String> {
+    if rules.any_version {
+        return None;
+    }
+    match GroupVersion::parse(text(reference, "apiVersion")) {
+        Err(error) => Some(error),
+        Ok(version) if version.group.is_empty() && !rules.empty_group => {
+            Some("apiVersion must specify API group".to_string())
+        }
+        Ok(_) => None,
+    }
+}
+
+fn metrics(spec: &Value, min: Option<i64>, rules: Reference, errors: &mut FieldErrors) {
+    let path = SPEC.field("metrics");
+    let metrics = list(spec, "metrics");
+    for (at, metric) in metrics.iter().enumerate() {
+        one_metric(metric, rules, &path.index(at), errors);
+    }
+    let outside = |m: &Value| matches!(text(m, "type"), "Object" | "External");
+    if min == Some(0) && !metrics.iter().any(outside) {
+        let detail =
+            "must specify at least one Object or External metric to support scaling to zero replicas";
+        errors.forbidden(&path, detail);
+    }
+}
+
+fn one_metric(metric: &Value, rules: Reference, path: &Path<'_>, errors: &mut FieldErrors) {
+    let kind = text(metric, "type");
+    let field = path.field("type");
+    if kind.is_empty() {
+        errors.required(&field, "must specify a metric source type");
+    }
+    check::supported(&field, Some(kind), &SOURCE_TYPES, errors);
+    let present: Vec<&str> =
+        SOURCES.iter().map(|(key, _)| *key).filter(|key| member(metric, key).is_some()).collect();
+    if let Some(first) = present.first() {
+        source(first, metric.get(first).unwrap_or(&Value::Null), rules, &path.field(first), errors);
+    }
+    let expected = SOURCES.iter().find(|(_, of)| *of == kind).map(|(key, _)| *key);
+    match expected {
+        Some(key) if !present.contains(&key) => {
+            errors.required(&path.field(key), "must populate information for the given metric source");
+        }
+        Some(_) => {}
+        None => errors.not_supported(&field, Named(kind), &SOURCE_TYPES),
+    }
+    if present.len() != 1 {
+        for key in present.into_iter().filter(|key| Some(*key) != expected) {
+            errors.forbidden(&path.field(key), "must populate the given metric source only");
+        }
+    }
+}
+
+fn source(key: &str, source: &Value, rules: Reference, path: &Path<'_>, errors: &mut FieldErrors) {
+    let empty = Value::object();
+    let wanted = source.get("target").unwrap_or(&empty);
+    let target_path = path.field("target");
+    let has = |field: &str| member(wanted, field).is_some();
+    match key {
+        "object" => {
+            let described = source.get("describedObject").unwrap_or(&empty);
+            reference(described, rules, &path.field("describedObject"), errors);
+            identifier(source, path, errors);
+            target(wanted, &target_path, errors);
+            if !has("value") && !has("averageValue") {
+                let detail = "must set either a target value or averageValue";
+                errors.required(&target_path.field("averageValue"), detail);
+            }
+        }
+        "external" => {
+            identifier(source, path, errors);
+            target(wanted, &target_path, errors);
+            if !has("value") && !has("averageValue") {
+                let detail = "must set either a target value for metric or a per-pod target";
+                errors.required(&target_path.field("averageValue"), detail);
+            }
+            if has("value") && has("averageValue") {
+                let detail = "may not set both a target value for metric and a per-pod target";
+                errors.forbidden(&target_path.field("value"), detail);
+            }
+        }
+        "pods" => {
+            identifier(source, path, errors);
+            target(wanted, &target_path, errors);
+            if !has("averageValue") {
+                let detail = "must specify a positive target averageValue";
+                errors.required(&target_path.field("averageValue"), detail);
+            }
+        }
+        _ => resource_source(key, source, wanted, path, errors),
+    }
+}
+
+fn resource_source(key: &str, source: &Value, wanted: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let name = text(source, "name");
+    if name.is_empty() {
+        errors.required(&path.field("name"), "must specify a resource name");
+    }
+    if key == "containerResource" {
+        if !name.is_empty() {
+            container_resource_name(name, &path.field("name"), errors);
+        }
+        match text(source, "container") {
+            "" => errors.required(&path.field("container"), "must specify a container"),
+            container => check::dns_label(&path.field("container"), container, errors),
+        }
+    }
+    let path = path.field("target");
+    target(wanted, &path, errors);
+    let has = |field: &str| member(wanted, field).is_some();
+    if !has("averageUtilization") && !has("averageValue") {
+        let detail = "must set either a target raw value or a target utilization";
+        errors.required(&path.field("averageUtilization"), detail);
+    }
+    if has("averageUtilization") && has("averageValue") {
+        let detail = "may not set both a target raw value and a target utilization";
+        errors.forbidden(&path.field("averageValue"), detail);
+    }
+}
+
+fn identifier(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let metric = path.field("metric");
+    let field = metric.field("name");
+    match source.str_at(&["metric", "name"]) {
+        "" => errors.required(&field, "must specify a metric name"),
+        name => check::each(names::path_segment_name(name, false), &field, name, errors),
+    }
+}
+
+fn target(target: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let kind = text(target, "type");
+    if kind.is_empty() {
+        errors.required(&path.field("type"), "must specify a metric target type");
+    }
+    if !matches!(kind, "Utilization" | "Value" | "AverageValue") {
+        let detail = "must be either Utilization, Value, or AverageValue";
+        errors.invalid(&path.field("type"), Named(kind), detail);
+    }
+    for key in ["value", "averageValue"] {
+        let Some(value) = member(target, key) else { continue };
+        let amount = quantity(Some(value));
+        if amount.sign() != 1 {
+            errors.invalid(&path.field(key), amount.to_string().as_str(), "must be positive");
+        }
+    }
+    if let Some(percent) = opt_int(target, "averageUtilization").filter(|p| *p < 1) {
+        errors.invalid(&path.field("averageUtilization"), percent, "must be greater than 0");
+    }
+}
+
+fn scaling_rules(rules: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let field = path.field("stabilizationWindowSeconds");
+    match opt_int(rules, "stabilizationWindowSeconds") {
+        Some(seconds) if seconds < 0 => {
+            errors.invalid(&field, seconds, "must be greater than or equal to zero");
+        }
+        Some(seconds) if seconds > STABILIZATION_SECONDS_MAX => {
+            let detail = format!("must be less than or equal to {STABILIZATION_SECONDS_MAX}");
+            errors.invalid(&field, seconds, &detail);
+        }
+        _ => {}
+    }
+    let select = opt_text(rules, "selectPolicy");
+    check::supported(&path.field("selectPolicy"), select, &["Disabled", "Max", "Min"], errors);
+    let policies = list(rules, "policies");
+    let field = path.field("policies");
+    if policies.is_empty() {
+        errors.required(&field, "must specify at least one Policy");
+    }
+    for (at, policy) in policies.iter().enumerate() {
+        scaling_policy(policy, &field.index(at), errors);
+    }
+    if let Some(tolerance) = member(rules, "tolerance") {
+        check::nonnegative_quantity(&path.field("tolerance"), &quantity(Some(tolerance)), errors);
+    }
+}
+
+fn scaling_policy(policy: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    check::supported(&path.field("type"), Some(text(policy, "type")), &["Percent", "Pods"], errors);
+    for key in ["value", "periodSeconds"] {
+        check::positive(&path.field(key), int(policy, key), errors);
+    }
+    let period = int(policy, "periodSeconds");
+    if period > PERIOD_SECONDS_MAX {
+        let detail = format!("must be less than or equal to {PERIOD_SECONDS_MAX}");
+        errors.invalid(&path.field("periodSeconds"), period, &detail);
+    }
+}

@@ -1,0 +1,291 @@
+//! The spec of a job, alone or in a CronJob.
+
+use super::indexes;
+use crate::check;
+use crate::core::podspec::{options::Options, spec::validate_template};
+use crate::fields::{list, member, opt_int, opt_text, text};
+use crate::shown::{Field, Internal, Kind, NULL};
+use pintle_meta::field::{ErrorKind, Named};
+use pintle_meta::{FieldErrors, names};
+use pintle_value::{Path, Value};
+use std::collections::HashSet;
+
+/// Most pods of an indexed job at a time, and most of its indexes that may fail.
+const INDEXED_MAX: i64 = 100_000;
+/// Above so many completions the limits are lower.
+const COMPLETIONS_SOFT_LIMIT: i64 = 100_000;
+const PARALLELISM_FOR_MANY_MAX: i64 = 10_000;
+const FAILED_INDEXES_FOR_MANY_MAX: i64 = 10_000;
+const FAILURE_RULES_MAX: usize = 20;
+const EXIT_CODES_MAX: usize = 255;
+const CONDITION_PATTERNS_MAX: usize = 20;
+const MANAGED_BY_BYTES_MAX: usize = 63;
+const SUCCEEDED_INDEXES_BYTES_MAX: usize = 64 * 1024;
+const SUCCESS_RULES_MAX: usize = 20;
+const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
+const SUCCESS_RULE: &[Field] =
+    &[Field("succeededIndexes", "SucceededIndexes", NULL), Field("succeededCount", "SucceededCount", NULL)];
+const SUCCESS_POLICY: &[Field] = &[Field("rules", "Rules", Kind::List(SUCCESS_RULE))];
+
+/// Checks all but the selector.
+pub(super) fn validate(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
+    let counts = [
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ];
+    for key in counts {
+        check::nonnegative_field(spec, key, path, errors);
+    }
+    if opt_int(spec, "maxFailedIndexes").is_some() && opt_int(spec, "backoffLimitPerIndex").is_none() {
+        errors.required(&path.field("backoffLimitPerIndex"), "when maxFailedIndexes is specified");
+    }
+    if let Some(manager) = opt_text(spec, "managedBy") {
+        names::domain_prefixed_path(&path.field("managedBy"), manager, errors);
+        if manager.len() > MANAGED_BY_BYTES_MAX {
+            errors.too_long(&path.field("managedBy"), MANAGED_BY_BYTES_MAX);
+        }
+    }
+    completion_mode(spec, path, errors);
+    if let Some(policy) = member(spec, "podFailurePolicy") {
+        failure_policy(policy, spec, &path.field("podFailurePolicy"), errors);
+    }
+    success_policy(spec, &path.field("successPolicy"), errors);
+    let replacements: &[&str] = if member(spec, "podFailurePolicy").is_some() {
+        &["Failed"]
+    } else {
+        &["Failed", "TerminatingOrFailed"]
+    };
+    let replacement = opt_text(spec, "podReplacementPolicy");
+    check::supported(&path.field("podReplacementPolicy"), replacement, replacements, errors);
+    template(spec, &path.field("template"), options, errors);
+}
+
+/// Whether each completion has an index of its own.
+pub(super) fn is_indexed(spec: &Value) -> bool {
+    opt_text(spec, "completionMode") == Some("Indexed")
+}
+
+fn completion_mode(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let mode = opt_text(spec, "completionMode");
+    check::supported(&path.field("completionMode"), mode, &["NonIndexed", "Indexed"], errors);
+    if mode == Some("Indexed") {
+        indexed(spec, path, errors);
+    }
+    if mode.is_none_or(|m| m == "NonIndexed") {
+        for key in ["backoffLimitPerIndex", "maxFailedIndexes"] {
+            if let Some(value) = opt_int(spec, key) {
+                errors.invalid(&path.field(key), value, "requires indexed completion mode");
+            }
+        }
+    }
+}
+
+fn indexed(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let [completions, parallelism, failed] =
+        ["completions", "parallelism", "maxFailedIndexes"].map(|key| opt_int(spec, key));
+    let failed_path = path.field("maxFailedIndexes");
+    if completions.is_none() {
+        errors.required(&path.field("completions"), "when completion mode is Indexed");
+    }
+    if let Some(count) = parallelism.filter(|p| *p > INDEXED_MAX) {
+        let detail = format!("must be less than or equal to {INDEXED_MAX} when completion mode is Indexed");
+        errors.invalid(&path.field("parallelism"), count, &detail);
+    }
+    if let (Some(all), Some(failed)) = (completions, failed)
+        && failed > all
+    {
+        errors.invalid(&failed_path, failed, "must be less than or equal to completions");
+    }
+    if let Some(count) = failed.filter(|f| *f > INDEXED_MAX) {
+        errors.invalid(&failed_path, count, &format!("must be less than or equal to {INDEXED_MAX}"));
+    }
+    let many = completions.is_some_and(|c| c > COMPLETIONS_SOFT_LIMIT);
+    if !many || opt_int(spec, "backoffLimitPerIndex").is_none() {
+        return;
+    }
+    if failed.is_none() {
+        let detail = format!("must be specified when completions is above {COMPLETIONS_SOFT_LIMIT}");
+        errors.required(&failed_path, &detail);
+    }
+    let detail = |max: i64| {
+        format!(
+            "must be less than or equal to {max} when completions are above {COMPLETIONS_SOFT_LIMIT} and used with backoff limit per index"
+        )
+    };
+    if let Some(count) = parallelism.filter(|p| *p > PARALLELISM_FOR_MANY_MAX) {
+        errors.invalid(&path.field("parallelism"), count, &detail(PARALLELISM_FOR_MANY_MAX));
+    }
+    if let Some(count) = failed.filter(|f| *f > FAILED_INDEXES_FOR_MANY_MAX) {
+        errors.invalid(&failed_path, count, &detail(FAILED_INDEXES_FOR_MANY_MAX));
+    }
+}
+
+fn template(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
+    let empty = Value::object();
+    let template = spec.get("template").unwrap_or(&empty);
+    validate_template(template, path, options, errors);
+    let pod = path.field("spec");
+    let path = pod.field("restartPolicy");
+    match template.str_at(&["spec", "restartPolicy"]) {
+        "" | "Always" => errors.required(&path, "valid values: \"OnFailure\", \"Never\""),
+        policy @ "OnFailure" if member(spec, "podFailurePolicy").is_some() => {
+            let detail = "only \"Never\" is supported when podFailurePolicy is specified";
+            errors.invalid(&path, Named(policy), detail);
+        }
+        "OnFailure" | "Never" => {}
+        other => errors.not_supported(&path, Named(other), &["OnFailure", "Never"]),
+    }
+}
+
+/// `["a" "b"]`, as Go prints a list of texts in quotes.
+fn valid_values(values: &[&str]) -> String {
+    let list = values.iter().map(|v| format!("\"{v}\"")).collect::<Vec<_>>().join(" ");
+    format!("valid values: [{list}]")
+}
+
+fn failure_policy(policy: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let rules = list(policy, "rules");
+    let path = path.field("rules");
+    if rules.len() > FAILURE_RULES_MAX {
+        errors.too_many(&path, rules.len(), FAILURE_RULES_MAX);
+    }
+    for (at, rule) in rules.iter().enumerate() {
+        failure_rule(rule, spec, &path.index(at), errors);
+    }
+}
+
+fn failure_rule(rule: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let field = path.field("action");
+    match text(rule, "action") {
+        "" => errors.required(&field, &valid_values(&ACTIONS)),
+        action @ "FailIndex" => {
+            if opt_int(spec, "backoffLimitPerIndex").is_none() {
+                errors.invalid(&field, Named(action), "requires the backoffLimitPerIndex to be set");
+            }
+        }
+        action => check::supported(&field, Some(action), &ACTIONS, errors),
+    }
+    let codes = member(rule, "onExitCodes");
+    let patterns = list(rule, "onPodConditions");
+    if let Some(codes) = codes {
+        exit_codes(codes, spec, &path.field("onExitCodes"), errors);
+    }
+    pod_conditions(patterns, &path.field("onPodConditions"), errors);
+    if codes.is_some() && !patterns.is_empty() {
+        let detail = "specifying both OnExitCodes and OnPodConditions is not supported";
+        errors.push(ErrorKind::Invalid, path, None, detail);
+    }
+    if codes.is_none() && patterns.is_empty() {
+        let detail = "specifying one of OnExitCodes and OnPodConditions is required";
+        errors.push(ErrorKind::Invalid, path, None, detail);
+    }
+}
+
+fn pod_conditions(patterns: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+    if patterns.len() > CONDITION_PATTERNS_MAX {
+        errors.too_many(path, patterns.len(), CONDITION_PATTERNS_MAX);
+    }
+    const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
+    for (at, pattern) in patterns.iter().enumerate() {
+        let item = path.index(at);
+        check::qualified_name(&item.field("type"), text(pattern, "type"), errors);
+        match text(pattern, "status") {
+            "" => errors.required(&item.field("status"), &valid_values(&STATUSES)),
+            status => check::supported(&item.field("status"), Some(status), &STATUSES, errors),
+        }
+    }
+}
+
+fn exit_codes(codes: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    const OPERATORS: [&str; 2] = ["In", "NotIn"];
+    let operator = text(codes, "operator");
+    match operator {
+        "" => errors.required(&path.field("operator"), &valid_values(&OPERATORS)),
+        other => check::supported(&path.field("operator"), Some(other), &OPERATORS, errors),
+    }
+    if let Some(name) = opt_text(codes, "containerName") {
+        let pod = ["containers", "initContainers"].map(|key| spec.items_at(&["template", "spec", key]));
+        if !pod.iter().any(|containers| containers.iter().any(|c| text(c, "name") == name)) {
+            let detail = "must be one of the container or initContainer names in the pod template";
+            errors.invalid(&path.field("containerName"), name, detail);
+        }
+    }
+    let path = path.field("values");
+    let values: Vec<i64> = list(codes, "values").iter().map(|v| v.as_int().unwrap_or(0)).collect();
+    if values.is_empty() {
+        errors.invalid(&path, codes.get("values"), "at least one value is required");
+    } else if values.len() > EXIT_CODES_MAX {
+        errors.too_many(&path, values.len(), EXIT_CODES_MAX);
+    }
+    let mut seen = HashSet::new();
+    for (at, value) in values.iter().enumerate() {
+        if operator == "In" && *value == 0 {
+            errors.invalid(&path.index(at), *value, "must not be 0 for the In operator");
+        }
+        if !seen.insert(value) {
+            errors.duplicate(&path.index(at), *value);
+        }
+    }
+    if !values.is_sorted() {
+        errors.invalid(&path, codes.get("values"), "must be ordered");
+    }
+}
+
+fn success_policy(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let Some(policy) = member(spec, "successPolicy") else { return };
+    if !is_indexed(spec) {
+        let detail = "requires indexed completion mode";
+        return errors.invalid(path, Internal(Some(policy), SUCCESS_POLICY), detail);
+    }
+    let path = path.field("rules");
+    let rules = list(policy, "rules");
+    if rules.is_empty() {
+        let detail = "at least one rules must be specified when the successPolicy is specified";
+        errors.required(&path, detail);
+    }
+    if rules.len() > SUCCESS_RULES_MAX {
+        errors.too_many(&path, rules.len(), SUCCESS_RULES_MAX);
+    }
+    // Without completions, which is an error of its own, there is nothing to compare with.
+    let Some(completions) = opt_int(spec, "completions") else { return };
+    for (at, rule) in rules.iter().enumerate() {
+        success_rule(rule, completions, &path.index(at), errors);
+    }
+}
+
+fn success_rule(rule: &Value, completions: i64, path: &Path<'_>, errors: &mut FieldErrors) {
+    let (count, listed) = (opt_int(rule, "succeededCount"), opt_text(rule, "succeededIndexes"));
+    if count.is_none() && listed.is_none() {
+        errors.required(path, "at least one of succeededCount or succeededIndexes must be specified");
+    }
+    let mut total = 0;
+    if let Some(listed) = listed {
+        let field = path.field("succeededIndexes");
+        if listed.len() > SUCCEEDED_INDEXES_BYTES_MAX {
+            errors.too_long(&field, SUCCEEDED_INDEXES_BYTES_MAX);
+        }
+        match indexes::count(listed, completions) {
+            Ok(found) => total = found,
+            Err(error) => errors.invalid(&field, listed, &format!("error parsing succeededIndexes: {error}")),
+        }
+    }
+    let Some(count) = count else { return };
+    let field = path.field("succeededCount");
+    check::nonnegative(&field, count, errors);
+    if count > completions {
+        let detail =
+            format!("must be less than or equal to {completions} (the number of specified completions)");
+        errors.invalid(&field, count, &detail);
+    }
+    if listed.is_some() && count > total {
+        let detail = format!(
+            "must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
+        );
+        errors.invalid(&field, count, &detail);
+    }
+}

@@ -1,0 +1,232 @@
+//! PersistentVolume: defaults, its phase and the time of it, what stays. Its spec is in `spec`.
+
+pub(crate) mod internal;
+pub(crate) mod sources;
+pub(crate) mod spec;
+
+use crate::check;
+use crate::diff;
+use crate::fields::{list, member, text};
+use crate::hooks::take;
+use crate::node::labels::deprecation;
+use crate::shown::Internal;
+use crate::{Hooks, Scope, fill, metadata};
+use pintle_meta::FieldErrors;
+use pintle_meta::field::Shown;
+use pintle_value::{Path, Value};
+
+const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
+/// Sources that know the annotation of mount options.
+const MOUNTABLE: [&str; 13] = [
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "iscsi",
+    "cinder",
+    "cephfs",
+    "azureFile",
+    "vsphereVolume",
+    "azureDisk",
+    "photonPersistentDisk",
+];
+/// Labels of nodes and what became of them.
+const NEW_LABELS: [(&str, &str); 5] = [
+    ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
+    ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
+    ("beta.kubernetes.io/os", "kubernetes.io/os"),
+    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+];
+const TRANSITION: [&str; 2] = ["status", "lastPhaseTransitionTime"];
+
+pub(crate) struct PersistentVolume;
+
+impl Hooks for PersistentVolume {
+    fn default(&self, _version: &str, object: &mut Value) {
+        for part in ["spec", "status"] {
+            if object.get(part).is_none_or(Value::is_null) {
+                object.set_at(&[part], Value::object());
+            }
+        }
+        if let Some(status) = object.get_mut("status") {
+            fill::zero(status, "phase", "Pending");
+        }
+        if let Some(spec) = object.get_mut("spec") {
+            fill::zero(spec, "persistentVolumeReclaimPolicy", "Retain");
+            fill::absent(spec, "volumeMode", "Filesystem");
+            fill::round_resource_list(spec.get_mut("capacity"));
+            sources::default(spec);
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        let created = object.at(&["metadata", "creationTimestamp"]).cloned();
+        object.set_at(&["status"], Value::object());
+        object.set_at(&["status", "phase"], "Pending".into());
+        if let Some(created) = created {
+            object.set_at(&TRANSITION, created);
+        }
+    }
+
+    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
+        if scope == Scope::Main {
+            return take(object, old, &["status"]);
+        }
+        take(object, old, &["spec"]);
+        if !phase_changed(object, old) && object.at(&TRANSITION).is_none() {
+            take(object, old, &TRANSITION);
+        }
+    }
+
+    fn stamp(&self, scope: Scope<'_>, object: &mut Value, old: Option<&Value>, now: &str) {
+        let Some(old) = old.filter(|_| scope != Scope::Main) else { return };
+        let given = object.at(&TRANSITION);
+        if phase_changed(object, old) && (given.is_none() || given == old.at(&TRANSITION)) {
+            object.set_at(&TRANSITION, now.into());
+        }
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core(object, errors);
+        spec::validate(object, false, errors);
+        validate_mount_options(object, errors);
+    }
+
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        if scope != Scope::Main {
+            return;
+        }
+        // kube-apiserver checks the new volume twice, and reports its errors twice.
+        let lenient = spec::has_invalid_affinity(old);
+        metadata::validate_core_as_new(self, false, object, errors);
+        spec::validate(object, lenient, errors);
+        validate_mount_options(object, errors);
+        metadata::validate_core_as_new(self, false, object, errors);
+        spec::validate(object, lenient, errors);
+        validate_source_stays(object, old, errors);
+        let mode = ["spec", "volumeMode"];
+        check::immutable(object.at(&mode), old.at(&mode), &Path::of("volumeMode"), errors);
+        validate_affinity_stays(object, old, errors);
+        let class = ["spec", "volumeAttributesClassName"];
+        if old.at(&class).is_some() && object.at(&class).is_none() {
+            let path = Path::of("spec");
+            let detail = "update from non-nil value to nil is forbidden";
+            errors.forbidden(&path.field("volumeAttributesClassName"), detail);
+        }
+    }
+
+    fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
+        let mut out = Vec::new();
+        for (key, advice) in [
+            (
+                "volume.beta.kubernetes.io/storage-class",
+                r#"deprecated since v1.8; use "storageClassName" attribute instead"#,
+            ),
+            (MOUNT_OPTIONS, r#"deprecated since v1.31; use "mountOptions" attribute instead"#),
+        ] {
+            if metadata::annotation(object, key).is_some() {
+                out.push(format!("metadata.annotations[{key}]: {advice}"));
+            }
+        }
+        spec_warnings(object, &mut out);
+        out
+    }
+}
+
+fn phase_changed(object: &Value, old: &Value) -> bool {
+    object.str_at(&["status", "phase"]) != old.str_at(&["status", "phase"])
+}
+
+fn spec_warnings(object: &Value, out: &mut Vec<String>) {
+    if object.str_at(&["spec", "persistentVolumeReclaimPolicy"]) == "Recycle" {
+        out.push("spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.".to_string());
+    }
+    let terms = object.items_at(&["spec", "nodeAffinity", "required", "nodeSelectorTerms"]);
+    for (i, term) in terms.iter().enumerate() {
+        for (j, expression) in list(term, "matchExpressions").iter().enumerate() {
+            let key = text(expression, "key");
+            if let Some(advice) = deprecation(key) {
+                let path =
+                    format!("spec.nodeAffinity.required.nodeSelectorTerms[{i}].matchExpressions[{j}].key");
+                out.push(format!("{path}: {key} is {advice}"));
+            }
+        }
+    }
+    for (field, shown, since, gone) in [
+        ("cephfs", "cephfs", "v1.28", "v1.31+"),
+        ("photonPersistentDisk", "photonPersistentDisk", "v1.11", "v1.16+"),
+        ("scaleIO", "scaleIO", "v1.16", "v1.22+"),
+        ("storageos", "storageOS", "v1.22", "v1.25+"),
+        ("glusterfs", "glusterfs", "v1.25", "v1.26+"),
+        ("rbd", "rbd", "v1.28", "v1.31+"),
+    ] {
+        if object.get("spec").is_some_and(|s| member(s, field).is_some()) {
+            out.push(format!("spec.{shown}: deprecated in {since}, non-functional in {gone}"));
+        }
+    }
+}
+
+fn validate_mount_options(object: &Value, errors: &mut FieldErrors) {
+    let mountable =
+        object.get("spec").is_some_and(|s| MOUNTABLE.iter().any(|field| member(s, field).is_some()));
+    if !mountable && metadata::annotation(object, MOUNT_OPTIONS).is_some() {
+        let meta = Path::of("metadata");
+        let annotations = meta.field("annotations");
+        errors.forbidden(
+            &annotations.field(MOUNT_OPTIONS),
+            "may not specify mount options for this volume type",
+        );
+    }
+}
+
+/// Where the volume is cannot change; only a secret to expand it may be added.
+fn validate_source_stays(object: &Value, old: &Value, errors: &mut FieldErrors) {
+    let expand = ["spec", "csi", "controllerExpandSecretRef"];
+    let shown = |object: &Value| Internal(object.get("spec"), &internal::SOURCE).shown();
+    let mut new = object.clone();
+    if old.at(&["spec", "csi"]).is_some() && old.at(&expand).is_none() {
+        new.remove_at(&expand);
+    }
+    let (before, after) = (shown(old), shown(&new));
+    if before != after {
+        let spec = Path::of("spec");
+        let changes = diff::unified(&before, &after);
+        let detail = format!("spec.persistentvolumesource is immutable after creation\n{changes}");
+        errors.forbidden(&spec.field("persistentvolumesource"), &detail);
+    }
+}
+
+fn validate_affinity_stays(object: &Value, old: &Value, errors: &mut FieldErrors) {
+    let keys = ["spec", "nodeAffinity"];
+    let Some(before) = old.at(&keys) else { return };
+    let after = object.at(&keys);
+    if after.is_some_and(|after| *after == with_new_labels(before, after)) {
+        return;
+    }
+    let detail = "field is immutable, except for updating from beta label to GA";
+    errors.invalid(&Path::of("nodeAffinity"), Internal(after, &internal::AFFINITY), detail);
+}
+
+/// The old affinity with the new names of labels where the new one has them.
+fn with_new_labels(before: &Value, after: &Value) -> Value {
+    let mut out = before.clone();
+    let terms = ["required", "nodeSelectorTerms"];
+    let old_terms = out.at_mut(&terms).and_then(Value::as_array_mut).into_iter().flatten();
+    for (term, new_term) in old_terms.zip(after.items_at(&terms)) {
+        for (old, new) in
+            fill::items(term, "matchExpressions").iter_mut().zip(list(new_term, "matchExpressions"))
+        {
+            let key = text(new, "key");
+            if NEW_LABELS.contains(&(text(old, "key"), key)) {
+                old.set_at(&["key"], key.into());
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! The sources of volumes that are not those of pods: one rule each, in kube-apiserver's order.
+
+use crate::check;
+use crate::core::podspec::{paths, volume_sources};
+use crate::fields::{flag, int, list, member, opt_text, text};
+use crate::fill;
+use pintle_meta::{FieldErrors, names};
+use pintle_value::{Path, Value};
+
+/// The sources in the order in which they are checked: the field, its name where a second source is refused,
+/// and its name in errors of its own.
+pub(super) const ALL: [(&str, &str, &str); 22] = [
+    ("hostPath", "hostPath", "hostPath"),
+    ("gcePersistentDisk", "gcePersistentDisk", "persistentDisk"),
+    ("awsElasticBlockStore", "awsElasticBlockStore", "awsElasticBlockStore"),
+    ("glusterfs", "glusterfs", "glusterfs"),
+    ("flocker", "flocker", "flocker"),
+    ("nfs", "nfs", "nfs"),
+    ("rbd", "rbd", "rbd"),
+    ("quobyte", "quobyte", "quobyte"),
+    ("cephfs", "cephFS", "cephfs"),
+    ("iscsi", "iscsi", "iscsi"),
+    ("cinder", "cinder", "cinder"),
+    ("fc", "fc", "fc"),
+    ("flexVolume", "flexVolume", "flexVolume"),
+    ("azureFile", "azureFile", "azureFile"),
+    ("vsphereVolume", "vsphereVolume", "vsphereVolume"),
+    ("photonPersistentDisk", "photonPersistentDisk", "photonPersistentDisk"),
+    ("portworxVolume", "portworxVolume", "portworxVolume"),
+    ("azureDisk", "azureDisk", "azureDisk"),
+    ("scaleIO", "scaleIO", "scaleIO"),
+    ("local", "local", "local"),
+    ("storageos", "storageos", "storageos"),
+    ("csi", "csi", "csi"),
+];
+/// How long the name of a volume and its portal may be together where the initiator has a name.
+const PORTAL_BYTES_MAX: usize = 64;
+const PORTAL_WORDS: &str = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
+const NAMESPACE_WORDS: &str = "if the endpointnamespace is set, it must be a valid namespace name";
+
+/// Fills in what a source leaves out.
+pub(crate) fn default(spec: &mut Value) {
+    let mut of = |source: &str, set: &dyn Fn(&mut Value)| {
+        if let Some(source) = spec.get_mut(source).filter(|s| !s.is_null()) {
+            set(source);
+        }
+    };
+    of("hostPath", &|s| fill::absent(s, "type", ""));
+    of("rbd", &|s| {
+        fill::zero(s, "pool", "rbd");
+        fill::zero(s, "user", "admin");
+        fill::zero(s, "keyring", "/etc/ceph/keyring");
+    });
+    of("iscsi", &|s| fill::zero(s, "iscsiInterface", "default"));
+    of("azureDisk", &|s| {
+        fill::absent(s, "cachingMode", "ReadWrite");
+        fill::absent(s, "fsType", "ext4");
+        fill::absent(s, "readOnly", false);
+        fill::absent(s, "kind", "Shared");
+    });
+    of("scaleIO", &|s| {
+        fill::zero(s, "storageMode", "ThinProvisioned");
+        fill::zero(s, "fsType", "xfs");
+    });
+}
+
+/// Checks a source of the volume `name`.
+pub(super) fn validate(field: &str, source: &Value, name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    match field {
+        "glusterfs" => glusterfs(source, path, errors),
+        "iscsi" => iscsi(source, name, path, errors),
+        "cinder" => {
+            check::required(source, "volumeID", path, errors);
+            secret(source, path, errors);
+        }
+        "azureFile" => {
+            check::required(source, "secretName", path, errors);
+            check::required(source, "shareName", path, errors);
+            if opt_text(source, "secretNamespace") == Some("") {
+                errors.required(&path.field("secretNamespace"), "");
+            }
+        }
+        "local" => match text(source, "path") {
+            "" => errors.required(&path.field("path"), ""),
+            target => paths::no_backsteps(&path.field("path"), target, errors),
+        },
+        "storageos" => {
+            check::required_dns_label(&path.field("volumeName"), text(source, "volumeName"), errors);
+            let namespace = text(source, "volumeNamespace");
+            if !namespace.is_empty() {
+                check::dns_label(&path.field("volumeNamespace"), namespace, errors);
+            }
+            secret(source, path, errors);
+        }
+        "csi" => csi(source, path, errors),
+        "cephfs" | "rbd" if list(source, "monitors").is_empty() => {
+            errors.required(&path.field("monitors"), "");
+            if field == "rbd" {
+                check::required(source, "image", path, errors);
+            }
+        }
+        shared => volume_sources::validate(shared, source, path, errors),
+    }
+}
+
+fn glusterfs(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    check::required(source, "endpoints", path, errors);
+    check::required(source, "path", path, errors);
+    let at = path.field("endpointsNamespace");
+    match opt_text(source, "endpointsNamespace") {
+        None => {}
+        Some("") => errors.invalid(&at, "", NAMESPACE_WORDS),
+        Some(namespace) => check::each(names::dns_label(namespace, false), &at, namespace, errors),
+    }
+}
+
+/// A secret has a name and a namespace.
+fn secret(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let Some(secret) = member(source, "secretRef") else { return };
+    let path = path.field("secretRef");
+    check::required(secret, "name", &path, errors);
+    check::required(secret, "namespace", &path, errors);
+}
+
+fn iscsi(source: &Value, name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    check::required(source, "targetPortal", path, errors);
+    let portal = text(source, "targetPortal");
+    let initiator = opt_text(source, "initiatorName");
+    if initiator.is_some() && name.len() + 1 + portal.len() > PORTAL_BYTES_MAX {
+        errors.invalid(&path.field("targetportal"), portal, PORTAL_WORDS);
+    }
+    let iqn = text(source, "iqn");
+    if iqn.is_empty() {
+        errors.required(&path.field("iqn"), "");
+    } else if !is_qualified(iqn) {
+        errors.invalid(&path.field("iqn"), iqn, "must be valid format");
+    }
+    let lun = int(source, "lun");
+    check::each_int(names::is_in_range(lun, 0, 255), &path.field("lun"), lun, errors);
+    let secret = member(source, "secretRef");
+    if secret.is_none() && (flag(source, "chapAuthDiscovery") || flag(source, "chapAuthSession")) {
+        errors.required(&path.field("secretRef"), "");
+    }
+    if let Some(secret) = secret {
+        check::required(secret, "name", &path.field("secretRef"), errors);
+    }
+    if let Some(initiator) = initiator.filter(|i| !is_qualified(i)) {
+        errors.invalid(&path.field("initiatorname"), initiator, "must be valid format");
+    }
+}
+
+/// Whether the rules of pods take a name of iSCSI.
+fn is_qualified(name: &str) -> bool {
+    let mut source = Value::object();
+    source.set_at(&["targetPortal"], "portal".into());
+    source.set_at(&["iqn"], name.into());
+    let mut errors = FieldErrors::new();
+    volume_sources::validate("iscsi", &source, &Path::ROOT, &mut errors);
+    errors.is_empty()
+}
+
+fn csi(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    volume_sources::csi_driver_name(text(source, "driver"), &path.field("driver"), errors);
+    check::required(source, "volumeHandle", path, errors);
+    for field in [
+        "controllerPublishSecretRef",
+        "controllerExpandSecretRef",
+        "nodePublishSecretRef",
+        "nodeExpandSecretRef",
+    ] {
+        let Some(secret) = member(source, field) else { continue };
+        let path = path.field(field);
+        match text(secret, "name") {
+            "" => errors.required(&path.field("name"), ""),
+            name => check::dns_subdomain(&path.field("name"), name, errors),
+        }
+        check::required_dns_label(&path.field("namespace"), text(secret, "namespace"), errors);
+    }
+}

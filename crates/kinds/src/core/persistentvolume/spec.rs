@@ -1,0 +1,176 @@
+//! The spec of a volume, in a PersistentVolume and inline in a VolumeAttachment.
+
+use super::sources;
+use crate::check;
+use crate::core::podspec::affinity;
+use crate::core::resources::amounts;
+use crate::fields::{member, opt_text, text, texts};
+use pintle_meta::field::Named;
+use pintle_meta::{FieldErrors, names};
+use pintle_value::{Path, Value};
+
+const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+const INLINE: &str = "may not be specified in the context of inline volumes";
+
+/// Checks the spec of a volume. `lenient` lets bad values in node affinity be, where they were before.
+pub(super) fn validate(object: &Value, lenient: bool, errors: &mut FieldErrors) {
+    let null = Value::Null;
+    let spec = object.get("spec").unwrap_or(&null);
+    let path = Path::of("spec");
+    access_modes(spec, &path, errors);
+    capacity(spec, &path.field("capacity"), errors);
+    let policy = opt_text(spec, "persistentVolumeReclaimPolicy").filter(|p| !p.is_empty());
+    let at = path.field("persistentVolumeReclaimPolicy");
+    check::supported(&at, policy, &["Delete", "Recycle", "Retain"], errors);
+    let placed = member(spec, "nodeAffinity");
+    if let Some(placed) = placed {
+        node_affinity(placed, lenient, &path.field("nodeAffinity"), errors);
+    }
+    source(spec, object.str_at(&["metadata", "name"]), placed.is_some(), &path, errors);
+    class_name(spec, &path.field("storageClassName"), errors);
+    check::supported(
+        &path.field("volumeMode"),
+        opt_text(spec, "volumeMode"),
+        &["Block", "Filesystem"],
+        errors,
+    );
+    attributes_class(spec, &path, errors);
+}
+
+/// Checks the spec of a volume that has no object of its own.
+pub(crate) fn validate_inline(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    if member(spec, "claimRef").is_some() {
+        errors.forbidden(&path.field("claimRef"), INLINE);
+    }
+    if amounts(spec.get("capacity")).next().is_some() {
+        errors.forbidden(&path.field("capacity"), INLINE);
+    }
+    if member(spec, "csi").is_none() {
+        errors.required(&path.field("csi"), "has to be specified in the context of inline volumes");
+    }
+    access_modes(spec, path, errors);
+    if !matches!(text(spec, "persistentVolumeReclaimPolicy"), "" | "Retain") {
+        let detail = "may only be Retain in the context of inline volumes";
+        errors.forbidden(&path.field("persistentVolumeReclaimPolicy"), detail);
+    }
+    if member(spec, "nodeAffinity").is_some() {
+        errors.forbidden(&path.field("nodeAffinity"), INLINE);
+    }
+    source(spec, "", false, path, errors);
+    if !text(spec, "storageClassName").is_empty() {
+        errors.forbidden(&path.field("storageClassName"), INLINE);
+    }
+    if opt_text(spec, "volumeMode").is_some_and(|mode| mode != "Filesystem") {
+        let detail = "may not specify volumeMode other than Filesystem in the context of inline volumes";
+        errors.forbidden(&path.field("volumeMode"), detail);
+    }
+}
+
+/// Whether the node affinity has label values that are no longer allowed.
+pub(super) fn has_invalid_affinity(object: &Value) -> bool {
+    let terms = object.items_at(&["spec", "nodeAffinity", "required", "nodeSelectorTerms"]);
+    let expressions = terms.iter().flat_map(|t| t.items_at(&["matchExpressions"]));
+    let mut values = expressions.flat_map(|e| texts(e, "values"));
+    values.any(|value| !names::is_label_value(value).is_empty())
+}
+
+fn access_modes(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let path = path.field("accessModes");
+    let modes = texts(spec, "accessModes");
+    if modes.is_empty() {
+        errors.required(&path, "");
+    }
+    for mode in modes.iter().filter(|m| !ACCESS_MODES.contains(m)) {
+        errors.not_supported(&path, Named(mode), &ACCESS_MODES);
+    }
+    let alone = "ReadWriteOncePod";
+    let others = modes.iter().any(|m| *m != alone && ACCESS_MODES.contains(m));
+    if modes.contains(&alone) && others {
+        errors.forbidden(&path, "may not use ReadWriteOncePod with other access modes");
+    }
+}
+
+fn capacity(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let list = member(spec, "capacity");
+    let count = amounts(list).count();
+    if count == 0 {
+        errors.required(path, "");
+    }
+    if count != 1 || list.is_none_or(|l| l.get("storage").is_none()) {
+        errors.not_supported(path, list, &["storage"]);
+    }
+    for (name, amount) in amounts(list) {
+        let path = path.key(name);
+        if amount.value() < 0 {
+            errors.invalid(&path, amount.value(), "must be a valid resource quantity");
+        }
+        if amount.sign() <= 0 {
+            errors.invalid(&path, amount.to_string().as_str(), "must be greater than zero");
+        }
+    }
+}
+
+fn node_affinity(placed: &Value, lenient: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+    let path = path.field("required");
+    match member(placed, "required") {
+        Some(selector) => affinity::node_selector(selector, lenient, &path, errors),
+        None => errors.required(&path, "must specify required node constraints"),
+    }
+}
+
+/// Exactly one source, and that one right.
+fn source(spec: &Value, name: &str, placed: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+    let mut found = false;
+    for (field, refused, shown) in sources::ALL {
+        let Some(source) = member(spec, field) else { continue };
+        if found && field != "flexVolume" {
+            errors.forbidden(&path.field(refused), "may not specify more than 1 volume type");
+            continue;
+        }
+        found = true;
+        sources::validate(field, source, name, &path.field(shown), errors);
+        if field == "local" && !placed {
+            errors.required(&path.field("nodeAffinity"), "Local volume requires node affinity");
+        }
+    }
+    if !found {
+        errors.required(path, "must specify a volume type");
+    }
+    let root = spec.at(&["hostPath", "path"]).and_then(Value::as_str).is_some_and(is_root);
+    if root && text(spec, "persistentVolumeReclaimPolicy") == "Recycle" {
+        let at = path.field("persistentVolumeReclaimPolicy");
+        errors.forbidden(&at, "may not be 'recycle' for a hostPath mount of '/'");
+    }
+}
+
+/// Whether a path leads to the root, however it is written.
+fn is_root(path: &str) -> bool {
+    let mut depth = 0usize;
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => depth = depth.saturating_sub(1),
+            _ => depth += 1,
+        }
+    }
+    path.starts_with('/') && depth == 0
+}
+
+fn class_name(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let name = text(spec, "storageClassName");
+    if !name.is_empty() {
+        check::each(names::dns_subdomain(name, false), path, name, errors);
+    }
+}
+
+fn attributes_class(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let at = path.field("volumeAttributesClassName");
+    match opt_text(spec, "volumeAttributesClassName") {
+        None => return,
+        Some("") => errors.required(&at, "an empty string is disallowed"),
+        Some(name) => check::each(names::dns_subdomain(name, false), &at, name, errors),
+    }
+    if member(spec, "csi").is_none() {
+        errors.required(&path.field("csi"), "has to be specified when using volumeAttributesClassName");
+    }
+}

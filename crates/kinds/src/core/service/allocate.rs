@@ -1,0 +1,366 @@
+//! Handing out addresses and node ports to a Service. What is taken, chance and ranges come from outside; nothing
+//! is kept here: the caller stores the service, and what a stored service has is taken.
+
+use super::addresses::{
+    family_of, needs_health_check_port, needs_node_ports, node_ports, prefers_dual_as_before, settle_families,
+};
+use super::{is_headless, kind, number, texts};
+use pintle_meta::FieldErrors;
+use pintle_meta::field::quoted;
+use pintle_meta::net::{self, Cidr};
+use pintle_value::{Path, Str, Value};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
+
+/// How many values are tried before a range counts as full.
+const PROBES_MAX: u128 = 1 << 17;
+/// A dry run invents ports above this one.
+const DRY_RUN_PORT: i64 = 32768;
+const FULL: &str = "range is full";
+const PORT_TAKEN: &str = "provided port is already allocated";
+
+/// Where addresses and node ports come from.
+#[derive(Clone, Debug)]
+pub struct Ranges {
+    /// Networks of service addresses, at most one a family, the default family first.
+    pub networks: Vec<Cidr>,
+    /// Node ports.
+    pub node_ports: RangeInclusive<i64>,
+}
+
+/// What one allocation works with.
+pub struct Pool<'a> {
+    /// The ranges.
+    pub ranges: &'a Ranges,
+    /// Nothing will be stored: what is handed out is only shown.
+    pub dry_run: bool,
+    /// Whether a service has the address.
+    pub ip_taken: &'a dyn Fn(IpAddr) -> bool,
+    /// Whether a service has the node port.
+    pub port_taken: &'a dyn Fn(i64) -> bool,
+    /// Chance.
+    pub random: &'a mut dyn FnMut() -> u64,
+}
+
+/// Why a service gets nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// What it asks for cannot be had.
+    #[error("the service is invalid")]
+    Invalid(FieldErrors),
+    /// There is nothing left; the text is that of an internal error.
+    #[error("{0}")]
+    Internal(String),
+}
+
+/// Decides families and gives what is missing. `object` has been prepared, and is not yet validated.
+pub fn allocate(object: &mut Value, old: Option<&Value>, pool: &mut Pool<'_>) -> Result<(), Refusal> {
+    let families: Vec<&str> = pool.ranges.networks.iter().map(family).collect();
+    settle_families(object, old, &families).map_err(Refusal::Invalid)?;
+    match old {
+        None => give_addresses(object, pool)?,
+        Some(old) => update_addresses(object, old, pool)?,
+    }
+    let mut ports = Ports { pool, given: Vec::new() };
+    match old {
+        None => give_ports(object, &mut ports)?,
+        Some(old) => update_ports(object, old, &mut ports)?,
+    }
+    let needed_before = old.is_some_and(needs_health_check_port);
+    if needs_health_check_port(object) && !needed_before {
+        give_health_check_port(object, &mut ports)?;
+    }
+    Ok(())
+}
+
+fn family(network: &Cidr) -> &'static str {
+    family_of(&net::ip_text(network.address))
+}
+
+fn invalid(path: &Path<'_>, shown: impl pintle_meta::field::Shown, detail: &str) -> Refusal {
+    let mut errors = FieldErrors::new();
+    errors.invalid(path, shown, detail);
+    Refusal::Invalid(errors)
+}
+
+fn update_addresses(object: &mut Value, old: &Value, pool: &mut Pool<'_>) -> Result<(), Refusal> {
+    if prefers_dual_as_before(object, old) || kind(object) == "ExternalName" {
+        return Ok(());
+    }
+    if kind(old) == "ExternalName" {
+        return give_addresses(object, pool);
+    }
+    let grows = texts(old, "ipFamilies").len() == 1 && texts(object, "ipFamilies").len() == 2;
+    if grows && texts(old, "clusterIPs").first() != Some(&"None") {
+        give_address(object, 1, pool)?;
+    }
+    Ok(())
+}
+
+/// An address for each family.
+fn give_addresses(object: &mut Value, pool: &mut Pool<'_>) -> Result<(), Refusal> {
+    let headless = texts(object, "clusterIPs").first() == Some(&"None") || is_headless(object);
+    if kind(object) == "ExternalName" || headless {
+        return Ok(());
+    }
+    for at in 0..texts(object, "ipFamilies").len() {
+        give_address(object, at, pool)?;
+    }
+    Ok(())
+}
+
+/// The address at a position of `clusterIPs`: the wanted one, or any.
+fn give_address(object: &mut Value, at: usize, pool: &mut Pool<'_>) -> Result<(), Refusal> {
+    let mut ips: Vec<Str> = texts(object, "clusterIPs").into_iter().map(Str::from).collect();
+    ips.resize(ips.len().max(at + 1), Str::default());
+    let family = texts(object, "ipFamilies").get(at).copied().unwrap_or("");
+    let name = object.str_at(&["metadata", "name"]);
+    let wanted = ips.get(at).cloned().unwrap_or_default();
+    let given = if wanted.is_empty() {
+        let next = next_address(family, pool);
+        let words = || format!("failed to allocate a serviceIP for Service {}: {FULL}", quoted(name));
+        Str::from(next.ok_or_else(|| Refusal::Internal(words()))?)
+    } else {
+        take_address(&wanted, family, pool).map_err(|why| {
+            let spec = Path::of("spec");
+            let detail = format!("failed to allocate IP {wanted}: {why}");
+            invalid(&spec.field("clusterIPs"), ips.as_slice(), &detail)
+        })?;
+        wanted
+    };
+    if at == 0 {
+        object.set_at(&["spec", "clusterIP"], given.clone().into());
+    }
+    if let Some(place) = ips.get_mut(at) {
+        *place = given;
+    }
+    object.set_at(&["spec", "clusterIPs"], Value::Array(ips.into_iter().map(Value::from).collect()));
+    Ok(())
+}
+
+fn take_address(text: &str, of: &str, pool: &Pool<'_>) -> Result<(), String> {
+    let Some(address) = net::parse_ip_sloppy(text).map(|a| a.to_canonical()) else {
+        return Err("the provided network does not match the current range".to_string());
+    };
+    let network = pool.ranges.networks.iter().find(|n| family(n) == of && n.contains(address));
+    let not_in_range = |network: &Cidr| {
+        let range = network.network_text();
+        format!("the provided IP ({text}) is not in the valid range. The range of valid IPs is {range}")
+    };
+    let Some(network) = network else {
+        let first = pool.ranges.networks.iter().find(|n| family(n) == of).filter(|_| pool.dry_run);
+        return Err(first.map_or_else(
+            || "the provided network does not match the current range".to_string(),
+            not_in_range,
+        ));
+    };
+    let (first, last) = bounds(network);
+    if !(first..=last).contains(&bits(address)) {
+        return Err(not_in_range(network));
+    }
+    if !pool.dry_run && (pool.ip_taken)(address) {
+        return Err("provided IP is already allocated".to_string());
+    }
+    Ok(())
+}
+
+/// Any free address: of the upper part of the range first, so that the lower one is left for wanted addresses.
+fn next_address(of: &str, pool: &mut Pool<'_>) -> Option<String> {
+    let network = *pool.ranges.networks.iter().find(|n| family(n) == of)?;
+    if pool.dry_run {
+        return Some(net::ip_text(network.network()));
+    }
+    let (first, last) = bounds(&network);
+    let reserved = reserved(last.checked_sub(first)? + 1, 16, 256);
+    let v4 = network.address.is_ipv4();
+    let free = |at: u128| !(pool.ip_taken)(address(at, v4));
+    let found = probe(first + reserved, last, (pool.random)(), &free);
+    let found = found.or_else(|| probe(first, first + reserved.checked_sub(1)?, (pool.random)(), &free))?;
+    Some(net::ip_text(address(found, v4)))
+}
+
+/// How much of a range is kept for what is asked for by name.
+fn reserved(size: u128, step: u128, max: u128) -> u128 {
+    const MIN: u128 = 16;
+    if size <= MIN { 0 } else { (size / step).clamp(MIN, max) }
+}
+
+/// The first free value from a random one on, once around.
+fn probe(first: u128, last: u128, random: u64, free: &dyn Fn(u128) -> bool) -> Option<u128> {
+    let size = last.checked_sub(first)? + 1;
+    let start = u128::from(random) % size;
+    (0..size.min(PROBES_MAX)).map(|step| first + (start + step) % size).find(|at| free(*at))
+}
+
+fn bits(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => u128::from(v4.to_bits()),
+        IpAddr::V6(v6) => v6.to_bits(),
+    }
+}
+
+fn address(bits: u128, v4: bool) -> IpAddr {
+    match u32::try_from(bits) {
+        Ok(bits) if v4 => IpAddr::V4(Ipv4Addr::from_bits(bits)),
+        _ => IpAddr::V6(Ipv6Addr::from_bits(bits)),
+    }
+}
+
+/// The first and the last address that services can have: neither that of the network nor that of all.
+fn bounds(network: &Cidr) -> (u128, u128) {
+    let base = bits(network.network());
+    let width = if network.address.is_ipv4() { 32 } else { 128 };
+    let free_bits = width - u32::from(network.bits);
+    let size = 1u128.checked_shl(free_bits).unwrap_or(0);
+    let end = base.wrapping_add(size).wrapping_sub(1);
+    let last = if network.address.is_ipv4() { end.saturating_sub(1) } else { end };
+    (base + 1, last)
+}
+
+/// Node ports, and those that this allocation has given.
+struct Ports<'p, 'a> {
+    pool: &'p mut Pool<'a>,
+    given: Vec<i64>,
+}
+
+impl Ports<'_, '_> {
+    fn take(&mut self, port: i64) -> Result<(), String> {
+        let range = &self.pool.ranges.node_ports;
+        if !self.pool.dry_run && !range.contains(&port) {
+            let valid = format!("{}-{}", range.start(), range.end());
+            return Err(format!(
+                "provided port is not in the valid range. The range of valid ports is {valid}"
+            ));
+        }
+        if (self.pool.port_taken)(port) || self.given.contains(&port) {
+            return Err(PORT_TAKEN.to_string());
+        }
+        self.given.push(port);
+        Ok(())
+    }
+
+    fn next(&mut self) -> Option<i64> {
+        let port = if self.pool.dry_run { self.invent() } else { self.find()? };
+        self.given.push(port);
+        Some(port)
+    }
+
+    fn invent(&self) -> i64 {
+        self.given.iter().max().copied().unwrap_or(DRY_RUN_PORT) + 1
+    }
+
+    fn find(&mut self) -> Option<i64> {
+        let (first, last) = (*self.pool.ranges.node_ports.start(), *self.pool.ranges.node_ports.end());
+        let (first, last) = (u128::try_from(first).ok()?, u128::try_from(last).ok()?);
+        let reserved = reserved(last.checked_sub(first)? + 1, 32, 128);
+        let (high, low) = ((self.pool.random)(), (self.pool.random)());
+        let free = |port: u128| {
+            i64::try_from(port).is_ok_and(|port| !(self.pool.port_taken)(port) && !self.given.contains(&port))
+        };
+        let found = probe(first + reserved, last, high, &free);
+        let found = found.or_else(|| probe(first, first + reserved.checked_sub(1)?, low, &free))?;
+        i64::try_from(found).ok()
+    }
+}
+
+fn no_port() -> Refusal {
+    Refusal::Internal(format!("failed to allocate a nodePort: {FULL}"))
+}
+
+fn take_port(at: usize, port: i64, ports: &mut Ports<'_, '_>) -> Result<(), Refusal> {
+    let spec = Path::of("spec");
+    let list = spec.field("ports");
+    ports.take(port).map_err(|why| invalid(&list.index(at).field("nodePort"), port, &why))
+}
+
+fn set_port(object: &mut Value, at: usize, port: i64) {
+    if let Some(item) =
+        object.at_mut(&["spec", "ports"]).and_then(Value::as_array_mut).and_then(|p| p.get_mut(at))
+    {
+        item.set_at(&["nodePort"], port.into());
+    }
+}
+
+fn uses_node_ports(object: &Value) -> bool {
+    matches!(kind(object), "NodePort" | "LoadBalancer")
+}
+
+/// Node ports of a new service. Ports of the same number (TCP and UDP) share one.
+fn give_ports(object: &mut Value, ports: &mut Ports<'_, '_>) -> Result<(), Refusal> {
+    if !uses_node_ports(object) {
+        return Ok(());
+    }
+    let listed: Vec<(i64, i64)> = object
+        .items_at(&["spec", "ports"])
+        .iter()
+        .map(|p| (number(p, &["port"]), number(p, &["nodePort"])))
+        .collect();
+    let mut shared: Vec<(i64, i64)> = Vec::new();
+    for (at, (port, wanted)) in listed.iter().copied().enumerate() {
+        if wanted == 0 && !needs_node_ports(object) {
+            continue;
+        }
+        let known = shared.iter().find(|(of, _)| *of == port).map(|(_, given)| *given);
+        match known {
+            Some(given) if wanted == 0 => set_port(object, at, given),
+            Some(given) if wanted == given => {}
+            Some(_) => take_port(at, wanted, ports)?,
+            None => {
+                let asked = listed.iter().find(|(of, node)| *of == port && *node != 0).map(|(_, node)| *node);
+                let given = match asked {
+                    Some(asked) => {
+                        take_port(at, asked, ports)?;
+                        asked
+                    }
+                    None => ports.next().ok_or_else(no_port)?,
+                };
+                set_port(object, at, given);
+                shared.push((port, given));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Node ports of a changed service: those it had are its own.
+fn update_ports(object: &mut Value, old: &Value, ports: &mut Ports<'_, '_>) -> Result<(), Refusal> {
+    if !uses_node_ports(object) {
+        return Ok(());
+    }
+    let before = node_ports(old);
+    let mut seen: Vec<(Str, i64)> = Vec::new();
+    for at in 0..object.items_at(&["spec", "ports"]).len() {
+        let Some(item) = object.items_at(&["spec", "ports"]).get(at) else { continue };
+        let (protocol, mut port) = (Str::from(item.str_at(&["protocol"])), number(item, &["nodePort"]));
+        if port == 0 && !needs_node_ports(object) {
+            continue;
+        }
+        if port == 0 {
+            port = ports.next().ok_or_else(no_port)?;
+            set_port(object, at, port);
+        } else if !before.contains(&port) && !seen.iter().any(|(_, known)| *known == port) {
+            take_port(at, port, ports)?;
+        }
+        if seen.contains(&(protocol.clone(), port)) {
+            return Err(Refusal::Internal(format!("duplicate nodePort: {{{protocol} {port}}}")));
+        }
+        seen.push((protocol, port));
+    }
+    Ok(())
+}
+
+fn give_health_check_port(object: &mut Value, ports: &mut Ports<'_, '_>) -> Result<(), Refusal> {
+    let keys = ["spec", "healthCheckNodePort"];
+    let wanted = number(object, &keys);
+    if wanted != 0 {
+        let words = |why| format!("failed to allocate requested HealthCheck NodePort {wanted}: {why}");
+        return ports.take(wanted).map_err(|why| Refusal::Internal(words(why)));
+    }
+    let words = || format!("failed to allocate a HealthCheck NodePort 0: {FULL}");
+    let port = ports.next().ok_or_else(|| Refusal::Internal(words()))?;
+    object.set_at(&keys, port.into());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

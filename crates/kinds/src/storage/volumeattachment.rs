@@ -1,0 +1,140 @@
+//! VolumeAttachment: one source, one node, and what came of it. The spec stays.
+
+use crate::check;
+use crate::core::persistentvolume::{internal, sources, spec};
+use crate::core::podspec::volume_sources::csi_driver_name;
+use crate::fields::{entries, member, opt_int, opt_text, text};
+use crate::shown::{Field, Internal, Kind, NULL, TEXT};
+use crate::{Hooks, Scope, fill, metadata};
+use pintle_meta::{FieldErrors, names, objectmeta};
+use pintle_value::{Path, Value};
+
+const METADATA_BYTES_MAX: usize = 256 * 1024;
+const MESSAGE_BYTES_MAX: usize = 1024;
+const ONE_SOURCE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+/// A spec as Go's internal type has it.
+static SPEC: [Field; 3] = [
+    Field("attacher", "Attacher", TEXT),
+    Field(
+        "source",
+        "Source",
+        Kind::Struct(&[
+            Field("persistentVolumeName", "PersistentVolumeName", NULL),
+            Field("inlineVolumeSpec", "InlineVolumeSpec", Kind::Struct(&internal::SPEC)),
+        ]),
+    ),
+    Field("nodeName", "NodeName", TEXT),
+];
+
+pub(crate) struct VolumeAttachment;
+
+impl Hooks for VolumeAttachment {
+    fn default(&self, _version: &str, object: &mut Value) {
+        let inline = object.at_mut(&["spec", "source", "inlineVolumeSpec"]);
+        if let Some(inline) = inline.filter(|spec| !spec.is_null()) {
+            fill::round_resource_list(inline.get_mut("capacity"));
+            sources::default(inline);
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        object.set_at(&["status"], Value::object());
+        object.set_at(&["status", "attached"], false.into());
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core(object, errors);
+        validate_attachment(object, errors);
+    }
+
+    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core_as_new(self, false, object, errors);
+        validate_attachment(object, errors);
+        if object.get("spec") != old.get("spec") {
+            errors.invalid(&Path::of("spec"), Internal(object.get("spec"), &SPEC), objectmeta::IMMUTABLE);
+        }
+    }
+}
+
+fn validate_attachment(object: &Value, errors: &mut FieldErrors) {
+    let path = Path::of("spec");
+    let null = Value::Null;
+    let spec = object.get("spec").unwrap_or(&null);
+    csi_driver_name(text(spec, "attacher"), &path.field("attacher"), errors);
+    let source = spec.get("source").unwrap_or(&null);
+    validate_source(source, &path.field("source"), errors);
+    let node = text(spec, "nodeName");
+    check::each(names::dns_subdomain(node, false), &path.field("nodeName"), node, errors);
+    validate_status(object, errors);
+    if let Some(name) = opt_text(source, "persistentVolumeName") {
+        let at = Path::of("spec.source.persistentVolumeName");
+        check::each(names::dns_subdomain(name, false), &at, name, errors);
+    }
+}
+
+fn validate_source(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    match (member(source, "inlineVolumeSpec"), opt_text(source, "persistentVolumeName")) {
+        (None, None) => errors.required(path, ONE_SOURCE),
+        (Some(_), Some(_)) => errors.forbidden(path, ONE_SOURCE),
+        (None, Some("")) => {
+            errors
+                .required(&path.field("persistentVolumeName"), "must specify non empty persistentVolumeName");
+        }
+        (None, Some(_)) => {}
+        (Some(inline), None) => spec::validate_inline(inline, &path.field("inlineVolumeSpec"), errors),
+    }
+}
+
+fn validate_status(object: &Value, errors: &mut FieldErrors) {
+    let Some(status) = object.get("status") else { return };
+    let path = Path::of("status");
+    let size: usize = entries(status.get("attachmentMetadata"))
+        .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len))
+        .sum();
+    if size > METADATA_BYTES_MAX {
+        errors.too_long(&path.field("attachmentMetadata"), METADATA_BYTES_MAX);
+    }
+    for field in ["attachError", "detachError"] {
+        let Some(error) = member(status, field) else { continue };
+        let path = path.field(field);
+        if text(error, "message").len() > MESSAGE_BYTES_MAX {
+            // kube-apiserver names the other limit here.
+            errors.too_long(&path.field("message"), METADATA_BYTES_MAX);
+        }
+        if let Some(code) = opt_int(error, "errorCode").filter(|code| *code < 0) {
+            let detail = names::range_error(0, i64::from(i32::MAX));
+            errors.invalid(&path.field("errorCode"), code, &detail);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{created, updated};
+
+    #[test]
+    fn an_attachment_has_one_source_and_stays() {
+        let faults = created(
+            &VolumeAttachment,
+            r#"{"spec":{"attacher":"d","nodeName":"n","source":{"inlineVolumeSpec":{"capacity":{"storage":"1"},"accessModes":["ReadWriteOnce"],"csi":{"driver":"d","volumeHandle":"h"}}}}}"#,
+        );
+        assert_eq!(
+            faults,
+            [
+                "spec.source.inlineVolumeSpec.capacity: Forbidden: may not be specified in the context of inline volumes"
+            ]
+        );
+        let with = |node: &str| {
+            format!(
+                r#"{{"metadata":{{"name":"a"}},"spec":{{"attacher":"d","nodeName":"{node}","source":{{"persistentVolumeName":"v"}}}}}}"#
+            )
+        };
+        assert_eq!(
+            updated(&VolumeAttachment, Scope::Main, &with("m"), &with("n")),
+            [
+                r#"spec: Invalid value: {"Attacher":"d","Source":{"PersistentVolumeName":"v","InlineVolumeSpec":null},"NodeName":"m"}: field is immutable"#
+            ]
+        );
+    }
+}
