@@ -1,10 +1,10 @@
 //! Which built-in kinds have rules of their own.
 
 use crate::{
-    Hooks, NoHooks, apiextensions, apiregistration, apps, autoscaling, batch, certificates, coordination,
-    core, discovery, events, flowcontrol, networking, node, policy, rbac, scheduling, storage,
+    Hooks, NoHooks, admissionregistration, apiextensions, apiregistration, apps, autoscaling, batch,
+    certificates, coordination, core, discovery, events, flowcontrol, networking, node, policy, rbac,
+    resource, scheduling, storage,
 };
-use crate::{admissionregistration, apiextensions, apiregistration, certificates, flowcontrol, rbac, resource};
 
 /// The hooks of a built-in kind.
 pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
@@ -24,12 +24,24 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("", "Secret") => &core::secret::Secret,
         ("", "Service") => &core::service::Service,
         ("", "ServiceAccount") => &core::serviceaccount::ServiceAccount,
-        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => &admissionregistration::Policy(admissionregistration::Role::Mutating),
-        ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding") => &admissionregistration::PolicyBinding(admissionregistration::Role::Mutating),
-        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => &admissionregistration::WebhookConfiguration(admissionregistration::Role::Mutating),
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => &admissionregistration::Policy(admissionregistration::Role::Validating),
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => &admissionregistration::PolicyBinding(admissionregistration::Role::Validating),
-        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => &admissionregistration::WebhookConfiguration(admissionregistration::Role::Validating),
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => {
+            &admissionregistration::Policy(admissionregistration::Role::Mutating)
+        }
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding") => {
+            &admissionregistration::PolicyBinding(admissionregistration::Role::Mutating)
+        }
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => {
+            &admissionregistration::WebhookConfiguration(admissionregistration::Role::Mutating)
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => {
+            &admissionregistration::Policy(admissionregistration::Role::Validating)
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
+            &admissionregistration::PolicyBinding(admissionregistration::Role::Validating)
+        }
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => {
+            &admissionregistration::WebhookConfiguration(admissionregistration::Role::Validating)
+        }
         ("apiextensions.k8s.io", "CustomResourceDefinition") => &apiextensions::definition::Definition,
         ("apiregistration.k8s.io", "APIService") => &apiregistration::apiservice::ApiService,
         ("apps", "ControllerRevision") => &apps::controllerrevision::ControllerRevision,

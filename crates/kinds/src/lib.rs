@@ -1,18 +1,12 @@
 //! The kinds: what a kind is, the embedded tables of the built-in ones, and hooks for the little that no
 //! schema can say. A kind without rules of its own has no file.
 
+mod admissionregistration;
 mod apiextensions;
 mod apiregistration;
 mod apps;
 mod autoscaling;
 mod batch;
-mod admissionregistration;
-mod apiextensions;
-mod rbac;
-mod resource;
-mod flowcontrol;
-mod certificates;
-mod apiregistration;
 pub mod builtin;
 mod builtin_hooks;
 mod builtin_resources;
@@ -35,6 +29,7 @@ mod networking;
 mod node;
 mod policy;
 mod rbac;
+mod resource;
 mod scheduling;
 mod shown;
 mod storage;

@@ -12,10 +12,30 @@ const VALUE_EXPRESSION_BYTES_MAX: usize = 5 * 1024;
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const PATCH_TYPES: [&str; 2] = ["ApplyConfiguration", "JSONPatch"];
 const RESERVED: [&str; 21] = [
-    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let",
-    "loop", "package", "namespace", "return", "var", "void", "while",
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
 ];
-const AUDIT_ANNOTATION: &[Field] = &[Field("key", "Key", TEXT), Field("valueExpression", "ValueExpression", TEXT)];
+const AUDIT_ANNOTATION: &[Field] =
+    &[Field("key", "Key", TEXT), Field("valueExpression", "ValueExpression", TEXT)];
 
 pub(crate) struct Policy(pub(crate) Role);
 
@@ -78,7 +98,11 @@ impl Policy {
         }
         self.validate_constraints(spec, &path.field("matchConstraints"), errors);
         if !ignore_conditions {
-            rules::validate_conditions(fields::list(spec, "matchConditions"), &path.field("matchConditions"), errors);
+            rules::validate_conditions(
+                fields::list(spec, "matchConditions"),
+                &path.field("matchConditions"),
+                errors,
+            );
         }
         for (at, variable) in fields::list(spec, "variables").iter().enumerate() {
             validate_variable(variable, &path.field("variables").index(at), errors);
@@ -125,7 +149,8 @@ fn validate_validations(object: &Value, spec: &Value, path: &Path<'_>, errors: &
     let annotations = fields::list(spec, "auditAnnotations");
     if validations.is_empty() && annotations.is_empty() {
         for key in ["validations", "auditAnnotations"] {
-            errors.required(&path.field(key), "validations or auditAnnotations must contain at least one item");
+            errors
+                .required(&path.field(key), "validations or auditAnnotations must contain at least one item");
         }
         return;
     }
@@ -153,7 +178,11 @@ fn validate_validation(validation: &Value, path: &Path<'_>, errors: &mut FieldEr
         errors.required(&path.field("expression"), "expression is not specified");
     }
     if !text("messageExpression").is_empty() && text("messageExpression").trim().is_empty() {
-        errors.invalid(&path.field("messageExpression"), text("messageExpression"), "must be non-empty if specified");
+        errors.invalid(
+            &path.field("messageExpression"),
+            text("messageExpression"),
+            "must be non-empty if specified",
+        );
     }
     let message = text("message");
     if !message.is_empty() && message.trim().is_empty() {
@@ -218,7 +247,8 @@ fn validate_status(object: &Value, errors: &mut FieldErrors) {
     let status = Path::of("status");
     let checking = status.field("typeChecking");
     let path = checking.field("expressionWarnings");
-    for (at, warning) in object.items_at(&["status", "typeChecking", "expressionWarnings"]).iter().enumerate() {
+    for (at, warning) in object.items_at(&["status", "typeChecking", "expressionWarnings"]).iter().enumerate()
+    {
         check::required(warning, "warning", &path.index(at), errors);
         if fields::text(warning, "fieldRef").trim().is_empty() {
             errors.required(&path.index(at).field("fieldRef"), "");

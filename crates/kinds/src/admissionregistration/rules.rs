@@ -193,7 +193,13 @@ pub(super) fn validate_param_kind(kind: &Value, path: &Path<'_>, errors: &mut Fi
     }
 }
 
-fn validate_group_version(group: &str, version: &str, whole: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_group_version(
+    group: &str,
+    version: &str,
+    whole: &str,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let wrong = names::is_dns1123_subdomain(group);
     if !group.is_empty() && !wrong.is_empty() {
         errors.invalid(path, group, &wrong.join(","));
@@ -207,7 +213,12 @@ fn validate_group_version(group: &str, version: &str, whole: &str, path: &Path<'
 }
 
 /// A policy for the case that a webhook or policy fails: required where `required` says so.
-pub(super) fn validate_failure_policy(spec: &Value, required: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(super) fn validate_failure_policy(
+    spec: &Value,
+    required: bool,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let at = path.field("failurePolicy");
     match fields::opt_text(spec, "failurePolicy") {
         None if required => errors.required(&at, ""),

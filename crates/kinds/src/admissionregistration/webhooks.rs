@@ -72,12 +72,15 @@ impl Hooks for WebhookConfiguration {
 fn options_after(object: &Value, old: &Value) -> Options {
     let (hooks, before) = (fields::list(object, "webhooks"), fields::list(old, "webhooks"));
     let same = |(a, b): (&Value, &Value)| a.get("matchConditions") == b.get("matchConditions");
-    let versions = |hook: &Value| fields::texts(hook, "admissionReviewVersions").into_iter().map(String::from).collect();
+    let versions =
+        |hook: &Value| fields::texts(hook, "admissionReviewVersions").into_iter().map(String::from).collect();
     let speaks = |hook: &Value| {
         let versions: Vec<String> = versions(hook);
         versions.is_empty() || versions.iter().any(|v| REVIEW_VERSIONS.contains(&v.as_str()))
     };
-    let repeated = |at: usize, hook: &Value| before.iter().take(at).any(|earlier| earlier.get("name") == hook.get("name"));
+    let repeated = |at: usize, hook: &Value| {
+        before.iter().take(at).any(|earlier| earlier.get("name") == hook.get("name"))
+    };
     let bad_selector = |hook: &Value| {
         let mut errors = FieldErrors::new();
         for key in ["namespaceSelector", "objectSelector"] {
@@ -87,7 +90,9 @@ fn options_after(object: &Value, old: &Value) -> Options {
     };
     Options {
         ignore_conditions: hooks.len() == before.len() && hooks.iter().zip(before).all(same),
-        no_side_effects: before.iter().all(|hook| NO_SIDE_EFFECTS.contains(&fields::text(hook, "sideEffects"))),
+        no_side_effects: before
+            .iter()
+            .all(|hook| NO_SIDE_EFFECTS.contains(&fields::text(hook, "sideEffects"))),
         known_review: before.iter().all(speaks),
         unique_names: !before.iter().enumerate().any(|(at, hook)| repeated(at, hook)),
         leniency: Leniency { invalid_values: before.iter().any(bad_selector), ..Leniency::default() },
@@ -101,7 +106,12 @@ impl WebhookConfiguration {
         for (at, hook) in hooks.iter().enumerate() {
             self.validate_hook(hook, options, &path.index(at), errors);
             let versions = path.index(at);
-            validate_review_versions(hook, options.known_review, &versions.field("admissionReviewVersions"), errors);
+            validate_review_versions(
+                hook,
+                options.known_review,
+                &versions.field("admissionReviewVersions"),
+                errors,
+            );
             let name = fields::text(hook, "name");
             let repeated = hooks.iter().take(at).any(|earlier| fields::text(earlier, "name") == name);
             if options.unique_names && !name.is_empty() && repeated {
@@ -116,7 +126,12 @@ impl WebhookConfiguration {
             rules::validate_rule(rule, &path.field("rules").index(at), errors);
         }
         rules::validate_failure_policy(hook, false, path, errors);
-        check::supported(&path.field("matchPolicy"), fields::opt_text(hook, "matchPolicy"), &MATCH_POLICIES, errors);
+        check::supported(
+            &path.field("matchPolicy"),
+            fields::opt_text(hook, "matchPolicy"),
+            &MATCH_POLICIES,
+            errors,
+        );
         let allowed: &[&str] = if options.no_side_effects { &NO_SIDE_EFFECTS } else { &SIDE_EFFECTS };
         match fields::opt_text(hook, "sideEffects") {
             None => {
@@ -138,9 +153,17 @@ impl WebhookConfiguration {
             let policy = fields::opt_text(hook, "reinvocationPolicy");
             check::supported(&path.field("reinvocationPolicy"), policy, &REINVOCATION_POLICIES, errors);
         }
-        validate_client(hook.get("clientConfig").unwrap_or(&Value::Null), &path.field("clientConfig"), errors);
+        validate_client(
+            hook.get("clientConfig").unwrap_or(&Value::Null),
+            &path.field("clientConfig"),
+            errors,
+        );
         if !options.ignore_conditions {
-            rules::validate_conditions(fields::list(hook, "matchConditions"), &path.field("matchConditions"), errors);
+            rules::validate_conditions(
+                fields::list(hook, "matchConditions"),
+                &path.field("matchConditions"),
+                errors,
+            );
         }
     }
 }
@@ -154,7 +177,8 @@ fn validate_client(client: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
 }
 
 fn validate_review_versions(hook: &Value, known: bool, path: &Path<'_>, errors: &mut FieldErrors) {
-    let versions: Vec<Str> = fields::texts(hook, "admissionReviewVersions").into_iter().map(Str::from).collect();
+    let versions: Vec<Str> =
+        fields::texts(hook, "admissionReviewVersions").into_iter().map(Str::from).collect();
     if versions.is_empty() {
         return errors.required(path, &format!("must specify one of {}", REVIEW_VERSIONS.join(", ")));
     }

@@ -3,7 +3,7 @@
 use super::{request, shown, status};
 use crate::core::podspec::volume_sources;
 use crate::shown::Internal;
-use crate::{Hooks, Scope, check, hooks, metadata};
+use crate::{Hooks, Scope, check, fill, hooks, metadata};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
@@ -12,6 +12,9 @@ pub(crate) struct ResourceClaim;
 impl Hooks for ResourceClaim {
     fn default(&self, _version: &str, object: &mut Value) {
         request::default(object.at_mut(&["spec", "devices"]));
+        if let Some(devices) = object.at_mut(&["status", "allocation", "devices"]) {
+            fill::items(devices, "results").iter_mut().for_each(request::default_tolerations);
+        }
     }
 
     fn prepare_create(&self, object: &mut Value) {

@@ -2,7 +2,7 @@
 
 use super::names::{self, bounded};
 use super::request;
-use crate::core::resources;
+use crate::core::podspec::resources;
 use crate::{Hooks, Scope, fields, metadata};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
@@ -33,10 +33,13 @@ fn validate_spec(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) 
     request::validate_selectors(spec, &path.field("selectors"), errors);
     let stored = old.is_some_and(|old| old.at(&["spec", "config"]) == spec.get("config"));
     let at = path.field("config");
-    for (index, config) in bounded(fields::list(spec, "config"), CONFIG_MAX, &at, errors).collect::<Vec<_>>() {
+    for (index, config) in bounded(fields::list(spec, "config"), CONFIG_MAX, &at, errors).collect::<Vec<_>>()
+    {
         names::configuration(config, stored, &at.index(index), errors);
     }
-    if let Some(name) = fields::opt_text(spec, "extendedResourceName").filter(|name| !resources::is_extended(name)) {
+    if let Some(name) =
+        fields::opt_text(spec, "extendedResourceName").filter(|name| !resources::is_extended(name))
+    {
         errors.invalid(&path.field("extendedResourceName"), name, "must be a valid extended resource name");
     }
 }

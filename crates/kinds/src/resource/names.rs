@@ -52,7 +52,11 @@ pub(super) fn pool(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
 pub(super) fn share_id(id: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let is_uuid = |text: &str| {
         let dash = |at: usize| matches!(at, 8 | 13 | 18 | 23);
-        text.len() == 36 && text.bytes().enumerate().all(|(at, b)| if dash(at) { b == b'-' } else { b.is_ascii_hexdigit() })
+        text.len() == 36
+            && text
+                .bytes()
+                .enumerate()
+                .all(|(at, b)| if dash(at) { b == b'-' } else { b.is_ascii_hexdigit() })
     };
     if !is_uuid(id) {
         let why = match id.len() {
@@ -143,7 +147,9 @@ pub(super) fn binding(object: &Value, path: &Path<'_>, errors: &mut FieldErrors)
     let keys = ["bindingConditions", "bindingFailureConditions"];
     for key in keys {
         let at = path.field(key);
-        for (index, condition) in bounded(fields::list(object, key), CONDITIONS_MAX, &at, errors).collect::<Vec<_>>() {
+        for (index, condition) in
+            bounded(fields::list(object, key), CONDITIONS_MAX, &at, errors).collect::<Vec<_>>()
+        {
             check::qualified_name(&at.index(index), condition.as_str().unwrap_or(""), errors);
         }
     }

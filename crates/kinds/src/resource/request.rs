@@ -2,8 +2,8 @@
 
 use super::names::{self, bounded, repeated};
 use crate::{check, fields, fill};
-use pintle_meta::field::Plain;
 use pintle_meta::FieldErrors;
+use pintle_meta::field::Plain;
 use pintle_value::{Path, Value};
 
 const REQUESTS_MAX: usize = 32;
@@ -33,6 +33,14 @@ fn default_count(request: &mut Value) {
     if request.str_at(&["allocationMode"]) == "ExactCount" {
         fill::zero(request, "count", 1);
     }
+    default_tolerations(request);
+}
+
+/// The defaults of `tolerations` of requests and results.
+pub(super) fn default_tolerations(object: &mut Value) {
+    for toleration in fill::items(object, "tolerations") {
+        fill::zero(toleration, "operator", "Equal");
+    }
 }
 
 /// All that is wrong with `devices`.
@@ -46,12 +54,15 @@ pub(super) fn validate(devices: &Value, path: &Path<'_>, errors: &mut FieldError
         errors.duplicate(&at.index(index), name);
     }
     let constraints = path.field("constraints");
-    let list = bounded(fields::list(devices, "constraints"), CONSTRAINTS_MAX, &constraints, errors).collect::<Vec<_>>();
+    let list = bounded(fields::list(devices, "constraints"), CONSTRAINTS_MAX, &constraints, errors)
+        .collect::<Vec<_>>();
     for (index, constraint) in list {
         validate_constraint(constraint, devices, &constraints.index(index), errors);
     }
     let config = path.field("config");
-    for (index, each) in bounded(fields::list(devices, "config"), CONFIG_MAX, &config, errors).collect::<Vec<_>>() {
+    for (index, each) in
+        bounded(fields::list(devices, "config"), CONFIG_MAX, &config, errors).collect::<Vec<_>>()
+    {
         validate_references(each, devices, &config.index(index), errors);
         names::configuration(each, false, &config.index(index), errors);
     }
@@ -104,7 +115,9 @@ fn validate_devices(request: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
 
 /// `selectors` of requests and classes.
 pub(super) fn validate_selectors(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    for (index, selector) in bounded(fields::list(object, "selectors"), SELECTORS_MAX, path, errors).collect::<Vec<_>>() {
+    for (index, selector) in
+        bounded(fields::list(object, "selectors"), SELECTORS_MAX, path, errors).collect::<Vec<_>>()
+    {
         let at = path.index(index);
         let at = at.field("cel");
         match fields::member(selector, "cel") {
@@ -128,14 +141,18 @@ fn validate_toleration(toleration: &Value, path: &Path<'_>, errors: &mut FieldEr
         }
         "Exists" => {}
         "Equal" => names::label_value(value, &path.field("value"), errors),
-        operator => check::required_supported(&path.field("operator"), operator, &["Equal", "Exists"], errors),
+        operator => {
+            check::required_supported(&path.field("operator"), operator, &["Equal", "Exists"], errors)
+        }
     }
     names::effect(toleration, path, errors);
 }
 
 fn validate_constraint(constraint: &Value, devices: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     validate_references(constraint, devices, path, errors);
-    let given = ["matchAttribute", "distinctAttribute"].into_iter().find_map(|k| Some((k, fields::opt_text(constraint, k)?)));
+    let given = ["matchAttribute", "distinctAttribute"]
+        .into_iter()
+        .find_map(|k| Some((k, fields::opt_text(constraint, k)?)));
     match given {
         Some((key, attribute)) => names::fully_qualified(attribute, &path.field(key), errors),
         None => {
@@ -146,7 +163,12 @@ fn validate_constraint(constraint: &Value, devices: &Value, path: &Path<'_>, err
 }
 
 /// `requests` of constraints and configuration: each names a request of the claim, once.
-pub(super) fn validate_references(object: &Value, devices: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(super) fn validate_references(
+    object: &Value,
+    devices: &Value,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let list = fields::list(object, "requests");
     let at = path.field("requests");
     for (index, name) in bounded(list, REQUESTS_MAX, &at, errors).collect::<Vec<_>>() {
@@ -172,7 +194,8 @@ pub(super) fn validate_reference(name: &str, devices: &Value, path: &Path<'_>, e
 }
 
 fn is_request(parts: &[&str], devices: &Value) -> bool {
-    let named = |list: &'_ [Value], name: &str| list.iter().rposition(|each| fields::text(each, "name") == name);
+    let named =
+        |list: &'_ [Value], name: &str| list.iter().rposition(|each| fields::text(each, "name") == name);
     let requests = fields::list(devices, "requests");
     let found = parts.first().and_then(|name| named(requests, name)).and_then(|at| requests.get(at));
     match (found, parts.get(1)) {

@@ -38,7 +38,10 @@ impl Hooks for ResourceSlice {
         if driver == driver.to_lowercase() {
             return Vec::new();
         }
-        vec![format!("spec.driver: driver names should be lowercase; {} contains uppercase characters", quoted(driver))]
+        vec![format!(
+            "spec.driver: driver names should be lowercase; {} contains uppercase characters",
+            quoted(driver)
+        )]
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
@@ -132,7 +135,8 @@ fn validate_placement(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
             errors.invalid(&at.field("nodeSelectorTerms"), shown, "must have exactly one node selector term");
         }
     }
-    for (key, quoted) in [("allNodes", "`allNodes`"), ("perDeviceNodeSelection", "`perDeviceNodeSelection`")] {
+    for (key, quoted) in [("allNodes", "`allNodes`"), ("perDeviceNodeSelection", "`perDeviceNodeSelection`")]
+    {
         match fields::opt_flag(spec, key) {
             None => {}
             Some(true) => set.push(quoted),
@@ -152,7 +156,9 @@ fn validate_placement(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
 
 fn validate_devices(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
     let devices = fields::list(spec, "devices");
-    let advanced = |device: &Value| ["taints", "consumesCounters"].iter().any(|key| !fields::list(device, key).is_empty());
+    let advanced = |device: &Value| {
+        ["taints", "consumesCounters"].iter().any(|key| !fields::list(device, key).is_empty())
+    };
     let max = if devices.iter().any(advanced) { ADVANCED_DEVICES_MAX } else { DEVICES_MAX };
     let per_device = fields::flag(spec, "perDeviceNodeSelection");
     let before = old.map(|old| old.items_at(&["spec", "devices"])).unwrap_or_default();
@@ -162,7 +168,8 @@ fn validate_devices(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: 
         let old = before.iter().find(|old| old.get("name") == device.get("name"));
         slice_device::validate(device, old, per_device, &path.index(index), errors);
     }
-    for (index, name) in repeated(devices, |device| fields::text(device, "name")).into_iter().filter(|_| fits) {
+    for (index, name) in repeated(devices, |device| fields::text(device, "name")).into_iter().filter(|_| fits)
+    {
         errors.duplicate(&path.index(index), name);
     }
 }

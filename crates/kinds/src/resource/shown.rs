@@ -41,7 +41,8 @@ const CONSTRAINT: &[Field] = &[
     Field("distinctAttribute", "DistinctAttribute", NULL),
 ];
 const OPAQUE: &[Field] = &[Field("driver", "Driver", TEXT), Field("parameters", "Parameters", NULL)];
-const CONFIG: &[Field] = &[Field("requests", "Requests", NULL), Field("opaque", "Opaque", Kind::Struct(OPAQUE))];
+const CONFIG: &[Field] =
+    &[Field("requests", "Requests", NULL), Field("opaque", "Opaque", Kind::Struct(OPAQUE))];
 const DEVICES: &[Field] = &[
     Field("requests", "Requests", Kind::List(REQUEST)),
     Field("constraints", "Constraints", Kind::List(CONSTRAINT)),

@@ -38,7 +38,9 @@ pub(super) fn validate(
     validate_properties(device, path, errors);
     if old.is_none_or(|old| old.get("taints") != device.get("taints")) {
         let at = path.field("taints");
-        for (index, taint) in bounded(fields::list(device, "taints"), TAINTS_MAX, &at, errors).collect::<Vec<_>>() {
+        for (index, taint) in
+            bounded(fields::list(device, "taints"), TAINTS_MAX, &at, errors).collect::<Vec<_>>()
+        {
             validate_taint(taint, &at.index(index), errors);
         }
     }
@@ -104,7 +106,11 @@ fn validate_attribute(attribute: &Value, path: &Path<'_>, errors: &mut FieldErro
     match ["int", "bool", "string", "version"].into_iter().filter(|key| has(key)).count() {
         0 => errors.invalid(path, "", "exactly one value must be specified"),
         1 => {}
-        _ => errors.invalid(path, Internal(Some(attribute), shown::ATTRIBUTE), "exactly one value must be specified"),
+        _ => errors.invalid(
+            path,
+            Internal(Some(attribute), shown::ATTRIBUTE),
+            "exactly one value must be specified",
+        ),
     }
 }
 
@@ -135,7 +141,9 @@ fn validate_policy(policy: &Value, capacity: &Quantity, path: &Path<'_>, errors:
         (false, None) if default.is_none() => {
             errors.required(&path.field("default"), "required when validValues is defined");
         }
-        (false, None) => validate_values(values, &fields::quantity(default), capacity, &path.field("validValues"), errors),
+        (false, None) => {
+            validate_values(values, &fields::quantity(default), capacity, &path.field("validValues"), errors)
+        }
         (true, Some(_)) if default.is_none() => {
             errors.required(&path.field("default"), "required when validRange is defined");
         }
@@ -168,7 +176,9 @@ fn validate_values(
     if quantities.len() > OPTIONS_MAX {
         errors.too_many(path, quantities.len(), OPTIONS_MAX);
     } else {
-        for (at, option) in quantities.iter().enumerate().filter(|(_, q)| q.cmp(&capacity) == Ordering::Greater) {
+        for (at, option) in
+            quantities.iter().enumerate().filter(|(_, q)| q.cmp(&capacity) == Ordering::Greater)
+        {
             let why = format!("option is larger than capacity value: {}", text(capacity));
             errors.invalid(&path.index(at), text(option).as_str(), &why);
         }
@@ -179,16 +189,28 @@ fn validate_values(
         }
     }
     if !quantities.iter().any(|option| option.cmp(default) == Ordering::Equal) {
-        errors.invalid(path, text(default).as_str(), "default value is not valid according to the requestPolicy");
+        errors.invalid(
+            path,
+            text(default).as_str(),
+            "default value is not valid according to the requestPolicy",
+        );
     }
 }
 
-fn validate_range(range: &Value, default: &Quantity, capacity: &Quantity, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_range(
+    range: &Value,
+    default: &Quantity,
+    capacity: &Quantity,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let Some(min) = fields::member(range, "min").map(|min| fields::quantity(Some(min))) else {
         return errors.required(&path.field("min"), "required when validRange is defined");
     };
     let larger = |a: &Quantity, b: &Quantity| a.cmp(b) == Ordering::Greater;
-    let mut complain = |key: &str, shown: &Quantity, why: String| errors.invalid(&path.field(key), text(shown).as_str(), &why);
+    let mut complain = |key: &str, shown: &Quantity, why: String| {
+        errors.invalid(&path.field(key), text(shown).as_str(), &why)
+    };
     if larger(&min, capacity) {
         complain("min", &min, format!("min is larger than capacity value: {}", text(capacity)));
     }
@@ -211,12 +233,17 @@ fn validate_range(range: &Value, default: &Quantity, capacity: &Quantity, path: 
     let mut first = min.clone();
     first.add(&step);
     if larger(&first, capacity) {
-        complain("step", &step, format!("one step {} is larger than capacity value: {}", text(&first), text(capacity)));
+        complain(
+            "step",
+            &step,
+            format!("one step {} is larger than capacity value: {}", text(&first), text(capacity)),
+        );
     }
     for value in std::iter::once(default).chain(max.as_ref()) {
         let beyond = value.value().saturating_sub(min.value());
         if step.value() == 0 || beyond % step.value() != 0 {
-            let why = format!("value is not a multiple of a given step ({}) from ({})", text(&step), text(&min));
+            let why =
+                format!("value is not a multiple of a given step ({}) from ({})", text(&step), text(&min));
             complain("step", value, why);
         }
     }
@@ -292,7 +319,9 @@ mod tests {
 
     #[test]
     fn versions_are_semantic() {
-        for (version, fine) in [("1.2.3", true), ("1.2.3-a.1+b", true), ("1.2", false), ("01.2.3", false), ("1.2.3-01", false)] {
+        for (version, fine) in
+            [("1.2.3", true), ("1.2.3-a.1+b", true), ("1.2", false), ("01.2.3", false), ("1.2.3-01", false)]
+        {
             assert_eq!(is_semantic_version(version), fine, "{version}");
         }
     }

@@ -70,7 +70,13 @@ fn validate_reserved(status: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
 }
 
 /// Nobody uses what is not allocated, and nobody new what is going.
-fn validate_reservation(object: &Value, status: &Value, before: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_reservation(
+    object: &Value,
+    status: &Value,
+    before: &Value,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let list = fields::list(status, "reservedFor");
     if list.is_empty() {
         return;
@@ -78,7 +84,9 @@ fn validate_reservation(object: &Value, status: &Value, before: &Value, path: &P
     let known = fields::list(before, "reservedFor");
     if fields::member(status, "allocation").is_none() {
         errors.forbidden(path, "may not be specified when `allocated` is not set");
-    } else if object.at(&["metadata", "deletionTimestamp"]).is_some() && list.iter().any(|each| !known.contains(each)) {
+    } else if object.at(&["metadata", "deletionTimestamp"]).is_some()
+        && list.iter().any(|each| !known.contains(each))
+    {
         let why = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
         errors.forbidden(path, why);
     }
@@ -89,7 +97,9 @@ fn validate_allocation(allocation: &Value, object: &Value, path: &Path<'_>, erro
     let devices = allocation.get("devices").unwrap_or(&Value::Null);
     let at = path.field("devices");
     let results = at.field("results");
-    for (index, result) in bounded(fields::list(devices, "results"), RESULTS_MAX, &results, errors).collect::<Vec<_>>() {
+    for (index, result) in
+        bounded(fields::list(devices, "results"), RESULTS_MAX, &results, errors).collect::<Vec<_>>()
+    {
         let at = results.index(index);
         request::validate_reference(fields::text(result, "request"), requested, &at.field("request"), errors);
         validate_device_name(result, &at, errors);
@@ -99,7 +109,9 @@ fn validate_allocation(allocation: &Value, object: &Value, path: &Path<'_>, erro
         }
     }
     let config = at.field("config");
-    for (index, each) in bounded(fields::list(devices, "config"), CONFIG_MAX, &config, errors).collect::<Vec<_>>() {
+    for (index, each) in
+        bounded(fields::list(devices, "config"), CONFIG_MAX, &config, errors).collect::<Vec<_>>()
+    {
         let at = config.index(index);
         let source = fields::text(each, "source");
         check::required_supported(&at.field("source"), source, &["FromClaim", "FromClass"], errors);
@@ -143,13 +155,16 @@ fn validate_devices(object: &Value, status: &Value, path: &Path<'_>, errors: &mu
             validate_network(network, &at.field("networkData"), errors);
         }
     }
-    for (index, id) in ids.iter().enumerate().filter(|(at, id)| ids.iter().take(*at).any(|earlier| earlier == *id)) {
+    for (index, id) in
+        ids.iter().enumerate().filter(|(at, id)| ids.iter().take(*at).any(|earlier| earlier == *id))
+    {
         errors.duplicate(&path.index(index), Plain(id));
     }
 }
 
 fn validate_network(network: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let limits = [("interfaceName", INTERFACE_NAME_BYTES_MAX), ("hardwareAddress", HARDWARE_ADDRESS_BYTES_MAX)];
+    let limits =
+        [("interfaceName", INTERFACE_NAME_BYTES_MAX), ("hardwareAddress", HARDWARE_ADDRESS_BYTES_MAX)];
     for (key, max) in limits {
         if fields::text(network, key).len() > max {
             errors.too_long(&path.field(key), max);
