@@ -3,10 +3,6 @@
 use crate::{
     Hooks, NoHooks, apiextensions, apiregistration, apps, autoscaling, batch, certificates, coordination,
     core, discovery, events, flowcontrol, networking, node, policy, rbac, scheduling, storage,
-use crate::apiextensions;
-use crate::{
-    Hooks, NoHooks, apps, autoscaling, batch, coordination, core, discovery, events, networking, node,
-    policy, scheduling, storage,
 };
 
 /// The hooks of a built-in kind.
