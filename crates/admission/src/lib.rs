@@ -9,6 +9,7 @@ mod limit_ranger;
 mod namespace_lifecycle;
 mod pod_security;
 mod priority;
+pub mod quota;
 mod resources;
 mod runtime_class;
 mod service_account;

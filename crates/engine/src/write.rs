@@ -1,7 +1,7 @@
 //! Every mutation but deletion: one function from the request to the commit.
 
 use crate::propose::{self, Change, Proposed};
-use crate::{Engine, Target, metadata, object, ownership, subresource};
+use crate::{Engine, Target, metadata, object, ownership, requester, subresource};
 use pintle_admission::{Attributes, Operation};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
@@ -91,9 +91,13 @@ impl Engine {
         self.admit(request, live_tree, &mut candidate)?;
         warnings.extend(metadata::dedup_owner_references(&mut candidate, metadata::Dedup::Admission));
         match live_tree {
-            None => self.prepare_create(target, &mut candidate)?,
+            None => {
+                requester::record(target, &request.user, &mut candidate);
+                self.prepare_create(target, &mut candidate)?;
+            }
             Some(old) => prepare_update(target, &mut candidate, old)?,
         }
+        let mut along = self.allocate(request, live_tree, &mut candidate)?;
         typed::normalize(&target.kind.storage_version().schema, &mut candidate);
         match live_tree {
             None => validate_create(target, &candidate)?,
@@ -105,9 +109,10 @@ impl Engine {
             ownership::keep_times(&mut candidate, old);
         }
         self.admit_finally(request, live_tree, &candidate, &mut warnings)?;
+        along.extend(self.charge(request, live_tree, &candidate)?);
         match live {
-            None => self.commit_create(request, candidate, generated, warnings).await,
-            Some(live) => self.commit_update(request, live, candidate, warnings).await,
+            None => self.commit_create(request, candidate, generated, along, warnings).await,
+            Some(live) => self.commit_update(request, live, candidate, along, warnings).await,
         }
     }
 
@@ -245,6 +250,7 @@ impl Engine {
         request: &WriteRequest,
         mut candidate: Value,
         generated: bool,
+        along: Vec<Write>,
         warnings: Vec<String>,
     ) -> Result<Attempt, Status> {
         let name = Str::from(candidate.str_at(&["metadata", "name"]));
@@ -264,9 +270,10 @@ impl Engine {
             return Ok(Attempt::Done(Written { object, created: true, warnings }));
         }
         let write = Write::put(target.store_key(), Expect::Absent, encoded);
-        match self.commit(&target, write, &candidate).await {
+        let own = write.key.clone();
+        match self.commit_along(&target, write, &candidate, along).await {
             Ok(object) => Ok(Attempt::Done(Written { object, created: true, warnings })),
-            Err(WriteError::Conflict { .. }) if !matches!(request.change, Change::Create(_)) => {
+            Err(WriteError::Conflict { key, .. }) if key != own || !matches!(request.change, Change::Create(_)) => {
                 Ok(Attempt::Again)
             }
             Err(WriteError::Conflict { .. }) => self.name_taken(&target, &candidate, generated),
@@ -279,6 +286,7 @@ impl Engine {
         request: &WriteRequest,
         live: Live,
         mut candidate: Value,
+        along: Vec<Write>,
         warnings: Vec<String>,
     ) -> Result<Attempt, Status> {
         let target = &request.target;
@@ -297,9 +305,10 @@ impl Engine {
         let committed = if removes {
             // The client expects the object it wrote, at the revision it knew.
             let last = object::unstored(target, &encoded, &candidate, live.object.revision())?;
-            self.store.write(Write::delete(target.store_key(), expect)).await.map(|_| last)
+            self.erase(target, expect, &live.tree).await.map(|_| last)
         } else {
-            self.commit(target, Write::put(target.store_key(), expect, encoded), &candidate).await
+            let write = Write::put(target.store_key(), expect, encoded);
+            self.commit_along(target, write, &candidate, along).await
         };
         match committed {
             Ok(object) => Ok(Attempt::Done(Written { object, created: false, warnings })),
@@ -328,7 +337,7 @@ fn admission_name(request: &WriteRequest, candidate: &Value) -> Str {
     }
 }
 
-fn attributes<'a>(request: &'a WriteRequest, old: Option<&'a Value>, name: &'a str) -> Attributes<'a> {
+pub(crate) fn attributes<'a>(request: &'a WriteRequest, old: Option<&'a Value>, name: &'a str) -> Attributes<'a> {
     let target = &request.target;
     let is_namespace = target.kind.group.is_empty() && target.kind.plural == "namespaces";
     Attributes {
@@ -388,7 +397,8 @@ fn prepare_update(target: &Target, object: &mut Value, old: &Value) -> Result<()
     target.kind.hooks.prepare_update(target.scope(), object, old);
     metadata::inherit(object, old);
     let counted = matches!(target.kind.rules.generation, Generation::Counted | Generation::CountedFromZero);
-    let counts = counted && target.scope() == Scope::Main;
+    let changes_spec = matches!(target.scope(), Scope::Main | Scope::Sub("ephemeralcontainers" | "resize"));
+    let counts = counted && changes_spec;
     if counts && target.kind.hooks.new_generation(object, old) {
         metadata::set_generation(object, metadata::generation(old) + 1);
     }
