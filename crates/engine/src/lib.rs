@@ -15,7 +15,6 @@ mod ownership;
 mod propose;
 mod read;
 mod registry;
-mod requester;
 mod status;
 mod subresource;
 mod target;

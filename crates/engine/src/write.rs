@@ -1,11 +1,11 @@
 //! Every mutation but deletion: one function from the request to the commit.
 
 use crate::propose::{self, Change, Proposed};
-use crate::{Engine, Target, metadata, object, ownership, requester, subresource};
+use crate::{Engine, Target, metadata, object, ownership, subresource};
 use pintle_admission::{Attributes, Operation};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
-use pintle_kinds::{Generation, Scope};
+use pintle_kinds::{Asker, Generation, Scope};
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, Status, names, objectmeta, rv};
 use pintle_schema::typed;
@@ -91,19 +91,22 @@ impl Engine {
         self.admit(request, live_tree, &mut candidate)?;
         warnings.extend(metadata::dedup_owner_references(&mut candidate, metadata::Dedup::Admission));
         match live_tree {
-            None => {
-                requester::record(target, &request.user, &mut candidate);
-                self.prepare_create(target, &mut candidate)?;
-            }
+            None => self.prepare_create(target, &mut candidate)?,
             Some(old) => prepare_update(target, &mut candidate, old)?,
         }
+        if live_tree.is_none() {
+            target.kind.hooks.asked_by(&mut candidate, &asker(&request.user));
+        }
+        target.kind.hooks.stamp(target.scope(), &mut candidate, live_tree, &self.now_text());
         let mut along = self.allocate(request, live_tree, &mut candidate)?;
         typed::normalize(&target.kind.storage_version().schema, &mut candidate);
         match live_tree {
             None => validate_create(target, &candidate)?,
             Some(old) => validate_update(target, &candidate, old)?,
         }
-        warnings.extend(target.kind.hooks.warnings(&candidate, live_tree));
+        if target.scope() == Scope::Main {
+            warnings.extend(target.kind.hooks.warnings(&candidate, live_tree));
+        }
         target.kind.hooks.canonicalize(&mut candidate);
         if let Some(old) = live_tree {
             ownership::keep_times(&mut candidate, old);
@@ -329,6 +332,10 @@ fn unchanged(live: Option<Live>, warnings: Vec<String>) -> Result<Written, Statu
     Ok(Written { object: live.object, created: false, warnings })
 }
 
+fn asker(user: &UserInfo) -> Asker<'_> {
+    Asker { name: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra }
+}
+
 fn admission_name(request: &WriteRequest, candidate: &Value) -> Str {
     if request.target.name.is_empty() {
         candidate.str_at(&["metadata", "name"]).into()
@@ -418,11 +425,11 @@ fn validate_create(target: &Target, object: &Value) -> Result<(), Status> {
         objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors);
     }
     validate_by_schema(target, object, &mut errors);
-    kind.hooks.validate_create(object, &mut errors);
+    kind.hooks.validate_create_in(target.kind_version(), object, &mut errors);
     if errors.is_empty() {
         objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
     }
-    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&target.group_kind(), name, &errors)) }
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&kind.group_kind(), name, &errors)) }
 }
 
 /// What the schema of a custom resource has against an object; built-in kinds are checked by their hooks.
@@ -448,9 +455,9 @@ fn validate_update(target: &Target, object: &Value, old: &Value) -> Result<(), S
         objectmeta::validate_update(meta, old_meta, &path, &mut errors);
     }
     validate_by_schema(target, object, &mut errors);
-    kind.hooks.validate_update(target.scope(), object, old, &mut errors);
+    kind.hooks.validate_update_in(target.kind_version(), target.scope(), object, old, &mut errors);
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(&target.group_kind(), object.str_at(&["metadata", "name"]), &errors))
+    Err(Status::invalid(&kind.group_kind(), object.str_at(&["metadata", "name"]), &errors))
 }

@@ -10,7 +10,8 @@ pub(crate) fn validate_url(url: &str, force_https: bool, path: &Path<'_>, errors
     let parts = match Url::parse(url) {
         Ok(parts) => parts,
         Err(why) => {
-            let why = format!("url must be a valid URL: parse {}: {why}{FORM}", pintle_meta::field::quoted(url));
+            let why =
+                format!("url must be a valid URL: parse {}: {why}{FORM}", pintle_meta::field::quoted(url));
             return errors.required(path, &why);
         }
     };
@@ -81,14 +82,20 @@ fn scheme(text: &str) -> Result<(String, &str), String> {
 }
 
 fn check_host(host: &str) -> Result<(), String> {
-    if let Some(bad) = host.chars().find(|c| matches!(c, ' ' | '<' | '>' | '"' | '\\' | '^' | '`' | '{' | '|' | '}')) {
-        return Err(format!("invalid character {} in host name", pintle_meta::field::quoted(&bad.to_string())));
+    if let Some(bad) =
+        host.chars().find(|c| matches!(c, ' ' | '<' | '>' | '"' | '\\' | '^' | '`' | '{' | '|' | '}'))
+    {
+        return Err(format!(
+            "invalid character {} in host name",
+            pintle_meta::field::quoted(&bad.to_string())
+        ));
     }
     let port = match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or("", |(_, after)| after),
         None => host.find(':').and_then(|at| host.get(at..)).unwrap_or(""),
     };
-    let valid = port.is_empty() || port.strip_prefix(':').is_some_and(|p| p.bytes().all(|b| b.is_ascii_digit()));
+    let valid =
+        port.is_empty() || port.strip_prefix(':').is_some_and(|p| p.bytes().all(|b| b.is_ascii_digit()));
     if valid { Ok(()) } else { Err(format!("invalid port {} after host", pintle_meta::field::quoted(port))) }
 }
 

@@ -9,7 +9,12 @@ use pintle_value::{Path, Str, Value};
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
 /// All that is wrong with `spec.conversion`.
-pub(super) fn validate(conversion: Option<&Value>, recognized: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(super) fn validate(
+    conversion: Option<&Value>,
+    recognized: bool,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let Some(conversion) = conversion.filter(|c| !c.is_null()) else { return };
     let strategy = conversion.str_at(&["strategy"]);
     match strategy {
@@ -72,7 +77,8 @@ fn has_known_version<'a>(mut versions: impl Iterator<Item = &'a str>) -> bool {
 
 /// Whether a definition names a version of reviews that the server speaks, or none at all.
 pub(super) fn speaks_known_version(conversion: Option<&Value>) -> bool {
-    let versions = conversion.map(|c| c.items_at(&["webhook", "conversionReviewVersions"])).unwrap_or_default();
+    let versions =
+        conversion.map(|c| c.items_at(&["webhook", "conversionReviewVersions"])).unwrap_or_default();
     versions.is_empty() || has_known_version(versions.iter().filter_map(Value::as_str))
 }
 

@@ -80,7 +80,13 @@ fn elsewhere(
 }
 
 /// A default inside of metadata is looked at within an object that has nothing else.
-fn in_metadata(schema: Props<'_>, default: &Value, around: &Around<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
+fn in_metadata(
+    schema: Props<'_>,
+    default: &Value,
+    around: &Around<'_>,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let mut object = default.clone();
     for step in around.steps.iter().rev() {
         object = match *step {
@@ -154,7 +160,13 @@ impl Compiled {
 }
 
 /// What is wrong with the objects within a value that are whole Kubernetes objects.
-fn embedded_objects(schema: Props<'_>, value: &Value, embedded: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+fn embedded_objects(
+    schema: Props<'_>,
+    value: &Value,
+    embedded: bool,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     match value {
         Value::Object(map) => {
             if embedded {

@@ -1,8 +1,8 @@
 //! CustomResourceDefinition: its names, the versions it stores, its end in two phases.
 
 use super::approval::{self, ANNOTATION, Approval};
-use super::{formats, names};
 use super::spec::{self, Options};
+use super::{formats, names};
 use crate::{Hooks, Scope, hooks};
 use pintle_meta::{FieldErrors, objectmeta};
 use pintle_value::{Path, Str, Value};
@@ -213,8 +213,12 @@ fn validate_accepted_names(object: &Value, errors: &mut FieldErrors) {
 }
 
 fn validate_stored_versions(object: &Value, errors: &mut FieldErrors) {
-    let stored: Vec<Str> =
-        object.items_at(&["status", "storedVersions"]).iter().filter_map(Value::as_str).map(Str::from).collect();
+    let stored: Vec<Str> = object
+        .items_at(&["status", "storedVersions"])
+        .iter()
+        .filter_map(Value::as_str)
+        .map(Str::from)
+        .collect();
     let status = Path::of("status");
     let path = status.field("storedVersions");
     if stored.is_empty() {
@@ -252,13 +256,16 @@ fn validate_approval(object: &Value, old: Option<&Value>, errors: &mut FieldErro
     let path = annotations.key(ANNOTATION);
     match state {
         Approval::Missing => errors.required(&path, &why),
-        Approval::Invalid => errors.invalid(&path, object.str_at(&["metadata", "annotations", ANNOTATION]), &why),
+        Approval::Invalid => {
+            errors.invalid(&path, object.str_at(&["metadata", "annotations", ANNOTATION]), &why)
+        }
         Approval::Approved | Approval::Bypassed => {}
     }
 }
 
 fn validate_preservation(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
-    let preserves = |v: &Value| v.at(&["spec", "preserveUnknownFields"]).and_then(Value::as_bool) == Some(true);
+    let preserves =
+        |v: &Value| v.at(&["spec", "preserveUnknownFields"]).and_then(Value::as_bool) == Some(true);
     if preserves(object) && !old.is_some_and(preserves) {
         let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         errors.invalid(&Path::of("spec").field("preserveUnknownFields"), true, why);

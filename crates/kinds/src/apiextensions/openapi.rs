@@ -8,7 +8,8 @@ use pintle_meta::field::{Named, Plain};
 use pintle_value::{Path, Str, Value};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
-const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+const REASONS: [&str; 4] =
+    ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 const LIST_TYPE: &str = "x-kubernetes-list-type";
 const MAP_TYPE: &str = "x-kubernetes-map-type";
 const MAP_KEYS: &str = "x-kubernetes-list-map-keys";
@@ -30,7 +31,13 @@ impl Place {
 }
 
 /// All that is wrong with a schema and those below it.
-pub(super) fn validate(schema: Props<'_>, place: &Place, options: &Options, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(super) fn validate(
+    schema: Props<'_>,
+    place: &Place,
+    options: &Options,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     if place.depth > DEPTH_MAX {
         return;
     }
@@ -66,7 +73,11 @@ pub(super) fn validate(schema: Props<'_>, place: &Place, options: &Options, path
         validate(dependency, &below, options, &path.field("dependencies").key(name), errors);
     }
     if schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool) == Some(false) {
-        errors.invalid(&path.field("x-kubernetes-preserve-unknown-fields"), false, "must be true or undefined");
+        errors.invalid(
+            &path.field("x-kubernetes-preserve-unknown-fields"),
+            false,
+            "must be true or undefined",
+        );
     }
     map_type(schema, path, errors);
     list_type(schema, options, path, errors);
@@ -108,11 +119,20 @@ fn keywords(schema: Props<'_>, place: &Place, options: &Options, path: &Path<'_>
         errors.forbidden(&path.field("items"), "items must be a schema object and not an array");
     }
     if place.in_metadata && schema.flag("x-kubernetes-embedded-resource") {
-        errors.forbidden(&path.field("x-kubernetes-embedded-resource"), "must not be used inside of resource meta");
+        errors.forbidden(
+            &path.field("x-kubernetes-embedded-resource"),
+            "must not be used inside of resource meta",
+        );
     }
 }
 
-fn additional_properties(schema: Props<'_>, place: &Place, options: &Options, path: &Path<'_>, errors: &mut FieldErrors) {
+fn additional_properties(
+    schema: Props<'_>,
+    place: &Place,
+    options: &Options,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let Some(given) = schema.get("additionalProperties") else { return };
     if schema.has_properties() && given.as_bool() != Some(true) {
         let why = "additionalProperties and properties are mutual exclusive";
@@ -126,7 +146,13 @@ fn additional_properties(schema: Props<'_>, place: &Place, options: &Options, pa
     validate(each, &below, options, &path.field("additionalProperties"), errors);
 }
 
-fn properties(schema: Props<'_>, place: &Place, options: &Options, path: &Path<'_>, errors: &mut FieldErrors) {
+fn properties(
+    schema: Props<'_>,
+    place: &Place,
+    options: &Options,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let is_root = place.depth == 0;
     for (name, property) in schema.members("properties") {
         let mut below = place.below();
@@ -185,7 +211,9 @@ fn list_type(schema: Props<'_>, options: &Options, path: &Path<'_>, errors: &mut
 pub(super) fn non_atomic_set(schema: Props<'_>) -> Option<&'static str> {
     let item = schema.item().filter(|_| schema.text(LIST_TYPE) == "set")?;
     match item.kind() {
-        "array" => item.get(LIST_TYPE).and_then(Value::as_str).is_some_and(|t| t != "atomic").then_some(LIST_TYPE),
+        "array" => {
+            item.get(LIST_TYPE).and_then(Value::as_str).is_some_and(|t| t != "atomic").then_some(LIST_TYPE)
+        }
         "object" => (item.text(MAP_TYPE) != "atomic").then_some(MAP_TYPE),
         _ => None,
     }
@@ -229,7 +257,11 @@ fn list_map(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
                 errors.invalid(&items.field("properties").key(key).field("type"), item.kind(), why);
             }
             Some(_) => {}
-            None => errors.invalid(&path.field(MAP_KEYS), &shown[..], "entries must all be names of item properties"),
+            None => errors.invalid(
+                &path.field(MAP_KEYS),
+                &shown[..],
+                "entries must all be names of item properties",
+            ),
         }
         if shown.iter().take(at).any(|earlier| earlier == key) {
             errors.invalid(&path.field(MAP_KEYS), &shown[..], "must not contain duplicate entries");
@@ -250,7 +282,9 @@ pub(super) fn list_map_items(schema: Props<'_>, path: &Path<'_>, errors: &mut Fi
         return;
     }
     for key in schema.list(MAP_KEYS) {
-        let Some((name, property)) = key.as_str().and_then(|name| Some((name, item.property(name)?))) else { continue };
+        let Some((name, property)) = key.as_str().and_then(|name| Some((name, item.property(name)?))) else {
+            continue;
+        };
         let at = items.field("properties");
         if !item.list("required").contains(key) && !property.has("default") {
             let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
@@ -280,7 +314,9 @@ fn validation_rule(schema: Props<'_>, rule: &Value, path: &Path<'_>, errors: &mu
     if !text("messageExpression").is_empty() && text("messageExpression").trim().is_empty() {
         errors.required(&path.field("messageExpression"), "messageExpression must be non-empty if specified");
     }
-    if let Some(reason) = rule.get("reason").and_then(Value::as_str).filter(|reason| !REASONS.contains(reason)) {
+    if let Some(reason) =
+        rule.get("reason").and_then(Value::as_str).filter(|reason| !REASONS.contains(reason))
+    {
         errors.not_supported(&path.field("reason"), Named(reason), &REASONS);
     }
     let field_path = text("fieldPath");
@@ -290,7 +326,9 @@ fn validation_rule(schema: Props<'_>, rule: &Value, path: &Path<'_>, errors: &mu
     if has_newline(field_path) {
         errors.invalid(&path.field("fieldPath"), field_path, "must not contain line breaks");
     }
-    let valid = || super::structural::obstacle(schema).is_some() || selectable::resolve(field_path, schema, true).is_ok();
+    let valid = || {
+        super::structural::obstacle(schema).is_some() || selectable::resolve(field_path, schema, true).is_ok()
+    };
     if !field_path.is_empty() && !valid() {
         errors.invalid(&path.field("fieldPath"), field_path, "must be a valid path");
     }

@@ -51,7 +51,11 @@ impl<'a> Props<'a> {
 
     /// The members of a map of schemas: `properties`, `definitions`.
     pub(super) fn members(self, key: &str) -> impl Iterator<Item = (&'a Str, Props<'a>)> {
-        self.get(key).and_then(Value::as_object).into_iter().flat_map(|map| map.iter()).map(|(k, v)| (k, Props(v)))
+        self.get(key)
+            .and_then(Value::as_object)
+            .into_iter()
+            .flat_map(|map| map.iter())
+            .map(|(k, v)| (k, Props(v)))
     }
 
     pub(super) fn property(self, name: &str) -> Option<Props<'a>> {

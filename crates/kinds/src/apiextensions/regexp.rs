@@ -63,13 +63,19 @@ impl<'a> Scan<'a> {
         let start = self.at;
         self.at += 1;
         if !self.repeatable {
-            return Some(format!("missing argument to repetition operator: `{}`", self.pattern.get(start..self.at)?));
+            return Some(format!(
+                "missing argument to repetition operator: `{}`",
+                self.pattern.get(start..self.at)?
+            ));
         }
         if self.peek() == Some('?') {
             self.at += 1;
         }
         if let Some(from) = repeated_from {
-            return Some(format!("invalid nested repetition operator: `{}`", self.pattern.get(from..self.at)?));
+            return Some(format!(
+                "invalid nested repetition operator: `{}`",
+                self.pattern.get(from..self.at)?
+            ));
         }
         self.repeated_from = Some(start);
         None
@@ -77,10 +83,13 @@ impl<'a> Scan<'a> {
 
     fn escape(&mut self) -> Option<String> {
         self.at += 1;
-        let Some(c) = self.peek() else { return Some("trailing backslash at end of expression: ``".to_string()) };
+        let Some(c) = self.peek() else {
+            return Some("trailing backslash at end of expression: ``".to_string());
+        };
         self.at += c.len_utf8();
         self.repeatable = true;
-        let known = "aftnrvdDsSwWbBAzCQEpPx01234567".contains(c) || !(c.is_ascii_alphanumeric() || c == '_') && c.is_ascii();
+        let known = "aftnrvdDsSwWbBAzCQEpPx01234567".contains(c)
+            || !(c.is_ascii_alphanumeric() || c == '_') && c.is_ascii();
         (!known).then(|| format!("invalid escape sequence: `\\{c}`"))
     }
 
@@ -131,7 +140,10 @@ impl<'a> Scan<'a> {
             }
             next => {
                 let length = 1 + flags + next.map_or(0, char::len_utf8);
-                return Some(format!("invalid or unsupported Perl syntax: `({}`", self.rest().get(..length)?));
+                return Some(format!(
+                    "invalid or unsupported Perl syntax: `({}`",
+                    self.rest().get(..length)?
+                ));
             }
         }
         None

@@ -14,7 +14,13 @@ pub(super) struct Found<'a> {
 }
 
 /// All that is wrong with selectable fields.
-pub(super) fn validate(fields: &[Value], schema: Props<'_>, many_allowed: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(super) fn validate(
+    fields: &[Value],
+    schema: Props<'_>,
+    many_allowed: bool,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let mut seen: Vec<Vec<String>> = Vec::new();
     for (at, field) in fields.iter().enumerate() {
         let given = field.str_at(&["jsonPath"]);

@@ -40,7 +40,8 @@ impl Options {
     /// For a change of `old`.
     pub(super) fn after(old: &Value, new: &Value) -> Self {
         let schemas: Vec<Props<'_>> = schemas(old).collect();
-        let has = |wanted: &dyn Fn(Props<'_>) -> bool| schemas.iter().any(|schema| schema.any(&|s| wanted(s)));
+        let has =
+            |wanted: &dyn Fn(Props<'_>) -> bool| schemas.iter().any(|schema| schema.any(&|s| wanted(s)));
         let non_structural = |schema: &Props<'_>| {
             structural::obstacle(*schema).is_some() || !structural::validate(*schema, &Path::ROOT).is_empty()
         };
@@ -58,7 +59,10 @@ impl Options {
             require_schema: schemas.len() == old.items_at(&["versions"]).len(),
             require_structural: !schemas.iter().any(non_structural),
             require_valid_types: !has(&|s| !known.contains(&s.kind())),
-            require_pruned_defaults: !unpruned.0.iter().any(|e| e.body.ends_with("must not have unknown fields")),
+            require_pruned_defaults: !unpruned
+                .0
+                .iter()
+                .any(|e| e.body.ends_with("must not have unknown fields")),
             require_atomic_sets: !has(&|s| openapi::non_atomic_set(s).is_some()),
             require_list_map_keys: !has(&unkeyed),
             require_known_review: conversion::speaks_known_version(old.get("conversion")),
@@ -74,7 +78,9 @@ fn schemas(spec: &Value) -> impl Iterator<Item = Props<'_>> {
 /// The versions that have too many selectable fields, but had them before.
 fn unchanged_selectable(old: &Value, new: &Value) -> Vec<String> {
     let fields = |v: &Value| v.get("selectableFields").cloned();
-    let before = |name: &str| old.items_at(&["versions"]).iter().find(|v| v.str_at(&["name"]) == name).and_then(fields);
+    let before = |name: &str| {
+        old.items_at(&["versions"]).iter().find(|v| v.str_at(&["name"]) == name).and_then(fields)
+    };
     let mut out = Vec::new();
     for version in new.items_at(&["versions"]) {
         let name = version.str_at(&["name"]);
@@ -179,7 +185,13 @@ fn group_and_scope(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn schemas_are_there(shared: &Shared<'_>, options: &Options, preserves: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+fn schemas_are_there(
+    shared: &Shared<'_>,
+    options: &Options,
+    preserves: bool,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let has_schema = |v: &Value| v.at(&["schema", "openAPIV3Schema"]).is_some();
     for (index, version) in shared.versions.iter().enumerate().filter(|(_, v)| !has_schema(v)) {
         let served = version.get("served").and_then(Value::as_bool).unwrap_or(false);
@@ -204,7 +216,13 @@ fn has_extensions(schema: Props<'_>) -> bool {
 }
 
 /// What a version has of its own.
-fn validate_version(version: &Value, shared: &Shared<'_>, options: &Options, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_version(
+    version: &Value,
+    shared: &Shared<'_>,
+    options: &Options,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     deprecation(version, &path.field("deprecationWarning"), errors);
     let has_status = shared.has_status(version);
     let schema = shared.own(version, "schema");
@@ -274,7 +292,10 @@ fn version_set(spec: &Value, shared: &Shared<'_>, path: &Path<'_>, errors: &mut 
     let at = path.field("versions");
     let stored = versions.iter().filter(|v| v.get("storage").and_then(Value::as_bool) == Some(true)).count();
     let name = |v: &Value| v.str_at(&["name"]).to_string();
-    let unique = versions.iter().enumerate().all(|(at, v)| versions.iter().take(at).all(|earlier| name(earlier) != name(v)));
+    let unique = versions
+        .iter()
+        .enumerate()
+        .all(|(at, v)| versions.iter().take(at).all(|earlier| name(earlier) != name(v)));
     let shown = || shown::versions(spec.get("versions"), |key| !shared.is_shared(key));
     if !unique {
         errors.invalid(&at, Plain(&shown()), "must contain unique version names");
@@ -305,19 +326,46 @@ fn deprecation(version: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         errors.invalid(path, warning, "must not be an empty string");
     }
     if let Some((at, _)) = warning.char_indices().find(|(_, c)| !field::is_print(*c)) {
-        let why = format!("must only contain printable UTF-8 characters; non-printable character found at index {at}");
+        let why = format!(
+            "must only contain printable UTF-8 characters; non-printable character found at index {at}"
+        );
         errors.invalid(path, warning, &why);
     }
 }
 
 /// Fields that may be at the root of a schema whose status is a subresource.
 const ROOT_FIELDS: [&str; 22] = [
-    "Description", "Type", "Format", "Title", "Maximum", "ExclusiveMaximum", "Minimum", "ExclusiveMinimum", "MaxLength",
-    "MinLength", "Pattern", "MaxItems", "MinItems", "UniqueItems", "MultipleOf", "Required", "Items", "Properties",
-    "ExternalDocs", "Example", "XPreserveUnknownFields", "XValidations",
+    "Description",
+    "Type",
+    "Format",
+    "Title",
+    "Maximum",
+    "ExclusiveMaximum",
+    "Minimum",
+    "ExclusiveMinimum",
+    "MaxLength",
+    "MinLength",
+    "Pattern",
+    "MaxItems",
+    "MinItems",
+    "UniqueItems",
+    "MultipleOf",
+    "Required",
+    "Items",
+    "Properties",
+    "ExternalDocs",
+    "Example",
+    "XPreserveUnknownFields",
+    "XValidations",
 ];
 
-fn validate_schema(validation: Option<&Value>, has_status: bool, options: &Options, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_schema(
+    validation: Option<&Value>,
+    has_status: bool,
+    options: &Options,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let Some(schema) = validation.and_then(|v| v.get("openAPIV3Schema")).map(Props) else { return };
     let mut found = FieldErrors::new();
     if has_status {
@@ -350,7 +398,9 @@ fn status_root(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
         }
         if !ROOT_FIELDS.contains(&go_name) {
             let allowed = ROOT_FIELDS.join(" ");
-            let why = format!("only [{allowed}] fields are allowed at the root of the schema if the status subresource is enabled");
+            let why = format!(
+                "only [{allowed}] fields are allowed at the root of the schema if the status subresource is enabled"
+            );
             return errors.invalid(&path.field("openAPIV3Schema"), Plain(&shown::schema(schema)), &why);
         }
     }
@@ -359,8 +409,20 @@ fn status_root(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
 fn validate_subresources(subresources: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(scale) = subresources.and_then(|s| s.get("scale")).filter(|s| !s.is_null()) else { return };
     let rules: [(&str, &str, &[&str], &str, bool); 3] = [
-        ("specReplicasPath", "scale.specReplicasPath", &[".spec."], "should be a json path under .spec", true),
-        ("statusReplicasPath", "scale.statusReplicasPath", &[".status."], "should be a json path under .status", true),
+        (
+            "specReplicasPath",
+            "scale.specReplicasPath",
+            &[".spec."],
+            "should be a json path under .spec",
+            true,
+        ),
+        (
+            "statusReplicasPath",
+            "scale.statusReplicasPath",
+            &[".status."],
+            "should be a json path under .status",
+            true,
+        ),
         (
             "labelSelectorPath",
             "scale.labelSelectorPath",
@@ -386,8 +448,7 @@ fn validate_subresources(subresources: Option<&Value>, path: &Path<'_>, errors: 
 
 fn validate_columns(columns: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
     const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
-    const FORMATS: [&str; 8] =
-        ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
+    const FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
     for (at, column) in columns.and_then(Value::as_array).unwrap_or(&[]).iter().enumerate() {
         let at = path.index(at);
         let text = |key: &str| column.str_at(&[key]);
@@ -401,12 +462,20 @@ fn validate_columns(columns: Option<&Value>, path: &Path<'_>, errors: &mut Field
             errors.invalid(&at.field("type"), text("type"), &types);
         }
         if !text("format").is_empty() && !FORMATS.contains(&text("format")) {
-            errors.invalid(&at.field("format"), text("format"), &format!("must be one of {}", FORMATS.join(",")));
+            errors.invalid(
+                &at.field("format"),
+                text("format"),
+                &format!("must be one of {}", FORMATS.join(",")),
+            );
         }
         if text("jsonPath").is_empty() {
             errors.required(&at.field("JSONPath"), "");
         } else if !text("jsonPath").starts_with('.') {
-            errors.invalid(&at.field("JSONPath"), text("jsonPath"), "must be a simple json path starting with .");
+            errors.invalid(
+                &at.field("JSONPath"),
+                text("jsonPath"),
+                "must be a simple json path starting with .",
+            );
         }
     }
 }

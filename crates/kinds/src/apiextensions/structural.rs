@@ -42,7 +42,8 @@ fn obstacle_within(schema: Props<'_>, depth: usize) -> Option<&'static str> {
         return Some(why);
     }
     let junctors = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|key| schema.list(key).iter().map(Props));
-    let nested = schema.below("not").into_iter().chain(junctors).find_map(|below| obstacle_within(below, depth + 1));
+    let nested =
+        schema.below("not").into_iter().chain(junctors).find_map(|below| obstacle_within(below, depth + 1));
     if nested.is_some() {
         return nested;
     }
@@ -50,7 +51,9 @@ fn obstacle_within(schema: Props<'_>, depth: usize) -> Option<&'static str> {
         return Some("internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined");
     }
     let item = match schema.items() {
-        Items::Many(many) if !many.is_empty() => return Some("OpenAPIV3Schema 'items' must be a schema, but is an array"),
+        Items::Many(many) if !many.is_empty() => {
+            return Some("OpenAPIV3Schema 'items' must be a schema, but is an array");
+        }
         Items::One(item) => Some(item),
         Items::None | Items::Many(_) => None,
     };
@@ -87,7 +90,8 @@ fn invariants(schema: Props<'_>, level: Level, path: &Path<'_>, errors: &mut Fie
     }
     extensions(schema, path, errors);
     let skip_any_of = is_int_or_string(schema.list("anyOf"));
-    let skip_first_all_of = schema.list("allOf").first().is_some_and(|first| is_int_or_string(first.items_at(&["anyOf"])));
+    let skip_first_all_of =
+        schema.list("allOf").first().is_some_and(|first| is_int_or_string(first.items_at(&["anyOf"])));
     value_validation(schema, skip_any_of, skip_first_all_of, path, errors);
     type_rules(schema, level, path, errors);
     metadata_rules(schema, level, path, errors);
@@ -110,7 +114,8 @@ fn type_rules(schema: Props<'_>, level: Level, path: &Path<'_>, errors: &mut Fie
     let kind = schema.kind();
     let at = path.field("type");
     let embedded = schema.flag("x-kubernetes-embedded-resource");
-    let open = schema.flag("x-kubernetes-int-or-string") || schema.flag("x-kubernetes-preserve-unknown-fields");
+    let open =
+        schema.flag("x-kubernetes-int-or-string") || schema.flag("x-kubernetes-preserve-unknown-fields");
     if embedded && kind != "object" {
         let why = "must be object if x-kubernetes-embedded-resource is true";
         if kind.is_empty() { errors.required(&at, why) } else { errors.invalid(&at, kind, why) }
@@ -159,11 +164,18 @@ fn says_too_much(metadata: Props<'_>) -> bool {
 }
 
 fn is_int_or_string(any_of: &[Value]) -> bool {
-    let is = |v: &Value, kind: &str| v.as_object().is_some_and(|m| m.len() == 1) && v.str_at(&["type"]) == kind;
+    let is =
+        |v: &Value, kind: &str| v.as_object().is_some_and(|m| m.len() == 1) && v.str_at(&["type"]) == kind;
     matches!(any_of, [a, b] if is(a, "integer") && is(b, "string"))
 }
 
-fn value_validation(v: Props<'_>, skip_any_of: bool, skip_first_all_of: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+fn value_validation(
+    v: Props<'_>,
+    skip_any_of: bool,
+    skip_first_all_of: bool,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     if !skip_any_of {
         for (at, branch) in v.list("anyOf").iter().enumerate() {
             nested(Props(branch), false, &path.field("anyOf").index(at), errors);
@@ -223,7 +235,10 @@ fn nested(v: Props<'_>, skip_any_of: bool, path: &Path<'_>, errors: &mut FieldEr
         errors.forbidden(&path.field(key), why);
     }
     if v.property("metadata").is_some() {
-        errors.forbidden(&path.field("properties").key("metadata"), "must not be specified in a nested context");
+        errors.forbidden(
+            &path.field("properties").key("metadata"),
+            "must not be specified in a nested context",
+        );
     }
 }
 
@@ -239,7 +254,13 @@ fn completeness(v: Props<'_>, schema: Props<'_>, at: &Path<'_>, from: &Path<'_>,
     }
 }
 
-fn nested_completeness(v: Props<'_>, schema: Option<Props<'_>>, at: &Path<'_>, from: &Path<'_>, errors: &mut FieldErrors) {
+fn nested_completeness(
+    v: Props<'_>,
+    schema: Option<Props<'_>>,
+    at: &Path<'_>,
+    from: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let Some(schema) = schema else {
         return errors.required(at, &format!("because it is defined in {}", from.to_str()));
     };

@@ -22,8 +22,9 @@ pub(super) fn count(list: &str, completions: i64) -> Result<i64, String> {
 
 fn interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
     let number = |part: &str| {
-        let value: i64 =
-            part.parse().map_err(|_| format!("cannot convert string to integer for index: {}", quoted(part)))?;
+        let value: i64 = part
+            .parse()
+            .map_err(|_| format!("cannot convert string to integer for index: {}", quoted(part)))?;
         if value >= completions { Err(format!("too large index: {}", quoted(part))) } else { Ok(value) }
     };
     match text.split('-').collect::<Vec<_>>().as_slice() {
@@ -58,7 +59,11 @@ pub(super) fn overlap(completed: &str, failed: &str, completions: i64) -> Option
         if a <= y && x <= b {
             return Some(*a.max(x));
         }
-        if a <= x { c.next() } else { f.next() };
+        if a <= x {
+            c.next()
+        } else {
+            f.next()
+        };
     }
     None
 }

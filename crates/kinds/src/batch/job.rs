@@ -142,7 +142,8 @@ fn generate_selector(object: &mut Value) {
 /// Warnings about the spec of a job.
 pub(super) fn spec_warnings(spec: &Value, path: &Path<'_>) -> Vec<String> {
     let mut found = Vec::new();
-    let many = int(spec, "completions") > COMPLETIONS_SOFT_LIMIT && int(spec, "parallelism") > PARALLELISM_SOFT_LIMIT;
+    let many = int(spec, "completions") > COMPLETIONS_SOFT_LIMIT
+        && int(spec, "parallelism") > PARALLELISM_SOFT_LIMIT;
     if job_spec::is_indexed(spec) && many {
         found.push(format!(
             "{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
@@ -176,7 +177,8 @@ fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {
     match member(spec, "selector") {
         None => errors.required(&path, ""),
         selector => {
-            let leniency = Leniency { invalid_values: options.invalid_selector_values, ..Leniency::default() };
+            let leniency =
+                Leniency { invalid_values: options.invalid_selector_values, ..Leniency::default() };
             validate_label_selector(selector, leniency, &path, errors);
         }
     }
@@ -248,7 +250,8 @@ fn template_change(spec: &Value, old: &Value, errors: &mut FieldErrors) {
     let before = workload::spec_of(old);
     let status = workload::status(old);
     let suspended_condition = |c: &Value| text(c, "type") == "Suspended" && text(c, "status") == "True";
-    let idle = member(status, "startTime").is_none() || list(status, "conditions").iter().any(suspended_condition);
+    let idle =
+        member(status, "startTime").is_none() || list(status, "conditions").iter().any(suspended_condition);
     let mutable = flag(before, "suspend") && idle && int(status, "active") == 0;
     let template = spec.get("template");
     let mut old_template = before.get("template").cloned().unwrap_or_default();

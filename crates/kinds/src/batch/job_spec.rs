@@ -55,8 +55,11 @@ pub(super) fn validate(spec: &Value, path: &Path<'_>, options: &Options, errors:
         failure_policy(policy, spec, &path.field("podFailurePolicy"), errors);
     }
     success_policy(spec, &path.field("successPolicy"), errors);
-    let replacements: &[&str] =
-        if member(spec, "podFailurePolicy").is_some() { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
+    let replacements: &[&str] = if member(spec, "podFailurePolicy").is_some() {
+        &["Failed"]
+    } else {
+        &["Failed", "TerminatingOrFailed"]
+    };
     let replacement = opt_text(spec, "podReplacementPolicy");
     check::supported(&path.field("podReplacementPolicy"), replacement, replacements, errors);
     template(spec, &path.field("template"), options, errors);
@@ -275,7 +278,8 @@ fn success_rule(rule: &Value, completions: i64, path: &Path<'_>, errors: &mut Fi
     let field = path.field("succeededCount");
     check::nonnegative(&field, count, errors);
     if count > completions {
-        let detail = format!("must be less than or equal to {completions} (the number of specified completions)");
+        let detail =
+            format!("must be less than or equal to {completions} (the number of specified completions)");
         errors.invalid(&field, count, &detail);
     }
     if listed.is_some() && count > total {

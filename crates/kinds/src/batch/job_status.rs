@@ -53,7 +53,12 @@ impl Change<'_> {
 /// Checks the update of a job's status.
 pub(super) fn validate(job: &Value, old: &Value, errors: &mut FieldErrors) {
     let change = Change { job, status: workload::status(job), old: workload::status(old) };
-    workload::counters(change.status, &["active", "succeeded", "failed", "ready", "terminating"], &STATUS, errors);
+    workload::counters(
+        change.status,
+        &["active", "succeeded", "failed", "ready", "terminating"],
+        &STATUS,
+        errors,
+    );
     uncounted_pods(change.status, errors);
     conditions_and_times(&change, errors);
     finished_job(&change, errors);
@@ -100,7 +105,8 @@ fn conditions_and_times(change: &Change<'_>, errors: &mut FieldErrors) {
     if (change.turned("Complete") || change.turned("Failed")) && complete && change.is("Failed") {
         complain("cannot set Complete=True and Failed=true conditions", errors);
     }
-    if (change.turned("Complete") || change.turned("FailureTarget")) && complete && change.is("FailureTarget") {
+    if (change.turned("Complete") || change.turned("FailureTarget")) && complete && change.is("FailureTarget")
+    {
         complain("cannot set Complete=True and FailureTarget=true conditions", errors);
     }
     let path = STATUS.field("completionTime");
@@ -163,7 +169,8 @@ fn index_lists(change: &Change<'_>, errors: &mut FieldErrors) {
     let completed = text(change.status, "completedIndexes");
     let failed = opt_text(change.status, "failedIndexes");
     let (completed_path, failed_path) = (STATUS.field("completedIndexes"), STATUS.field("failedIndexes"));
-    let (completed_changed, failed_changed) = (change.changed("completedIndexes"), change.changed("failedIndexes"));
+    let (completed_changed, failed_changed) =
+        (change.changed("completedIndexes"), change.changed("failedIndexes"));
     let fault = |list: &str| completions.and_then(|all| indexes::count(list, all).err());
     if let Some(error) = fault(completed).filter(|_| completed_changed) {
         errors.invalid(&completed_path, completed, &format!("error parsing completedIndexes: {error}"));

@@ -11,7 +11,8 @@ struct Bounds {
     names: &'static [&'static str],
 }
 
-const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 const FIELDS: [Bounds; 5] = [
     Bounds { min: 0, max: 59, names: &[] },
@@ -20,7 +21,8 @@ const FIELDS: [Bounds; 5] = [
     Bounds { min: 1, max: 12, names: &MONTHS },
     Bounds { min: 0, max: 6, names: &DAYS },
 ];
-const DESCRIPTORS: [&str; 7] = ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
+const DESCRIPTORS: [&str; 7] =
+    ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
 
 /// What is wrong with a schedule, if anything.
 pub(super) fn complaint(schedule: &str) -> Option<String> {
@@ -129,11 +131,15 @@ fn number(text: &str) -> Result<u64, String> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         let shown = quoted(text);
-        return Err(format!("failed to parse int from {text}: strconv.Atoi: parsing {shown}: invalid syntax"));
+        return Err(format!(
+            "failed to parse int from {text}: strconv.Atoi: parsing {shown}: invalid syntax"
+        ));
     }
     let Ok(number) = text.strip_prefix('+').unwrap_or(text).parse::<i64>() else {
         let shown = quoted(text);
-        return Err(format!("failed to parse int from {text}: strconv.Atoi: parsing {shown}: value out of range"));
+        return Err(format!(
+            "failed to parse int from {text}: strconv.Atoi: parsing {shown}: value out of range"
+        ));
     };
     u64::try_from(number).map_err(|_| format!("negative number ({number}) not allowed: {text}"))
 }
@@ -158,10 +164,7 @@ mod tests {
             ("1-2-3 * * * *", Some("too many hyphens: 1-2-3")),
             ("1/2/3 * * * *", Some("too many slashes: 1/2/3")),
             ("@sometimes", Some("unrecognized descriptor: @sometimes")),
-            (
-                "a * * * *",
-                Some("failed to parse int from a: strconv.Atoi: parsing \"a\": invalid syntax"),
-            ),
+            ("a * * * *", Some("failed to parse int from a: strconv.Atoi: parsing \"a\": invalid syntax")),
         ] {
             assert_eq!(complaint(schedule).as_deref(), expected, "{schedule}");
         }

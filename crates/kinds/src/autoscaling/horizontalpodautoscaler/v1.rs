@@ -31,10 +31,8 @@ const RULES: &[Field] = &[
     Field("policies", "Policies", Kind::List(POLICY)),
     Field("tolerance", "Tolerance", NULL),
 ];
-const BEHAVIOR_FIELDS: &[Field] = &[
-    Field("scaleUp", "ScaleUp", Kind::Struct(RULES)),
-    Field("scaleDown", "ScaleDown", Kind::Struct(RULES)),
-];
+const BEHAVIOR_FIELDS: &[Field] =
+    &[Field("scaleUp", "ScaleUp", Kind::Struct(RULES)), Field("scaleDown", "ScaleDown", Kind::Struct(RULES))];
 
 /// Takes away all annotations that stand for something else.
 pub(super) fn drop_annotations(object: &mut Value) {
@@ -148,7 +146,8 @@ fn behavior_from_text(value: Value) -> Value {
 fn renamed(value: &Value, fields: &[Field]) -> Value {
     let mut out = Map::new();
     for Field(key, name, kind) in fields {
-        let entry = value.as_object().into_iter().flat_map(Map::iter).find(|(k, _)| k.eq_ignore_ascii_case(name));
+        let entry =
+            value.as_object().into_iter().flat_map(Map::iter).find(|(k, _)| k.eq_ignore_ascii_case(name));
         let Some(member) = entry.map(|(_, v)| v).filter(|v| !v.is_null()) else { continue };
         let turned = match kind {
             Kind::Plain(_) => member.clone(),

@@ -71,7 +71,8 @@ pub(super) fn spec_to_v2(metric: &Value) -> Value {
             copy(source, &["selector"], out, &["metric", "selector"]);
             copy(source, &["averageValue"], out, &["target", "averageValue"]);
             let average = member(source, "averageValue").is_some();
-            let zero = source.get("targetValue").is_none_or(|v| Quantity::from_value(v).is_ok_and(|q| q.is_zero()));
+            let zero =
+                source.get("targetValue").is_none_or(|v| Quantity::from_value(v).is_ok_and(|q| q.is_zero()));
             out.set_at(&["target", "type"], if average { "AverageValue" } else { "Value" }.into());
             // v1 cannot leave the value out, and zero is no target.
             if !average || !zero {

@@ -35,7 +35,11 @@ pub(super) fn validate(spec: &Value, old: Option<&Value>, errors: &mut FieldErro
     let (min, max) = (opt_int(spec, "minReplicas"), int(spec, "maxReplicas"));
     let lowest = if had_zero { 0 } else { 1 };
     if let Some(min) = min.filter(|min| *min < lowest) {
-        errors.invalid(&SPEC.field("minReplicas"), min, &format!("must be greater than or equal to {lowest}"));
+        errors.invalid(
+            &SPEC.field("minReplicas"),
+            min,
+            &format!("must be greater than or equal to {lowest}"),
+        );
     }
     let path = SPEC.field("maxReplicas");
     if max == 0 {
@@ -63,7 +67,8 @@ pub(super) fn validate(spec: &Value, old: Option<&Value>, errors: &mut FieldErro
 /// A target that does not change is not judged again; only one kind of the core group can be scaled.
 fn target_rules(target: &Value, old: Option<&Value>) -> Reference {
     let old = old.and_then(|old| old.get("scaleTargetRef"));
-    let same = old.is_some_and(|old| ["apiVersion", "kind"].iter().all(|key| text(old, key) == text(target, key)));
+    let same =
+        old.is_some_and(|old| ["apiVersion", "kind"].iter().all(|key| text(old, key) == text(target, key)));
     let core = !same && text(target, "kind") == "ReplicationController";
     Reference { empty_group: core, any_version: same }
 }
@@ -111,7 +116,8 @@ fn metrics(spec: &Value, min: Option<i64>, rules: Reference, errors: &mut FieldE
     }
     let outside = |m: &Value| matches!(text(m, "type"), "Object" | "External");
     if min == Some(0) && !metrics.iter().any(outside) {
-        let detail = "must specify at least one Object or External metric to support scaling to zero replicas";
+        let detail =
+            "must specify at least one Object or External metric to support scaling to zero replicas";
         errors.forbidden(&path, detail);
     }
 }
@@ -123,7 +129,8 @@ fn one_metric(metric: &Value, rules: Reference, path: &Path<'_>, errors: &mut Fi
         errors.required(&field, "must specify a metric source type");
     }
     check::supported(&field, Some(kind), &SOURCE_TYPES, errors);
-    let present: Vec<&str> = SOURCES.iter().map(|(key, _)| *key).filter(|key| member(metric, key).is_some()).collect();
+    let present: Vec<&str> =
+        SOURCES.iter().map(|(key, _)| *key).filter(|key| member(metric, key).is_some()).collect();
     if let Some(first) = present.first() {
         source(first, metric.get(first).unwrap_or(&Value::Null), rules, &path.field(first), errors);
     }
