@@ -133,5 +133,5 @@ fn counts(target: &Target) -> bool {
 fn addresses(service: Option<&Value>) -> Vec<IpAddr> {
     let all = service.map(|s| s.items_at(&["spec", "clusterIPs"])).unwrap_or_default();
     let texts = all.iter().filter_map(Value::as_str);
-    texts.filter_map(|text| net::parse_ip_sloppy(text)).map(|ip| ip.to_canonical()).collect()
+    texts.filter_map(net::parse_ip_sloppy).map(|ip| ip.to_canonical()).collect()
 }

@@ -85,10 +85,12 @@ const DEFAULT_SERVICE_NETWORK: &str = "10.0.0.0/24";
 const DEFAULT_STREAMS_MAX: u32 = 100;
 
 impl Config {
-    /// Whether a controller runs in this process: named, or by `*` unless `-name` leaves it out.
+    /// Whether a controller runs in this process: named, or by `*` unless it is off by default or `-name` leaves it
+    /// out.
     pub(crate) fn runs_controller(&self, name: &str) -> bool {
         let says = |text: &str| self.controllers.iter().any(|c| c == text);
-        says(name) || (says("*") && !says(&format!("-{name}")))
+        let by_default = !pintle_controllers::OFF_BY_DEFAULT.contains(&name);
+        says(name) || (says("*") && by_default && !says(&format!("-{name}")))
     }
 
     /// Reads the flags.
