@@ -4,6 +4,7 @@
 //! objects go, `read.rs` get and list. Knows no HTTP; answers are objects or a `Status`.
 
 mod allocate;
+mod authorize;
 mod crd;
 pub mod decode;
 mod delete;
@@ -32,6 +33,7 @@ pub use watch::Watched;
 pub use write::{WriteRequest, Written};
 
 use pintle_admission::{Chain, World};
+use pintle_auth::Authorizer;
 use pintle_cache::{Cache, Object};
 use pintle_kinds::service_allocation::Ranges;
 use pintle_kinds::{Kind, Types};
@@ -52,6 +54,8 @@ pub struct Engine {
     pub registry: Registry,
     /// The plugins that may change or refuse a write.
     pub admission: Chain,
+    /// Decides what users may do, where that depends on the object.
+    pub authorizer: Arc<dyn Authorizer>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Chance.

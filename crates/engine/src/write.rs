@@ -111,6 +111,9 @@ impl Engine {
         if let Some(old) = live_tree {
             ownership::keep_times(&mut candidate, old);
         }
+        if live_tree.is_none() {
+            self.authorize_creation(request)?;
+        }
         self.admit_finally(request, live_tree, &candidate, &mut warnings)?;
         along.extend(self.charge(request, live_tree, &candidate)?);
         match live {

@@ -43,7 +43,7 @@ pub(crate) async fn open(
         disabled: config.disabled_plugins.clone(),
         not_ready_seconds: config.not_ready_seconds,
         unreachable_seconds: config.unreachable_seconds,
-        authorizer,
+        authorizer: authorizer.clone(),
     })?;
     let options = Options::default();
     let store: Arc<dyn Store> = Arc::new(match config.ephemeral {
@@ -59,6 +59,7 @@ pub(crate) async fn open(
         cache: cache.clone(),
         registry: Registry::new(Vec::new()),
         admission,
+        authorizer,
         clock: Arc::new(SystemClock),
         random: Arc::new(SystemRandom),
         metadata_schema,
