@@ -5,6 +5,7 @@
 mod certificates;
 mod default_classes;
 mod default_toleration_seconds;
+mod escalation;
 mod limit_ranger;
 mod namespace_lifecycle;
 mod pod_security;
@@ -201,6 +202,7 @@ pub struct Chain {
     plugins: Vec<Box<dyn Plugin>>,
     /// Plugins that other parts of the server stand for and that are turned off.
     disabled: Vec<String>,
+    authorizer: Arc<dyn Authorizer>,
 }
 
 impl Chain {
@@ -225,7 +227,7 @@ impl Chain {
         }
         plugins.retain(|plugin| !settings.disabled.iter().any(|name| name == plugin.name()));
         plugins.sort_by_key(|plugin| ORDER.iter().position(|name| *name == plugin.name()));
-        Ok(Chain { plugins, disabled: settings.disabled })
+        Ok(Chain { plugins, disabled: settings.disabled, authorizer: settings.authorizer })
     }
 
     /// Whether a plugin that another part of the server stands for is on.
@@ -233,14 +235,15 @@ impl Chain {
         !self.disabled.iter().any(|disabled| disabled == name)
     }
 
-    /// Lets every plugin change the object.
+    /// Lets every plugin change the object. What it would grant must be its writer's own.
     pub fn mutate(
         &self,
         request: &Attributes<'_>,
         object: &mut Value,
         world: &dyn World,
     ) -> Result<(), Status> {
-        self.plugins.iter().try_for_each(|plugin| plugin.mutate(request, object, world))
+        self.plugins.iter().try_for_each(|plugin| plugin.mutate(request, object, world))?;
+        escalation::check(request, object, world, &*self.authorizer)
     }
 
     /// Lets every plugin refuse the object.
