@@ -30,7 +30,7 @@ pub use registry::{Kinds, Registry};
 pub use subresource::{Access, Made, TokenObjects};
 pub use target::{Target, object_key};
 pub use watch::Watched;
-pub use write::{WriteRequest, Written};
+pub use write::{Turns, WriteRequest, Written};
 
 use pintle_admission::{Chain, World};
 use pintle_auth::Authorizer;
@@ -66,6 +66,8 @@ pub struct Engine {
     pub types: Types,
     /// Where services get their addresses and node ports from.
     pub service_ranges: Ranges,
+    /// Who writes next where many want the same.
+    pub turns: Turns,
 }
 
 impl Engine {

@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// How often a write that names no resourceVersion is tried again when others get in between.
 const ATTEMPTS_MAX: usize = 64;
+/// How often a write may lose to others before those that lose take turns.
+const CROWDED_AFTER: usize = 8;
 /// How often a generated name is drawn anew when it is taken.
 const GENERATED_NAMES_MAX: usize = 8;
 
@@ -22,6 +24,10 @@ const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
 const DEFINITION_ENDING: &str = "create not allowed while custom resource definition is terminating";
+
+/// Lets writes that keep losing to others (many at once under one quota) go one after another.
+#[derive(Default)]
+pub struct Turns(tokio::sync::Mutex<()>);
 
 /// A write and who asks for it.
 pub struct WriteRequest {
@@ -61,7 +67,11 @@ impl Engine {
     /// Creates, replaces, patches or applies an object.
     pub async fn write(&self, request: &WriteRequest) -> Result<Written, Status> {
         let mut names_taken = 0;
-        for _ in 0..ATTEMPTS_MAX {
+        let mut turn = None;
+        for tried in 0..ATTEMPTS_MAX {
+            if tried == CROWDED_AFTER {
+                turn = Some(self.turns.0.lock().await);
+            }
             match self.attempt(request).await? {
                 Attempt::Done(written) => return Ok(written),
                 Attempt::Again => {}
@@ -73,6 +83,7 @@ impl Engine {
                 }
             }
         }
+        drop(turn);
         Err(Status::conflict(&request.target.group_resource(), &request.target.name, MODIFIED))
     }
 

@@ -65,6 +65,7 @@ async fn engine(networks: &[&str]) -> Arc<Engine> {
             networks: networks.iter().map(|n| net::parse_cidr_sloppy(n).unwrap()).collect(),
             node_ports: 30000..=32767,
         },
+        turns: pintle_engine::Turns::default(),
     });
     engine.serve_all(builtin.kinds.into_iter().map(Arc::new));
     cache.attach(&*store);
@@ -224,4 +225,30 @@ async fn a_quota_lets_exactly_as_many_pass_as_it_says() {
     }
     let quota = engine.object_tree(&target).unwrap().unwrap();
     assert_eq!((passed, quota.str_at(&["status", "used", "count/configmaps"])), (5, "5"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_writers_under_one_quota_all_get_their_turn() {
+    let engine = engine(&["10.0.0.0/24"]).await;
+    let quota = r#"{"metadata":{"name":"q"},"spec":{"hard":{"count/configmaps":"1000"}}}"#;
+    create(&engine, "resourcequotas", "n", quota, false).await.unwrap();
+    let target = engine.target("", "v1", "resourcequotas", "n", "q").unwrap();
+    engine
+        .mutate(&target, None, |quota| {
+            quota.set_at(&["status", "hard", "count/configmaps"], "1000".into());
+            quota.set_at(&["status", "used", "count/configmaps"], "0".into());
+        })
+        .await
+        .unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for at in 0..300 {
+        let engine = engine.clone();
+        let text = format!(r#"{{"metadata":{{"name":"c{at}"}}}}"#);
+        tasks.spawn(async move { create(&engine, "configmaps", "n", &text, false).await.map(|_| ()) });
+    }
+    while let Some(made) = tasks.join_next().await {
+        made.unwrap().unwrap();
+    }
+    let quota = engine.object_tree(&target).unwrap().unwrap();
+    assert_eq!(quota.str_at(&["status", "used", "count/configmaps"]), "300");
 }

@@ -65,6 +65,7 @@ pub(crate) async fn open(
         metadata_schema,
         types: builtin.types.clone(),
         service_ranges: config.service_ranges.clone(),
+        turns: pintle_engine::Turns::default(),
     });
     engine.serve_all(builtin.kinds.into_iter().map(Arc::new));
     cache.attach(&*store);
