@@ -49,7 +49,9 @@ impl Plugin for CertificateApproval {
         _world: &dyn World,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
-        let Some(old) = request.old.filter(|_| is_ours(request, Operation::Update, "approval")) else { return Ok(()) };
+        let Some(old) = request.old.filter(|_| is_ours(request, Operation::Update, "approval")) else {
+            return Ok(());
+        };
         let signer = old.str_at(&["spec", "signerName"]);
         if may(&*self.0, request.user, "approve", signer) {
             return Ok(());
@@ -119,8 +121,12 @@ impl Plugin for CertificateSubjectRestriction {
 /// Whether the subject of a request in PEM has this organization. What does not parse was refused before.
 fn names_organization(pem: &[u8], organization: &str) -> bool {
     let text = String::from_utf8_lossy(pem);
-    let body: String =
-        text.lines().skip_while(|l| !l.starts_with("-----BEGIN")).skip(1).take_while(|l| !l.starts_with("-----")).collect();
+    let body: String = text
+        .lines()
+        .skip_while(|l| !l.starts_with("-----BEGIN"))
+        .skip(1)
+        .take_while(|l| !l.starts_with("-----"))
+        .collect();
     let Ok(der) = base64::decode(body.trim()) else { return false };
     // An organization is its identifier (2.5.4.10), followed by a string of one of the text types.
     const IDENTIFIER: [u8; 5] = [0x06, 0x03, 0x55, 0x04, 0x0a];

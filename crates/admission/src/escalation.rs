@@ -20,7 +20,10 @@ pub(crate) fn check(
     authorizer: &dyn Authorizer,
 ) -> Result<(), Status> {
     let ours = request.kind.group == GROUP && request.subresource.is_empty();
-    if !ours || request.user.in_group(UserInfo::MASTERS) || request.old.is_some_and(|old| only_for_gc(object, old)) {
+    if !ours
+        || request.user.in_group(UserInfo::MASTERS)
+        || request.old.is_some_and(|old| only_for_gc(object, old))
+    {
         return Ok(());
     }
     match request.kind.plural.as_str() {
@@ -80,7 +83,13 @@ fn check_binding(
     confirm(request, binding, &policy, &rules)
 }
 
-fn may(request: &Attributes<'_>, authorizer: &dyn Authorizer, verb: &str, resource: &str, name: &str) -> bool {
+fn may(
+    request: &Attributes<'_>,
+    authorizer: &dyn Authorizer,
+    verb: &str,
+    resource: &str,
+    name: &str,
+) -> bool {
     let question = Question {
         user: request.user.clone(),
         verb: verb.to_string(),
@@ -169,7 +178,11 @@ fn atoms(rule: &Rule) -> Vec<Rule> {
         }
     }
     for url in &rule.non_resource_urls {
-        out.extend(rule.verbs.iter().map(|verb| Rule { non_resource_urls: one(url), verbs: one(verb), ..no_rule() }));
+        out.extend(rule.verbs.iter().map(|verb| Rule {
+            non_resource_urls: one(url),
+            verbs: one(verb),
+            ..no_rule()
+        }));
     }
     out
 }
@@ -227,7 +240,10 @@ fn describe(rule: &Rule) -> String {
         ("ResourceNames", &rule.resource_names),
         ("Verbs", &rule.verbs),
     ];
-    let parts = parts.iter().filter(|(_, items)| !items.is_empty()).map(|(key, items)| format!("{key}:{}", list(items)));
+    let parts = parts
+        .iter()
+        .filter(|(_, items)| !items.is_empty())
+        .map(|(key, items)| format!("{key}:{}", list(items)));
     format!("{{{}}}", parts.collect::<Vec<_>>().join(", "))
 }
 
@@ -276,7 +292,9 @@ mod tests {
 
     #[test]
     fn missing_rules_are_told_compactly() {
-        let wanted = rule(r#"{"verbs":["get","list"],"apiGroups":[""],"resources":["pods","secrets"],"nonResourceURLs":["/x"]}"#);
+        let wanted = rule(
+            r#"{"verbs":["get","list"],"apiGroups":[""],"resources":["pods","secrets"],"nonResourceURLs":["/x"]}"#,
+        );
         let shown: Vec<String> = compact(atoms(&wanted)).iter().map(describe).collect();
         assert_eq!(
             shown,

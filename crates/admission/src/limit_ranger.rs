@@ -65,7 +65,9 @@ fn set_defaults(pod: &mut Value, range: &Value) {
     let (mut requests, mut limits) = (Value::object(), Value::object());
     for limit in range.items_at(&["spec", "limits"]).iter().filter(|l| l.str_at(&["type"]) == "Container") {
         for (into, from) in [(&mut requests, "defaultRequest"), (&mut limits, "default")] {
-            for (name, amount) in limit.get(from).and_then(Value::as_object).into_iter().flat_map(|m| m.iter()) {
+            for (name, amount) in
+                limit.get(from).and_then(Value::as_object).into_iter().flat_map(|m| m.iter())
+            {
                 into.set_at(&[name], amount.clone());
             }
         }
@@ -132,7 +134,8 @@ fn check_pod(pod: &Value, range: &Value) -> Vec<String> {
                 }
             }
             "Pod" => {
-                let (requests, limits) = (resources::of_pod(pod, "requests"), resources::of_pod(pod, "limits"));
+                let (requests, limits) =
+                    (resources::of_pod(pod, "requests"), resources::of_pod(pod, "limits"));
                 check_bounds("Pod", limit, &requests, &limits, &mut errors);
             }
             _ => {}
@@ -141,7 +144,13 @@ fn check_pod(pod: &Value, range: &Value) -> Vec<String> {
     errors
 }
 
-fn check_bounds(kind: &str, limit: &Value, requests: &ResourceList, limits: &ResourceList, errors: &mut Vec<String>) {
+fn check_bounds(
+    kind: &str,
+    limit: &Value,
+    requests: &ResourceList,
+    limits: &ResourceList,
+    errors: &mut Vec<String>,
+) {
     for (name, least) in resources::list(limit.get("min")) {
         errors.extend(min_error(kind, &name, &least, requests, limits));
     }
@@ -153,7 +162,13 @@ fn check_bounds(kind: &str, limit: &Value, requests: &ResourceList, limits: &Res
     }
 }
 
-fn min_error(kind: &str, name: &str, least: &Quantity, requests: &ResourceList, limits: &ResourceList) -> Option<String> {
+fn min_error(
+    kind: &str,
+    name: &str,
+    least: &Quantity,
+    requests: &ResourceList,
+    limits: &ResourceList,
+) -> Option<String> {
     let rule = format!("minimum {name} usage per {kind} is {least}");
     let Some(request) = requests.get(name) else { return Some(format!("{rule}.  No request is specified")) };
     if request < least {
@@ -172,7 +187,13 @@ fn max_request_error(kind: &str, name: &str, most: &Quantity, requests: &Resourc
     }
 }
 
-fn max_error(kind: &str, name: &str, most: &Quantity, requests: &ResourceList, limits: &ResourceList) -> Option<String> {
+fn max_error(
+    kind: &str,
+    name: &str,
+    most: &Quantity,
+    requests: &ResourceList,
+    limits: &ResourceList,
+) -> Option<String> {
     let rule = format!("maximum {name} usage per {kind} is {most}");
     let Some(limit) = limits.get(name) else { return Some(format!("{rule}.  No limit is specified")) };
     if limit > most {
@@ -182,8 +203,17 @@ fn max_error(kind: &str, name: &str, most: &Quantity, requests: &ResourceList, l
     Some(format!("{rule}, but request is {request}"))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "the ratio is shown with six digits, as kube-apiserver computes it")]
-fn ratio_error(kind: &str, name: &str, ratio: &Quantity, requests: &ResourceList, limits: &ResourceList) -> Option<String> {
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the ratio is shown with six digits, as kube-apiserver computes it"
+)]
+fn ratio_error(
+    kind: &str,
+    name: &str,
+    ratio: &Quantity,
+    requests: &ResourceList,
+    limits: &ResourceList,
+) -> Option<String> {
     let rule = format!("{name} max limit to request ratio per {kind} is {ratio}");
     let (request, limit) = (requests.get(name), limits.get(name));
     let Some(request) = request.filter(|r| !r.is_zero()) else {

@@ -44,12 +44,18 @@ impl Plugin for PodSecurity {
 }
 
 /// The labels must make sense; pods that a stricter policy would not take are named.
-fn namespace(request: &Attributes<'_>, object: &Value, world: &dyn World, warnings: &mut Vec<String>) -> Result<(), Status> {
+fn namespace(
+    request: &Attributes<'_>,
+    object: &Value,
+    world: &dyn World,
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
     if !request.subresource.is_empty() {
         return Ok(());
     }
     let (new, errors) = Policy::of_namespace(object);
-    let invalid = |errors: &FieldErrors| Err(Status::invalid(&request.kind.group_kind(), request.name, errors));
+    let invalid =
+        |errors: &FieldErrors| Err(Status::invalid(&request.kind.group_kind(), request.name, errors));
     let Some(old) = request.old else {
         return if errors.is_empty() { Ok(()) } else { invalid(&errors) };
     };
@@ -118,8 +124,14 @@ fn policy_of(request: &Attributes<'_>, world: &dyn World) -> Result<Policy, Stat
     Ok(Policy::of_namespace(&namespace).0)
 }
 
-fn pod(request: &Attributes<'_>, pod: &Value, world: &dyn World, warnings: &mut Vec<String>) -> Result<(), Status> {
-    const IGNORED: [&str; 8] = ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
+fn pod(
+    request: &Attributes<'_>,
+    pod: &Value,
+    world: &dyn World,
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
+    const IGNORED: [&str; 8] =
+        ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
     if IGNORED.contains(&request.subresource) {
         return Ok(());
     }
@@ -147,7 +159,9 @@ fn controller(
     world: &dyn World,
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
-    let Some(template) = object.at(template).filter(|_| request.subresource.is_empty()) else { return Ok(()) };
+    let Some(template) = object.at(template).filter(|_| request.subresource.is_empty()) else {
+        return Ok(());
+    };
     let Ok(policy) = policy_of(request, world) else { return Ok(()) };
     warn(policy.warn, template, warnings);
     Ok(())

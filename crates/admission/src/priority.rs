@@ -46,13 +46,15 @@ impl Plugin for Priority {
             return Err(request.forbidden(None, "this is a system priority class and cannot be deleted"));
         }
         let class = object.filter(|_| classes);
-        let Some(class) = class.filter(|c| c.get("globalDefault").and_then(Value::as_bool) == Some(true)) else {
+        let Some(class) = class.filter(|c| c.get("globalDefault").and_then(Value::as_bool) == Some(true))
+        else {
             return Ok(());
         };
         let Some(default) = default_class(world) else { return Ok(()) };
         let name = default.str_at(&["metadata", "name"]);
         if request.operation == Operation::Create || name != class.str_at(&["metadata", "name"]) {
-            let why = format!("PriorityClass {name} is already marked as default. Only one default can exist");
+            let why =
+                format!("PriorityClass {name} is already marked as default. Only one default can exist");
             return Err(request.forbidden(Some(class), &why));
         }
         Ok(())
@@ -78,7 +80,9 @@ fn resolve(request: &Attributes<'_>, pod: &mut Value, world: &dyn World) -> Resu
         pod.set_at(&["spec", "priorityClassName"], class.str_at(&["metadata", "name"]).into());
     }
     let computed = "priority admission controller computed";
-    if let Some(given) = pod.at(&["spec", "priority"]).and_then(Value::as_int).filter(|given| *given != priority) {
+    if let Some(given) =
+        pod.at(&["spec", "priority"]).and_then(Value::as_int).filter(|given| *given != priority)
+    {
         let why = format!(
             "the integer value of priority ({given}) must not be provided in pod spec; {computed} {priority} \
              from the given PriorityClass name"

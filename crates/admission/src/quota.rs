@@ -31,7 +31,12 @@ pub fn charge(request: &Attributes<'_>, object: &Value, world: &dyn World) -> Re
     Ok(charges)
 }
 
-fn charge_one(request: &Attributes<'_>, kind: &Counted, object: &Value, quota: &Value) -> Result<Option<Charge>, Status> {
+fn charge_one(
+    request: &Attributes<'_>,
+    kind: &Counted,
+    object: &Value,
+    quota: &Value,
+) -> Result<Option<Charge>, Status> {
     let hard = resources::list(quota.at(&["status", "hard"]));
     let used = resources::list(quota.at(&["status", "used"]));
     let tracked: Vec<&String> = hard.keys().filter(|name| kind.tracks(name)).collect();
@@ -84,7 +89,8 @@ fn charge_one(request: &Attributes<'_>, kind: &Counted, object: &Value, quota: &
 
 /// A list of resources as the API writes it.
 pub fn to_value(list: &BTreeMap<String, Quantity>) -> Value {
-    let entries = list.iter().map(|(name, amount)| (Str::from(name.as_str()), Value::from(amount.to_string())));
+    let entries =
+        list.iter().map(|(name, amount)| (Str::from(name.as_str()), Value::from(amount.to_string())));
     entries.collect::<Map>().into()
 }
 
@@ -147,7 +153,9 @@ impl Counted {
         let create = request.operation == Operation::Create;
         match (self, request.subresource) {
             (Counted::Pods, "resize") => !create,
-            (Counted::Pods, "") => create || request.old.is_some_and(|old| is_terminating(old) != is_terminating(object)),
+            (Counted::Pods, "") => {
+                create || request.old.is_some_and(|old| is_terminating(old) != is_terminating(object))
+            }
             (Counted::Services | Counted::Claims, "") => true,
             (Counted::Number(_), "") => create,
             _ => false,
@@ -171,14 +179,20 @@ impl Counted {
                     "limits.ephemeral-storage",
                     "pods",
                 ];
-                NAMES.contains(&name) || name.starts_with("hugepages-") || name.strip_prefix("requests.").is_some_and(is_extended)
+                NAMES.contains(&name)
+                    || name.starts_with("hugepages-")
+                    || name.strip_prefix("requests.").is_some_and(is_extended)
             }
             Counted::Services => {
-                matches!(name, "count/services" | "services" | "services.nodeports" | "services.loadbalancers")
+                matches!(
+                    name,
+                    "count/services" | "services" | "services.nodeports" | "services.loadbalancers"
+                )
             }
             Counted::Claims => {
                 let own = |name: &str| matches!(name, "persistentvolumeclaims" | "requests.storage");
-                let of_class = name.split_once(".storageclass.storage.k8s.io/").is_some_and(|(_, rest)| own(rest));
+                let of_class =
+                    name.split_once(".storageclass.storage.k8s.io/").is_some_and(|(_, rest)| own(rest));
                 name == "count/persistentvolumeclaims" || own(name) || of_class
             }
             Counted::Number(names) => names.iter().any(|own| own == name),
@@ -199,7 +213,8 @@ impl Counted {
 
     /// What containers must say because a quota counts it: `cpu for: a,b; memory for: a`.
     fn unspecified(&self, tracked: &[&String], object: &Value) -> Option<String> {
-        const REQUIRED: [&str; 6] = ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
+        const REQUIRED: [&str; 6] =
+            ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
         let at_pod_level = object.at(&["spec", "resources"]).is_some();
         if *self != Counted::Pods || at_pod_level {
             return None;
@@ -266,7 +281,8 @@ fn selects(term: &Value, scope: &str, name: &str) -> bool {
         "DoesNotExist" => Operator::DoesNotExist,
         _ => Operator::Exists,
     };
-    let values: Vec<Str> = term.items_at(&["values"]).iter().filter_map(Value::as_str).map(Str::from).collect();
+    let values: Vec<Str> =
+        term.items_at(&["values"]).iter().filter_map(Value::as_str).map(Str::from).collect();
     let Ok(requirement) = Requirement::new(scope, operator, values, None) else { return false };
     let mut labels = Map::new();
     if !name.is_empty() {
@@ -294,7 +310,8 @@ fn is_best_effort(pod: &Value) -> bool {
 
 fn has_cross_namespace_affinity(pod: &Value) -> bool {
     let crosses = |term: &Value| {
-        !term.items_at(&["namespaces"]).is_empty() || term.get("namespaceSelector").is_some_and(|s| !s.is_null())
+        !term.items_at(&["namespaces"]).is_empty()
+            || term.get("namespaceSelector").is_some_and(|s| !s.is_null())
     };
     ["podAffinity", "podAntiAffinity"].iter().any(|kind| {
         let Some(affinity) = pod.at(&["spec", "affinity", kind]) else { return false };
@@ -309,7 +326,8 @@ fn is_extended(name: &str) -> bool {
     if name.starts_with("hugepages-") || name.starts_with("deviceclass.resource.kubernetes.io/") {
         return true;
     }
-    name.split_once('/').is_some_and(|(domain, _)| domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io"))
+    name.split_once('/')
+        .is_some_and(|(domain, _)| domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io"))
 }
 
 fn of_pod(pod: &Value) -> ResourceList {
@@ -329,7 +347,8 @@ fn of_pod(pod: &Value) -> ResourceList {
         }
     }
     for (name, amount) in requests {
-        let known = matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
+        let known =
+            matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
         if known {
             out.insert(name.clone(), amount.clone());
         }
@@ -348,7 +367,8 @@ fn of_pod(pod: &Value) -> ResourceList {
 fn of_service(service: &Value) -> ResourceList {
     let number = |count: usize| Quantity::new(i64::try_from(count).unwrap_or(i64::MAX), Format::DecimalSI);
     let ports = service.items_at(&["spec", "ports"]);
-    let explicit = ports.iter().filter(|p| p.get("nodePort").and_then(Value::as_int).unwrap_or(0) != 0).count();
+    let explicit =
+        ports.iter().filter(|p| p.get("nodePort").and_then(Value::as_int).unwrap_or(0) != 0).count();
     let given = service.at(&["spec", "allocateLoadBalancerNodePorts"]).and_then(Value::as_bool);
     let (balancers, node_ports) = match service.str_at(&["spec", "type"]) {
         "NodePort" => (0, ports.len()),
@@ -375,8 +395,10 @@ fn of_claim(claim: &Value) -> ResourceList {
         ("persistentvolumeclaims".to_string(), one()),
         ("count/persistentvolumeclaims".to_string(), one()),
     ]);
-    let asked = claim.at(&["spec", "resources", "requests", "storage"]).and_then(|v| Quantity::from_value(v).ok());
-    let given = claim.at(&["status", "allocatedResources", "storage"]).and_then(|v| Quantity::from_value(v).ok());
+    let asked =
+        claim.at(&["spec", "resources", "requests", "storage"]).and_then(|v| Quantity::from_value(v).ok());
+    let given =
+        claim.at(&["status", "allocatedResources", "storage"]).and_then(|v| Quantity::from_value(v).ok());
     let storage = asked.map(|asked| given.filter(|given| *given > asked).unwrap_or(asked));
     if !class.is_empty() {
         out.insert(of_class("persistentvolumeclaims"), one());

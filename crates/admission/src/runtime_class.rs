@@ -51,7 +51,8 @@ impl Plugin for RuntimeClass {
                 Err(request.forbidden(Some(pod), DIFFERS))
             }
             None if given.is_some() => {
-                let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+                let why =
+                    "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
                 Err(request.forbidden(Some(pod), why))
             }
             _ => Ok(()),
@@ -66,7 +67,8 @@ fn is_ours(request: &Attributes<'_>) -> bool {
 fn class_of(request: &Attributes<'_>, pod: &Value, world: &dyn World) -> Result<Option<Value>, Status> {
     let Some(name) = pod.at(&["spec", "runtimeClassName"]).and_then(Value::as_str) else { return Ok(None) };
     let class = world.object("node.k8s.io", "runtimeclasses", "", name);
-    let missing = || request.forbidden(Some(pod), &format!("pod rejected: RuntimeClass {} not found", quoted(name)));
+    let missing =
+        || request.forbidden(Some(pod), &format!("pod rejected: RuntimeClass {} not found", quoted(name)));
     class.map(Some).ok_or_else(missing)
 }
 
@@ -78,7 +80,10 @@ fn is_empty(value: &Value) -> bool {
 fn same_quantities(a: Option<&Value>, b: Option<&Value>) -> bool {
     let parsed = |value: Option<&Value>| -> Vec<(String, Option<Quantity>)> {
         let map = value.and_then(Value::as_object);
-        map.into_iter().flat_map(|m| m.iter()).map(|(k, v)| (k.to_string(), Quantity::from_value(v).ok())).collect()
+        map.into_iter()
+            .flat_map(|m| m.iter())
+            .map(|(k, v)| (k.to_string(), Quantity::from_value(v).ok()))
+            .collect()
     };
     parsed(a) == parsed(b)
 }
@@ -109,7 +114,8 @@ fn merge_tolerations(all: &[Value]) -> Vec<Value> {
     let mut merged: Vec<Value> = Vec::new();
     for (index, toleration) in all.iter().enumerate() {
         let before = merged.iter().any(|other| includes(other, toleration));
-        let later = all.iter().skip(index + 1).any(|other| other != toleration && includes(other, toleration));
+        let later =
+            all.iter().skip(index + 1).any(|other| other != toleration && includes(other, toleration));
         if !before && !later {
             merged.push(toleration.clone());
         }

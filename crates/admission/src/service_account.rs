@@ -17,7 +17,10 @@ impl Plugin for ServiceAccount {
     }
 
     fn mutate(&self, request: &Attributes<'_>, pod: &mut Value, world: &dyn World) -> Result<(), Status> {
-        if !request.is("", "pods") || !request.subresource.is_empty() || request.operation != Operation::Create {
+        if !request.is("", "pods")
+            || !request.subresource.is_empty()
+            || request.operation != Operation::Create
+        {
             return Ok(());
         }
         if is_mirror(pod) {
@@ -80,7 +83,8 @@ fn find_account(request: &Attributes<'_>, pod: &Value, world: &dyn World) -> Res
     }
     world.object("", "serviceaccounts", namespace, name).ok_or_else(|| {
         let missing = Status::not_found(&GroupResource::new("", "serviceaccount"), name).message;
-        request.forbidden(Some(pod), &format!("error looking up service account {namespace}/{name}: {missing}"))
+        request
+            .forbidden(Some(pod), &format!("error looking up service account {namespace}/{name}: {missing}"))
     })
 }
 
@@ -195,7 +199,8 @@ fn check_secrets(request: &Attributes<'_>, pod: &Value, account: &Value) -> Resu
         return Ok(());
     }
     let name = account.str_at(&["metadata", "name"]);
-    let has = |list: &str, secret: &str| account.items_at(&[list]).iter().any(|s| s.str_at(&["name"]) == secret);
+    let has =
+        |list: &str, secret: &str| account.items_at(&[list]).iter().any(|s| s.str_at(&["name"]) == secret);
     for volume in pod.items_at(&["spec", "volumes"]).iter().filter(|v| v.get("secret").is_some()) {
         let secret = volume.str_at(&["secret", "secretName"]);
         if !has("secrets", secret) {

@@ -22,7 +22,9 @@ pub(crate) async fn run(engine: Arc<Engine>) {
                 let object = delivery.object();
                 let namespace = match &**event.resource() {
                     NAMESPACES if event.object().is_some() => Some(Str::from(object.name())),
-                    ACCOUNTS if event.object().is_none() && object.name() == NAME => object.namespace().map(Str::from),
+                    ACCOUNTS if event.object().is_none() && object.name() == NAME => {
+                        object.namespace().map(Str::from)
+                    }
                     _ => None,
                 };
                 if let Some(namespace) = namespace {

@@ -39,7 +39,9 @@ impl Engine {
         let mut pool = Pool {
             ranges: &self.service_ranges,
             dry_run: request.dry_run,
-            ip_taken: &|ip| self.address(ip).is_some_and(|target| self.kept(&target.kind, &target.name).is_some()),
+            ip_taken: &|ip| {
+                self.address(ip).is_some_and(|target| self.kept(&target.kind, &target.name).is_some())
+            },
             port_taken: &|port| state.get(&ports::key(port)).is_some(),
             random: &mut || self.random.number(),
         };
@@ -85,7 +87,10 @@ impl Engine {
         tree.set_at(&["metadata", "name"], target.name.as_str().into());
         let family = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
         tree.set_at(&["metadata", "labels", "ipaddress.kubernetes.io/ip-family"], family.into());
-        tree.set_at(&["metadata", "labels", "ipaddress.kubernetes.io/managed-by"], "ipallocator.k8s.io".into());
+        tree.set_at(
+            &["metadata", "labels", "ipaddress.kubernetes.io/managed-by"],
+            "ipallocator.k8s.io".into(),
+        );
         tree.set_at(&["spec", "parentRef", "resource"], "services".into());
         for key in ["namespace", "name"] {
             tree.set_at(&["spec", "parentRef", key], service.str_at(&["metadata", key]).into());
@@ -111,7 +116,8 @@ impl Engine {
         let mut writes = Vec::new();
         for service in &services {
             for ip in addresses(Some(service)) {
-                let known = self.address(ip).is_some_and(|target| self.kept(&target.kind, &target.name).is_some());
+                let known =
+                    self.address(ip).is_some_and(|target| self.kept(&target.kind, &target.name).is_some());
                 writes.extend(self.put_address(ip, service).filter(|_| !known));
             }
         }

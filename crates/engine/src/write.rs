@@ -290,7 +290,9 @@ impl Engine {
         let own = write.key.clone();
         match self.commit_along(&target, write, &candidate, along).await {
             Ok(object) => Ok(Attempt::Done(Written { object, created: true, warnings })),
-            Err(WriteError::Conflict { key, .. }) if key != own || !matches!(request.change, Change::Create(_)) => {
+            Err(WriteError::Conflict { key, .. })
+                if key != own || !matches!(request.change, Change::Create(_)) =>
+            {
                 Ok(Attempt::Again)
             }
             Err(WriteError::Conflict { .. }) => self.name_taken(&target, &candidate, generated),
@@ -358,7 +360,11 @@ fn admission_name(request: &WriteRequest, candidate: &Value) -> Str {
     }
 }
 
-pub(crate) fn attributes<'a>(request: &'a WriteRequest, old: Option<&'a Value>, name: &'a str) -> Attributes<'a> {
+pub(crate) fn attributes<'a>(
+    request: &'a WriteRequest,
+    old: Option<&'a Value>,
+    name: &'a str,
+) -> Attributes<'a> {
     let target = &request.target;
     let is_namespace = target.kind.group.is_empty() && target.kind.plural == "namespaces";
     Attributes {

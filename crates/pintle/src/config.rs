@@ -196,7 +196,9 @@ fn service_network(flags: &Flags) -> Result<Network, FlagError> {
 fn service_ranges(flags: &Flags) -> Result<Ranges, FlagError> {
     let mut networks: Vec<net::Cidr> = Vec::new();
     for text in non_empty(flags.list("service-cluster-ip-range"), DEFAULT_SERVICE_NETWORK) {
-        let bad = || FlagError::new(&format!("--service-cluster-ip-range: {text:?} is no network such as 10.0.0.0/24"));
+        let bad = || {
+            FlagError::new(&format!("--service-cluster-ip-range: {text:?} is no network such as 10.0.0.0/24"))
+        };
         let network = net::parse_cidr_sloppy(&text).ok_or_else(bad)?;
         if networks.iter().any(|known| known.address.is_ipv4() == network.address.is_ipv4()) {
             return Err(FlagError::new("--service-cluster-ip-range: there can be one network a family"));
@@ -204,7 +206,8 @@ fn service_ranges(flags: &Flags) -> Result<Ranges, FlagError> {
         networks.push(network);
     }
     let text = flags.text("service-node-port-range");
-    let bad = || FlagError::new(&format!("--service-node-port-range: {text:?} is no range such as 30000-32767"));
+    let bad =
+        || FlagError::new(&format!("--service-node-port-range: {text:?} is no range such as 30000-32767"));
     let (first, last) = match (text.split_once('-'), text.split_once('+')) {
         (Some((first, last)), _) => (first.parse().map_err(|_| bad())?, last.parse().map_err(|_| bad())?),
         (_, Some((first, more))) => {

@@ -33,7 +33,11 @@ struct Cx<'a> {
 type Check = fn(&Cx<'_>) -> Option<Violation>;
 
 /// What a pod violates at a level.
-pub(super) fn evaluate(level: LevelVersion, metadata: Option<&Value>, spec: Option<&Value>) -> Vec<Violation> {
+pub(super) fn evaluate(
+    level: LevelVersion,
+    metadata: Option<&Value>,
+    spec: Option<&Value>,
+) -> Vec<Violation> {
     let null = Value::Null;
     let minor = match level.version {
         Version::Latest => LAST_MINOR,
@@ -67,7 +71,8 @@ pub(super) fn evaluate(level: LevelVersion, metadata: Option<&Value>, spec: Opti
     ];
     let mut checks: Vec<Check> = Vec::new();
     if level.level != Level::Privileged {
-        let kept = BASELINE.iter().filter(|(_, from, over)| *from <= minor && !(restricted && *over <= minor));
+        let kept =
+            BASELINE.iter().filter(|(_, from, over)| *from <= minor && !(restricted && *over <= minor));
         checks.extend(kept.map(|(check, ..)| *check));
     }
     if restricted {
@@ -78,7 +83,9 @@ pub(super) fn evaluate(level: LevelVersion, metadata: Option<&Value>, spec: Opti
 
 impl<'a> Cx<'a> {
     fn containers(&self) -> impl Iterator<Item = &'a Value> + '_ {
-        ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(|list| self.spec.items_at(&[list]))
+        ["initContainers", "containers", "ephemeralContainers"]
+            .into_iter()
+            .flat_map(|list| self.spec.items_at(&[list]))
     }
 
     /// The names of the containers of which this holds.
@@ -163,7 +170,10 @@ fn app_armor(cx: &Cx<'_>) -> Option<Violation> {
         return None;
     }
     let reason = plural("forbidden AppArmor profile", "forbidden AppArmor profiles", list.len());
-    violation(reason, format!("{} must not set AppArmor profile type to {}", who.join(" and "), join_quote(list)))
+    violation(
+        reason,
+        format!("{} must not set AppArmor profile type to {}", who.join(" and "), join_quote(list)),
+    )
 }
 
 fn added(container: &Value) -> impl Iterator<Item = &str> {
@@ -187,16 +197,22 @@ fn capabilities_baseline(cx: &Cx<'_>) -> Option<Violation> {
         "SYS_CHROOT",
     ];
     let names = cx.named(|c| added(c).any(|name| !ALLOWED.contains(&name)));
-    let found: BTreeSet<&str> = cx.containers().flat_map(added).filter(|name| !ALLOWED.contains(name)).collect();
+    let found: BTreeSet<&str> =
+        cx.containers().flat_map(added).filter(|name| !ALLOWED.contains(name)).collect();
     if names.is_empty() {
         return None;
     }
-    let detail = format!("{} must not include {} in securityContext.capabilities.add", containers(&names), join_quote(found));
+    let detail = format!(
+        "{} must not include {} in securityContext.capabilities.add",
+        containers(&names),
+        join_quote(found)
+    );
     violation("non-default capabilities", detail)
 }
 
 fn host_namespaces(cx: &Cx<'_>) -> Option<Violation> {
-    let set = ["hostNetwork", "hostPID", "hostIPC"].into_iter().filter(|key| flag(cx.spec, &[key]) == Some(true));
+    let set =
+        ["hostNetwork", "hostPID", "hostIPC"].into_iter().filter(|key| flag(cx.spec, &[key]) == Some(true));
     let set: Vec<String> = set.map(|key| format!("{key}=true")).collect();
     if set.is_empty() { None } else { violation("host namespaces", set.join(", ")) }
 }
@@ -207,7 +223,10 @@ fn host_path_volumes(cx: &Cx<'_>) -> Option<Violation> {
     if names.is_empty() {
         return None;
     }
-    violation("hostPath volumes", format!("{} {}", plural("volume", "volumes", names.len()), join_quote(names)))
+    violation(
+        "hostPath volumes",
+        format!("{} {}", plural("volume", "volumes", names.len()), join_quote(names)),
+    )
 }
 
 fn host_ports(cx: &Cx<'_>) -> Option<Violation> {
@@ -282,7 +301,10 @@ fn proc_mount(cx: &Cx<'_>) -> Option<Violation> {
         return None;
     }
     let found: BTreeSet<String> = cx.containers().filter_map(bad).collect();
-    violation("procMount", format!("{} must not set securityContext.procMount to {}", containers(&names), join_quote(found)))
+    violation(
+        "procMount",
+        format!("{} must not set securityContext.procMount to {}", containers(&names), join_quote(found)),
+    )
 }
 
 fn selinux(cx: &Cx<'_>) -> Option<Violation> {
@@ -294,7 +316,9 @@ fn selinux(cx: &Cx<'_>) -> Option<Violation> {
     let options = |holder: &'_ Value| holder.at(&["securityContext", "seLinuxOptions"]).cloned();
     let bad = |holder: &Value| {
         options(holder).is_some_and(|o| {
-            !allowed(o.str_at(&["type"])) || !o.str_at(&["user"]).is_empty() || !o.str_at(&["role"]).is_empty()
+            !allowed(o.str_at(&["type"]))
+                || !o.str_at(&["user"]).is_empty()
+                || !o.str_at(&["role"]).is_empty()
         })
     };
     let names = cx.named(bad);
@@ -313,7 +337,8 @@ fn selinux(cx: &Cx<'_>) -> Option<Violation> {
             data.push(format!("{key} may not be set"));
         }
     }
-    let detail = format!("{} set forbidden securityContext.seLinuxOptions: {}", who.join(" and "), data.join("; "));
+    let detail =
+        format!("{} set forbidden securityContext.seLinuxOptions: {}", who.join(" and "), data.join("; "));
     violation("seLinuxOptions", detail)
 }
 
@@ -333,8 +358,9 @@ fn seccomp_baseline(cx: &Cx<'_>) -> Option<Violation> {
 
 fn seccomp_annotations(cx: &Cx<'_>) -> Option<Violation> {
     let valid = |v: &str| matches!(v, "runtime/default" | "docker/default") || v.starts_with("localhost/");
-    let of_containers =
-        cx.containers().map(|c| format!("container.seccomp.security.alpha.kubernetes.io/{}", c.str_at(&["name"])));
+    let of_containers = cx
+        .containers()
+        .map(|c| format!("container.seccomp.security.alpha.kubernetes.io/{}", c.str_at(&["name"])));
     let keys = std::iter::once("seccomp.security.alpha.kubernetes.io/pod".to_string()).chain(of_containers);
     let bad: BTreeSet<String> = keys
         .filter_map(|key| cx.annotation(&key).filter(|v| !valid(v)).map(|v| format!("{key}={}", quoted(v))))
@@ -355,8 +381,11 @@ fn seccomp_set_badly(cx: &Cx<'_>) -> Option<Violation> {
         return None;
     }
     let values: BTreeSet<String> = std::iter::once(cx.spec).chain(cx.containers()).filter_map(bad).collect();
-    let detail =
-        format!("{} must not set securityContext.seccompProfile.type to {}", who.join(" and "), join_quote(values));
+    let detail = format!(
+        "{} must not set securityContext.seccompProfile.type to {}",
+        who.join(" and "),
+        join_quote(values)
+    );
     violation("seccompProfile", detail)
 }
 
@@ -403,12 +432,14 @@ fn sysctls(cx: &Cx<'_>) -> Option<Violation> {
 }
 
 fn windows_host_process(cx: &Cx<'_>) -> Option<Violation> {
-    let bad = |holder: &Value| flag(holder, &["securityContext", "windowsOptions", "hostProcess"]) == Some(true);
+    let bad =
+        |holder: &Value| flag(holder, &["securityContext", "windowsOptions", "hostProcess"]) == Some(true);
     let who = setters(bad(cx.spec), &cx.named(bad));
     if who.is_empty() {
         return None;
     }
-    let detail = format!("{} must not set securityContext.windowsOptions.hostProcess=true", who.join(" and "));
+    let detail =
+        format!("{} must not set securityContext.windowsOptions.hostProcess=true", who.join(" and "));
     violation("hostProcess", detail)
 }
 
@@ -436,10 +467,12 @@ fn capabilities_restricted(cx: &Cx<'_>) -> Option<Violation> {
     let adding = cx.named(|c| added(c).any(|name| name != "NET_BIND_SERVICE"));
     let mut details = Vec::new();
     if !missing.is_empty() {
-        details.push(format!("{} must set securityContext.capabilities.drop=[\"ALL\"]", containers(&missing)));
+        details
+            .push(format!("{} must set securityContext.capabilities.drop=[\"ALL\"]", containers(&missing)));
     }
     if !adding.is_empty() {
-        let found: BTreeSet<&str> = cx.containers().flat_map(added).filter(|name| *name != "NET_BIND_SERVICE").collect();
+        let found: BTreeSet<&str> =
+            cx.containers().flat_map(added).filter(|name| *name != "NET_BIND_SERVICE").collect();
         details.push(format!(
             "{} must not include {} in securityContext.capabilities.add",
             containers(&adding),
@@ -511,7 +544,10 @@ fn run_as_non_root(cx: &Cx<'_>) -> Option<Violation> {
     let of_pod = set(cx.spec);
     let who = setters(of_pod == Some(false), &cx.named(|c| set(c) == Some(false)));
     if !who.is_empty() {
-        return violation(REASON, format!("{} must not set securityContext.runAsNonRoot=false", who.join(" and ")));
+        return violation(
+            REASON,
+            format!("{} must not set securityContext.runAsNonRoot=false", who.join(" and ")),
+        );
     }
     let names = cx.named(|c| set(c).is_none());
     if of_pod == Some(true) || names.is_empty() {
@@ -524,7 +560,8 @@ fn run_as_user(cx: &Cx<'_>) -> Option<Violation> {
     if cx.minor >= 35 && cx.has_user_namespace() {
         return None;
     }
-    let root = |holder: &Value| holder.at(&["securityContext", "runAsUser"]).and_then(Value::as_int) == Some(0);
+    let root =
+        |holder: &Value| holder.at(&["securityContext", "runAsUser"]).and_then(Value::as_int) == Some(0);
     let who = setters(root(cx.spec), &cx.named(root));
     if who.is_empty() {
         return None;

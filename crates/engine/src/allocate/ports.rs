@@ -26,7 +26,12 @@ fn owner(service: &Value) -> String {
 
 impl Engine {
     /// What turns one set of ports into another. `service` has the new ones.
-    pub(super) fn settle_ports(&self, had: &BTreeSet<i64>, has: &BTreeSet<i64>, service: Option<&Value>) -> Vec<Write> {
+    pub(super) fn settle_ports(
+        &self,
+        had: &BTreeSet<i64>,
+        has: &BTreeSet<i64>,
+        service: Option<&Value>,
+    ) -> Vec<Write> {
         let state = self.store.snapshot_state();
         let mut writes = Vec::new();
         if let Some(service) = service {

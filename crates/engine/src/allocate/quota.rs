@@ -11,7 +11,12 @@ use pintle_value::Value;
 
 impl Engine {
     /// What a write uses of its quotas; refused where one is exceeded. A dry run uses nothing.
-    pub(crate) fn charge(&self, request: &WriteRequest, old: Option<&Value>, object: &Value) -> Result<Vec<Write>, Status> {
+    pub(crate) fn charge(
+        &self,
+        request: &WriteRequest,
+        old: Option<&Value>,
+        object: &Value,
+    ) -> Result<Vec<Write>, Status> {
         if !self.admission.is_on("ResourceQuota") {
             return Ok(Vec::new());
         }

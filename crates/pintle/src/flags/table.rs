@@ -115,7 +115,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         "",
         "Groups and versions to serve or not: group/version=true|false, api/all, api/beta, api/alpha",
     ),
-    used("default-not-ready-toleration-seconds", Int, "300", "How long pods stay on nodes that are not ready"),
+    used(
+        "default-not-ready-toleration-seconds",
+        Int,
+        "300",
+        "How long pods stay on nodes that are not ready",
+    ),
     used(
         "default-unreachable-toleration-seconds",
         Int,
