@@ -16,6 +16,8 @@ mod runtime_class;
 mod service_account;
 mod storage;
 mod taint_nodes;
+#[cfg(test)]
+mod testing;
 
 use pintle_auth::{Authorizer, UserInfo};
 use pintle_kinds::{Kind, KindVersion};
@@ -280,4 +282,47 @@ fn all(settings: &Settings) -> Vec<Box<dyn Plugin>> {
         Box::new(certificates::CertificateSubjectRestriction),
         Box::new(default_classes::DefaultIngressClass),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pintle_auth::authz::AlwaysAllow;
+
+    fn chain(enabled: &[&str], disabled: &[&str]) -> Result<Vec<&'static str>, String> {
+        let texts = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        let settings = Settings {
+            enabled: texts(enabled),
+            disabled: texts(disabled),
+            not_ready_seconds: 300,
+            unreachable_seconds: 300,
+            authorizer: Arc::new(AlwaysAllow),
+        };
+        let chain = Chain::new(settings).map_err(|error| error.to_string())?;
+        Ok(chain.plugins.iter().map(|plugin| plugin.name()).collect())
+    }
+
+    #[test]
+    fn plugins_are_asked_in_order_and_can_be_turned_off() {
+        let all = chain(&[], &[]).unwrap();
+        assert!(all.starts_with(&["NamespaceLifecycle", "LimitRanger", "ServiceAccount"]));
+        assert_eq!(all.len() - 1, chain(&["LimitRanger"], &["ServiceAccount"]).unwrap().len());
+        for (enabled, disabled, error) in [
+            ("Nope", "", "--enable-admission-plugins: plugin \"Nope\" is unknown"),
+            ("", "Nope", "--disable-admission-plugins: plugin \"Nope\" is unknown"),
+            (
+                "AlwaysPullImages",
+                "",
+                "--enable-admission-plugins: plugin \"AlwaysPullImages\" is not available here",
+            ),
+            (
+                "Priority",
+                "Priority",
+                "Priority in enable-admission-plugins and disable-admission-plugins overlapped",
+            ),
+        ] {
+            let names = |name: &'static str| if name.is_empty() { vec![] } else { vec![name] };
+            assert_eq!(chain(&names(enabled), &names(disabled)), Err(error.to_string()));
+        }
+    }
 }

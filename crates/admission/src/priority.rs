@@ -111,3 +111,48 @@ fn default_class(world: &dyn World) -> Option<Value> {
     let defaults = all.into_iter().filter(|c| c.get("globalDefault").and_then(Value::as_bool) == Some(true));
     defaults.min_by_key(|class| class.get("value").and_then(Value::as_int).unwrap_or(0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Objects, admitted, kind};
+
+    #[test]
+    fn pods_get_the_number_of_their_class() {
+        let pods = kind("", "pods");
+        let classes = Objects::of(&[
+            (
+                "scheduling.k8s.io",
+                "priorityclasses",
+                r#"{"metadata":{"name":"high"},"value":9,"preemptionPolicy":"Never"}"#,
+            ),
+            (
+                "scheduling.k8s.io",
+                "priorityclasses",
+                r#"{"metadata":{"name":"usual"},"value":3,"globalDefault":true}"#,
+            ),
+        ]);
+        let number = |pod: &str, world: &Objects| {
+            let (pod, _) = admitted(&Priority, &pods, pod, world)?;
+            Ok((
+                pod.str_at(&["spec", "priorityClassName"]).to_string(),
+                pod.at(&["spec", "priority"]).and_then(Value::as_int),
+            ))
+        };
+        assert_eq!(number(r#"{"spec":{}}"#, &Objects(Vec::new())), Ok((String::new(), Some(0))));
+        assert_eq!(number(r#"{"spec":{}}"#, &classes), Ok(("usual".to_string(), Some(3))));
+        assert_eq!(
+            number(r#"{"spec":{"priorityClassName":"high"}}"#, &classes),
+            Ok(("high".to_string(), Some(9)))
+        );
+        for (pod, why) in [
+            (r#"{"spec":{"priorityClassName":"none"}}"#, "no PriorityClass with name none was found"),
+            (
+                r#"{"spec":{"priorityClassName":"high","priority":1}}"#,
+                "the integer value of priority (1) must not be provided in pod spec; priority admission controller computed 9 from the given PriorityClass name",
+            ),
+        ] {
+            assert_eq!(number(pod, &classes), Err(format!("pods \"x\" is forbidden: {why}")));
+        }
+    }
+}

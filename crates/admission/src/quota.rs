@@ -412,3 +412,71 @@ fn of_claim(claim: &Value) -> ResourceList {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Objects, kind, text, tree, with_request};
+
+    fn used(plural: &str, object: &str, old: Option<&str>, hard: &str, used: &str) -> String {
+        let quota = format!(r#"{{"metadata":{{"name":"q"}},"status":{{"hard":{hard},"used":{used}}}}}"#);
+        let world = Objects::of(&[("", "resourcequotas", &quota)]);
+        let (kind, object, old) = (kind("", plural), tree(object), old.map(tree));
+        match with_request(&kind, old.as_ref(), |request| charge(request, &object, &world)) {
+            Ok(charges) => charges.iter().map(|c| text(&c.used)).collect(),
+            Err(status) => status.message.split_once("forbidden: ").unwrap().1.to_string(),
+        }
+    }
+
+    #[test]
+    fn what_objects_use_and_what_is_left() {
+        let pod = r#"{"spec":{"containers":[{"name":"a","resources":{"requests":{"cpu":"300m"}}},{"name":"b","resources":{"requests":{"cpu":"200m"}}}]}}"#;
+        let balancer = r#"{"spec":{"type":"LoadBalancer","ports":[{},{}]}}"#;
+        for (plural, object, old, hard, before, after) in [
+            (
+                "pods",
+                pod,
+                None,
+                r#"{"pods":"2","requests.cpu":"1"}"#,
+                r#"{"pods":"1","requests.cpu":"500m"}"#,
+                r#"{"pods":"2","requests.cpu":"1"}"#,
+            ),
+            (
+                "pods",
+                pod,
+                None,
+                r#"{"pods":"2","requests.cpu":"1"}"#,
+                r#"{"pods":"1","requests.cpu":"501m"}"#,
+                "exceeded quota: q, requested: requests.cpu=500m, used: requests.cpu=501m, limited: requests.cpu=1",
+            ),
+            (
+                "pods",
+                pod,
+                None,
+                r#"{"limits.cpu":"1"}"#,
+                r#"{"limits.cpu":"0"}"#,
+                "failed quota: q: must specify limits.cpu for: a,b",
+            ),
+            ("pods", pod, None, r#"{"pods":"1"}"#, "{}", "status unknown for quota: q, resources: pods"),
+            (
+                "secrets",
+                "{}",
+                None,
+                r#"{"secrets":"3","count/secrets":"3"}"#,
+                r#"{"secrets":"1","count/secrets":"1"}"#,
+                r#"{"count/secrets":"2","secrets":"2"}"#,
+            ),
+            ("secrets", "{}", None, r#"{"pods":"0"}"#, r#"{"pods":"0"}"#, ""),
+            (
+                "services",
+                balancer,
+                Some(r#"{"spec":{"type":"ClusterIP","ports":[{},{}]}}"#),
+                r#"{"services":"1","services.nodeports":"2","services.loadbalancers":"1"}"#,
+                r#"{"services":"1","services.nodeports":"0","services.loadbalancers":"0"}"#,
+                r#"{"services":"1","services.loadbalancers":"1","services.nodeports":"2"}"#,
+            ),
+        ] {
+            assert_eq!(used(plural, object, old, hard, before), after, "{plural} {hard}");
+        }
+    }
+}
