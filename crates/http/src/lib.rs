@@ -10,6 +10,7 @@ pub mod health;
 mod metrics;
 pub mod negotiate;
 mod nonresource;
+mod openapi;
 pub mod openid;
 pub mod query;
 pub mod requestinfo;
