@@ -21,6 +21,7 @@ pub mod server;
 mod statuspb;
 pub mod tls;
 pub mod version;
+mod websocket;
 
 pub use api::{Api, ApiRequest, ApiResponse, BoxFuture};
 pub use body::Body;

@@ -146,10 +146,11 @@ fn of_group_version(
         let mut schemas = Schemas::default();
         add_custom(group, version, definitions, Dialect::V3, &mut schemas);
         let paths = of_version(group, version, &schemas, cbor);
-        let tree = match group.installed {
+        let mut tree = match group.installed {
             true => installed(&paths),
             false => v3_document(&paths, &schemas, ("Kubernetes CRD Swagger", "v0.1.0"), false),
         };
+        schemas::narrow(&mut tree, &group.name, &version.name, group.installed);
         Rendered::new(&tree, Dialect::V3)
     }))
 }

@@ -365,7 +365,8 @@ impl Builder<'_> {
             delete.params = query(DELETE);
             delete.body = Some((Content::Schema(format!("{META}DeleteOptions")), false));
             delete.codes = &[OK, ACCEPTED];
-            if !self.resource.kind.rules.delete_returns_object {
+            // The published document keeps silent about namespaces, whose deletion answers with the object.
+            if !self.resource.kind.rules.delete_returns_object || kind == "Namespace" {
                 delete.answer = Content::Schema(format!("{META}Status"));
             }
             made.push(delete);

@@ -155,6 +155,25 @@ fn written(schema: &Value, dialect: Dialect, depth: usize) -> Value {
     out.into()
 }
 
+/// Types that all group-versions know are listed with the core one and the document's own, in documents of custom
+/// resources with all that clients know.
+pub(super) fn narrow(document: &mut Value, group: &str, version: &str, installed: bool) {
+    const LIST: &str = "x-kubernetes-group-version-kind";
+    const UNKNOWN: [&str; 4] =
+        ["admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io"];
+    let schemas = document.at_mut(&["components", "schemas"]).and_then(Value::as_object_mut);
+    for (_, schema) in schemas.into_iter().flat_map(|s| s.iter_mut()) {
+        let Some(list) = schema.get_mut(LIST).and_then(Value::as_array_mut).filter(|list| list.len() > 2) else {
+            continue;
+        };
+        list.retain(|gvk| match gvk.str_at(&["group"]) {
+            "" => true,
+            of if installed => of == group && gvk.str_at(&["version"]) == version,
+            of => !UNKNOWN.contains(&of),
+        });
+    }
+}
+
 /// A reference beside which other things may be said.
 pub(super) fn reference_with(name: &str, description: &str) -> Value {
     let target = object([("$ref", Value::String(Str::from(name)))]);
