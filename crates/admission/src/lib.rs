@@ -2,12 +2,24 @@
 //!
 //! Plugins see trees in the stored version and read other objects through [`World`]; they do no I/O.
 
+mod certificates;
+mod default_classes;
+mod default_toleration_seconds;
+mod limit_ranger;
 mod namespace_lifecycle;
+mod pod_security;
+mod priority;
+mod resources;
+mod runtime_class;
+mod service_account;
+mod storage;
+mod taint_nodes;
 
-use pintle_auth::UserInfo;
+use pintle_auth::{Authorizer, UserInfo};
 use pintle_kinds::{Kind, KindVersion};
 use pintle_meta::Status;
 use pintle_value::Value;
+use std::sync::Arc;
 
 /// What a request does to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +57,14 @@ impl Attributes<'_> {
     pub fn is(&self, group: &str, plural: &str) -> bool {
         self.kind.group == group && self.kind.plural == plural
     }
+
+    /// The refusal of a request; `object` is what it would have stored.
+    pub fn forbidden(&self, object: Option<&Value>, why: &str) -> Status {
+        let given = |key: &str| object.map_or("", |o| o.str_at(&["metadata", key]));
+        let names = [self.name, given("name"), given("generateName"), "Unknown"];
+        let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown");
+        Status::forbidden(&self.kind.group_resource(), name, why)
+    }
 }
 
 /// The other objects, as plugins may look at them.
@@ -54,6 +74,9 @@ pub trait World: Send + Sync {
 
     /// All objects of a kind, in one namespace or in all ("").
     fn objects(&self, group: &str, plural: &str, namespace: &str) -> Vec<Value>;
+
+    /// A random number.
+    fn random(&self) -> u64;
 }
 
 /// One admission plugin.
@@ -83,16 +106,130 @@ pub trait Plugin: Send + Sync {
     }
 }
 
+/// All plugins that kube-apiserver knows, in the order in which it asks them.
+const ORDER: [&str; 41] = [
+    "AlwaysAdmit",
+    "NamespaceAutoProvision",
+    "NamespaceLifecycle",
+    "NamespaceExists",
+    "LimitPodHardAntiAffinityTopology",
+    "LimitRanger",
+    "ServiceAccount",
+    "NodeRestriction",
+    "TaintNodesByCondition",
+    "AlwaysPullImages",
+    "ImagePolicyWebhook",
+    "PodSecurity",
+    "PodNodeSelector",
+    "Priority",
+    "DefaultTolerationSeconds",
+    "PodTolerationRestriction",
+    "EventRateLimit",
+    "ExtendedResourceToleration",
+    "DefaultStorageClass",
+    "StorageObjectInUseProtection",
+    "PodGroupProtection",
+    "OwnerReferencesPermissionEnforcement",
+    "PersistentVolumeClaimResize",
+    "RuntimeClass",
+    "CertificateApproval",
+    "CertificateSigning",
+    "ClusterTrustBundleAttest",
+    "CertificateSubjectRestriction",
+    "DefaultIngressClass",
+    "DenyServiceExternalIPs",
+    "PodTopologyLabels",
+    "PodGroupWorkloadExists",
+    "NodeDeclaredFeatureValidator",
+    "JobValidation",
+    "PodResizeValidator",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+    "ResourceQuota",
+    "AlwaysDeny",
+];
+
+/// Plugins that are on by default but have nothing to do here, or whose work is done elsewhere in the server.
+const ELSEWHERE: [&str; 12] = [
+    "AlwaysAdmit",
+    "PodGroupProtection",
+    "ClusterTrustBundleAttest",
+    "PodTopologyLabels",
+    "PodGroupWorkloadExists",
+    "NodeDeclaredFeatureValidator",
+    "JobValidation",
+    "PodResizeValidator",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+];
+
+/// What the chain is told by flags and by the server.
+pub struct Settings {
+    /// `--enable-admission-plugins`
+    pub enabled: Vec<String>,
+    /// `--disable-admission-plugins`
+    pub disabled: Vec<String>,
+    /// `--default-not-ready-toleration-seconds`
+    pub not_ready_seconds: i64,
+    /// `--default-unreachable-toleration-seconds`
+    pub unreachable_seconds: i64,
+    /// Who decides what users may do.
+    pub authorizer: Arc<dyn Authorizer>,
+}
+
+/// Why the chain cannot be made; the text names the flag.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    /// No plugin has this name.
+    #[error("--{0}: plugin {1:?} is unknown")]
+    Unknown(&'static str, String),
+    /// The plugin is one of kube-apiserver's, but not of this server's.
+    #[error("--enable-admission-plugins: plugin {0:?} is not available here")]
+    Unavailable(String),
+    /// A plugin cannot be both.
+    #[error("{0} in enable-admission-plugins and disable-admission-plugins overlapped")]
+    Both(String),
+}
+
 /// The plugins in force, in kube-apiserver's order.
 pub struct Chain {
     plugins: Vec<Box<dyn Plugin>>,
+    /// Plugins that other parts of the server stand for and that are turned off.
+    disabled: Vec<String>,
 }
 
 impl Chain {
-    /// All built-in plugins but the `disabled` ones.
-    pub fn new(disabled: &[String]) -> Self {
-        let all: Vec<Box<dyn Plugin>> = vec![Box::new(namespace_lifecycle::NamespaceLifecycle)];
-        Chain { plugins: all.into_iter().filter(|p| !disabled.iter().any(|d| d == p.name())).collect() }
+    /// The plugins that are on by default and those that are enabled, without the disabled ones.
+    pub fn new(settings: Settings) -> Result<Self, SettingsError> {
+        let mut plugins = all(&settings);
+        let known = |name: &String| ORDER.contains(&name.as_str());
+        if let Some(name) = settings.disabled.iter().find(|name| !known(name)) {
+            return Err(SettingsError::Unknown("disable-admission-plugins", name.clone()));
+        }
+        for name in &settings.enabled {
+            if !known(name) {
+                return Err(SettingsError::Unknown("enable-admission-plugins", name.clone()));
+            }
+            if settings.disabled.contains(name) {
+                return Err(SettingsError::Both(name.clone()));
+            }
+            let here = name == "ResourceQuota" || ELSEWHERE.contains(&name.as_str());
+            if !here && !plugins.iter().any(|plugin| plugin.name() == name) {
+                return Err(SettingsError::Unavailable(name.clone()));
+            }
+        }
+        plugins.retain(|plugin| !settings.disabled.iter().any(|name| name == plugin.name()));
+        plugins.sort_by_key(|plugin| ORDER.iter().position(|name| *name == plugin.name()));
+        Ok(Chain { plugins, disabled: settings.disabled })
+    }
+
+    /// Whether a plugin that another part of the server stands for is on.
+    pub fn is_on(&self, name: &str) -> bool {
+        !self.disabled.iter().any(|disabled| disabled == name)
     }
 
     /// Lets every plugin change the object.
@@ -115,4 +252,28 @@ impl Chain {
     ) -> Result<(), Status> {
         self.plugins.iter().try_for_each(|plugin| plugin.validate(request, object, world, warnings))
     }
+}
+
+/// All plugins of this crate.
+fn all(settings: &Settings) -> Vec<Box<dyn Plugin>> {
+    vec![
+        Box::new(namespace_lifecycle::NamespaceLifecycle),
+        Box::new(limit_ranger::LimitRanger),
+        Box::new(service_account::ServiceAccount),
+        Box::new(taint_nodes::TaintNodesByCondition),
+        Box::new(pod_security::PodSecurity),
+        Box::new(priority::Priority),
+        Box::new(default_toleration_seconds::DefaultTolerationSeconds {
+            not_ready_seconds: settings.not_ready_seconds,
+            unreachable_seconds: settings.unreachable_seconds,
+        }),
+        Box::new(default_classes::DefaultStorageClass),
+        Box::new(storage::StorageObjectInUseProtection),
+        Box::new(storage::PersistentVolumeClaimResize),
+        Box::new(runtime_class::RuntimeClass),
+        Box::new(certificates::CertificateApproval(settings.authorizer.clone())),
+        Box::new(certificates::CertificateSigning(settings.authorizer.clone())),
+        Box::new(certificates::CertificateSubjectRestriction),
+        Box::new(default_classes::DefaultIngressClass),
+    ]
 }

@@ -2,12 +2,15 @@
 //!
 //! The sentences are those of kube-apiserver's serializers, in their order of checks.
 
+use pintle_apply::managed;
 use pintle_kinds::{Kind, KindVersion};
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, GroupKind, GroupVersion, Status, field::quoted};
+use pintle_schema::Schema;
 use pintle_schema::proto::{self, Envelope};
-use pintle_schema::{Schema, typed};
-use pintle_value::{Path, Str, Value, cbor, json, yaml};
+use pintle_schema::typed::{self, Strict};
+use pintle_value::json::Parsed as Document;
+use pintle_value::{Map, Path, Str, Value, cbor, json, yaml};
 
 /// How a body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +47,57 @@ pub struct Decoded {
     pub value: Value,
     /// Complaints about unknown and duplicate fields, for warnings.
     pub complaints: Vec<String>,
+    /// Whether the body asks to forget who owns what: an empty list of managed fields, which no canonical tree has.
+    pub resets: bool,
+}
+
+/// Why a body is not taken.
+pub enum Refusal {
+    /// It cannot be told what it is.
+    Unrecognized(String),
+    /// It is something else than what belongs here, or malformed.
+    Unfit {
+        /// The kind that it says it is.
+        kind: Str,
+        /// The version that it says it is in.
+        version: Str,
+        /// What is wrong.
+        why: String,
+    },
+    /// It is of another version than its path.
+    OtherVersion(String),
+    /// It is a custom resource of another kind, which validation refuses in the name of the kind it says it is.
+    OtherKind(GroupKind),
+}
+
+impl Refusal {
+    /// What is wrong, without a word on the body.
+    pub fn why(&self) -> &str {
+        match self {
+            Refusal::Unrecognized(why) | Refusal::Unfit { why, .. } | Refusal::OtherVersion(why) => why,
+            Refusal::OtherKind(_) => "the object is of another kind",
+        }
+    }
+
+    fn to_status(&self, expected: &Expected<'_>, body: &[u8]) -> Status {
+        let wanted = expected.kind;
+        if let Refusal::OtherKind(kind) = self {
+            let mut errors = FieldErrors::new();
+            errors.invalid(&Path::of("kind"), kind.kind.as_str(), &format!("must be {wanted}"));
+            let tree = json::parse(body).map(|parsed| parsed.value).unwrap_or_default();
+            return Status::invalid(kind, tree.str_at(&["metadata", "name"]), &errors);
+        }
+        Status::bad_request(match self {
+            Refusal::Unrecognized(why) => {
+                let summary = summarize(body);
+                format!("the object provided is unrecognized (must be of type {wanted}): {why} ({summary})")
+            }
+            Refusal::Unfit { kind, version, why } => {
+                format!("{kind} in version {} cannot be handled as a {wanted}: {why}", quoted(version))
+            }
+            Refusal::OtherVersion(_) | Refusal::OtherKind(_) => self.why().to_string(),
+        })
+    }
 }
 
 /// Turns a body into the canonical tree of what is expected here.
@@ -53,47 +107,48 @@ pub fn decode(
     expected: &Expected<'_>,
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
-    let parsed = parse(body, media, expected).map_err(|why| unrecognized(expected, &why, body))?;
-    let claimed = claimed_gvk(&parsed, media).map_err(|why| unrecognized(expected, &why, body))?;
-    let tree = match &parsed.tree {
-        Tree::Untyped(tree) => Some(tree),
-        Tree::Protobuf(_) => None,
-    };
-    let gvk = settle_gvk(claimed, expected, tree, body)?;
-    let unfit = |why: &str| cannot_be_handled(&gvk, expected, why);
-    let Parsed { tree, mut complaints, .. } = parsed;
-    let mut strict = typed::Strict::default();
-    let mut value = match tree {
-        Tree::Untyped(tree) => {
-            pintle_schema::decode(expected.schema, tree, &mut strict).map_err(|e| unfit(e.message()))?
-        }
-        Tree::Protobuf(raw) => {
-            let envelope = Envelope { raw: &raw, ..Envelope::default() };
-            proto::decode(expected.schema, &envelope).map_err(|e| unfit(&e.to_string()))?
-        }
-    };
-    complaints.extend(strict.unknown.iter().map(|path| format!("unknown field {}", quoted(path))));
-    if !complaints.is_empty() && validation == FieldValidation::Strict {
-        return Err(unfit(&format!("strict decoding error: {}", complaints.join(", "))));
+    let (gvk, mut decoded) =
+        read(body, media, expected).map_err(|refusal| refusal.to_status(expected, body))?;
+    if !decoded.complaints.is_empty() && validation == FieldValidation::Strict {
+        let why = format!("strict decoding error: {}", decoded.complaints.join(", "));
+        return Err(gvk.unfit(why).to_status(expected, body));
     }
     if validation == FieldValidation::Ignore {
-        complaints.clear();
+        decoded.complaints.clear();
     }
-    stamp(&mut value, expected);
-    Ok(Decoded { value, complaints })
+    Ok(decoded)
 }
 
-/// Reads options that come in a body, such as `DeleteOptions`: any kind, unknown fields and all.
-pub fn decode_options(body: &[u8], media: Media) -> Result<Value, Status> {
-    match media {
-        Media::Json => json::parse(body)
-            .map(|parsed| parsed.value)
-            .map_err(|e| Status::bad_request(format!("couldn't get version/kind; json parse error: {e}"))),
-        Media::Yaml => {
-            yaml::parse(body).map(|parsed| parsed.value).map_err(|e| Status::bad_request(e.to_string()))
+/// The same of a document that a patch made. What is wrong with it is told in other sentences.
+pub fn decode_patched(document: &[u8], expected: &Expected<'_>) -> Result<Decoded, Refusal> {
+    read(document, Media::Json, expected).map(|(_, decoded)| decoded)
+}
+
+fn read(body: &[u8], media: Media, expected: &Expected<'_>) -> Result<(BodyGvk, Decoded), Refusal> {
+    let parsed = parse(body, media).map_err(Refusal::Unrecognized)?;
+    let claimed = claimed_gvk(&parsed, media, expected).map_err(Refusal::Unrecognized)?;
+    let gvk = settle_gvk(claimed, expected, media, body)?;
+    let resets = match &parsed {
+        Parsed::Json(document) => managed::asks_for_reset(&document.value),
+        Parsed::Yaml(value, _) | Parsed::Cbor(value) => managed::asks_for_reset(value),
+        Parsed::BadCbor(_) | Parsed::Protobuf(_) => false,
+    };
+    let (mut value, complaints) = typed_tree(parsed, body, expected).map_err(|why| gvk.unfit(why))?;
+    stamp(&mut value, expected);
+    Ok((gvk, Decoded { value, complaints, resets }))
+}
+
+/// Reads options that come in a body, such as `DeleteOptions`: any kind, unknown fields and all. `schema` is that
+/// of the options, for encodings that make no sense without one.
+pub fn decode_options(body: &[u8], media: Media, schema: &Schema) -> Result<Value, Status> {
+    let parsed = parse(body, media).map_err(Status::bad_request)?;
+    match parsed {
+        Parsed::Json(document) => Ok(document.value),
+        Parsed::Yaml(value, _) | Parsed::Cbor(value) => Ok(value),
+        Parsed::BadCbor(error) => Err(Status::bad_request(error.to_string())),
+        Parsed::Protobuf(envelope) => {
+            proto::decode(schema, &envelope).map_err(|error| Status::bad_request(error.to_string()))
         }
-        Media::Cbor => cbor::decode(body).map_err(|e| Status::bad_request(e.to_string())),
-        Media::Protobuf => Err(Status::bad_request("options in protobuf are not read")),
     }
 }
 
@@ -108,43 +163,113 @@ pub fn api_version(group: &str, version: &str) -> Str {
     if group.is_empty() { version.into() } else { Str::from(format!("{group}/{version}")) }
 }
 
-enum Tree {
-    Untyped(Value),
-    Protobuf(Vec<u8>),
+/// A body that could be read, before its type is looked at.
+enum Parsed<'b> {
+    Json(Document),
+    /// The tree, and what strict reading has against it.
+    Yaml(Value, Option<Str>),
+    Cbor(Value),
+    /// Well-formed CBOR that makes no object: the kind it names is still looked at first.
+    BadCbor(cbor::DecodeError),
+    Protobuf(Envelope<'b>),
 }
 
-struct Parsed {
-    tree: Tree,
-    complaints: Vec<String>,
-    claimed: Option<(Str, Str)>,
-}
-
-fn parse(body: &[u8], media: Media, _expected: &Expected<'_>) -> Result<Parsed, String> {
+fn parse(body: &[u8], media: Media) -> Result<Parsed<'_>, String> {
     match media {
-        Media::Json => {
-            let parsed =
-                json::parse(body).map_err(|e| format!("couldn't get version/kind; json parse error: {e}"))?;
-            Ok(untyped(parsed.value, duplicates(&parsed.duplicates)))
-        }
+        Media::Json => json::parse(body)
+            .map(Parsed::Json)
+            .map_err(|e| format!("couldn't get version/kind; json parse error: {e}")),
         Media::Yaml => {
-            let parsed = yaml::parse(body).map_err(|e| e.to_string())?;
-            Ok(untyped(parsed.value, parsed.strict_error.into_iter().map(|e| e.to_string()).collect()))
+            let document = yaml::parse(body).map_err(|e| e.to_string())?;
+            Ok(Parsed::Yaml(document.value, document.strict_error))
         }
-        Media::Cbor => {
-            let value =
-                cbor::decode(body).map_err(|e| format!("unable to determine group/version/kind: {e}"))?;
-            Ok(untyped(value, Vec::new()))
+        Media::Cbor => match cbor::decode(body) {
+            Ok(value) => Ok(Parsed::Cbor(value)),
+            Err(error) if error.is_malformed() => {
+                Err(format!("unable to determine group/version/kind: {error}"))
+            }
+            Err(error) => Ok(Parsed::BadCbor(error)),
+        },
+        Media::Protobuf => proto::open(body).map(Parsed::Protobuf).map_err(|e| e.to_string()),
+    }
+}
+
+/// The tree as its schema has it, and what strict requests mind. The error is what is wrong with its type.
+fn typed_tree(
+    parsed: Parsed<'_>,
+    body: &[u8],
+    expected: &Expected<'_>,
+) -> Result<(Value, Vec<String>), String> {
+    let schema = expected.schema;
+    let untyped = |value: Value| {
+        let mut strict = Strict::default();
+        pintle_schema::decode(schema, value, &mut strict).map(|value| (value, strict))
+    };
+    match parsed {
+        Parsed::Json(document) if schema.is_go() => {
+            let decoded = typed::decode_parsed(schema, document, body).map_err(|e| e.to_string())?;
+            Ok((decoded.value, decoded.strict))
         }
-        Media::Protobuf => {
-            let envelope = proto::open(body).map_err(|e| e.to_string())?;
-            let claimed = Some((envelope.api_version.clone(), envelope.kind.clone()));
-            Ok(Parsed { tree: Tree::Protobuf(envelope.raw.to_vec()), complaints: Vec::new(), claimed })
+        Parsed::Json(document) => {
+            let mut complaints = duplicates(&document.duplicates);
+            let (value, strict) = untyped(document.value).map_err(|e| e.to_string())?;
+            complaints.extend(strict.texts());
+            Ok((value, complaints))
+        }
+        Parsed::Yaml(value, strict_error) => {
+            let mut complaints: Vec<String> = strict_error.into_iter().map(|e| e.to_string()).collect();
+            let (value, strict) = untyped(value).map_err(|e| e.to_string())?;
+            complaints.extend(strict.texts());
+            Ok((value, complaints))
+        }
+        Parsed::Cbor(value) => {
+            let (value, strict) = untyped(value).map_err(|e| cbor_mismatch(&e, expected))?;
+            // Strict reading of CBOR is for Go types alone, and stops at the first field that is unknown.
+            let unknown =
+                if schema.is_go() { cbor::unknown_field_index(body, &strict.unknown) } else { None };
+            let complaint = |index| format!("cbor: found unknown field at map element index {index}");
+            Ok((value, unknown.map(complaint).into_iter().collect()))
+        }
+        Parsed::BadCbor(error) => Err(bad_cbor(&error, expected)),
+        Parsed::Protobuf(envelope) => {
+            let envelope = Envelope { raw: envelope.raw, ..Envelope::default() };
+            proto::decode(schema, &envelope).map(|value| (value, Vec::new())).map_err(|e| e.to_string())
         }
     }
 }
 
-fn untyped(value: Value, complaints: Vec<String>) -> Parsed {
-    Parsed { tree: Tree::Untyped(value), complaints, claimed: None }
+/// A value of another type than its field, in the words of the CBOR decoder: it names the type of the value itself,
+/// but of its place only the field of the outermost struct.
+fn cbor_mismatch(error: &typed::TypeError, expected: &Expected<'_>) -> String {
+    let Some(mismatch) = error.mismatch().filter(|_| expected.schema.is_go()) else {
+        return error.to_string();
+    };
+    let found = match mismatch.found.as_str() {
+        "string" => "byte string",
+        "array" => "array",
+        "object" => "map",
+        "number" => "positive integer",
+        number if number.starts_with("number -") => "negative integer",
+        number if number.starts_with("number ") && !number.contains(['.', 'e']) => "positive integer",
+        _ => "primitives",
+    };
+    let (version, kind, go) = (expected.version, expected.kind, &mismatch.go);
+    match mismatch.field.as_str() {
+        "" => format!("cbor: cannot unmarshal {found} into Go value of type {go}"),
+        field => format!(
+            "cbor: cannot unmarshal {found} into Go struct field {version}.{kind}.{field} of type {go}"
+        ),
+    }
+}
+
+fn bad_cbor(error: &cbor::DecodeError, expected: &Expected<'_>) -> String {
+    match error.field().filter(|field| !field.is_empty() && expected.schema.is_go()) {
+        Some(field) => {
+            let place = format!("Go struct field {}.{}.{field}", expected.version, expected.kind);
+            error.message().replacen("Go value", &place, 1)
+        }
+        None => error.to_string(),
+    }
 }
 
 fn duplicates(paths: &[Str]) -> Vec<String> {
@@ -152,11 +277,15 @@ fn duplicates(paths: &[Str]) -> Vec<String> {
 }
 
 /// The apiVersion and kind that the body itself names.
-fn claimed_gvk(parsed: &Parsed, media: Media) -> Result<(Str, Str), String> {
-    if let Some(claimed) = &parsed.claimed {
-        return Ok(claimed.clone());
-    }
-    let Tree::Untyped(tree) = &parsed.tree else { return Ok(Default::default()) };
+fn claimed_gvk(parsed: &Parsed<'_>, media: Media, expected: &Expected<'_>) -> Result<(Str, Str), String> {
+    let tree = match parsed {
+        Parsed::Json(document) => &document.value,
+        Parsed::Yaml(value, _) | Parsed::Cbor(value) => value,
+        Parsed::BadCbor(_) => {
+            return Ok((api_version(expected.group, expected.version), expected.kind.into()));
+        }
+        Parsed::Protobuf(envelope) => return Ok((envelope.api_version.clone(), envelope.kind.clone())),
+    };
     let prefix = match media {
         Media::Cbor => "unable to determine group/version/kind: cbor: cannot unmarshal",
         _ => "couldn't get version/kind; json parse error: json: cannot unmarshal",
@@ -167,16 +296,21 @@ fn claimed_gvk(parsed: &Parsed, media: Media) -> Result<(Str, Str), String> {
         other if media == Media::Cbor => {
             let note = " (cannot decode CBOR array to struct without toarray option)";
             let note = if matches!(other, Value::Array(_)) { note } else { "" };
-            return Err(format!("{prefix} {} into Go value of type v1.TypeMeta{note}", other.json_type()));
+            let found = cbor_type(other);
+            return Err(format!("{prefix} {found} into Go value of type v1.TypeMeta{note}"));
         }
         other => {
             let target = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
             return Err(format!("{prefix} {} into Go value of type {target}", other.json_type()));
         }
     };
-    let text = |key: &str| match map.get(key) {
+    let text = |key: &str| match named(map, key, media) {
         None | Some(Value::Null) => Ok(Str::default()),
         Some(Value::String(s)) => Ok(s.clone()),
+        Some(other) if media == Media::Cbor => {
+            let found = cbor_type(other);
+            Err(format!("{prefix} {found} into Go struct field v1.TypeMeta.{key} of type string"))
+        }
         Some(other) => {
             Err(format!("{prefix} {} into Go struct field .{key} of type string", other.json_type()))
         }
@@ -184,49 +318,73 @@ fn claimed_gvk(parsed: &Parsed, media: Media) -> Result<(Str, Str), String> {
     Ok((text("apiVersion")?, text("kind")?))
 }
 
+/// The member of this name. Where only the kind is looked for, JSON keys match in any case.
+fn named<'v>(map: &'v Map, key: &str, media: Media) -> Option<&'v Value> {
+    let folded = || map.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| value);
+    map.get(key).or_else(|| if media == Media::Cbor { None } else { folded() })
+}
+
+/// What CBOR calls a value.
+fn cbor_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Float(_) => "primitives",
+        Value::Int(i) if *i < 0 => "negative integer",
+        Value::Int(_) => "positive integer",
+        Value::String(_) => "byte string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "map",
+    }
+}
+
 struct BodyGvk {
     group_version: GroupVersion,
     kind: Str,
+}
+
+impl BodyGvk {
+    fn unfit(&self, why: String) -> Refusal {
+        Refusal::Unfit { kind: self.kind.clone(), version: self.group_version.version.clone(), why }
+    }
 }
 
 /// Fills in what the body leaves out and refuses what this place does not take.
 fn settle_gvk(
     claimed: (Str, Str),
     expected: &Expected<'_>,
-    tree: Option<&Value>,
+    media: Media,
     body: &[u8],
-) -> Result<BodyGvk, Status> {
+) -> Result<BodyGvk, Refusal> {
     let (api_version, kind) = claimed;
-    let group_version =
-        GroupVersion::parse(&api_version).map_err(|why| unrecognized(expected, &why, body))?;
-    if !expected.lenient {
-        if kind.is_empty() {
-            let text = String::from_utf8_lossy(body);
-            return Err(unrecognized(expected, &format!("Object 'Kind' is missing in '{text}'"), body));
-        }
-        if group_version.version.is_empty() {
-            let text = String::from_utf8_lossy(body);
-            return Err(unrecognized(expected, &format!("Object 'apiVersion' is missing in '{text}'"), body));
-        }
+    let group_version = GroupVersion::parse(&api_version).map_err(Refusal::Unrecognized)?;
+    let missing = |what: &str| format!("Object '{what}' is missing in '{}'", String::from_utf8_lossy(body));
+    if !expected.lenient && kind.is_empty() {
+        return Err(Refusal::Unrecognized(missing("Kind")));
     }
-    let group_version = if group_version.version.is_empty() && group_version.group.is_empty() {
-        GroupVersion::new(expected.group, expected.version)
-    } else {
-        group_version
-    };
+    if !expected.lenient && group_version.version.is_empty() {
+        return Err(Refusal::Unrecognized(missing("apiVersion")));
+    }
+    let takes_ours = group_version.version.is_empty()
+        && (group_version.group.is_empty()
+            || group_version.group == expected.group
+            || media == Media::Protobuf);
+    let group_version =
+        if takes_ours { GroupVersion::new(expected.group, expected.version) } else { group_version };
     let kind = if kind.is_empty() { Str::from(expected.kind) } else { kind };
     let gvk = BodyGvk { group_version, kind };
+    if gvk.group_version.version.is_empty() {
+        return Err(gvk.unfit(missing("apiVersion")));
+    }
     let same_kind = gvk.kind == expected.kind && gvk.group_version.group == expected.group;
     if same_kind && gvk.group_version.version == expected.version {
         return Ok(gvk);
     }
     let same_version = gvk.group_version == GroupVersion::new(expected.group, expected.version);
     if !expected.lenient && same_version {
-        return Err(other_kind(&gvk, expected, tree));
+        return Err(Refusal::OtherKind(GroupKind::new(&gvk.group_version.group, &gvk.kind)));
     }
     if !expected.lenient || (same_kind && (expected.registered)(&gvk.kind, &gvk.group_version)) {
         let expected_version = self::api_version(expected.group, expected.version);
-        return Err(Status::bad_request(format!(
+        return Err(Refusal::OtherVersion(format!(
             "the API version in the data ({}) does not match the expected API version ({expected_version})",
             gvk.group_version
         )));
@@ -247,15 +405,7 @@ fn settle_gvk(
             quoted(scheme(expected.group))
         )
     };
-    Err(cannot_be_handled(&gvk, expected, &why))
-}
-
-/// A custom resource of another kind is refused by validation, in the name of the kind it says it is.
-fn other_kind(gvk: &BodyGvk, expected: &Expected<'_>, tree: Option<&Value>) -> Status {
-    let mut errors = FieldErrors::new();
-    errors.invalid(&Path::of("kind"), gvk.kind.as_str(), &format!("must be {}", expected.kind));
-    let name = tree.map_or("", |tree| tree.str_at(&["metadata", "name"]));
-    Status::invalid(&GroupKind::new(&gvk.group_version.group, &gvk.kind), name, &errors)
+    Err(gvk.unfit(why))
 }
 
 /// The Go package of a group's internal types, as it appears in errors.
@@ -272,25 +422,8 @@ fn scheme(group: &str) -> &'static str {
     }
 }
 
-fn cannot_be_handled(gvk: &BodyGvk, expected: &Expected<'_>, why: &str) -> Status {
-    Status::bad_request(format!(
-        "{} in version {} cannot be handled as a {}: {why}",
-        gvk.kind,
-        quoted(&gvk.group_version.version),
-        expected.kind
-    ))
-}
-
 /// How many characters of a body its error shows.
 const SUMMARY_CHARS_MAX: usize = 30;
-
-fn unrecognized(expected: &Expected<'_>, why: &str, body: &[u8]) -> Status {
-    let kind = expected.kind;
-    let summary = summarize(body);
-    Status::bad_request(format!(
-        "the object provided is unrecognized (must be of type {kind}): {why} ({summary})"
-    ))
-}
 
 /// The beginning of a body: as text if it looks like a JSON object, in hexadecimal otherwise.
 fn summarize(body: &[u8]) -> String {

@@ -144,4 +144,8 @@ impl World for Engine {
         let namespace = if namespace.is_empty() { None } else { Some(namespace) };
         view.range(namespace, None).filter_map(|object| object::tree(object).ok()).collect()
     }
+
+    fn random(&self) -> u64 {
+        self.random.number()
+    }
 }

@@ -5,6 +5,7 @@
 use crate::decode::{self, Decoded, Media};
 use crate::{Target, metadata};
 use bytes::Bytes;
+use pintle_apply::managed;
 use pintle_apply::patch::{self, PatchError};
 use pintle_kinds::KindVersion;
 use pintle_meta::field::quoted;
@@ -66,9 +67,10 @@ pub(crate) struct Context<'a> {
 pub(crate) fn decode_object(cx: &Context<'_>, body: &Body) -> Result<Proposed, Status> {
     let version = cx.target.kind_version();
     let expected = decode::expected_object(&cx.target.kind, version, cx.registered);
-    let Decoded { value: mut object, complaints: mut warnings } =
+    let Decoded { value: mut object, complaints: mut warnings, resets } =
         decode::decode(&body.bytes, body.media, &expected, cx.validation)?;
     complete(cx.target, &mut object);
+    mark_reset(&mut object, resets);
     warnings.extend(metadata::dedup_owner_references(&mut object, metadata::Dedup::Request));
     Ok(Proposed { object, warnings })
 }
@@ -80,33 +82,12 @@ pub(crate) fn patch_object(
     kind: PatchType,
     body: &[u8],
 ) -> Result<Proposed, Status> {
-    let version = cx.target.kind_version();
     let reported = cx.validation != FieldValidation::Ignore;
-    let refuse = |error: PatchError| error.to_status();
-    let (patched, mut complaints, shown) = match kind {
-        PatchType::Json => {
-            let parsed = json::parse(body).map_err(|e| undecodable(&e.to_string(), reported))?;
-            let decoded = patch::json::decode(parsed.value, &parsed.duplicates, reported).map_err(refuse)?;
-            (decoded.apply(live.clone()).map_err(refuse)?, decoded.strict_errors, None)
-        }
-        PatchType::Merge => {
-            let parsed = json::parse(body).map_err(|e| undecodable(&e.to_string(), reported))?;
-            let patched = patch::merge::apply(live.clone(), parsed.value, reported).map_err(refuse)?;
-            (patched, duplicates(&parsed.duplicates), None)
-        }
-        PatchType::Strategic => {
-            let parsed = json::parse(body).map_err(|e| Status::bad_request(e.to_string()))?;
-            let shown = patch::shown::shown(&parsed.value);
-            let patched =
-                patch::strategic::apply(live.clone(), parsed.value, &version.schema).map_err(refuse)?;
-            (patched, duplicates(&parsed.duplicates), Some(shown))
-        }
+    let Patched { decoded, shown } = match kind {
+        PatchType::Json | PatchType::Merge => patch_document(cx, live, kind, body, reported)?,
+        PatchType::Strategic => patch_strategically(cx, live, body)?,
     };
-    let shown = shown.unwrap_or_else(|| encoded(version, &patched));
-    let mut strict = Strict::default();
-    let mut object = pintle_schema::decode(&version.schema, patched, &mut strict)
-        .map_err(|e| invalid_patch(&shown, e.message()))?;
-    complaints.extend(unknown_fields(&strict));
+    let Decoded { value: mut object, mut complaints, resets } = decoded;
     if !complaints.is_empty() && cx.validation == FieldValidation::Strict {
         return Err(invalid_patch(&shown, &format!("strict decoding error: {}", complaints.join(", "))));
     }
@@ -114,9 +95,66 @@ pub(crate) fn patch_object(
         complaints.clear();
     }
     complete(cx.target, &mut object);
+    mark_reset(&mut object, resets);
     metadata::settle_namespace(&mut object, cx.target)?;
     metadata::check_name(&object, cx.target)?;
     Ok(Proposed { object, warnings: complaints })
+}
+
+/// A patched object, and what is shown of the patch if the object turns out to be invalid.
+struct Patched {
+    decoded: Decoded,
+    shown: String,
+}
+
+/// JSON patches and merge patches are applied to the JSON of the object; the outcome is read like a body.
+fn patch_document(
+    cx: &Context<'_>,
+    live: &Value,
+    kind: PatchType,
+    body: &[u8],
+    reported: bool,
+) -> Result<Patched, Status> {
+    let version = cx.target.kind_version();
+    let refuse = |error: PatchError| error.to_status();
+    let parsed = json::parse(body).map_err(|e| undecodable(&e.to_string(), reported))?;
+    let (patched, mut complaints) = if kind == PatchType::Json {
+        let decoded = patch::json::decode(parsed.value, &parsed.duplicates, reported).map_err(refuse)?;
+        (decoded.apply(live.clone()).map_err(refuse)?, decoded.strict_errors)
+    } else {
+        let patched = patch::merge::apply(live.clone(), parsed.value, reported).map_err(refuse)?;
+        (patched, duplicates(&parsed.duplicates))
+    };
+    let shown = encoded(version, &patched);
+    let expected = decode::expected_object(&cx.target.kind, version, cx.registered);
+    let mut decoded = decode::decode_patched(shown.as_bytes(), &expected)
+        .map_err(|refusal| invalid_patch(&shown, refusal.why()))?;
+    complaints.append(&mut decoded.complaints);
+    decoded.complaints = complaints;
+    Ok(Patched { decoded, shown })
+}
+
+/// Strategic merge patches are applied to the tree of the object, which is of its kind whatever the patch says.
+fn patch_strategically(cx: &Context<'_>, live: &Value, body: &[u8]) -> Result<Patched, Status> {
+    let schema = &cx.target.kind_version().schema;
+    let parsed = json::parse(body).map_err(|e| Status::bad_request(e.to_string()))?;
+    let shown = patch::shown::shown(&parsed.value);
+    let patched =
+        patch::strategic::apply(live.clone(), parsed.value, schema).map_err(|error| error.to_status())?;
+    let resets = managed::asks_for_reset(&patched);
+    let mut strict = Strict::default();
+    let value = pintle_schema::decode(schema, patched, &mut strict)
+        .map_err(|e| invalid_patch(&shown, e.message()))?;
+    let mut complaints = duplicates(&parsed.duplicates);
+    complaints.extend(strict.texts());
+    Ok(Patched { decoded: Decoded { value, complaints, resets }, shown })
+}
+
+/// Canonical trees have no empty lists, but an empty list of managed fields means something to ownership.
+fn mark_reset(object: &mut Value, resets: bool) {
+    if resets {
+        object.set_at(&["metadata", "managedFields"], Value::Array(Vec::new()));
+    }
 }
 
 /// Defaults of the version, and the form that Go would write.
@@ -128,10 +166,6 @@ pub(crate) fn complete(target: &Target, object: &mut Value) {
 
 fn duplicates(paths: &[Str]) -> Vec<String> {
     paths.iter().map(|path| format!("duplicate field {}", quoted(path))).collect()
-}
-
-fn unknown_fields(strict: &Strict) -> impl Iterator<Item = String> + '_ {
-    strict.unknown.iter().map(|path| format!("unknown field {}", quoted(path)))
 }
 
 fn encoded(version: &KindVersion, value: &Value) -> String {
@@ -157,7 +191,7 @@ pub(crate) fn applied_complaints(
     validation: FieldValidation,
     strict: &Strict,
 ) -> Result<Vec<String>, Status> {
-    let complaints: Vec<String> = unknown_fields(strict).collect();
+    let complaints = strict.texts();
     match validation {
         FieldValidation::Ignore => Ok(Vec::new()),
         FieldValidation::Strict if !complaints.is_empty() => {

@@ -5,7 +5,7 @@ use crate::{Engine, Target, metadata, object, ownership, subresource};
 use pintle_admission::{Attributes, Operation};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
-use pintle_kinds::{Generation, Scope};
+use pintle_kinds::{Asker, Generation, Scope};
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, Status, names, objectmeta, rv};
 use pintle_schema::typed;
@@ -93,6 +93,9 @@ impl Engine {
         match live_tree {
             None => self.prepare_create(target, &mut candidate)?,
             Some(old) => prepare_update(target, &mut candidate, old)?,
+        }
+        if live_tree.is_none() {
+            target.kind.hooks.asked_by(&mut candidate, &asker(&request.user));
         }
         target.kind.hooks.stamp(target.scope(), &mut candidate, live_tree, &self.now_text());
         typed::normalize(&target.kind.storage_version().schema, &mut candidate);
@@ -321,6 +324,10 @@ pub(crate) struct Live {
 fn unchanged(live: Option<Live>, warnings: Vec<String>) -> Result<Written, Status> {
     let live = live.ok_or_else(|| Status::internal("an absent object cannot be unchanged"))?;
     Ok(Written { object: live.object, created: false, warnings })
+}
+
+fn asker(user: &UserInfo) -> Asker<'_> {
+    Asker { name: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra }
 }
 
 fn admission_name(request: &WriteRequest, candidate: &Value) -> Str {

@@ -1,8 +1,8 @@
 //! Which built-in kinds have rules of their own.
 
 use crate::{
-    Hooks, NoHooks, apiextensions, apps, autoscaling, batch, coordination, core, discovery, events,
-    networking, node, policy, scheduling, storage,
+    Hooks, NoHooks, apiextensions, apiregistration, apps, autoscaling, batch, certificates, coordination,
+    core, discovery, events, flowcontrol, networking, node, policy, rbac, scheduling, storage,
 };
 
 /// The hooks of a built-in kind.
@@ -23,6 +23,8 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("", "Secret") => &core::secret::Secret,
         ("", "Service") => &core::service::Service,
         ("", "ServiceAccount") => &core::serviceaccount::ServiceAccount,
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => &apiextensions::definition::Definition,
+        ("apiregistration.k8s.io", "APIService") => &apiregistration::apiservice::ApiService,
         ("apps", "ControllerRevision") => &apps::controllerrevision::ControllerRevision,
         ("apps", "DaemonSet") => &apps::daemonset::DaemonSet,
         ("apps", "Deployment") => &apps::deployment::Deployment,
@@ -33,8 +35,15 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         }
         ("batch", "CronJob") => &batch::cronjob::CronJob,
         ("batch", "Job") => &batch::job::Job,
+        ("certificates.k8s.io", "CertificateSigningRequest") => {
+            &certificates::certificatesigningrequest::CertificateSigningRequest
+        }
         ("coordination.k8s.io", "Lease") => &coordination::lease::Lease,
         ("discovery.k8s.io", "EndpointSlice") => &discovery::endpointslice::EndpointSlice,
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => &flowcontrol::flowschema::FlowSchema,
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => {
+            &flowcontrol::prioritylevelconfiguration::PriorityLevelConfiguration
+        }
         ("networking.k8s.io", "IPAddress") => &networking::ipaddress::IpAddress,
         ("networking.k8s.io", "Ingress") => &networking::ingress::Ingress,
         ("networking.k8s.io", "IngressClass") => &networking::ingressclass::IngressClass,
@@ -42,6 +51,10 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("networking.k8s.io", "ServiceCIDR") => &networking::servicecidr::ServiceCidr,
         ("node.k8s.io", "RuntimeClass") => &node::runtimeclass::RuntimeClass,
         ("policy", "PodDisruptionBudget") => &policy::poddisruptionbudget::PodDisruptionBudget,
+        ("rbac.authorization.k8s.io", "ClusterRole") => &rbac::Role { namespaced: false },
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding") => &rbac::Binding { namespaced: false },
+        ("rbac.authorization.k8s.io", "Role") => &rbac::Role { namespaced: true },
+        ("rbac.authorization.k8s.io", "RoleBinding") => &rbac::Binding { namespaced: true },
         ("scheduling.k8s.io", "PriorityClass") => &scheduling::priorityclass::PriorityClass,
         ("storage.k8s.io", "CSIDriver") => &storage::csidriver::CsiDriver,
         ("storage.k8s.io", "CSINode") => &storage::csinode::CsiNode,
@@ -49,7 +62,6 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("storage.k8s.io", "StorageClass") => &storage::storageclass::StorageClass,
         ("storage.k8s.io", "VolumeAttachment") => &storage::volumeattachment::VolumeAttachment,
         ("storage.k8s.io", "VolumeAttributesClass") => &storage::volumeattributesclass::VolumeAttributesClass,
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => &apiextensions::definition::Definition,
         _ => &NoHooks,
     }
 }

@@ -6,6 +6,7 @@
 use crate::KindVersion;
 use pintle_meta::FieldErrors;
 use pintle_value::{Str, Value};
+use std::collections::BTreeMap;
 
 /// Which part of an object a write is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +56,9 @@ pub trait Hooks: Sync + Send {
     ) {
         self.validate_update(scope, object, old, errors);
     }
+
+    /// Notes on a new object who asked for it, after `prepare_create`.
+    fn asked_by(&self, _object: &mut Value, _asker: &Asker<'_>) {}
 
     /// Sets the times that the server keeps in a status, after `prepare_*`; `old` is none for a new object and
     /// `now` is the time as text.
@@ -121,6 +125,18 @@ pub trait Hooks: Sync + Send {
     fn selectable(&self, _label: &str, _object: &Value) -> Option<Str> {
         None
     }
+}
+
+/// Who makes a request, as objects note it.
+pub struct Asker<'a> {
+    /// Name.
+    pub name: &'a str,
+    /// Unique over time, or "".
+    pub uid: &'a str,
+    /// Groups.
+    pub groups: &'a [String],
+    /// What else is known.
+    pub extra: &'a BTreeMap<String, Vec<String>>,
 }
 
 /// A kind without rules of its own.

@@ -2,6 +2,7 @@
 //! schema can say. A kind without rules of its own has no file.
 
 mod apiextensions;
+mod apiregistration;
 mod apps;
 mod autoscaling;
 mod batch;
@@ -9,6 +10,7 @@ pub mod builtin;
 mod builtin_hooks;
 mod builtin_resources;
 mod builtin_types;
+mod certificates;
 mod check;
 mod coordination;
 mod core;
@@ -18,12 +20,14 @@ mod discovery;
 mod events;
 mod fields;
 mod fill;
+mod flowcontrol;
 pub mod hooks;
 pub mod kind;
 mod metadata;
 mod networking;
 mod node;
 mod policy;
+mod rbac;
 mod scheduling;
 mod shown;
 mod storage;
@@ -37,7 +41,7 @@ pub use apiextensions::{approval, definition};
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
 pub use core::service::addresses as service_addresses;
 pub use core::service::allocate as service_allocation;
-pub use hooks::{Hooks, NoHooks, Scope};
+pub use hooks::{Asker, Hooks, NoHooks, Scope};
 pub use kind::{
     Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs,
 };

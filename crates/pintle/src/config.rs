@@ -30,7 +30,10 @@ pub(crate) struct Config {
     pub(crate) min_request_timeout: Duration,
     /// What `--controllers` says.
     pub(crate) controllers: Vec<String>,
+    pub(crate) enabled_plugins: Vec<String>,
     pub(crate) disabled_plugins: Vec<String>,
+    pub(crate) not_ready_seconds: i64,
+    pub(crate) unreachable_seconds: i64,
     pub(crate) shutdown_delay: Duration,
     pub(crate) http2: bool,
     pub(crate) streams_max: u32,
@@ -128,7 +131,10 @@ impl Config {
                 u64::try_from(flags.int("min-request-timeout")).unwrap_or(0),
             ),
             controllers: flags.list("controllers"),
+            enabled_plugins: flags.list("enable-admission-plugins"),
             disabled_plugins: flags.list("disable-admission-plugins"),
+            not_ready_seconds: flags.int("default-not-ready-toleration-seconds"),
+            unreachable_seconds: flags.int("default-unreachable-toleration-seconds"),
             shutdown_delay: flags.duration("shutdown-delay-duration"),
             http2: !flags.bool("disable-http2-serving"),
             streams_max: match u32::try_from(flags.int("http2-max-streams-per-connection")) {

@@ -3,7 +3,8 @@
 use crate::bootstrap;
 use crate::config::Config;
 use crate::data_dir::DataDir;
-use pintle_admission::Chain;
+use pintle_admission::{Chain, Settings, SettingsError};
+use pintle_auth::Authorizer;
 use pintle_auth::authz::rbac::{Policy, PolicyKind, Rbac};
 use pintle_cache::{Cache, CloseReason, Filter, Item};
 use pintle_engine::{Clock, Engine, Random, Registry};
@@ -24,13 +25,26 @@ pub(crate) struct Objects {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ObjectsError {
     #[error(transparent)]
+    Admission(#[from] SettingsError),
+    #[error(transparent)]
     Store(#[from] OpenError),
     #[error("cannot make the objects of a fresh server: {}", .0.message)]
     Bootstrap(Box<Status>),
 }
 
 /// Opens the store in `folder` (or in memory) and serves the built-in kinds from it.
-pub(crate) async fn open(config: &Config, folder: &DataDir) -> Result<Objects, ObjectsError> {
+pub(crate) async fn open(
+    config: &Config,
+    folder: &DataDir,
+    authorizer: Arc<dyn Authorizer>,
+) -> Result<Objects, ObjectsError> {
+    let admission = Chain::new(Settings {
+        enabled: config.enabled_plugins.clone(),
+        disabled: config.disabled_plugins.clone(),
+        not_ready_seconds: config.not_ready_seconds,
+        unreachable_seconds: config.unreachable_seconds,
+        authorizer,
+    })?;
     let options = Options::default();
     let store: Arc<dyn Store> = Arc::new(match config.ephemeral {
         true => Embedded::ephemeral(options)?,
@@ -44,7 +58,7 @@ pub(crate) async fn open(config: &Config, folder: &DataDir) -> Result<Objects, O
         store: store.clone(),
         cache: cache.clone(),
         registry: Registry::new(Vec::new()),
-        admission: Chain::new(&config.disabled_plugins),
+        admission,
         clock: Arc::new(SystemClock),
         random: Arc::new(SystemRandom),
         metadata_schema,

@@ -81,7 +81,9 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
     let (serving, serving_authority) = serving_pair(&config, &authority, keep)?;
     let admin = authority.admin(keep)?;
 
-    let Objects { engine, types } = objects::open(&config, &folder).await?;
+    let rbac = Arc::new(Rbac::default());
+    let authorizer = authorizer(&config.authorization_modes, &rbac);
+    let Objects { engine, types } = objects::open(&config, &folder, authorizer.clone()).await?;
     let mut account_tokens = account_tokens(&config, keep)?;
     account_tokens.objects = Some(Arc::new(TokenObjects(engine.clone())));
     let account_keys = account_tokens.keys.clone();
@@ -94,12 +96,10 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
     let hints = authenticator.certificates.as_ref().map(ClientAuthorities::subjects).unwrap_or_default();
     let tls = tls::server_config(pki::serving_certificate(&serving, folder.path())?, hints, config.http2)?;
 
-    let rbac = Arc::new(Rbac::default());
     let health = Arc::new(Health::default());
     rbac.set(objects::policy(&engine));
     tokio::spawn(objects::follow_policy(engine.clone(), rbac.clone()));
     pintle_controllers::start(&engine, |name| config.runs_controller(name));
-    let authorizer = authorizer(&config.authorization_modes, &rbac);
     let access = Access {
         authorizer: authorizer.clone(),
         authenticator: authenticator.clone(),

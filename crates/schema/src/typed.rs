@@ -13,7 +13,7 @@ mod zero;
 pub use decode::{TYPED_DEPTH_MAX, decode, normalize};
 pub use document::{BodyError, Decoded, decode_json, decode_parsed};
 pub use encode::{Slot, encode_json, encode_stored};
-pub use errors::{STRICT_ERRORS_MAX, Strict, TypeError};
+pub use errors::{Mismatch, STRICT_ERRORS_MAX, Strict, TypeError};
 pub(crate) use scalar::float_value;
 pub use zero::zero;
 

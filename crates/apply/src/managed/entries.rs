@@ -226,7 +226,7 @@ pub(super) fn put(object: &mut Value, managed: &Managed, before: Option<&Stored<
 }
 
 /// Whether an object asks to forget all managers: an empty list, or one entry that says nothing.
-pub(super) fn asks_for_reset(object: &Value) -> bool {
+pub fn asks_for_reset(object: &Value) -> bool {
     let says_nothing = |entry: &Value| match entry {
         Value::Object(map) => map.values().all(|v| v.is_null() || v.as_str() == Some("")),
         other => other.is_null(),

@@ -77,7 +77,7 @@ pub enum TokenError {
     NoKey,
     #[error("invalid signature")]
     Signature,
-    #[error("token audiences {token:?} is invalid for the target audiences {asked:?}")]
+    #[error("token audiences {} is invalid for the target audiences {}", shown(token), shown(asked))]
     Audience { token: Vec<String>, asked: Vec<String> },
     #[error("service account token has expired")]
     Expired,
@@ -87,6 +87,12 @@ pub enum TokenError {
     Future,
     #[error("{0}")]
     Object(String),
+}
+
+/// A list of texts as Go's `%q` writes it.
+fn shown(texts: &[String]) -> String {
+    let texts: Vec<String> = texts.iter().map(|text| pintle_meta::field::quoted(text)).collect();
+    format!("[{}]", texts.join(" "))
 }
 
 /// Makes and checks the tokens of service accounts.

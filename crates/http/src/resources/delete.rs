@@ -14,7 +14,7 @@ const UNSAFE_DELETE: &str = "unsafe-delete-ignore-read-errors";
 
 impl Resources {
     pub(super) async fn delete(&self, request: &ApiRequest, target: &Target) -> Result<ApiResponse, Status> {
-        let options = delete_options(request)?;
+        let options = self.delete_options(request)?;
         if options.ignore_store_read_error && self.unsafe_deletion {
             self.authorize_unsafe(request, target)?;
             let status = self.engine.delete_corrupt(target).await?;
@@ -59,19 +59,21 @@ impl Resources {
         target: Target,
     ) -> Result<ApiResponse, Status> {
         let list = self.list_request(request, target)?;
-        let options = delete_options(request)?;
+        let options = self.delete_options(request)?;
         options.check_collection()?;
         let listed = self.engine.delete_collection(&list, &options, &request.user).await?;
         self.list_response(request, &list.target, listed)
     }
-}
 
-/// The options in the body, or in the query where there is none.
-fn delete_options(request: &ApiRequest) -> Result<DeleteOptions, Status> {
-    if request.body.is_empty() {
-        return DeleteOptions::from_query(Query(&request.query));
+    /// The options in the body, or in the query where there is none.
+    fn delete_options(&self, request: &ApiRequest) -> Result<DeleteOptions, Status> {
+        if request.body.is_empty() {
+            return DeleteOptions::from_query(Query(&request.query));
+        }
+        let content = negotiate::of_body(request.header("content-type"), Media::ALL)?;
+        let schema = self.types.by_go("meta/v1.DeleteOptions");
+        let schema = schema.ok_or_else(|| Status::internal("options of deletions have no type"))?;
+        let tree = pintle_engine::decode::decode_options(&request.body, media(content), &schema)?;
+        DeleteOptions::from_value(&tree)
     }
-    let content = negotiate::of_body(request.header("content-type"), Media::ALL)?;
-    let tree = pintle_engine::decode::decode_options(&request.body, media(content))?;
-    DeleteOptions::from_value(&tree)
 }

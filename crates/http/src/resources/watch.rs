@@ -51,7 +51,8 @@ impl Resources {
                     true => watched.watcher.with_bookmarks(BOOKMARK_EVERY),
                     false => watched.watcher,
                 };
-                let announces = watched.announces_initial_end;
+                // Only who wants bookmarks is told that way.
+                let announces = bookmarks && watched.announces_initial_end;
                 tokio::spawn(follow(writer, watcher, announces, bookmarks, Instant::now() + timeout, sender));
             }
             Err(status) if status.code == 410 => {

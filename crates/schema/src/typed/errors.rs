@@ -27,12 +27,29 @@ impl Strict {
 #[error("{message}")]
 pub struct TypeError {
     message: String,
+    mismatch: Option<Mismatch>,
+}
+
+/// A value of another type than its field, in parts: other encodings word it in their own way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// JSON's word for what was there: `string`, `number 1.5`.
+    pub found: String,
+    /// The field of the outermost struct it is in, or "".
+    pub field: Str,
+    /// The Go type that was wanted.
+    pub go: Str,
 }
 
 impl TypeError {
     /// The text of the error.
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// The parts of the error, if it is that a value is of another type than its field.
+    pub fn mismatch(&self) -> Option<&Mismatch> {
+        self.mismatch.as_ref()
     }
 }
 
@@ -133,6 +150,7 @@ pub(super) struct Found {
     /// Whether it ends the decoding: errors of types that decode themselves do, and win over those that do not.
     fatal: bool,
     message: String,
+    mismatch: Option<Mismatch>,
 }
 
 /// The errors of one decoding.
@@ -150,20 +168,29 @@ impl Errors {
             }
             None => format!("json: cannot unmarshal {value} into Go value of type {go}"),
         };
-        self.add(place, fatal, message);
+        let field = place.steps().iter().find_map(|step| match step {
+            Step::Field(_, field) => Some(field.name.clone()),
+            _ => None,
+        });
+        let mismatch = Mismatch { found: value.into(), field: field.unwrap_or_default(), go: go.into() };
+        self.found(place, fatal, message, Some(mismatch));
     }
 
     /// Any other error; its text says nothing of the place.
     pub(super) fn add(&mut self, place: &Place<'_>, fatal: bool, message: String) {
+        self.found(place, fatal, message, None);
+    }
+
+    fn found(&mut self, place: &Place<'_>, fatal: bool, message: String, mismatch: Option<Mismatch>) {
         let fatal = fatal || place.is_nested();
         if self.found.as_ref().is_none_or(|found| fatal && !found.fatal) {
-            self.found = Some(Found { fatal, message });
+            self.found = Some(Found { fatal, message, mismatch });
         }
     }
 
     pub(super) fn finish(self) -> Result<(), TypeError> {
         match self.found {
-            Some(found) => Err(TypeError { message: found.message }),
+            Some(found) => Err(TypeError { message: found.message, mismatch: found.mismatch }),
             None => Ok(()),
         }
     }

@@ -1,0 +1,140 @@
+//! The certificate plugins: who may approve and sign requests, and what no request may ask for.
+
+use crate::{Attributes, Operation, Plugin, World};
+use pintle_auth::authz::{Attributes as Question, Decision};
+use pintle_auth::{Authorizer, UserInfo};
+use pintle_meta::Status;
+use pintle_meta::field::quoted;
+use pintle_value::{Value, base64};
+use std::sync::Arc;
+
+const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
+
+fn is_ours(request: &Attributes<'_>, operation: Operation, subresource: &str) -> bool {
+    request.is("certificates.k8s.io", "certificatesigningrequests")
+        && request.operation == operation
+        && request.subresource == subresource
+}
+
+/// Whether a user may do this with requests to a signer, by its name or by its domain.
+fn may(authorizer: &dyn Authorizer, user: &UserInfo, verb: &str, signer: &str) -> bool {
+    let domain = signer.split('/').next().unwrap_or("");
+    [signer.to_string(), format!("{domain}/*")].into_iter().any(|name| {
+        let question = Question {
+            user: user.clone(),
+            verb: verb.to_string(),
+            name,
+            group: "certificates.k8s.io".into(),
+            version: "*".into(),
+            resource: "signers".into(),
+            resource_request: true,
+            ..Question::default()
+        };
+        matches!(authorizer.authorize(&question), Decision::Allow(_))
+    })
+}
+
+/// Who approves must be allowed to approve for the signer.
+pub(crate) struct CertificateApproval(pub(crate) Arc<dyn Authorizer>);
+
+impl Plugin for CertificateApproval {
+    fn name(&self) -> &'static str {
+        "CertificateApproval"
+    }
+
+    fn validate(
+        &self,
+        request: &Attributes<'_>,
+        object: Option<&Value>,
+        _world: &dyn World,
+        _warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let Some(old) = request.old.filter(|_| is_ours(request, Operation::Update, "approval")) else {
+            return Ok(());
+        };
+        let signer = old.str_at(&["spec", "signerName"]);
+        if may(&*self.0, request.user, "approve", signer) {
+            return Ok(());
+        }
+        let why = format!("user not permitted to approve requests with signerName {}", quoted(signer));
+        Err(request.forbidden(object, &why))
+    }
+}
+
+/// Who signs must be allowed to sign for the signer.
+pub(crate) struct CertificateSigning(pub(crate) Arc<dyn Authorizer>);
+
+impl Plugin for CertificateSigning {
+    fn name(&self) -> &'static str {
+        "CertificateSigning"
+    }
+
+    fn validate(
+        &self,
+        request: &Attributes<'_>,
+        object: Option<&Value>,
+        _world: &dyn World,
+        _warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let (Some(old), Some(new)) = (request.old, object) else { return Ok(()) };
+        let same = |key: &str| old.at(&["status", key]) == new.at(&["status", key]);
+        if !is_ours(request, Operation::Update, "status") || (same("certificate") && same("conditions")) {
+            return Ok(());
+        }
+        let signer = old.str_at(&["spec", "signerName"]);
+        if may(&*self.0, request.user, "sign", signer) {
+            return Ok(());
+        }
+        let why = format!("user not permitted to sign requests with signerName {}", quoted(signer));
+        Err(request.forbidden(object, &why))
+    }
+}
+
+/// No client certificate may be asked for that belongs to the group of those who may do anything.
+pub(crate) struct CertificateSubjectRestriction;
+
+impl Plugin for CertificateSubjectRestriction {
+    fn name(&self) -> &'static str {
+        "CertificateSubjectRestriction"
+    }
+
+    fn validate(
+        &self,
+        request: &Attributes<'_>,
+        object: Option<&Value>,
+        _world: &dyn World,
+        _warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let Some(csr) = object.filter(|_| is_ours(request, Operation::Create, "")) else { return Ok(()) };
+        if csr.str_at(&["spec", "signerName"]) != CLIENT_SIGNER {
+            return Ok(());
+        }
+        let pem = base64::decode(csr.str_at(&["spec", "request"])).unwrap_or_default();
+        if names_organization(&pem, UserInfo::MASTERS) {
+            let why = format!("use of {CLIENT_SIGNER} signer with system:masters group is not allowed");
+            return Err(request.forbidden(object, &why));
+        }
+        Ok(())
+    }
+}
+
+/// Whether the subject of a request in PEM has this organization. What does not parse was refused before.
+fn names_organization(pem: &[u8], organization: &str) -> bool {
+    let text = String::from_utf8_lossy(pem);
+    let body: String = text
+        .lines()
+        .skip_while(|l| !l.starts_with("-----BEGIN"))
+        .skip(1)
+        .take_while(|l| !l.starts_with("-----"))
+        .collect();
+    let Ok(der) = base64::decode(body.trim()) else { return false };
+    // An organization is its identifier (2.5.4.10), followed by a string of one of the text types.
+    const IDENTIFIER: [u8; 5] = [0x06, 0x03, 0x55, 0x04, 0x0a];
+    let wanted = organization.as_bytes();
+    der.windows(IDENTIFIER.len() + 2 + wanted.len()).any(|window| {
+        let (identifier, rest) = window.split_at(IDENTIFIER.len());
+        let (head, text) = rest.split_at(2);
+        let length = head.get(1).map(|n| usize::from(*n));
+        identifier == IDENTIFIER && length == Some(wanted.len()) && text == wanted
+    })
+}

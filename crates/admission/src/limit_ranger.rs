@@ -1,0 +1,234 @@
+//! LimitRanger: the limits of a namespace give containers their defaults and bound what pods and claims ask for.
+
+use crate::resources::{self, ResourceList};
+use crate::{Attributes, Operation, Plugin, World};
+use pintle_meta::{Quantity, Status};
+use pintle_value::Value;
+
+const ANNOTATION: &str = "kubernetes.io/limit-ranger";
+/// Beyond this a thousandth of a unit no longer fits.
+const MILLI_VALUE_MAX: i64 = i64::MAX / 1000;
+
+pub(crate) struct LimitRanger;
+
+impl Plugin for LimitRanger {
+    fn name(&self) -> &'static str {
+        "LimitRanger"
+    }
+
+    fn mutate(&self, request: &Attributes<'_>, object: &mut Value, world: &dyn World) -> Result<(), Status> {
+        if !applies(request) || !request.is("", "pods") {
+            return Ok(());
+        }
+        for range in world.objects("", "limitranges", request.namespace) {
+            set_defaults(object, &range);
+        }
+        Ok(())
+    }
+
+    fn validate(
+        &self,
+        request: &Attributes<'_>,
+        object: Option<&Value>,
+        world: &dyn World,
+        _warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let Some(object) = object.filter(|_| applies(request)) else { return Ok(()) };
+        for range in world.objects("", "limitranges", request.namespace) {
+            let errors = match request.kind.plural.as_str() {
+                "pods" => check_pod(object, &range),
+                _ => check_claim(object, &range),
+            };
+            if let Some(why) = resources::sentence(errors) {
+                return Err(request.forbidden(Some(object), &why));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// New pods, pods that are resized, and claims; nothing that is being deleted.
+fn applies(request: &Attributes<'_>) -> bool {
+    if request.old.is_some_and(|old| old.at(&["metadata", "deletionTimestamp"]).is_some()) {
+        return false;
+    }
+    let pods = request.is("", "pods");
+    match (request.operation, request.subresource) {
+        (Operation::Update, "resize") => pods,
+        (Operation::Create, "") => pods || request.is("", "persistentvolumeclaims"),
+        (Operation::Update, "") => request.is("", "persistentvolumeclaims"),
+        _ => false,
+    }
+}
+
+fn set_defaults(pod: &mut Value, range: &Value) {
+    let (mut requests, mut limits) = (Value::object(), Value::object());
+    for limit in range.items_at(&["spec", "limits"]).iter().filter(|l| l.str_at(&["type"]) == "Container") {
+        for (into, from) in [(&mut requests, "defaultRequest"), (&mut limits, "default")] {
+            for (name, amount) in
+                limit.get(from).and_then(Value::as_object).into_iter().flat_map(|m| m.iter())
+            {
+                into.set_at(&[name], amount.clone());
+            }
+        }
+    }
+    let mut notes = Vec::new();
+    for (list, word) in [("containers", "container"), ("initContainers", "init container")] {
+        let containers = pod.at_mut(&["spec", list]).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            let name = container.str_at(&["name"]).to_string();
+            let set_limits = fill(container, "limits", &limits);
+            let set_requests = fill(container, "requests", &requests);
+            for (set, kind) in [(set_requests, "request"), (set_limits, "limit")] {
+                if !set.is_empty() {
+                    notes.push(format!("{} {kind} for {word} {name}", set.join(", ")));
+                }
+            }
+        }
+    }
+    if !notes.is_empty() {
+        let note = format!("LimitRanger plugin set: {}", notes.join("; "));
+        pod.set_at(&["metadata", "annotations", ANNOTATION], note.into());
+    }
+}
+
+/// Sets what is not there; answers with the names of it, in order.
+fn fill(container: &mut Value, side: &str, defaults: &Value) -> Vec<String> {
+    let mut set = Vec::new();
+    for (name, amount) in defaults.as_object().into_iter().flat_map(|map| map.iter()) {
+        if container.at(&["resources", side, name]).is_none() {
+            container.set_at(&["resources", side, name], amount.clone());
+            set.push(name.to_string());
+        }
+    }
+    set.sort();
+    set
+}
+
+fn check_claim(claim: &Value, range: &Value) -> Vec<String> {
+    let requests = resources::list(claim.at(&["spec", "resources", "requests"]));
+    let none = ResourceList::new();
+    let mut errors = Vec::new();
+    let limits = range.items_at(&["spec", "limits"]).iter();
+    for limit in limits.filter(|l| l.str_at(&["type"]) == "PersistentVolumeClaim") {
+        for (name, least) in resources::list(limit.get("min")) {
+            errors.extend(min_error("PersistentVolumeClaim", &name, &least, &requests, &none));
+        }
+        for (name, most) in resources::list(limit.get("max")) {
+            errors.extend(max_request_error("PersistentVolumeClaim", &name, &most, &requests));
+        }
+    }
+    errors
+}
+
+fn check_pod(pod: &Value, range: &Value) -> Vec<String> {
+    let mut errors = Vec::new();
+    for limit in range.items_at(&["spec", "limits"]) {
+        match limit.str_at(&["type"]) {
+            "Container" => {
+                let lists = ["containers", "initContainers"];
+                for container in lists.iter().flat_map(|list| pod.items_at(&["spec", list])) {
+                    let requests = resources::list(container.at(&["resources", "requests"]));
+                    let limits = resources::list(container.at(&["resources", "limits"]));
+                    check_bounds("Container", limit, &requests, &limits, &mut errors);
+                }
+            }
+            "Pod" => {
+                let (requests, limits) =
+                    (resources::of_pod(pod, "requests"), resources::of_pod(pod, "limits"));
+                check_bounds("Pod", limit, &requests, &limits, &mut errors);
+            }
+            _ => {}
+        }
+    }
+    errors
+}
+
+fn check_bounds(
+    kind: &str,
+    limit: &Value,
+    requests: &ResourceList,
+    limits: &ResourceList,
+    errors: &mut Vec<String>,
+) {
+    for (name, least) in resources::list(limit.get("min")) {
+        errors.extend(min_error(kind, &name, &least, requests, limits));
+    }
+    for (name, most) in resources::list(limit.get("max")) {
+        errors.extend(max_error(kind, &name, &most, requests, limits));
+    }
+    for (name, ratio) in resources::list(limit.get("maxLimitRequestRatio")) {
+        errors.extend(ratio_error(kind, &name, &ratio, requests, limits));
+    }
+}
+
+fn min_error(
+    kind: &str,
+    name: &str,
+    least: &Quantity,
+    requests: &ResourceList,
+    limits: &ResourceList,
+) -> Option<String> {
+    let rule = format!("minimum {name} usage per {kind} is {least}");
+    let Some(request) = requests.get(name) else { return Some(format!("{rule}.  No request is specified")) };
+    if request < least {
+        return Some(format!("{rule}, but request is {request}"));
+    }
+    let limit = limits.get(name).filter(|limit| *limit < least)?;
+    Some(format!("{rule}, but limit is {limit}"))
+}
+
+fn max_request_error(kind: &str, name: &str, most: &Quantity, requests: &ResourceList) -> Option<String> {
+    let rule = format!("maximum {name} usage per {kind} is {most}");
+    match requests.get(name) {
+        None => Some(format!("{rule}.  No request is specified")),
+        Some(request) if request > most => Some(format!("{rule}, but request is {request}")),
+        Some(_) => None,
+    }
+}
+
+fn max_error(
+    kind: &str,
+    name: &str,
+    most: &Quantity,
+    requests: &ResourceList,
+    limits: &ResourceList,
+) -> Option<String> {
+    let rule = format!("maximum {name} usage per {kind} is {most}");
+    let Some(limit) = limits.get(name) else { return Some(format!("{rule}.  No limit is specified")) };
+    if limit > most {
+        return Some(format!("{rule}, but limit is {limit}"));
+    }
+    let request = requests.get(name).filter(|request| *request > most)?;
+    Some(format!("{rule}, but request is {request}"))
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the ratio is shown with six digits, as kube-apiserver computes it"
+)]
+fn ratio_error(
+    kind: &str,
+    name: &str,
+    ratio: &Quantity,
+    requests: &ResourceList,
+    limits: &ResourceList,
+) -> Option<String> {
+    let rule = format!("{name} max limit to request ratio per {kind} is {ratio}");
+    let (request, limit) = (requests.get(name), limits.get(name));
+    let Some(request) = request.filter(|r| !r.is_zero()) else {
+        return Some(format!("{rule}, but no request is specified or request is 0"));
+    };
+    let Some(limit) = limit.filter(|l| !l.is_zero()) else {
+        return Some(format!("{rule}, but no limit is specified or limit is 0"));
+    };
+    let fine = [request, limit, ratio].iter().all(|q| q.value() <= MILLI_VALUE_MAX);
+    let precise = |q: &Quantity| if fine { q.milli_value() } else { q.value() } as f64;
+    let observed = precise(limit) / precise(request);
+    let over = if ratio.value() <= MILLI_VALUE_MAX {
+        observed * 1000.0 > ratio.milli_value() as f64
+    } else {
+        observed > ratio.value() as f64
+    };
+    over.then(|| format!("{rule}, but provided ratio is {observed:.6}"))
+}

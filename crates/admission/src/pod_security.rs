@@ -1,0 +1,191 @@
+//! PodSecurity: the labels of a namespace say which pods it takes, and of which it warns.
+
+mod checks;
+mod policy;
+
+use crate::{Attributes, Operation, Plugin, World};
+use pintle_meta::field::quoted;
+use pintle_meta::{FieldErrors, Status};
+use pintle_value::Value;
+use policy::{Level, LevelVersion, Policy};
+use std::collections::{BTreeMap, HashSet};
+
+/// How many pods of a namespace are looked at when its policy changes.
+const PODS_MAX: usize = 3000;
+
+pub(crate) struct PodSecurity;
+
+impl Plugin for PodSecurity {
+    fn name(&self) -> &'static str {
+        "PodSecurity"
+    }
+
+    fn validate(
+        &self,
+        request: &Attributes<'_>,
+        object: Option<&Value>,
+        world: &dyn World,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let Some(object) = object.filter(|_| request.operation != Operation::Delete) else { return Ok(()) };
+        match (request.kind.group.as_str(), request.kind.plural.as_str()) {
+            ("", "namespaces") => namespace(request, object, world, warnings),
+            ("", "pods") => pod(request, object, world, warnings),
+            ("", "replicationcontrollers")
+            | ("apps", "replicasets" | "deployments" | "statefulsets" | "daemonsets")
+            | ("batch", "jobs") => controller(request, object, &["spec", "template"], world, warnings),
+            ("", "podtemplates") => controller(request, object, &["template"], world, warnings),
+            ("batch", "cronjobs") => {
+                controller(request, object, &["spec", "jobTemplate", "spec", "template"], world, warnings)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The labels must make sense; pods that a stricter policy would not take are named.
+fn namespace(
+    request: &Attributes<'_>,
+    object: &Value,
+    world: &dyn World,
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
+    if !request.subresource.is_empty() {
+        return Ok(());
+    }
+    let (new, errors) = Policy::of_namespace(object);
+    let invalid =
+        |errors: &FieldErrors| Err(Status::invalid(&request.kind.group_kind(), request.name, errors));
+    let Some(old) = request.old else {
+        return if errors.is_empty() { Ok(()) } else { invalid(&errors) };
+    };
+    let (old, old_errors) = Policy::of_namespace(old);
+    if !errors.is_empty() && errors != old_errors {
+        return invalid(&errors);
+    }
+    let relaxed = new.enforce.version == old.enforce.version && new.enforce.level <= old.enforce.level;
+    if new.enforce != old.enforce && new.enforce.level != Level::Privileged && !relaxed {
+        warn_of_pods(object.str_at(&["metadata", "name"]), new.enforce, world, warnings);
+    }
+    Ok(())
+}
+
+fn warn_of_pods(namespace: &str, enforce: LevelVersion, world: &dyn World, warnings: &mut Vec<String>) {
+    let (mut first, mut rest) = (Vec::new(), Vec::new());
+    let mut controllers: HashSet<String> = HashSet::new();
+    for pod in world.objects("", "pods", namespace) {
+        let owners = pod.items_at(&["metadata", "ownerReferences"]).iter();
+        let controller = owners.clone().find(|o| o.get("controller").and_then(Value::as_bool) == Some(true));
+        let fresh = controller.is_none_or(|owner| controllers.insert(owner.str_at(&["uid"]).to_string()));
+        if fresh { first.push(pod) } else { rest.push(pod) }
+    }
+    first.append(&mut rest);
+    let total = first.len();
+    let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
+    for pod in first.iter().take(PODS_MAX) {
+        let violations = checks::evaluate(enforce, pod.get("metadata"), pod.get("spec"));
+        if violations.is_empty() {
+            continue;
+        }
+        let reasons: Vec<&str> = violations.iter().map(|v| v.reason.as_str()).collect();
+        let name = pod.str_at(&["metadata", "name"]).to_string();
+        let entry = found.entry(reasons.join(", ")).or_insert_with(|| (name.clone(), 0));
+        entry.0 = entry.0.clone().min(name);
+        entry.1 += 1;
+    }
+    if total > PODS_MAX {
+        warnings.push(format!(
+            "new PodSecurity enforce level only checked against the first {PODS_MAX} of {total} existing pods"
+        ));
+    }
+    if !found.is_empty() {
+        warnings.push(format!(
+            "existing pods in namespace {} violate the new PodSecurity enforce level {}",
+            quoted(namespace),
+            quoted(&enforce.to_string())
+        ));
+    }
+    let mut lines: Vec<String> = found
+        .into_iter()
+        .map(|(reasons, (pod, count))| match count {
+            1 => format!("{pod}: {reasons}"),
+            2 => format!("{pod} (and 1 other pod): {reasons}"),
+            _ => format!("{pod} (and {} other pods): {reasons}", count - 1),
+        })
+        .collect();
+    lines.sort();
+    warnings.append(&mut lines);
+}
+
+fn policy_of(request: &Attributes<'_>, world: &dyn World) -> Result<Policy, Status> {
+    let Some(namespace) = world.object("", "namespaces", "", request.namespace) else {
+        return Err(Status::internal(&format!("failed to lookup namespace {}", quoted(request.namespace))));
+    };
+    Ok(Policy::of_namespace(&namespace).0)
+}
+
+fn pod(
+    request: &Attributes<'_>,
+    pod: &Value,
+    world: &dyn World,
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
+    const IGNORED: [&str; 8] =
+        ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
+    if IGNORED.contains(&request.subresource) {
+        return Ok(());
+    }
+    let policy = policy_of(request, world)?;
+    if policy.is_privileged() || request.old.is_some_and(|old| !is_significant(pod, old)) {
+        return Ok(());
+    }
+    let violations = checks::evaluate(policy.enforce, pod.get("metadata"), pod.get("spec"));
+    if !violations.is_empty() {
+        let why = format!(
+            "violates PodSecurity {}: {}",
+            quoted(&policy.enforce.to_string()),
+            checks::details(&violations)
+        );
+        return Err(Status::forbidden(&request.kind.group_resource(), request.name, &why));
+    }
+    warn(policy.warn, pod, warnings);
+    Ok(())
+}
+
+fn controller(
+    request: &Attributes<'_>,
+    object: &Value,
+    template: &[&str],
+    world: &dyn World,
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
+    let Some(template) = object.at(template).filter(|_| request.subresource.is_empty()) else {
+        return Ok(());
+    };
+    let Ok(policy) = policy_of(request, world) else { return Ok(()) };
+    warn(policy.warn, template, warnings);
+    Ok(())
+}
+
+fn warn(level: LevelVersion, pod: &Value, warnings: &mut Vec<String>) {
+    let violations = checks::evaluate(level, pod.get("metadata"), pod.get("spec"));
+    if !violations.is_empty() {
+        let shown = quoted(&level.to_string());
+        warnings.push(format!("would violate PodSecurity {shown}: {}", checks::details(&violations)));
+    }
+}
+
+/// Whether an update changes what the policy looks at: containers come or go, or run another image.
+fn is_significant(pod: &Value, old: &Value) -> bool {
+    let images = |pod: &Value, list: &str| -> Vec<String> {
+        pod.items_at(&["spec", list]).iter().map(|c| c.str_at(&["image"]).to_string()).collect()
+    };
+    if ["containers", "initContainers"].iter().any(|list| images(pod, list) != images(old, list)) {
+        return true;
+    }
+    let before = old.items_at(&["spec", "ephemeralContainers"]);
+    pod.items_at(&["spec", "ephemeralContainers"]).iter().any(|container| {
+        let same = before.iter().find(|c| c.str_at(&["name"]) == container.str_at(&["name"]));
+        same.is_none_or(|c| c.str_at(&["image"]) != container.str_at(&["image"]))
+    })
+}

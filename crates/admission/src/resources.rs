@@ -1,0 +1,82 @@
+//! Lists of resources (`cpu: 1`) and what a pod asks for as a whole.
+
+use pintle_meta::Quantity;
+use pintle_value::Value;
+use std::collections::BTreeMap;
+
+/// Amounts by name.
+pub(crate) type ResourceList = BTreeMap<String, Quantity>;
+
+/// Reads a list; what is no quantity is left out.
+pub(crate) fn list(value: Option<&Value>) -> ResourceList {
+    let map = value.and_then(Value::as_object);
+    let entries = map.into_iter().flat_map(|map| map.iter());
+    entries.filter_map(|(name, value)| Some((name.to_string(), Quantity::from_value(value).ok()?))).collect()
+}
+
+/// Adds each amount of `more`.
+pub(crate) fn add(to: &mut ResourceList, more: &ResourceList) {
+    for (name, amount) in more {
+        match to.get_mut(name) {
+            Some(sum) => sum.add(amount),
+            None => _ = to.insert(name.clone(), amount.clone()),
+        }
+    }
+}
+
+fn raise(to: &mut ResourceList, least: &ResourceList) {
+    for (name, amount) in least {
+        if to.get(name).is_none_or(|have| amount > have) {
+            to.insert(name.clone(), amount.clone());
+        }
+    }
+}
+
+/// What a pod asks for as a whole; `side` is `requests` or `limits`. Init containers run one after another, those
+/// that go on running beside the others.
+pub(crate) fn of_pod(pod: &Value, side: &str) -> ResourceList {
+    let of = |container: &Value| list(container.at(&["resources", side]));
+    let mut total = ResourceList::new();
+    for container in pod.items_at(&["spec", "containers"]) {
+        add(&mut total, &of(container));
+    }
+    let mut running = ResourceList::new();
+    let mut peak = ResourceList::new();
+    for container in pod.items_at(&["spec", "initContainers"]) {
+        let mut own = of(container);
+        if container.str_at(&["restartPolicy"]) == "Always" {
+            add(&mut total, &own);
+            add(&mut running, &own);
+            own = running.clone();
+        } else {
+            add(&mut own, &running);
+        }
+        raise(&mut peak, &own);
+    }
+    raise(&mut total, &peak);
+    for (name, amount) in list(pod.at(&["spec", "resources", side])) {
+        if is_pod_level(&name) {
+            total.insert(name, amount);
+        }
+    }
+    total
+}
+
+fn is_pod_level(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
+}
+
+/// Several errors as one sentence.
+pub(crate) fn sentence(errors: Vec<String>) -> Option<String> {
+    let mut unique: Vec<String> = Vec::new();
+    for error in errors {
+        if !unique.contains(&error) {
+            unique.push(error);
+        }
+    }
+    match unique.as_slice() {
+        [] => None,
+        [one] => Some(one.clone()),
+        several => Some(format!("[{}]", several.join(", "))),
+    }
+}

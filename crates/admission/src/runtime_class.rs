@@ -1,0 +1,151 @@
+//! RuntimeClass: pods get the overhead and the scheduling of their runtime class.
+
+use crate::{Attributes, Operation, Plugin, World};
+use pintle_meta::field::quoted;
+use pintle_meta::{Quantity, Status};
+use pintle_value::Value;
+
+const DIFFERS: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
+
+pub(crate) struct RuntimeClass;
+
+impl Plugin for RuntimeClass {
+    fn name(&self) -> &'static str {
+        "RuntimeClass"
+    }
+
+    fn mutate(&self, request: &Attributes<'_>, pod: &mut Value, world: &dyn World) -> Result<(), Status> {
+        if !is_ours(request) {
+            return Ok(());
+        }
+        let Some(class) = class_of(request, pod, world)? else { return Ok(()) };
+        if let Some(overhead) = class.get("overhead") {
+            let fixed = overhead.get("podFixed");
+            let given = pod.at(&["spec", "overhead"]);
+            if given.is_some_and(|g| !is_empty(g)) && !same_quantities(fixed, given) {
+                return Err(request.forbidden(Some(pod), DIFFERS));
+            }
+            match fixed {
+                Some(fixed) => pod.set_at(&["spec", "overhead"], fixed.clone()),
+                None => _ = pod.remove_at(&["spec", "overhead"]),
+            }
+        }
+        match class.get("scheduling") {
+            Some(scheduling) => schedule(request, pod, scheduling),
+            None => Ok(()),
+        }
+    }
+
+    fn validate(
+        &self,
+        request: &Attributes<'_>,
+        object: Option<&Value>,
+        world: &dyn World,
+        _warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let Some(pod) = object.filter(|_| is_ours(request)) else { return Ok(()) };
+        let class = class_of(request, pod, world)?;
+        let given = pod.at(&["spec", "overhead"]);
+        match class.as_ref().and_then(|c| c.get("overhead")) {
+            Some(overhead) if !same_quantities(overhead.get("podFixed"), given) => {
+                Err(request.forbidden(Some(pod), DIFFERS))
+            }
+            None if given.is_some() => {
+                let why =
+                    "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+                Err(request.forbidden(Some(pod), why))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is_ours(request: &Attributes<'_>) -> bool {
+    request.is("", "pods") && request.subresource.is_empty() && request.operation == Operation::Create
+}
+
+fn class_of(request: &Attributes<'_>, pod: &Value, world: &dyn World) -> Result<Option<Value>, Status> {
+    let Some(name) = pod.at(&["spec", "runtimeClassName"]).and_then(Value::as_str) else { return Ok(None) };
+    let class = world.object("node.k8s.io", "runtimeclasses", "", name);
+    let missing =
+        || request.forbidden(Some(pod), &format!("pod rejected: RuntimeClass {} not found", quoted(name)));
+    class.map(Some).ok_or_else(missing)
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.as_object().is_none_or(|map| map.is_empty())
+}
+
+/// Whether two lists of quantities are the same amounts.
+fn same_quantities(a: Option<&Value>, b: Option<&Value>) -> bool {
+    let parsed = |value: Option<&Value>| -> Vec<(String, Option<Quantity>)> {
+        let map = value.and_then(Value::as_object);
+        map.into_iter()
+            .flat_map(|m| m.iter())
+            .map(|(k, v)| (k.to_string(), Quantity::from_value(v).ok()))
+            .collect()
+    };
+    parsed(a) == parsed(b)
+}
+
+fn schedule(request: &Attributes<'_>, pod: &mut Value, scheduling: &Value) -> Result<(), Status> {
+    let wanted = scheduling.get("nodeSelector").and_then(Value::as_object);
+    for (key, value) in wanted.into_iter().flat_map(|map| map.iter()) {
+        if let Some(given) = pod.at(&["spec", "nodeSelector", key]).filter(|given| *given != value) {
+            let (given, value) = (given.as_str().unwrap_or(""), value.as_str().unwrap_or(""));
+            let why = format!(
+                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {given}"
+            );
+            return Err(request.forbidden(Some(pod), &why));
+        }
+        pod.set_at(&["spec", "nodeSelector", key], value.clone());
+    }
+    let mut all = pod.items_at(&["spec", "tolerations"]).to_vec();
+    all.extend_from_slice(scheduling.items_at(&["tolerations"]));
+    let merged = merge_tolerations(&all);
+    if !merged.is_empty() {
+        pod.set_at(&["spec", "tolerations"], Value::Array(merged));
+    }
+    Ok(())
+}
+
+/// Leaves out tolerations that another one includes; of equal ones the first stays.
+fn merge_tolerations(all: &[Value]) -> Vec<Value> {
+    let mut merged: Vec<Value> = Vec::new();
+    for (index, toleration) in all.iter().enumerate() {
+        let before = merged.iter().any(|other| includes(other, toleration));
+        let later =
+            all.iter().skip(index + 1).any(|other| other != toleration && includes(other, toleration));
+        if !before && !later {
+            merged.push(toleration.clone());
+        }
+    }
+    merged
+}
+
+/// Whether `a` tolerates all that `b` does.
+fn includes(a: &Value, b: &Value) -> bool {
+    if a == b {
+        return true;
+    }
+    let text = |v: &Value, key: &str| v.str_at(&[key]).to_string();
+    let any_key = text(a, "key").is_empty() && text(a, "operator") == "Exists";
+    if text(a, "key") != text(b, "key") && !any_key {
+        return false;
+    }
+    if text(a, "effect") != text(b, "effect") && !text(a, "effect").is_empty() {
+        return false;
+    }
+    let seconds = |v: &Value| v.get("tolerationSeconds").and_then(Value::as_int);
+    if text(a, "effect") == "NoExecute"
+        && let Some(limit) = seconds(a)
+        && seconds(b).is_none_or(|own| own > limit)
+    {
+        return false;
+    }
+    match a.str_at(&["operator"]) {
+        "Exists" => true,
+        "Equal" | "" => text(b, "operator") == "Equal" && text(a, "value") == text(b, "value"),
+        _ => false,
+    }
+}

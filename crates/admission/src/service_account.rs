@@ -1,0 +1,260 @@
+//! ServiceAccount: every pod runs as a service account that exists, and has its token mounted.
+
+use crate::{Attributes, Operation, Plugin, World};
+use pintle_meta::{GroupResource, Status};
+use pintle_value::{Value, json};
+
+const VOLUME_PREFIX: &str = "kube-api-access-";
+const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+const MIRROR: &str = "kubernetes.io/config.mirror";
+const ENFORCE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
+
+pub(crate) struct ServiceAccount;
+
+impl Plugin for ServiceAccount {
+    fn name(&self) -> &'static str {
+        "ServiceAccount"
+    }
+
+    fn mutate(&self, request: &Attributes<'_>, pod: &mut Value, world: &dyn World) -> Result<(), Status> {
+        if !request.is("", "pods")
+            || !request.subresource.is_empty()
+            || request.operation != Operation::Create
+        {
+            return Ok(());
+        }
+        if is_mirror(pod) {
+            return check_mirror(request, pod);
+        }
+        if pod.str_at(&["spec", "serviceAccountName"]).is_empty() {
+            // The old name of the field is kept in step.
+            pod.set_at(&["spec", "serviceAccountName"], "default".into());
+            pod.set_at(&["spec", "serviceAccount"], "default".into());
+        }
+        let account = find_account(request, pod, world)?;
+        if automounts(&account, pod) {
+            mount_token(pod, world);
+        }
+        let pull = account.items_at(&["imagePullSecrets"]);
+        if pod.items_at(&["spec", "imagePullSecrets"]).is_empty() && !pull.is_empty() {
+            pod.set_at(&["spec", "imagePullSecrets"], Value::Array(pull.to_vec()));
+        }
+        check_secrets(request, pod, &account)
+    }
+
+    fn validate(
+        &self,
+        request: &Attributes<'_>,
+        object: Option<&Value>,
+        world: &dyn World,
+        _warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let Some(pod) = object.filter(|_| request.is("", "pods")) else { return Ok(()) };
+        match (request.operation, request.subresource) {
+            (Operation::Create, "") if is_mirror(pod) => check_mirror(request, pod),
+            (Operation::Create, "") => check_secrets(request, pod, &find_account(request, pod, world)?),
+            (Operation::Update, "ephemeralcontainers") => {
+                let account = find_account(request, pod, world)?;
+                if !enforces(&account) {
+                    return Ok(());
+                }
+                let containers = pod.items_at(&["spec", "ephemeralContainers"]);
+                match unreferenced(containers, "ephemeral container", &account) {
+                    Some(why) => Err(Status::internal(&why)),
+                    None => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is_mirror(pod: &Value) -> bool {
+    pod.at(&["metadata", "annotations", MIRROR]).is_some()
+}
+
+fn find_account(request: &Attributes<'_>, pod: &Value, world: &dyn World) -> Result<Value, Status> {
+    let name = pod.str_at(&["spec", "serviceAccountName"]);
+    let namespace = request.namespace;
+    if name.is_empty() {
+        let pod_name = pod.str_at(&["metadata", "name"]);
+        let why = format!("no service account specified for pod {namespace}/{pod_name}");
+        return Err(request.forbidden(Some(pod), &why));
+    }
+    world.object("", "serviceaccounts", namespace, name).ok_or_else(|| {
+        let missing = Status::not_found(&GroupResource::new("", "serviceaccount"), name).message;
+        request
+            .forbidden(Some(pod), &format!("error looking up service account {namespace}/{name}: {missing}"))
+    })
+}
+
+/// The pod's wish counts, then the account's.
+fn automounts(account: &Value, pod: &Value) -> bool {
+    let of_pod = pod.at(&["spec", "automountServiceAccountToken"]).and_then(Value::as_bool);
+    of_pod.or_else(|| account.get("automountServiceAccountToken").and_then(Value::as_bool)).unwrap_or(true)
+}
+
+/// Mounts the token into every container that has nothing at its place yet.
+fn mount_token(pod: &mut Value, world: &dyn World) {
+    let existing = pod
+        .items_at(&["spec", "volumes"])
+        .iter()
+        .map(|volume| volume.str_at(&["name"]))
+        .find(|name| name.starts_with(VOLUME_PREFIX))
+        .map(str::to_string);
+    let has_volume = existing.is_some();
+    let name = existing
+        .unwrap_or_else(|| pintle_meta::generated::name(VOLUME_PREFIX, &mut || world.random()).to_string());
+    let mut mount = Value::object();
+    mount.set_at(&["name"], name.as_str().into());
+    mount.set_at(&["readOnly"], Value::Bool(true));
+    mount.set_at(&["mountPath"], MOUNT_PATH.into());
+    let mut needed = false;
+    for list in ["initContainers", "containers"] {
+        let containers = pod.at_mut(&["spec", list]).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            let mounts = container.items_at(&["volumeMounts"]);
+            if mounts.iter().any(|m| m.str_at(&["mountPath"]) == MOUNT_PATH) {
+                continue;
+            }
+            let mut mounts = mounts.to_vec();
+            mounts.push(mount.clone());
+            container.set_at(&["volumeMounts"], Value::Array(mounts));
+            needed = true;
+        }
+    }
+    if needed && !has_volume {
+        let mut volumes = pod.items_at(&["spec", "volumes"]).to_vec();
+        volumes.push(token_volume(&name));
+        pod.set_at(&["spec", "volumes"], Value::Array(volumes));
+    }
+}
+
+fn token_volume(name: &str) -> Value {
+    const SOURCE: &[u8] = br#"{"defaultMode":420,"sources":[
+        {"serviceAccountToken":{"path":"token","expirationSeconds":3607}},
+        {"configMap":{"name":"kube-root-ca.crt","items":[{"key":"ca.crt","path":"ca.crt"}]}},
+        {"downwardAPI":{"items":[{"path":"namespace","fieldRef":{"apiVersion":"v1","fieldPath":"metadata.namespace"}}]}}]}"#;
+    let mut volume = Value::object();
+    volume.set_at(&["name"], name.into());
+    volume.set_at(&["projected"], json::parse(SOURCE).map(|parsed| parsed.value).unwrap_or_default());
+    volume
+}
+
+/// The pod of a node's own file may not refer to what only the API server knows.
+fn check_mirror(request: &Attributes<'_>, pod: &Value) -> Result<(), Status> {
+    if !pod.str_at(&["spec", "serviceAccountName"]).is_empty() {
+        return Err(request.forbidden(Some(pod), "a mirror pod may not reference service accounts"));
+    }
+    if names_secrets(pod) {
+        return Err(request.forbidden(Some(pod), "a mirror pod may not reference secrets"));
+    }
+    let volumes = pod.items_at(&["spec", "volumes"]).iter();
+    let mut sources = volumes.flat_map(|volume| volume.items_at(&["projected", "sources"]));
+    if sources.any(|source| source.get("serviceAccountToken").is_some()) {
+        let why = "a mirror pod may not use ServiceAccountToken volume projections";
+        return Err(request.forbidden(Some(pod), why));
+    }
+    Ok(())
+}
+
+/// Whether a pod refers to a secret anywhere.
+fn names_secrets(pod: &Value) -> bool {
+    let of_containers = ["containers", "initContainers", "ephemeralContainers"].iter().any(|list| {
+        pod.items_at(&["spec", list]).iter().any(|container| {
+            container.items_at(&["env"]).iter().any(|e| e.at(&["valueFrom", "secretKeyRef"]).is_some())
+                || container.items_at(&["envFrom"]).iter().any(|e| e.get("secretRef").is_some())
+        })
+    });
+    of_containers
+        || !pod.items_at(&["spec", "imagePullSecrets"]).is_empty()
+        || pod.items_at(&["spec", "volumes"]).iter().any(volume_names_secrets)
+}
+
+fn volume_names_secrets(volume: &Value) -> bool {
+    const BY_REFERENCE: [(&str, &str); 7] = [
+        ("azureFile", "secretName"),
+        ("cephfs", "secretRef"),
+        ("cinder", "secretRef"),
+        ("flexVolume", "secretRef"),
+        ("rbd", "secretRef"),
+        ("scaleIO", "secretRef"),
+        ("iscsi", "secretRef"),
+    ];
+    volume.at(&["secret", "secretName"]).is_some()
+        || volume.at(&["storageos", "secretRef"]).is_some()
+        || volume.at(&["csi", "nodePublishSecretRef"]).is_some()
+        || BY_REFERENCE.iter().any(|(source, field)| volume.at(&[source, field]).is_some())
+        || volume.items_at(&["projected", "sources"]).iter().any(|source| source.get("secret").is_some())
+}
+
+fn enforces(account: &Value) -> bool {
+    let flag = account.str_at(&["metadata", "annotations", ENFORCE_SECRETS]);
+    matches!(flag, "1" | "t" | "T" | "TRUE" | "true" | "True")
+}
+
+/// Where the account says so, a pod may only refer to the secrets of its account.
+fn check_secrets(request: &Attributes<'_>, pod: &Value, account: &Value) -> Result<(), Status> {
+    if !enforces(account) {
+        return Ok(());
+    }
+    let name = account.str_at(&["metadata", "name"]);
+    let has =
+        |list: &str, secret: &str| account.items_at(&[list]).iter().any(|s| s.str_at(&["name"]) == secret);
+    for volume in pod.items_at(&["spec", "volumes"]).iter().filter(|v| v.get("secret").is_some()) {
+        let secret = volume.str_at(&["secret", "secretName"]);
+        if !has("secrets", secret) {
+            let why = format!(
+                "volume with secret.secretName=\"{secret}\" is not allowed because service account {name} \
+                 does not reference that secret"
+            );
+            return Err(request.forbidden(Some(pod), &why));
+        }
+    }
+    for (list, word) in [("initContainers", "init container"), ("containers", "container")] {
+        if let Some(why) = unreferenced(pod.items_at(&["spec", list]), word, account) {
+            return Err(request.forbidden(Some(pod), &why));
+        }
+    }
+    for (index, pull) in pod.items_at(&["spec", "imagePullSecrets"]).iter().enumerate() {
+        let secret = pull.str_at(&["name"]);
+        if !has("imagePullSecrets", secret) {
+            let why = format!(
+                "imagePullSecrets[{index}].name=\"{secret}\" is not allowed because service account {name} \
+                 does not reference that imagePullSecret"
+            );
+            return Err(request.forbidden(Some(pod), &why));
+        }
+    }
+    Ok(())
+}
+
+/// The first secret in the environment of containers that the account does not have.
+fn unreferenced(containers: &[Value], word: &str, account: &Value) -> Option<String> {
+    let owner = account.str_at(&["metadata", "name"]);
+    let has = |secret: &str| account.items_at(&["secrets"]).iter().any(|s| s.str_at(&["name"]) == secret);
+    let because = format!("is not allowed because service account {owner} does not reference that secret");
+    for container in containers {
+        let name = container.str_at(&["name"]);
+        for env in container.items_at(&["env"]) {
+            let Some(reference) = env.at(&["valueFrom", "secretKeyRef"]) else { continue };
+            let secret = reference.str_at(&["name"]);
+            if !has(secret) {
+                let variable = env.str_at(&["name"]);
+                return Some(format!(
+                    "{word} {name} with envVar {variable} referencing secret.secretName=\"{secret}\" {because}"
+                ));
+            }
+        }
+        for env in container.items_at(&["envFrom"]) {
+            let Some(reference) = env.get("secretRef") else { continue };
+            let secret = reference.str_at(&["name"]);
+            if !has(secret) {
+                return Some(format!(
+                    "{word} {name} with envFrom referencing secret.secretName=\"{secret}\" {because}"
+                ));
+            }
+        }
+    }
+    None
+}

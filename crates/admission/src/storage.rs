@@ -1,0 +1,83 @@
+//! StorageObjectInUseProtection and PersistentVolumeClaimResize.
+
+use crate::{Attributes, Operation, Plugin, World};
+use pintle_meta::{Quantity, Status};
+use pintle_value::Value;
+
+const STORAGE_BETA: &str = "volume.beta.kubernetes.io/storage-class";
+
+/// Volumes, claims and their classes get a finalizer, so that they stay while they are in use.
+pub(crate) struct StorageObjectInUseProtection;
+
+impl Plugin for StorageObjectInUseProtection {
+    fn name(&self) -> &'static str {
+        "StorageObjectInUseProtection"
+    }
+
+    fn mutate(&self, request: &Attributes<'_>, object: &mut Value, _world: &dyn World) -> Result<(), Status> {
+        if request.operation != Operation::Create || !request.subresource.is_empty() {
+            return Ok(());
+        }
+        let finalizer = match (request.kind.group.as_str(), request.kind.plural.as_str()) {
+            ("", "persistentvolumes") => "kubernetes.io/pv-protection",
+            ("", "persistentvolumeclaims") => "kubernetes.io/pvc-protection",
+            ("storage.k8s.io", "volumeattributesclasses") => "kubernetes.io/vac-protection",
+            _ => return Ok(()),
+        };
+        let mut finalizers = object.items_at(&["metadata", "finalizers"]).to_vec();
+        if !finalizers.iter().any(|f| f.as_str() == Some(finalizer)) {
+            finalizers.push(finalizer.into());
+            object.set_at(&["metadata", "finalizers"], Value::Array(finalizers));
+        }
+        Ok(())
+    }
+}
+
+/// Claims may grow only where their class allows it.
+pub(crate) struct PersistentVolumeClaimResize;
+
+impl Plugin for PersistentVolumeClaimResize {
+    fn name(&self) -> &'static str {
+        "PersistentVolumeClaimResize"
+    }
+
+    fn validate(
+        &self,
+        request: &Attributes<'_>,
+        object: Option<&Value>,
+        world: &dyn World,
+        _warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let ours = request.is("", "persistentvolumeclaims") && request.subresource.is_empty();
+        let (Some(claim), Some(old)) = (object.filter(|_| ours), request.old) else { return Ok(()) };
+        if request.operation != Operation::Update || size(claim) <= size(old) {
+            return Ok(());
+        }
+        if old.str_at(&["status", "phase"]) != "Bound" {
+            return Err(request.forbidden(Some(claim), "Only bound persistent volume claims can be expanded"));
+        }
+        let class = class(claim);
+        let may = !class.is_empty()
+            && class == self::class(old)
+            && world
+                .object("storage.k8s.io", "storageclasses", "", class)
+                .is_some_and(|c| c.get("allowVolumeExpansion").and_then(Value::as_bool) == Some(true));
+        if may {
+            return Ok(());
+        }
+        let why = "only dynamically provisioned pvc can be resized and \
+                   the storageclass that provisions the pvc must support resize";
+        Err(request.forbidden(Some(claim), why))
+    }
+}
+
+fn size(claim: &Value) -> Option<Quantity> {
+    Quantity::from_value(claim.at(&["spec", "resources", "requests", "storage"])?).ok()
+}
+
+fn class(claim: &Value) -> &str {
+    match claim.str_at(&["metadata", "annotations", STORAGE_BETA]) {
+        "" => claim.str_at(&["spec", "storageClassName"]),
+        old => old,
+    }
+}

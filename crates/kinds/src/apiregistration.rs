@@ -1,0 +1,3 @@
+//! Group apiregistration.k8s.io.
+
+pub(crate) mod apiservice;

@@ -1,0 +1,151 @@
+//! APIService: which server answers for a version of a group. Those without a service are this server's own.
+
+use crate::{Hooks, Scope, check, fields, hooks, metadata};
+use pintle_meta::field::{Named, quoted};
+use pintle_meta::{FieldErrors, names};
+use pintle_value::{Path, Value, base64};
+
+/// The port of a service that names none.
+const SERVICE_PORT: i64 = 443;
+const GROUP_PRIORITY_MAX: i64 = 20_000;
+const VERSION_PRIORITY_MAX: i64 = 1000;
+
+pub(crate) struct ApiService;
+
+impl Hooks for ApiService {
+    fn default(&self, _version: &str, object: &mut Value) {
+        let service = object.at_mut(&["spec", "service"]).filter(|service| service.as_object().is_some());
+        if let Some(service) = service {
+            crate::fill::absent(service, "port", SERVICE_PORT);
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        object.set_at(&["status"], Value::object());
+        if service(object).is_some() {
+            return;
+        }
+        let mut condition = Value::object();
+        let created = object.str_at(&["metadata", "creationTimestamp"]);
+        let texts = [
+            ("type", "Available"),
+            ("status", "True"),
+            ("reason", "Local"),
+            ("message", "Local APIServices are always available"),
+            ("lastTransitionTime", created),
+        ];
+        for (key, text) in texts {
+            condition.set_at(&[key], text.into());
+        }
+        object.set_at(&["status", "conditions"], Value::Array(vec![condition]));
+    }
+
+    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
+        if scope == Scope::Main {
+            return hooks::take(object, old, &["status"]);
+        }
+        hooks::take(object, old, &["spec"]);
+        for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
+            hooks::take(object, old, &["metadata", key]);
+        }
+    }
+
+    fn name_errors(&self, name: &str, _prefix: bool) -> Vec<String> {
+        names::path_segment_name(name, false)
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        validate_name(object, errors);
+        validate_spec(object.get("spec").unwrap_or(&Value::Null), &Path::of("spec"), errors);
+    }
+
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
+        if scope == Scope::Main {
+            metadata::validate_as_new(self, false, object, errors);
+            return self.validate_create(object, errors);
+        }
+        let status = Path::of("status");
+        let path = status.field("conditions");
+        for (at, condition) in object.items_at(&["status", "conditions"]).iter().enumerate() {
+            let given = fields::text(condition, "status");
+            if !matches!(given, "True" | "False" | "Unknown") {
+                errors.not_supported(
+                    &path.index(at).field("status"),
+                    Named(given),
+                    &["True", "False", "Unknown"],
+                );
+            }
+        }
+    }
+
+    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
+        match scope {
+            Scope::Main => &[&["status"]],
+            Scope::Sub(_) => &[&["spec"], &["metadata"]],
+        }
+    }
+}
+
+fn service(object: &Value) -> Option<&Value> {
+    object.at(&["spec", "service"]).filter(|service| !service.is_null())
+}
+
+/// The name is that of version and group.
+fn validate_name(object: &Value, errors: &mut FieldErrors) {
+    let wanted = format!("{}.{}", object.str_at(&["spec", "version"]), object.str_at(&["spec", "group"]));
+    let metadata = Path::of("metadata");
+    for key in ["generateName", "name"] {
+        let given = object.str_at(&["metadata", key]);
+        if !given.is_empty() && given != wanted && names::path_segment_name(given, false).is_empty() {
+            let why = format!("must be `spec.version+\".\"+spec.group`: {}", quoted(&wanted));
+            errors.invalid(&metadata.field(key), given, &why);
+        }
+    }
+}
+
+fn validate_spec(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let (group, version) = (fields::text(spec, "group"), fields::text(spec, "version"));
+    if group.is_empty() && version != "v1" {
+        errors.required(&path.field("group"), "only v1 may have an empty group and it better be legacy kube");
+    }
+    if !group.is_empty() {
+        check::dns_subdomain(&path.field("group"), group, errors);
+    }
+    check::each(names::is_dns1035_label(version), &path.field("version"), version, errors);
+    for (key, max) in
+        [("groupPriorityMinimum", GROUP_PRIORITY_MAX), ("versionPriority", VERSION_PRIORITY_MAX)]
+    {
+        let given = fields::int(spec, key);
+        if !(1..=max).contains(&given) {
+            errors.invalid(&path.field(key), given, &format!("must be positive and less than {max}"));
+        }
+    }
+    let bundle = base64::decode(fields::text(spec, "caBundle")).map_or(0, |bytes| bytes.len());
+    let insecure = fields::flag(spec, "insecureSkipTLSVerify");
+    let Some(service) = fields::member(spec, "service") else {
+        if bundle > 0 {
+            let shown = format!("{bundle} bytes");
+            errors.invalid(
+                &path.field("caBundle"),
+                shown.as_str(),
+                "local APIServices may not have a caBundle",
+            );
+        }
+        if insecure {
+            let why = "local APIServices may not have insecureSkipTLSVerify";
+            errors.invalid(&path.field("insecureSkipTLSVerify"), true, why);
+        }
+        return;
+    };
+    let at = path.field("service");
+    check::required(service, "namespace", &at, errors);
+    check::required(service, "name", &at, errors);
+    let port = fields::int(service, "port");
+    let wrong = names::is_valid_port_num(port);
+    if !wrong.is_empty() {
+        errors.invalid(&at.field("port"), port, &format!("port is not valid: {}", wrong.join(", ")));
+    }
+    if insecure && bundle > 0 {
+        errors.invalid(&path.field("insecureSkipTLSVerify"), true, "may not be true if caBundle is present");
+    }
+}

@@ -1,0 +1,4 @@
+//! Group certificates.k8s.io.
+
+pub(crate) mod certificatesigningrequest;
+mod pem;

@@ -1,0 +1,30 @@
+//! Group flowcontrol.apiserver.k8s.io.
+
+pub(crate) mod flowschema;
+pub(crate) mod prioritylevelconfiguration;
+
+use crate::fields;
+use pintle_meta::FieldErrors;
+use pintle_meta::field::Named;
+use pintle_value::{Path, Value};
+
+/// Conditions have a type, each its own.
+fn validate_conditions(object: &Value, errors: &mut FieldErrors) {
+    let conditions = object.items_at(&["status", "conditions"]);
+    let status = Path::of("status");
+    let path = status.field("conditions");
+    for (at, condition) in conditions.iter().enumerate() {
+        let kind = fields::text(condition, "type");
+        if conditions.iter().take(at).any(|earlier| fields::text(earlier, "type") == kind) {
+            errors.duplicate(&path.index(at).field("type"), Named(kind));
+        }
+        if kind.is_empty() {
+            errors.required(&path.index(at).field("type"), "");
+        }
+    }
+}
+
+/// An embedded spec that a mandatory object must have.
+fn fixed(text: &str) -> Value {
+    pintle_value::json::parse(text.as_bytes()).map_or(Value::Null, |parsed| parsed.value)
+}

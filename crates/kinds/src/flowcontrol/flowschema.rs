@@ -1,0 +1,302 @@
+//! FlowSchema: which requests belong to which priority level.
+
+use super::{fixed, validate_conditions};
+use crate::shown::{Field, Internal, Kind, NULL, TEXT};
+use crate::{Hooks, Scope, check, fields, metadata};
+use pintle_meta::FieldErrors;
+use pintle_meta::field::Named;
+use pintle_value::{Path, Str, Value};
+
+const PRECEDENCE_DEFAULT: i64 = 1000;
+const PRECEDENCE_MAX: i64 = 10_000;
+const EXEMPT: &str = "exempt";
+const VERBS: [&str; 9] =
+    ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
+
+/// The objects that must be as they are.
+const MANDATORY: [(&str, &str); 2] = [
+    (
+        EXEMPT,
+        r#"{"matchingPrecedence":1,"priorityLevelConfiguration":{"name":"exempt"},"rules":[{"nonResourceRules":[{"nonResourceURLs":["*"],"verbs":["*"]}],"resourceRules":[{"apiGroups":["*"],"clusterScope":true,"namespaces":["*"],"resources":["*"],"verbs":["*"]}],"subjects":[{"group":{"name":"system:masters"},"kind":"Group"}]}]}"#,
+    ),
+    (
+        "catch-all",
+        r#"{"distinguisherMethod":{"type":"ByUser"},"matchingPrecedence":10000,"priorityLevelConfiguration":{"name":"catch-all"},"rules":[{"nonResourceRules":[{"nonResourceURLs":["*"],"verbs":["*"]}],"resourceRules":[{"apiGroups":["*"],"clusterScope":true,"namespaces":["*"],"resources":["*"],"verbs":["*"]}],"subjects":[{"group":{"name":"system:unauthenticated"},"kind":"Group"},{"group":{"name":"system:authenticated"},"kind":"Group"}]}]}"#,
+    ),
+];
+
+const NAMED: &[Field] = &[Field("name", "Name", TEXT)];
+const METHOD: &[Field] = &[Field("type", "Type", TEXT)];
+const ACCOUNT: &[Field] = &[Field("namespace", "Namespace", TEXT), Field("name", "Name", TEXT)];
+const SUBJECT: &[Field] = &[
+    Field("kind", "Kind", TEXT),
+    Field("user", "User", Kind::Struct(NAMED)),
+    Field("group", "Group", Kind::Struct(NAMED)),
+    Field("serviceAccount", "ServiceAccount", Kind::Struct(ACCOUNT)),
+];
+const RESOURCE_RULE: &[Field] = &[
+    Field("verbs", "Verbs", NULL),
+    Field("apiGroups", "APIGroups", NULL),
+    Field("resources", "Resources", NULL),
+    Field("clusterScope", "ClusterScope", Kind::Plain("false")),
+    Field("namespaces", "Namespaces", NULL),
+];
+const URL_RULE: &[Field] =
+    &[Field("verbs", "Verbs", NULL), Field("nonResourceURLs", "NonResourceURLs", NULL)];
+const RULE: &[Field] = &[
+    Field("subjects", "Subjects", Kind::List(SUBJECT)),
+    Field("resourceRules", "ResourceRules", Kind::List(RESOURCE_RULE)),
+    Field("nonResourceRules", "NonResourceRules", Kind::List(URL_RULE)),
+];
+const SPEC: &[Field] = &[
+    Field("priorityLevelConfiguration", "PriorityLevelConfiguration", Kind::Struct(NAMED)),
+    Field("matchingPrecedence", "MatchingPrecedence", Kind::Plain("0")),
+    Field("distinguisherMethod", "DistinguisherMethod", Kind::Struct(METHOD)),
+    Field("rules", "Rules", Kind::List(RULE)),
+];
+
+pub(crate) struct FlowSchema;
+
+impl Hooks for FlowSchema {
+    fn default(&self, _version: &str, object: &mut Value) {
+        if object.at(&["spec", "matchingPrecedence"]).and_then(Value::as_int).unwrap_or(0) == 0 {
+            object.set_at(&["spec", "matchingPrecedence"], Value::Int(PRECEDENCE_DEFAULT));
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        object.set_at(&["status"], Value::object());
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core(object, errors);
+        let name = object.str_at(&["metadata", "name"]);
+        let path = Path::of("spec");
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        validate_spec(name, spec, &path, errors);
+        if let Some((_, wanted)) = MANDATORY.iter().find(|(mandatory, _)| *mandatory == name)
+            && fixed(wanted) != *spec
+        {
+            errors.invalid(
+                &path,
+                Internal(Some(spec), SPEC),
+                &format!("spec of '{name}' must equal the fixed value"),
+            );
+        }
+        validate_conditions(object, errors);
+    }
+
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
+        match scope {
+            Scope::Main => {
+                metadata::validate_as_new(self, false, object, errors);
+                self.validate_create(object, errors);
+            }
+            Scope::Sub(_) => validate_conditions(object, errors),
+        }
+    }
+}
+
+fn validate_spec(name: &str, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let precedence = fields::int(spec, "matchingPrecedence");
+    let at = path.field("matchingPrecedence");
+    if precedence <= 0 {
+        errors.invalid(&at, precedence, "must be a positive value");
+    }
+    if precedence > PRECEDENCE_MAX {
+        errors.invalid(&at, precedence, &format!("must not be greater than {PRECEDENCE_MAX}"));
+    }
+    if precedence == 1 && name != EXEMPT {
+        errors.invalid(&at, precedence, "only the schema named 'exempt' may have matchingPrecedence 1");
+    }
+    if let Some(method) = fields::member(spec, "distinguisherMethod")
+        && !matches!(fields::text(method, "type"), "ByNamespace" | "ByUser")
+    {
+        let at = path.field("distinguisherMethod");
+        errors.not_supported(&at.field("type"), Internal(Some(method), METHOD), &["ByNamespace", "ByUser"]);
+    }
+    let level = spec.str_at(&["priorityLevelConfiguration", "name"]);
+    let level_path = path.field("priorityLevelConfiguration");
+    let at = level_path.field("name");
+    if level.is_empty() {
+        errors.required(&at, "must reference a priority level");
+    } else {
+        check::dns_subdomain(&at, level, errors);
+    }
+    let rules = path.field("rules");
+    for (at, rule) in fields::list(spec, "rules").iter().enumerate() {
+        validate_rule(rule, &rules.index(at), errors);
+    }
+}
+
+fn validate_rule(rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let subjects = fields::list(rule, "subjects");
+    if subjects.is_empty() {
+        errors.required(&path.field("subjects"), "subjects must contain at least one value");
+    }
+    for (at, subject) in subjects.iter().enumerate() {
+        validate_subject(subject, &path.field("subjects").index(at), errors);
+    }
+    let (resources, urls) = (fields::list(rule, "resourceRules"), fields::list(rule, "nonResourceRules"));
+    if resources.is_empty() && urls.is_empty() {
+        errors.required(path, "at least one of resourceRules and nonResourceRules has to be non-empty");
+    }
+    for (at, rule) in resources.iter().enumerate() {
+        validate_resource_rule(rule, &path.field("resourceRules").index(at), errors);
+    }
+    for (at, rule) in urls.iter().enumerate() {
+        validate_url_rule(rule, &path.field("nonResourceRules").index(at), errors);
+    }
+}
+
+fn validate_subject(subject: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let members = [("serviceAccount", "ServiceAccount"), ("user", "User"), ("group", "Group")];
+    let kind = fields::text(subject, "kind");
+    let Some((own, _)) = members.iter().find(|(_, name)| *name == kind) else {
+        return errors.not_supported(&path.field("kind"), Named(kind), &["Group", "ServiceAccount", "User"]);
+    };
+    let at = path.field(own);
+    match fields::member(subject, own) {
+        None => errors.required(&at, &format!("{own} is required when subject kind is '{kind}'")),
+        Some(account) if kind == "ServiceAccount" => validate_account(account, &at, errors),
+        Some(named) => check::required(named, "name", &at, errors),
+    }
+    for (key, name) in members.iter().filter(|(key, _)| key != own && fields::member(subject, key).is_some())
+    {
+        errors.forbidden(&path.field(key), &format!("{key} is forbidden when subject kind is not '{name}'"));
+    }
+}
+
+fn validate_account(account: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let (name, namespace) = (fields::text(account, "name"), fields::text(account, "namespace"));
+    if name.is_empty() {
+        errors.required(&path.field("name"), "");
+    } else if name != "*" {
+        check::dns_subdomain(&path.field("name"), name, errors);
+    }
+    if namespace.is_empty() {
+        errors.required(&path.field("namespace"), "must specify namespace for service account");
+    } else {
+        check::dns_label(&path.field("namespace"), namespace, errors);
+    }
+}
+
+/// A list of texts of a rule.
+fn texts(rule: &Value, key: &str) -> Vec<Str> {
+    fields::texts(rule, key).into_iter().map(Str::from).collect()
+}
+
+/// Whether `*` is among the texts, and whether something else is beside it.
+fn wildcard(all: &[Str]) -> (bool, bool) {
+    (all.iter().any(|text| text == "*"), all.len() > 1)
+}
+
+fn validate_verbs(rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let verbs = texts(rule, "verbs");
+    let at = path.field("verbs");
+    match wildcard(&verbs) {
+        _ if verbs.is_empty() => errors.required(&at, "verbs must contain at least one value"),
+        (true, true) => errors.invalid(&at, &verbs[..], "if '*' is present, must not specify other verbs"),
+        (true, false) => {}
+        (false, _) if verbs.iter().all(|verb| VERBS.contains(&verb.as_str())) => {}
+        (false, _) => errors.not_supported(&at, &verbs[..], &VERBS),
+    }
+}
+
+fn validate_url_rule(rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    validate_verbs(rule, path, errors);
+    let urls = texts(rule, "nonResourceURLs");
+    let at = path.field("nonResourceURLs");
+    match wildcard(&urls) {
+        _ if urls.is_empty() => errors.required(&at, "nonResourceURLs must contain at least one value"),
+        (true, true) => {
+            errors.invalid(&at, &urls[..], "if '*' is present, must not specify other non-resource URLs")
+        }
+        (true, false) => {}
+        (false, _) => {
+            for (index, url) in urls.iter().enumerate() {
+                if let Some(why) = url_error(url) {
+                    errors.invalid(&at.index(index), url, why);
+                }
+            }
+        }
+    }
+}
+
+/// What is wrong with a path that is no resource's.
+fn url_error(url: &str) -> Option<&'static str> {
+    let stars = url.matches('*').count();
+    match url {
+        "" => Some("must not be empty"),
+        "/" => None,
+        _ if !url.starts_with('/') => Some("must start with slash"),
+        _ if url.contains(' ') => Some("must not contain white-space"),
+        _ if url.contains("//") => Some("must not contain double slash"),
+        _ if stars > 1 || (stars == 1 && !url.ends_with("/*")) => {
+            Some("wildcard can only do suffix matching")
+        }
+        _ => None,
+    }
+}
+
+fn validate_resource_rule(rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    validate_verbs(rule, path, errors);
+    let lists = [("apiGroups", "api group", "api groups"), ("resources", "resource", "resources")];
+    for (key, one, many) in lists {
+        let all = texts(rule, key);
+        if all.is_empty() {
+            errors.required(&path.field(key), &format!("resource rules must supply at least one {one}"));
+        } else if wildcard(&all) == (true, true) {
+            let why = format!("if '*' is present, must not specify other {many}");
+            errors.invalid(&path.field(key), &all[..], &why);
+        }
+    }
+    let namespaces = texts(rule, "namespaces");
+    let at = path.field("namespaces");
+    match wildcard(&namespaces) {
+        _ if namespaces.is_empty() && !fields::flag(rule, "clusterScope") => {
+            let why = "resource rules that are not cluster scoped must supply at least one namespace";
+            errors.required(&at, why);
+        }
+        (true, true) => {
+            errors.invalid(&at, &namespaces[..], "if '*' is present, must not specify other namespaces")
+        }
+        (true, false) => {}
+        (false, _) => {
+            for (index, namespace) in namespaces.iter().enumerate() {
+                for why in pintle_meta::names::is_dns1123_label(namespace) {
+                    let why = format!("each member of this list must be '*' or a DNS-1123 label; {why}");
+                    errors.invalid(&at.index(index), namespace, &why);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fixed_specs_can_be_read() {
+        for (name, spec) in MANDATORY {
+            assert!(fixed(spec).as_object().is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn paths_end_in_their_wildcard() {
+        let cases = [
+            ("/", true),
+            ("/a/*", true),
+            ("/a*", false),
+            ("a", false),
+            ("/a//b", false),
+            ("/*/b", false),
+            ("", false),
+        ];
+        for (url, fine) in cases {
+            assert_eq!(url_error(url).is_none(), fine, "{url}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! PriorityLevelConfiguration: how many requests of a level run at once, and what becomes of the others.
+
+use super::{fixed, validate_conditions};
+use crate::shown::{Field, Internal, Kind, NULL, TEXT};
+use crate::{Hooks, Scope, check, fields, fill, metadata};
+use pintle_meta::FieldErrors;
+use pintle_meta::field::Named;
+use pintle_value::{Path, Value};
+
+const EXEMPT: &str = "exempt";
+const CATCH_ALL: &str = "catch-all";
+const ROUND_TRIP: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
+
+const SHARES_DEFAULT: i64 = 30;
+const HAND_SIZE_DEFAULT: i64 = 8;
+const QUEUES_DEFAULT: i64 = 64;
+const QUEUE_LENGTH_DEFAULT: i64 = 50;
+const QUEUES_MAX: i64 = 10_000_000;
+/// Bits of a hash that dealing a hand of queues may use up.
+const HASH_BITS_MAX: i64 = 60;
+
+const QUEUING: &[Field] = &[
+    Field("queues", "Queues", Kind::Plain("0")),
+    Field("handSize", "HandSize", Kind::Plain("0")),
+    Field("queueLengthLimit", "QueueLengthLimit", Kind::Plain("0")),
+];
+const RESPONSE: &[Field] = &[Field("type", "Type", TEXT), Field("queuing", "Queuing", Kind::Struct(QUEUING))];
+const LIMITED: &[Field] = &[
+    Field("nominalConcurrencyShares", "NominalConcurrencyShares", Kind::Plain("0")),
+    Field("limitResponse", "LimitResponse", Kind::Struct(RESPONSE)),
+    Field("lendablePercent", "LendablePercent", NULL),
+    Field("borrowingLimitPercent", "BorrowingLimitPercent", NULL),
+];
+const EXEMPTION: &[Field] = &[
+    Field("nominalConcurrencyShares", "NominalConcurrencyShares", NULL),
+    Field("lendablePercent", "LendablePercent", NULL),
+];
+const SPEC: &[Field] = &[
+    Field("type", "Type", TEXT),
+    Field("limited", "Limited", Kind::Struct(LIMITED)),
+    Field("exempt", "Exempt", Kind::Struct(EXEMPTION)),
+];
+
+pub(crate) struct PriorityLevelConfiguration;
+
+impl Hooks for PriorityLevelConfiguration {
+    fn default(&self, _version: &str, object: &mut Value) {
+        let present = |v: &&mut Value| v.as_object().is_some();
+        if let Some(exempt) = object.at_mut(&["spec", "exempt"]).filter(present) {
+            fill::absent(exempt, "nominalConcurrencyShares", 0);
+            fill::absent(exempt, "lendablePercent", 0);
+        }
+        if let Some(limited) = object.at_mut(&["spec", "limited"]).filter(present) {
+            fill::absent(limited, "nominalConcurrencyShares", SHARES_DEFAULT);
+            fill::absent(limited, "lendablePercent", 0);
+            if let Some(queuing) = limited.at_mut(&["limitResponse", "queuing"]).filter(present) {
+                fill::zero(queuing, "handSize", HAND_SIZE_DEFAULT);
+                fill::zero(queuing, "queues", QUEUES_DEFAULT);
+                fill::zero(queuing, "queueLengthLimit", QUEUE_LENGTH_DEFAULT);
+            }
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        object.set_at(&["status"], Value::object());
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core(object, errors);
+        if metadata::annotation(object, ROUND_TRIP).is_some() {
+            let at = Path::of("metadata");
+            errors.forbidden(&at.field("annotations"), &format!("annotation '{ROUND_TRIP}' is forbidden"));
+        }
+        let path = Path::of("spec");
+        let name = object.str_at(&["metadata", "name"]);
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        validate_spec(name, spec, &path, errors);
+        validate_mandatory(name, spec, &path, errors);
+        validate_conditions(object, errors);
+    }
+
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
+        match scope {
+            Scope::Main => {
+                metadata::validate_as_new(self, false, object, errors);
+                self.validate_create(object, errors);
+            }
+            Scope::Sub(_) => validate_conditions(object, errors),
+        }
+    }
+}
+
+fn validate_mandatory(name: &str, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let shown = || Internal(Some(spec), SPEC);
+    if name == EXEMPT {
+        let mut have = spec.clone();
+        have.remove_at(&["exempt"]);
+        if have != fixed(r#"{"type":"Exempt"}"#) {
+            let why = format!("spec of '{name}' except the 'spec.exempt' field must equal the fixed value");
+            errors.invalid(path, shown(), &why);
+        }
+    }
+    let catch_all = r#"{"limited":{"lendablePercent":0,"limitResponse":{"type":"Reject"},"nominalConcurrencyShares":5},"type":"Limited"}"#;
+    if name == CATCH_ALL && *spec != fixed(catch_all) {
+        errors.invalid(path, shown(), &format!("spec of '{name}' must equal the fixed value"));
+    }
+}
+
+fn validate_spec(name: &str, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let kind = fields::text(spec, "type");
+    let at = path.field("type");
+    if (name == EXEMPT) != (kind == "Exempt") {
+        errors.invalid(&at, Named(kind), "must be 'Exempt' if and only if `name` is 'exempt'");
+    }
+    let (limited, exempt) = (fields::member(spec, "limited"), fields::member(spec, "exempt"));
+    match kind {
+        "Exempt" => {
+            if limited.is_some() {
+                errors.forbidden(&path.field("limited"), "must be nil if the type is not Limited");
+            }
+            if let Some(exempt) = exempt {
+                validate_exempt(exempt, &path.field("exempt"), errors);
+            }
+        }
+        "Limited" => {
+            if exempt.is_some() {
+                errors.forbidden(&path.field("exempt"), "must be nil if the type is Limited");
+            }
+            match limited {
+                None => errors.required(&path.field("limited"), "must not be empty when type is Limited"),
+                Some(limited) => validate_limited(limited, &path.field("limited"), errors),
+            }
+        }
+        other => check::required_supported(&at, other, &["Exempt", "Limited"], errors),
+    }
+}
+
+fn validate_shares(level: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let shares = fields::int(level, "nominalConcurrencyShares");
+    if shares < 0 {
+        errors.invalid(&path.field("nominalConcurrencyShares"), shares, "must be a non-negative integer");
+    }
+}
+
+fn validate_lendable(level: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let lendable = fields::int(level, "lendablePercent");
+    if !(0..=100).contains(&lendable) {
+        errors.invalid(&path.field("lendablePercent"), lendable, "must be between 0 and 100, inclusive");
+    }
+}
+
+fn validate_exempt(exempt: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    validate_shares(exempt, path, errors);
+    validate_lendable(exempt, path, errors);
+}
+
+fn validate_limited(limited: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    validate_shares(limited, path, errors);
+    let response = limited.get("limitResponse").unwrap_or(&Value::Null);
+    validate_response(response, &path.field("limitResponse"), errors);
+    validate_lendable(limited, path, errors);
+    let borrowing = fields::int(limited, "borrowingLimitPercent");
+    if borrowing < 0 {
+        let why = "if specified, must be a non-negative integer";
+        errors.invalid(&path.field("borrowingLimitPercent"), borrowing, why);
+    }
+}
+
+fn validate_response(response: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let queuing = fields::member(response, "queuing");
+    let at = path.field("queuing");
+    match (fields::text(response, "type"), queuing) {
+        ("Reject", Some(_)) => {
+            errors.forbidden(&at, "must be nil if limited.limitResponse.type is not Limited")
+        }
+        ("Reject", None) => {}
+        ("Queue", None) => errors.required(&at, "must not be empty if limited.limitResponse.type is Limited"),
+        ("Queue", Some(queuing)) => validate_queuing(queuing, &at, errors),
+        (other, _) => check::required_supported(&path.field("type"), other, &["Queue", "Reject"], errors),
+    }
+}
+
+fn validate_queuing(queuing: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let number = |key: &str| fields::int(queuing, key);
+    let (queues, hand) = (number("queues"), number("handSize"));
+    if number("queueLengthLimit") <= 0 {
+        errors.invalid(&path.field("queueLengthLimit"), number("queueLengthLimit"), "must be positive");
+    }
+    if queues <= 0 {
+        errors.invalid(&path.field("queues"), queues, "must be positive");
+    } else if queues > QUEUES_MAX {
+        errors.invalid(&path.field("queues"), queues, &format!("must not be greater than {QUEUES_MAX}"));
+    }
+    let at = path.field("handSize");
+    if hand <= 0 {
+        errors.invalid(&at, hand, "must be positive");
+    } else if hand > queues {
+        errors.invalid(&at, hand, &format!("should not be greater than queues ({queues})"));
+    } else if entropy_bits(queues, hand) > HASH_BITS_MAX {
+        let why = format!(
+            "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {HASH_BITS_MAX}"
+        );
+        errors.invalid(&at, hand, &why);
+    }
+}
+
+/// How many bits of a hash it takes to deal a hand of queues.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "an estimate, as Go makes it"
+)]
+fn entropy_bits(queues: i64, hand: i64) -> i64 {
+    ((queues as f64).log2() * hand as f64).ceil() as i64
+}

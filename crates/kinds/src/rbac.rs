@@ -1,0 +1,10 @@
+//! Group rbac.authorization.k8s.io.
+
+mod binding;
+mod role;
+
+pub(crate) use binding::Binding;
+pub(crate) use role::Role;
+
+/// The group's name, which references of bindings give.
+const GROUP: &str = "rbac.authorization.k8s.io";

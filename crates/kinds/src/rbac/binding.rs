@@ -1,0 +1,129 @@
+//! RoleBinding and ClusterRoleBinding: whom a role is given to. The role cannot be changed.
+
+use super::GROUP;
+use crate::shown::{Field, Internal, TEXT};
+use crate::{Hooks, Scope, check, fields, fill, metadata};
+use pintle_meta::{FieldErrors, names};
+use pintle_value::{Path, Value};
+
+pub(crate) struct Binding {
+    pub(crate) namespaced: bool,
+}
+
+/// A reference to a role, as Go's internal type has it.
+const ROLE_REF: &[Field] =
+    &[Field("apiGroup", "APIGroup", TEXT), Field("kind", "Kind", TEXT), Field("name", "Name", TEXT)];
+
+impl Hooks for Binding {
+    fn default(&self, _version: &str, object: &mut Value) {
+        if object.str_at(&["roleRef", "apiGroup"]).is_empty() {
+            object.set_at(&["roleRef", "apiGroup"], GROUP.into());
+        }
+        for subject in fill::items(object, "subjects") {
+            if matches!(subject.str_at(&["kind"]), "User" | "Group") {
+                fill::zero(subject, "apiGroup", GROUP);
+            }
+        }
+    }
+
+    fn name_errors(&self, name: &str, _prefix: bool) -> Vec<String> {
+        names::path_segment_name(name, false)
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        let kinds: &[&str] = if self.namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
+        validate_role_ref(object, kinds, errors);
+        let subjects = Path::of("subjects");
+        for (at, subject) in fields::list(object, "subjects").iter().enumerate() {
+            validate_subject(subject, self.namespaced, &subjects.index(at), errors);
+        }
+    }
+
+    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        metadata::validate_as_new(self, self.namespaced, object, errors);
+        self.validate_create(object, errors);
+        let role = object.get("roleRef");
+        if role != old.get("roleRef") {
+            errors.invalid(&Path::of("roleRef"), Internal(role, ROLE_REF), "cannot change roleRef");
+        }
+    }
+
+    fn reset_fields(&self, _scope: Scope<'_>) -> &'static [&'static [&'static str]] {
+        &[]
+    }
+}
+
+fn validate_role_ref(object: &Value, kinds: &[&str], errors: &mut FieldErrors) {
+    let text = |key: &str| object.str_at(&["roleRef", key]);
+    let path = Path::of("roleRef");
+    if text("apiGroup") != GROUP {
+        errors.not_supported(&path.field("apiGroup"), text("apiGroup"), &[GROUP]);
+    }
+    if !kinds.contains(&text("kind")) {
+        errors.not_supported(&path.field("kind"), text("kind"), kinds);
+    }
+    let at = path.field("name");
+    if text("name").is_empty() {
+        errors.required(&at, "");
+    } else {
+        check::each(names::path_segment_name(text("name"), false), &at, text("name"), errors);
+    }
+}
+
+fn validate_subject(subject: &Value, namespaced: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+    let text = |key: &str| fields::text(subject, key);
+    if text("name").is_empty() {
+        errors.required(&path.field("name"), "");
+    }
+    match text("kind") {
+        "ServiceAccount" => {
+            if !text("name").is_empty() {
+                check::dns_subdomain(&path.field("name"), text("name"), errors);
+            }
+            if !text("apiGroup").is_empty() {
+                errors.not_supported(&path.field("apiGroup"), text("apiGroup"), &[""]);
+            }
+            if !namespaced && text("namespace").is_empty() {
+                errors.required(&path.field("namespace"), "");
+            }
+        }
+        "User" | "Group" => {
+            if text("apiGroup") != GROUP {
+                errors.not_supported(&path.field("apiGroup"), text("apiGroup"), &[GROUP]);
+            }
+        }
+        other => errors.not_supported(&path.field("kind"), other, &["ServiceAccount", "User", "Group"]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{created, updated};
+
+    #[test]
+    fn bindings_name_a_role_and_subjects() {
+        let hooks = Binding { namespaced: false };
+        let object = r#"{"roleRef":{"apiGroup":"a","kind":"Role","name":""},"subjects":[{"kind":"ServiceAccount","name":"x"}]}"#;
+        assert_eq!(
+            created(&hooks, object),
+            [
+                "roleRef.apiGroup: Unsupported value: \"a\": supported values: \"rbac.authorization.k8s.io\"",
+                "roleRef.kind: Unsupported value: \"Role\": supported values: \"ClusterRole\"",
+                "roleRef.name: Required value",
+                "subjects[0].namespace: Required value",
+            ]
+        );
+        let (old, new) = ("a", "b");
+        let with = |name: &str| {
+            format!(
+                r#"{{"metadata":{{"name":"n"}},"roleRef":{{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"{name}"}}}}"#
+            )
+        };
+        let shown = r#"{"APIGroup":"rbac.authorization.k8s.io","Kind":"ClusterRole","Name":"b"}"#;
+        assert_eq!(
+            updated(&hooks, Scope::Main, &with(new), &with(old)),
+            [format!("roleRef: Invalid value: {shown}: cannot change roleRef")]
+        );
+    }
+}
