@@ -7,7 +7,7 @@ use crate::negotiate::{Accept, Media};
 use crate::openid::OpenId;
 use crate::requestinfo::RequestInfo;
 use crate::route;
-use crate::{Body, compress, nonresource, query, respond};
+use crate::{Body, compress, nonresource, query, respond, websocket};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -156,6 +156,9 @@ where
         warnings.push(warning.to_string());
     }
     let long_running = info.long_running();
+    let watches = matches!(routed.target.action, route::Action::Watch | route::Action::WatchOne);
+    let wants_socket = watches && websocket::asked_for(&parts.headers);
+    let socket = parts.extensions.get::<hyper::upgrade::OnUpgrade>().filter(|_| wants_socket).cloned();
     let work = async {
         let body = match read_body(&method, body).await {
             Ok(body) => body,
@@ -177,7 +180,11 @@ where
         context.api.serve(request).await
     };
     if long_running {
-        return work.await;
+        let answer = work.await;
+        return match socket {
+            Some(upgrade) if answer.code == 200 => websocket::switch(&parts.headers, upgrade, answer),
+            _ => answer,
+        };
     }
     match tokio::time::timeout(timeout, work).await {
         Ok(response) => response,
@@ -212,7 +219,9 @@ fn authenticate(
     headers: &HeaderMap,
     warnings: &mut Vec<String>,
 ) -> Result<UserInfo, Status> {
-    let authorization = headers.get("authorization").and_then(|v| v.to_str().ok());
+    let given = headers.get("authorization").and_then(|v| v.to_str().ok());
+    let in_protocol = if given.is_none() { websocket::authorization(headers) } else { None };
+    let authorization = given.or(in_protocol.as_deref());
     let credentials = Credentials { certificate: Some(peer), authorization };
     match context.authenticator.authenticate(credentials, SystemTime::now()) {
         Ok(known) => {

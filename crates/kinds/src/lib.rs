@@ -47,3 +47,7 @@ pub use hooks::{Asker, Hooks, NoHooks, Scope};
 pub use kind::{
     Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs,
 };
+
+/// What OpenAPI documents say of each type of the API: lines of a name and the facts of its schema in OpenAPI v3, with
+/// bare names for references.
+pub const PUBLISHED_SCHEMAS: &str = include_str!("../data/schemas.txt");
