@@ -3,51 +3,18 @@
 use super::{Resources, media};
 use crate::api::{ApiRequest, ApiResponse};
 use crate::route::{Action, PatchType};
-use pintle_auth::authz::forbidden;
-use pintle_auth::{Attributes, Decision};
 use pintle_engine::{Body, Change, Target, WriteRequest};
 use pintle_meta::Status;
 use pintle_meta::options::{PatchOptions, Query, WriteOptions};
 
 impl Resources {
     pub(super) async fn write(&self, request: &ApiRequest, target: Target) -> Result<ApiResponse, Status> {
-        let mut write = write_request(request, target)?;
-        write.creation_refused = self.creation_refused(request, &write);
+        let write = write_request(request, target)?;
         let written = self.engine.write(&write).await?;
         let code = if written.created { 201 } else { 200 };
         let mut response = self.object_response(request, &write.target, &written.object, code)?;
         response.warnings.extend(written.warnings);
         Ok(response)
-    }
-
-    /// Why the user may not make the object, where the request might do so without being a create.
-    fn creation_refused(&self, request: &ApiRequest, write: &WriteRequest) -> Option<Status> {
-        let creates = match write.change {
-            Change::Create(_) | Change::Patch(..) => false,
-            Change::Replace(_) => write.target.kind.rules.create_on_update,
-            Change::Apply { .. } => true,
-        };
-        if !creates {
-            return None;
-        }
-        let info = &request.info;
-        let attributes = Attributes {
-            user: request.user.clone(),
-            verb: "create".to_string(),
-            resource_request: true,
-            path: info.path.clone(),
-            group: info.group.clone(),
-            version: info.version.clone(),
-            resource: info.resource.clone(),
-            subresource: info.subresource.clone(),
-            namespace: info.namespace.clone(),
-            name: info.name.clone(),
-            ..Attributes::default()
-        };
-        match self.access.authorizer.authorize(&attributes) {
-            Decision::Allow(_) => None,
-            Decision::Deny(reason) | Decision::NoOpinion(reason) => Some(forbidden(&attributes, &reason)),
-        }
     }
 }
 
@@ -88,6 +55,5 @@ pub(super) fn write_request(request: &ApiRequest, target: Target) -> Result<Writ
         user_agent: request.header("user-agent").to_string(),
         validation: options.field_validation,
         user: request.user.clone(),
-        creation_refused: None,
     })
 }
