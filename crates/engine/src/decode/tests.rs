@@ -4,6 +4,7 @@ use super::*;
 use crate::Target;
 use crate::propose::{Body, Configuration, Context, PatchType, patch_object};
 use pintle_kinds::builtin;
+use pintle_value::Map;
 use std::sync::{Arc, OnceLock};
 
 fn kinds() -> &'static [Arc<Kind>] {
@@ -170,6 +171,18 @@ fn warnings_of_yaml_come_line_by_line() {
     let conversion = format!("error converting YAML to JSON: {yaml}");
     assert_eq!(warnings(vec![yaml, "x\ny".into()]), ["line 1: a", "line 2: b", "x\ny"]);
     assert_eq!(warnings(vec![conversion]), ["line 1: a", "line 2: b"]);
+}
+
+#[test]
+fn a_key_that_comes_very_often_costs_no_more_than_its_bytes() {
+    let repeated: Vec<String> = (0..20_000).map(|at| format!(r#""data":{{"k{at}":"v"}}"#)).collect();
+    let body = format!(r#"{{"metadata":{{"name":"a"}},{}}}"#, repeated.join(","));
+    let began = std::time::Instant::now();
+    let decoded = decoded("configmaps", body.as_bytes(), Media::Json, FieldValidation::Warn);
+    let decoded = decoded.map_err(|status| status.message).unwrap();
+    assert_eq!(decoded.value.get("data").and_then(Value::as_object).map(Map::len), Some(20_000));
+    assert_eq!(decoded.complaints, ["duplicate field \"data\""]);
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
 }
 
 /// A small generator: the same numbers in every run.

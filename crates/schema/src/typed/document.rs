@@ -221,24 +221,29 @@ impl<'b> Walk<'_, 'b> {
 /// Of equal keys the last one stays, but objects are merged.
 fn merged(entries: Vec<(Str, Value)>) -> Map {
     let mut places: HashMap<Str, usize> = HashMap::with_capacity(entries.len());
-    let mut out: Vec<(Str, Value)> = Vec::with_capacity(entries.len());
+    let mut out: Vec<(Str, Vec<Value>)> = Vec::with_capacity(entries.len());
     for (key, value) in entries {
         match places.get(&key).and_then(|at| out.get_mut(*at)) {
-            Some((_, earlier)) => *earlier = merge(std::mem::take(earlier), value),
+            Some((_, values)) => values.push(value),
             None => {
                 places.insert(key.clone(), out.len());
-                out.push((key, value));
+                out.push((key, vec![value]));
             }
         }
     }
-    Map::from_entries(out).0
+    Map::from_entries(out.into_iter().map(|(key, values)| (key, united(values))).collect()).0
 }
 
-fn merge(earlier: Value, later: Value) -> Value {
-    match (earlier, later) {
-        (Value::Object(earlier), Value::Object(later)) => {
-            Value::Object(merged(earlier.into_iter().chain(later).collect()))
-        }
-        (_, later) => later,
+/// What is left of the values of one key: the last one, or the objects at the end in one. All at once, because a
+/// body can repeat a key as often as it has room for.
+fn united(mut values: Vec<Value>) -> Value {
+    let objects = values.iter().rev().take_while(|value| value.as_object().is_some()).count();
+    if objects < 2 {
+        return values.pop().unwrap_or_default();
     }
+    let entries = values.split_off(values.len() - objects).into_iter().flat_map(|value| match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    });
+    Value::Object(merged(entries.collect()))
 }
