@@ -18,9 +18,12 @@ pub fn decode(schema: &Schema, mut tree: Value, strict: &mut Strict) -> Result<V
         tree.set_at(&["metadata"], metadata);
     }
     let metadata = tree.as_object_mut().and_then(|map| map.remove("metadata"));
-    prune(schema.arena(), schema.root(), &mut tree, &Path::ROOT, &mut strict.unknown);
-    prune_nulls(schema.arena(), schema.root(), &mut tree);
+    let mut unknown = Vec::new();
+    prune(schema.arena(), schema.root(), &mut tree, &Path::ROOT, &mut unknown);
+    unknown.sort_unstable();
+    strict.unknown.append(&mut unknown);
     default(schema.arena(), schema.root(), &mut tree);
+    prune_nulls(schema.arena(), schema.root(), &mut tree);
     if let Some(metadata) = metadata {
         tree.set_at(&["metadata"], metadata);
     }
