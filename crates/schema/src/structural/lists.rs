@@ -68,6 +68,10 @@ fn repeated(items: &[Value], key: impl Fn(&Value) -> Value, path: &Path<'_>, err
         let key = key(item);
         let mut text = Vec::new();
         json::print(&key, &mut text);
+        if let Value::Float(_) = key {
+            // 1 and 1.0 are written alike and yet are two values.
+            text.push(b'f');
+        }
         let count = seen.entry(text).or_default();
         *count += 1;
         if *count == 2 {

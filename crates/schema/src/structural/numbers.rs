@@ -52,10 +52,6 @@ pub(super) fn check(
     out
 }
 
-fn value_shown(value: &Value) -> &Value {
-    value
-}
-
 /// A bound as Go prints it.
 fn shown(bound: f64, whole: bool) -> String {
     let bound = if whole { bound.trunc() } else { bound };

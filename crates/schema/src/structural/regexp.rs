@@ -62,6 +62,8 @@ fn translated(pattern: &str) -> String {
                 in_class = false;
                 out.push(c);
             }
+            // A dash before a class stands for itself.
+            '-' if in_class && rest.starts_with("-\\") && !rest.starts_with("-\\x") => out.push_str("\\-"),
             '[' | ']' | '&' | '~' if in_class => {
                 out.push('\\');
                 out.push(c);
@@ -139,6 +141,7 @@ mod tests {
             ("^[[a]+$", "[a", true),
             ("^{,2}$", "{,2}", true),
             ("^[[:alpha:]]+$", "ab", true),
+            (r"^[a-z0-9-\p{L}]+$", "a-é", true),
             ("(", "x", false),
         ];
         for (pattern, text, expected) in cases {
