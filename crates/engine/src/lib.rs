@@ -39,8 +39,6 @@ use pintle_kinds::service_allocation::Ranges;
 use pintle_kinds::{Kind, Types};
 use pintle_meta::{GroupVersion, Status, Timestamp};
 use pintle_schema::{Schema, structural};
-use pintle_store::{Store, StoreFault, Write, WriteError};
-use pintle_schema::Schema;
 use pintle_store::{Expect, Revision, Store, StoreFault, Write, WriteError};
 use pintle_value::Value;
 use std::sync::Arc;
