@@ -49,12 +49,24 @@ async fn replay(area: &str) {
     let server = Server::start_ephemeral().await.unwrap();
     let client = Client::new(&server.url(), None).unwrap();
     let mut report = transcript::check(&client, &files, JOBS).await.unwrap();
+    replay_failed_alone(&client, &mut report).await;
     let known: BTreeSet<String> =
         known_differences().into_iter().filter(|line| line.starts_with(&format!("{area}/"))).collect();
     let met = forgive(&mut report, &known);
     let gone: Vec<&String> = known.difference(&met).collect();
     assert!(report.failed() == 0, "\n{}\n{}", report.render(false), server.log_tail());
     assert!(gone.is_empty(), "no longer different, take them off KNOWN_DIFFERENCES: {gone:#?}");
+}
+
+/// Answers show whole seconds (managedFields are ordered by them), so a step can differ by the moment it ran at:
+/// files that differ are replayed once more, one at a time.
+async fn replay_failed_alone(client: &Client, report: &mut Report) {
+    for file in report.files.iter_mut().filter(|file| !file.failures.is_empty()) {
+        let again = transcript::check(client, std::slice::from_ref(&file.path), 1).await.unwrap();
+        if let Some(again) = again.files.into_iter().next() {
+            *file = again;
+        }
+    }
 }
 
 macro_rules! areas {
