@@ -84,6 +84,16 @@ impl Engine {
     }
 }
 
+impl crate::Engine {
+    /// The CustomResourceDefinition that a kind was made of, as it is now; `None` for kinds that are built in.
+    pub fn definition_of(&self, kind: &Kind) -> Option<Value> {
+        let kinds = self.registry.kinds();
+        let definitions = kinds.by_plural("apiextensions.k8s.io", "customresourcedefinitions")?;
+        let object = self.kept(definitions, &format!("{}.{}", kind.plural, kind.group))?;
+        crate::object::tree(&object).ok()
+    }
+}
+
 /// What discovery shows to tell storage versions apart.
 fn storage_version_hash(group: &str, version: &str, kind: &str) -> Str {
     let digest =

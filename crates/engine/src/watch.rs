@@ -19,7 +19,7 @@ impl Engine {
     pub fn watch(&self, request: &ListRequest) -> Result<Watched, Status> {
         let target = &request.target;
         let resource = self.resource(target)?;
-        let revision = rv::parse_for_list(&request.options.resource_version)?;
+        let revision = rv::parse_for_get(&request.options.resource_version)?;
         let wants_state = request.options.send_initial_events.unwrap_or(revision == 0);
         let start = match (wants_state, revision) {
             (true, _) => WatchStart::WithInitialState(resource.view()),
@@ -30,7 +30,10 @@ impl Engine {
             RevisionError::Expired { oldest, .. } => rv::too_old(revision, oldest),
             RevisionError::Future { current, .. } => rv::too_large(revision, current, 1),
         })?;
-        Ok(Watched { watcher, announces_initial_end: request.options.send_initial_events == Some(true) })
+        // The end of the initial state is a bookmark: who takes none is not told.
+        let announces_initial_end =
+            request.options.send_initial_events == Some(true) && request.options.allow_watch_bookmarks;
+        Ok(Watched { watcher, announces_initial_end })
     }
 
     /// The selection of a list or watch, as the cache filters by it.

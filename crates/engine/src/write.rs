@@ -2,6 +2,7 @@
 
 use crate::propose::{self, Change, Proposed};
 use crate::{Engine, Target, metadata, object, ownership, subresource};
+use bytes::Bytes;
 use pintle_admission::{Attributes, Operation};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
@@ -192,10 +193,11 @@ impl Engine {
                 proposed
             }
             Change::Apply { body, force } => {
-                let (config, mut warnings) = propose::decode_applied(&cx, body)?;
-                let (mut object, strict) = ownership::apply(target, owner, spoken, &config, *force)?;
+                let config = propose::Configuration::decode(body)?;
+                let (mut object, unknown) = ownership::apply(target, owner, spoken, &config.tree, *force)?;
                 propose::complete(target, &mut object);
-                warnings.extend(propose::applied_complaints(request.validation, &strict)?);
+                let warnings = config.complaints(request.validation, &unknown)?;
+                check_no_uid(target, &object, spoken)?;
                 metadata::settle_namespace(&mut object, target)?;
                 metadata::check_name(&object, target)?;
                 Proposed { object, warnings }
@@ -272,6 +274,7 @@ impl Engine {
     ) -> Result<Attempt, Status> {
         let name = Str::from(candidate.str_at(&["metadata", "name"]));
         let target = request.target.named(&name);
+        candidate.remove_at(&["metadata", "selfLink"]);
         let revision = candidate.remove_at(&["metadata", "resourceVersion"]);
         let named = revision.is_some_and(|v| v.as_str().is_some_and(|s| !s.is_empty() && s != "0"));
         if named && matches!(request.change, Change::Create(_)) {
@@ -286,9 +289,8 @@ impl Engine {
             let object = object::unstored(&target, &encoded, &candidate, 0)?;
             return Ok(Attempt::Done(Written { object, created: true, warnings }));
         }
-        let write = Write::put(target.store_key(), Expect::Absent, encoded);
-        let own = write.key.clone();
-        match self.commit_along(&target, write, &candidate, along).await {
+        let own = target.store_key();
+        match self.put(request, &target, Expect::Absent, encoded, &mut candidate, along).await {
             Ok(object) => Ok(Attempt::Done(Written { object, created: true, warnings })),
             Err(WriteError::Conflict { key, .. })
                 if key != own || !matches!(request.change, Change::Create(_)) =>
@@ -297,6 +299,29 @@ impl Engine {
             }
             Err(WriteError::Conflict { .. }) => self.name_taken(&target, &candidate, generated),
             Err(error) => Err(crate::status::write_error(error)),
+        }
+    }
+
+    /// Stores `encoded`, which is `candidate`. One that is too large is tried without its managed fields, which
+    /// nobody needs to keep but who applies.
+    async fn put(
+        &self,
+        request: &WriteRequest,
+        target: &Target,
+        expect: Expect,
+        encoded: Bytes,
+        candidate: &mut Value,
+        along: Vec<Write>,
+    ) -> Result<Arc<Object>, WriteError> {
+        let write = Write::put(target.store_key(), expect, encoded);
+        match self.commit_along(target, write, candidate, along.clone()).await {
+            Err(WriteError::TooLarge { .. }) if !matches!(request.change, Change::Apply { .. }) => {
+                candidate.remove_at(&["metadata", "managedFields"]);
+                let encoded = object::encode(&target.kind, candidate);
+                let write = Write::put(target.store_key(), expect, encoded);
+                self.commit_along(target, write, candidate, along).await
+            }
+            outcome => outcome,
         }
     }
 
@@ -311,7 +336,9 @@ impl Engine {
         let target = &request.target;
         let removes =
             metadata::completes_deletion(&candidate, &live.tree) && target.kind.hooks.may_remove(&candidate);
-        candidate.remove_at(&["metadata", "resourceVersion"]);
+        for key in ["resourceVersion", "selfLink"] {
+            candidate.remove_at(&["metadata", key]);
+        }
         let encoded = object::encode(&target.kind, &candidate);
         if encoded == *live.object.value() && !removes {
             return Ok(Attempt::Done(unchanged(Some(live), warnings)?));
@@ -326,8 +353,7 @@ impl Engine {
             let last = object::unstored(target, &encoded, &candidate, live.object.revision())?;
             self.erase(target, expect, &live.tree).await.map(|_| last)
         } else {
-            let write = Write::put(target.store_key(), expect, encoded);
-            self.commit_along(target, write, &candidate, along).await
+            self.put(request, target, expect, encoded, &mut candidate, along).await
         };
         match committed {
             Ok(object) => Ok(Attempt::Done(Written { object, created: false, warnings })),
@@ -395,6 +421,17 @@ fn check_uid(target: &Target, object: &Value, live: Option<&Live>) -> Result<(),
          Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}",
         target.store_key()
     );
+    Err(Status::conflict(&target.group_resource(), &target.name, &why))
+}
+
+/// An object that an apply makes has no uid yet.
+fn check_no_uid(target: &Target, object: &Value, live: Option<&Value>) -> Result<(), Status> {
+    let uid = object.str_at(&["metadata", "uid"]);
+    if live.is_some() || uid.is_empty() {
+        return Ok(());
+    }
+    let why =
+        format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
     Err(Status::conflict(&target.group_resource(), &target.name, &why))
 }
 

@@ -26,6 +26,11 @@ pub trait Api: Send + Sync {
     /// The kinds that are served now. Called for every request: hand out a shared state, made anew when kinds change.
     fn discovery(&self) -> Arc<DiscoveryState>;
 
+    /// The object that defines a kind; `None` for kinds that are part of the server.
+    fn definition(&self, _kind: &pintle_kinds::Kind) -> Option<pintle_value::Value> {
+        None
+    }
+
     /// The server is about to end: watches and other streams are to end now. Requests may still come for a moment.
     fn stop(&self) {}
 }

@@ -7,11 +7,12 @@ use crate::negotiate::{Accept, Media};
 use crate::openid::OpenId;
 use crate::requestinfo::RequestInfo;
 use crate::route;
-use crate::{Body, compress, nonresource, query, respond};
+use crate::{Body, compress, nonresource, query, respond, websocket};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use pintle_auth::authn::x509::CertificateIdentity;
+use pintle_auth::impersonate::Impersonation;
 use pintle_auth::{
     Attributes, Authenticator, Authorizer, Credentials, Decision, UserInfo, authz, impersonate,
 };
@@ -46,8 +47,8 @@ pub struct Context {
     pub cbor: bool,
     /// Whether large answers are compressed.
     pub compression: bool,
-    /// Whether impersonation can be allowed for single users and verbs.
-    pub constrained_impersonation: bool,
+    /// Acting as somebody else.
+    pub impersonation: Impersonation,
     /// How long a request may take; watches are exempt.
     pub request_timeout: Duration,
 }
@@ -155,6 +156,9 @@ where
         warnings.push(warning.to_string());
     }
     let long_running = info.long_running();
+    let watches = matches!(routed.target.action, route::Action::Watch | route::Action::WatchOne);
+    let wants_socket = watches && websocket::asked_for(&parts.headers);
+    let socket = parts.extensions.get::<hyper::upgrade::OnUpgrade>().filter(|_| wants_socket).cloned();
     let work = async {
         let body = match read_body(&method, body).await {
             Ok(body) => body,
@@ -176,7 +180,11 @@ where
         context.api.serve(request).await
     };
     if long_running {
-        return work.await;
+        let answer = work.await;
+        return match socket {
+            Some(upgrade) if answer.code == 200 => websocket::switch(&parts.headers, upgrade, answer),
+            _ => answer,
+        };
     }
     match tokio::time::timeout(timeout, work).await {
         Ok(response) => response,
@@ -211,7 +219,9 @@ fn authenticate(
     headers: &HeaderMap,
     warnings: &mut Vec<String>,
 ) -> Result<UserInfo, Status> {
-    let authorization = headers.get("authorization").and_then(|v| v.to_str().ok());
+    let given = headers.get("authorization").and_then(|v| v.to_str().ok());
+    let in_protocol = if given.is_none() { websocket::authorization(headers) } else { None };
+    let authorization = given.or(in_protocol.as_deref());
     let credentials = Credentials { certificate: Some(peer), authorization };
     match context.authenticator.authenticate(credentials, SystemTime::now()) {
         Ok(known) => {
@@ -235,9 +245,7 @@ fn permitted(
     let mut attributes = attributes_of(info, user);
     let names = headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
     if let Some(wanted) = impersonate::wanted(names)? {
-        let authorizer = &*context.authorizer;
-        attributes.user =
-            impersonate::impersonate(authorizer, &wanted, &attributes, context.constrained_impersonation)?;
+        attributes.user = context.impersonation.impersonate(&*context.authorizer, &wanted, &attributes)?;
     }
     match context.authorizer.authorize(&attributes) {
         Decision::Allow(_) => Ok(attributes.user),

@@ -10,6 +10,7 @@ pub mod health;
 mod metrics;
 pub mod negotiate;
 mod nonresource;
+mod openapi;
 pub mod openid;
 pub mod query;
 pub mod requestinfo;
@@ -20,6 +21,7 @@ pub mod server;
 mod statuspb;
 pub mod tls;
 pub mod version;
+mod websocket;
 
 pub use api::{Api, ApiRequest, ApiResponse, BoxFuture};
 pub use body::Body;

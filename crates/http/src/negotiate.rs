@@ -216,6 +216,14 @@ impl Accept {
         Ok(Negotiated { encoding: chosen.encoding, transform })
     }
 
+    /// Types and subtypes that the client accepts, best first; anything where there is no header.
+    pub(crate) fn ranges(&self) -> Vec<(&str, &str)> {
+        if self.header.is_empty() {
+            return vec![("*", "*")];
+        }
+        self.clauses.iter().map(|clause| (clause.type_.as_str(), clause.subtype.as_str())).collect()
+    }
+
     /// Whether the router finds one of the names it produces in the header, by the letter and without wildcards
     /// but `*/*`.
     pub(crate) fn names_any_of(&self, produced: &[&str]) -> bool {

@@ -5,6 +5,7 @@ use crate::chain::Context;
 use crate::discovery::{DiscoveryState, serve as discovery};
 use crate::health;
 use crate::negotiate::{Accept, Media};
+use crate::openapi::serve as documents;
 use crate::{respond, version};
 
 /// A request for a path that is no resource.
@@ -29,6 +30,7 @@ pub(crate) fn serve(context: &Context, state: &DiscoveryState, asked: &Asked<'_>
         "/.well-known/openid-configuration" => openid(context, asked, |o| o.configuration()),
         "/openid/v1/jwks" => openid(context, asked, |o| o.keys()),
         path if path == "/version" || path.starts_with("/version/") => version_document(asked),
+        path if path == "/openapi" || path.starts_with("/openapi/") => openapi(context, state, asked),
         path => {
             let address = context.address.get().map_or("", String::as_str);
             let discovery_asked = discovery::Asked {
@@ -69,6 +71,18 @@ fn openid(
         }
         None => respond::page_not_found(),
     }
+}
+
+fn openapi(context: &Context, state: &DiscoveryState, asked: &Asked<'_>) -> ApiResponse {
+    let documents = documents::Asked {
+        path: asked.path,
+        query: asked.query,
+        accept: asked.accept,
+        if_none_match: asked.if_none_match,
+        cbor: context.cbor,
+    };
+    let definition = |kind: &pintle_kinds::Kind| context.api.definition(kind);
+    documents::serve(state, &definition, &documents).unwrap_or_else(respond::page_not_found)
 }
 
 /// `/`: all paths there are.

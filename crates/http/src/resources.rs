@@ -17,6 +17,7 @@ use pintle_engine::{Access, Engine, ListRequest, Target};
 use pintle_kinds::Types;
 use pintle_meta::Status;
 use pintle_meta::options::{GetOptions, ListOptions, Query};
+use pintle_value::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -128,6 +129,10 @@ impl Api for Resources {
                 Err(status) => request.fail(&status),
             }
         })
+    }
+
+    fn definition(&self, kind: &pintle_kinds::Kind) -> Option<Value> {
+        self.engine.definition_of(kind)
     }
 
     fn discovery(&self) -> Arc<DiscoveryState> {

@@ -3,6 +3,9 @@
 /// Version of the API that is served.
 pub const GIT_VERSION: &str = "v1.36.4";
 
+/// Major and minor version, as OpenAPI documents name it.
+pub(crate) const MINOR: &str = "1.36";
+
 /// The document of `/version`.
 pub(crate) fn document() -> String {
     let platform = format!("{}/{}", std::env::consts::OS, go_arch(std::env::consts::ARCH));

@@ -1,6 +1,7 @@
 //! The kinds: what a kind is, the embedded tables of the built-in ones, and hooks for the little that no
 //! schema can say. A kind without rules of its own has no file.
 
+mod admissionregistration;
 mod apiextensions;
 mod apiregistration;
 mod apps;
@@ -26,8 +27,10 @@ pub mod kind;
 mod metadata;
 mod networking;
 mod node;
+mod ownable;
 mod policy;
 mod rbac;
+mod resource;
 mod scheduling;
 mod shown;
 mod storage;
@@ -45,3 +48,8 @@ pub use hooks::{Asker, Hooks, NoHooks, Scope};
 pub use kind::{
     Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs,
 };
+
+/// What OpenAPI documents say of each type of the API: lines of a name and the facts of its schema in OpenAPI v3, with
+/// bare names for references.
+pub const PUBLISHED_SCHEMAS: &str = include_str!("../data/schemas.txt");
+pub use ownable::{Ownable, Paths, ownable};

@@ -13,6 +13,7 @@ use pintle_auth::authn::token_file::{TokenFile, TokenFileError};
 use pintle_auth::authn::x509::{AuthorityError, ClientAuthorities};
 use pintle_auth::authz::rbac::Rbac;
 use pintle_auth::authz::{AlwaysAllow, AlwaysDeny, PrivilegedGroup, Union};
+use pintle_auth::impersonate::Impersonation;
 use pintle_auth::{Authenticator, Authorizer, UserInfo};
 use pintle_engine::{Access, TokenObjects};
 use pintle_http::health::Health;
@@ -54,7 +55,13 @@ pub(crate) enum ServeError {
     Tls(#[from] rustls::Error),
     #[error("cannot start: {0}")]
     Runtime(std::io::Error),
+    #[error("the server broke: {0}")]
+    Ended(tokio::task::JoinError),
 }
+
+/// Room for walks over objects as deep as the decoders let them be, 10,000 levels. Only what is used of it takes
+/// memory.
+const STACK_BYTES: usize = 64 << 20;
 
 /// Runs the server until a signal ends it.
 pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
@@ -65,9 +72,13 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
     if !idle.is_empty() {
         tracing::info!("flags without effect here: --{}", idle.join(", --"));
     }
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime)?;
-    runtime.block_on(serve(config, began))
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_stack_size(STACK_BYTES)
+        .enable_all()
+        .build()
+        .map_err(ServeError::Runtime)?;
+    // On a thread of the runtime, because objects that are read at the start may be as deep as those of requests.
+    runtime.block_on(async { tokio::spawn(serve(config, began)).await.map_err(ServeError::Ended)? })
 }
 
 async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
@@ -131,7 +142,7 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
         address: OnceLock::from(public.clone()),
         cbor: config.gate("CBORServingAndStorage"),
         compression: config.gate("APIResponseCompression"),
-        constrained_impersonation: config.gate("ConstrainedImpersonation"),
+        impersonation: Impersonation::new(config.gate("ConstrainedImpersonation")),
         request_timeout: config.request_timeout,
     });
     let server_config = ServerConfig { tls, streams_max: config.streams_max, drain_timeout: DRAIN_TIMEOUT };

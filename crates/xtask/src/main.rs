@@ -2,6 +2,7 @@
 
 mod reference;
 mod resources;
+mod schemas;
 mod sha256;
 mod types;
 
@@ -43,7 +44,8 @@ fn run() -> Result<(), Error> {
     let from = args.next().map_or_else(|| root.join(REFERENCE), PathBuf::from);
     let reference = reference::Reference::read(&from)?;
     write(&root.join(TABLES).join("types.txt"), &types::table(&reference))?;
-    write(&root.join(TABLES).join("resources.txt"), &resources::table(&reference))
+    write(&root.join(TABLES).join("resources.txt"), &resources::table(&reference))?;
+    write(&root.join(TABLES).join("schemas.txt"), &schemas::table(&reference))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {

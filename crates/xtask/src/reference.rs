@@ -4,6 +4,8 @@ use crate::Error;
 use pintle_value::{Map, Value, json};
 use std::path::Path;
 
+const GROUP_VERSION_KIND: &str = "x-kubernetes-group-version-kind";
+
 /// All reference data that the tables are made of.
 pub(crate) struct Reference {
     /// Go types by full name.
@@ -23,10 +25,12 @@ impl Reference {
         for name in ["aggregated-api.json", "aggregated-apis.json"] {
             groups.extend_from_slice(parse(&dir.join("discovery").join(name))?.items_at(&["items"]));
         }
+        let mut components = components(&dir.join("openapi/v3"))?;
+        add_group_versions(&mut components, &parse(&dir.join("openapi/v2.json"))?);
         Ok(Reference {
             types: object(parse(&dir.join("types.json"))?),
             groups,
-            components: components(&dir.join("openapi/v3"))?,
+            components,
             messages: object(parse(&dir.join("protobuf.json"))?),
         })
     }
@@ -45,6 +49,16 @@ fn components(dir: &Path) -> Result<Map, Error> {
         }
     }
     Ok(all)
+}
+
+/// The types that are known in all group-versions are listed with all of them in the document of OpenAPI v2 only.
+fn add_group_versions(components: &mut Map, v2: &Value) {
+    for (name, schema) in components.iter_mut() {
+        let known = v2.at(&["definitions", name.as_str(), GROUP_VERSION_KIND]);
+        if let Some(known) = known.filter(|_| schema.get(GROUP_VERSION_KIND).is_some()) {
+            schema.set_at(&[GROUP_VERSION_KIND], known.clone());
+        }
+    }
 }
 
 fn parse(path: &Path) -> Result<Value, Error> {

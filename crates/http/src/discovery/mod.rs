@@ -9,6 +9,7 @@ mod order;
 mod protobuf;
 pub(crate) mod serve;
 
+use crate::openapi::Documents;
 use bytes::Bytes;
 use node::Node;
 use pintle_kinds::{Kind, KindVersion};
@@ -23,6 +24,8 @@ pub struct DiscoveryState {
     by_name: HashMap<String, Arc<Group>>,
     aggregated_core: OnceLock<Document>,
     aggregated_groups: OnceLock<Document>,
+    /// OpenAPI documents that belong to no group.
+    pub(crate) openapi: Documents,
 }
 
 /// A rendered document and its entity tag.
@@ -43,6 +46,8 @@ pub struct Group {
     /// Distinct kinds it was made from, to see whether it changed.
     kinds: Vec<Arc<Kind>>,
     aggregated: OnceLock<Bytes>,
+    /// Its OpenAPI documents by version; "" is the group's own.
+    pub(crate) openapi: Documents,
 }
 
 /// One version of a group.
@@ -144,7 +149,14 @@ impl Group {
             version.resources.sort_by(|a, b| a.kind.plural.cmp(&b.kind.plural));
         }
         let installed = name.is_empty() || order::is_installed(name);
-        Group { name: name.to_string(), installed, versions, kinds, aggregated: OnceLock::new() }
+        Group {
+            name: name.to_string(),
+            installed,
+            versions,
+            kinds,
+            aggregated: OnceLock::new(),
+            openapi: Documents::default(),
+        }
     }
 
     fn is_made_of(&self, kinds: &[Arc<Kind>]) -> bool {

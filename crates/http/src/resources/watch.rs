@@ -84,6 +84,8 @@ async fn follow(
     sender: mpsc::Sender<Bytes>,
 ) {
     let mut last_bookmark = bookmarks.then(|| end.checked_sub(BOOKMARK_BEFORE_END)).flatten();
+    // A watch that is shorter than that has no last bookmark.
+    last_bookmark = last_bookmark.filter(|at| *at >= Instant::now());
     loop {
         let until = last_bookmark.unwrap_or(end);
         let item = tokio::select! {

@@ -5,3 +5,4 @@ mod clients;
 mod crash;
 mod kubectl;
 mod transcripts;
+mod watchers;

@@ -1,0 +1,279 @@
+//! OpenAPI: documents of what is served, rendered when they are first asked for and kept as long as what they describe
+//! stays the same.
+
+mod custom;
+mod model;
+mod operations;
+mod proto;
+mod schemas;
+pub(crate) mod serve;
+
+use crate::discovery::{DiscoveryState, Group, Version};
+use crate::negotiate::{Media, names};
+use bytes::Bytes;
+use model::{Dialect, Gvk, object, texts};
+use operations::{META, Paths, document, id_part, of_version, tag};
+use pintle_kinds::Kind;
+use pintle_value::{Map, Str, Value, json};
+use schemas::{Schemas, custom_name};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// The definition of a custom resource, as an object.
+pub(crate) type Definitions<'a> = &'a (dyn Fn(&Kind) -> Option<Value> + 'a);
+
+/// A document and what is made of it.
+pub(crate) struct Rendered {
+    json: Bytes,
+    /// SHA-512 of the JSON.
+    hash: String,
+    dialect: Dialect,
+    protobuf: OnceLock<Bytes>,
+}
+
+impl Rendered {
+    fn new(tree: &Value, dialect: Dialect) -> Self {
+        let mut json = Vec::new();
+        json::print(tree, &mut json);
+        let hash = hash(&json);
+        Rendered { json: json.into(), hash, dialect, protobuf: OnceLock::new() }
+    }
+
+    fn protobuf(&self) -> &Bytes {
+        self.protobuf.get_or_init(|| match json::parse(&self.json) {
+            Ok(parsed) => proto::encode(&parsed.value, self.dialect).into(),
+            Err(_) => Bytes::new(),
+        })
+    }
+}
+
+fn hash(bytes: &[u8]) -> String {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA512, bytes);
+    digest.as_ref().iter().map(|b| format!("{b:02X}")).collect()
+}
+
+/// Documents by name, each made once.
+#[derive(Default)]
+pub(crate) struct Documents(Mutex<BTreeMap<String, Arc<Rendered>>>);
+
+impl Documents {
+    fn get(&self, name: &str, make: impl FnOnce() -> Rendered) -> Arc<Rendered> {
+        let locked = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = locked().get(name) {
+            return Arc::clone(known);
+        }
+        // Made without the lock: two who ask at once may both make it.
+        let made = Arc::new(make());
+        Arc::clone(locked().entry(name.to_string()).or_insert(made))
+    }
+}
+
+/// The names of all documents of OpenAPI v3, as in their paths.
+fn document_names(state: &DiscoveryState) -> Vec<String> {
+    let mut all: Vec<String> = OTHERS.iter().map(|(name, ..)| (*name).to_string()).collect();
+    all.push("api".into());
+    all.push("apis".into());
+    if let Some(core) = state.group("") {
+        all.extend(core.versions.iter().map(|v| format!("api/{}", v.name)));
+    }
+    for group in state.groups() {
+        if group.installed {
+            all.push(format!("apis/{}", group.name));
+        }
+        all.extend(group.versions.iter().map(|v| format!("apis/{}/{}", group.name, v.name)));
+    }
+    all
+}
+
+/// Documents of what is no API: (name, path, id, description, tag, schema, media).
+type Other =
+    (&'static str, &'static str, &'static str, &'static str, &'static str, &'static str, &'static str);
+const OTHERS: [Other; 3] = [
+    (
+        ".well-known/openid-configuration",
+        "/.well-known/openid-configuration/",
+        "getServiceAccountIssuerOpenIDConfiguration",
+        "get service account issuer OpenID configuration, also known as the 'OIDC discovery doc'",
+        "WellKnown",
+        "",
+        "application/json",
+    ),
+    (
+        "openid/v1/jwks",
+        "/openid/v1/jwks/",
+        "getServiceAccountIssuerOpenIDKeyset",
+        "get service account issuer OpenID JSON Web Key Set (contains public token verification keys)",
+        "openid",
+        "",
+        "application/jwk-set+json",
+    ),
+    (
+        "version",
+        "/version/",
+        "getCodeVersion",
+        "get the version information for this server",
+        "version",
+        "io.k8s.apimachinery.pkg.version.Info",
+        "application/json",
+    ),
+];
+
+/// A document of OpenAPI v3.
+fn v3(state: &DiscoveryState, name: &str, definitions: Definitions<'_>, cbor: bool) -> Option<Arc<Rendered>> {
+    let parts: Vec<&str> = name.split('/').collect();
+    let group = |name: &str| state.group(name);
+    match parts.as_slice() {
+        ["api", version] => of_group_version(group("")?, version, definitions, cbor),
+        ["apis", name] => {
+            let group = group(name).filter(|g| g.installed && !g.name.is_empty())?;
+            Some(group.openapi.get("", || Rendered::new(&installed(&group_paths(group)), Dialect::V3)))
+        }
+        ["apis", name, version] if !name.is_empty() => {
+            of_group_version(group(name)?, version, definitions, cbor)
+        }
+        _ => {
+            let paths = other_paths(name)?;
+            Some(state.openapi.get(name, || Rendered::new(&installed(&paths), Dialect::V3)))
+        }
+    }
+}
+
+fn of_group_version(
+    group: &Group,
+    version: &str,
+    definitions: Definitions<'_>,
+    cbor: bool,
+) -> Option<Arc<Rendered>> {
+    let version = group.version(version)?;
+    Some(group.openapi.get(&version.name, || {
+        let mut schemas = Schemas::default();
+        add_custom(group, version, definitions, Dialect::V3, &mut schemas);
+        let paths = of_version(group, version, &schemas, cbor);
+        let mut tree = match group.installed {
+            true => installed(&paths),
+            false => v3_document(&paths, &schemas, ("Kubernetes CRD Swagger", "v0.1.0"), false),
+        };
+        schemas::narrow(&mut tree, &group.name, &version.name, group.installed);
+        Rendered::new(&tree, Dialect::V3)
+    }))
+}
+
+/// The document that reads a group.
+fn group_paths(group: &Group) -> Paths {
+    let id = format!("get{}APIGroup", id_part(&group.name, ""));
+    let schema = format!("{META}APIGroup");
+    let media = names(Media::WITHOUT_CBOR);
+    let operation = document(id, "get information of a group", tag(&group.name, ""), &schema, media);
+    Paths::from([(format!("/apis/{}/", group.name), vec![operation])])
+}
+
+/// Documents that belong to no group.
+fn other_paths(name: &str) -> Option<Paths> {
+    let media = names(Media::WITHOUT_CBOR);
+    let words = "get available API versions";
+    let (path, operation) = match name {
+        "api" => {
+            let schema = format!("{META}APIVersions");
+            ("/api/", document("getCoreAPIVersions".into(), words, "core".into(), &schema, media))
+        }
+        "apis" => {
+            let schema = format!("{META}APIGroupList");
+            ("/apis/", document("getAPIVersions".into(), words, "apis".into(), &schema, media))
+        }
+        _ => {
+            let (_, path, id, words, tag, schema, media) = OTHERS.iter().find(|other| other.0 == name)?;
+            (*path, document((*id).into(), words, (*tag).into(), schema, vec![media]))
+        }
+    };
+    Some(Paths::from([(path.to_string(), vec![operation])]))
+}
+
+/// A document of what is part of the server.
+fn installed(paths: &Paths) -> Value {
+    v3_document(paths, &Schemas::default(), ("Kubernetes", crate::version::MINOR), true)
+}
+
+fn v3_document(paths: &Paths, schemas: &Schemas, (title, version): (&str, &str), secured: bool) -> Value {
+    let paths = written(paths, Dialect::V3);
+    let used = schemas.used_by(&paths, Dialect::V3);
+    let mut out = object([
+        ("openapi", "3.0.0".into()),
+        ("info", object([("title", title.into()), ("version", version.into())])),
+        ("paths", paths),
+        ("components", Value::object()),
+    ]);
+    if !used.is_empty() {
+        out.set_at(&["components", "schemas"], used.into());
+    }
+    if secured {
+        out.set_at(&["components", "securitySchemes"], security());
+    }
+    out
+}
+
+fn security() -> Value {
+    let token = object([
+        ("description", "Bearer Token authentication".into()),
+        ("in", "header".into()),
+        ("name", "authorization".into()),
+        ("type", "apiKey".into()),
+    ]);
+    object([("BearerToken", token)])
+}
+
+fn written(paths: &Paths, dialect: Dialect) -> Value {
+    paths.iter().map(|(path, ops)| (Str::from(path.as_str()), dialect.path_item(ops))).collect::<Map>().into()
+}
+
+/// The document of OpenAPI v2: all of it in one.
+fn v2(state: &DiscoveryState, definitions: Definitions<'_>, cbor: bool) -> Arc<Rendered> {
+    state.openapi.get("v2", || {
+        let mut schemas = Schemas::default();
+        let mut paths = Paths::new();
+        for name in ["api", "apis"].into_iter().chain(OTHERS.iter().map(|other| other.0)) {
+            paths.extend(other_paths(name).unwrap_or_default());
+        }
+        let core = state.group("");
+        for group in core.into_iter().chain(state.groups().iter().map(|g| &**g)) {
+            if group.installed && !group.name.is_empty() {
+                paths.extend(group_paths(group));
+            }
+            for version in &group.versions {
+                add_custom(group, version, definitions, Dialect::V2, &mut schemas);
+                paths.extend(of_version(group, version, &schemas, cbor));
+            }
+        }
+        let tree = object([
+            ("swagger", "2.0".into()),
+            ("info", object([("title", "Kubernetes".into()), ("version", crate::version::MINOR.into())])),
+            ("paths", written(&paths, Dialect::V2)),
+            ("definitions", schemas.all(Dialect::V2).into()),
+            ("securityDefinitions", security()),
+            ("security", Value::Array(vec![object([("BearerToken", texts([]))])])),
+        ]);
+        Rendered::new(&tree, Dialect::V2)
+    })
+}
+
+/// Adds the schemas of a version's custom resources and their lists.
+fn add_custom(
+    group: &Group,
+    version: &Version,
+    definitions: Definitions<'_>,
+    dialect: Dialect,
+    schemas: &mut Schemas,
+) {
+    if group.installed {
+        return;
+    }
+    for resource in &version.resources {
+        let kind = &resource.kind;
+        let Some(definition) = definitions(kind) else { continue };
+        let (group, version) = (group.name.clone(), version.name.clone());
+        let list_name = custom_name(&group, &version, &kind.list_kind);
+        let gvk = Gvk { group, version, kind: kind.kind.to_string() };
+        let name = custom_name(&gvk.group, &gvk.version, &gvk.kind);
+        schemas.add(name, custom::schema(&definition, &gvk, dialect));
+        schemas.add(list_name, custom::list_schema(&definition, &gvk));
+    }
+}

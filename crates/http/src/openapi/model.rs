@@ -1,0 +1,183 @@
+//! Operations as both versions of OpenAPI know them, and how each writes them.
+
+use pintle_value::{Map, Str, Value};
+
+/// Group, version and kind of what an operation works on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Gvk {
+    pub(super) group: String,
+    pub(super) version: String,
+    pub(super) kind: String,
+}
+
+impl Gvk {
+    /// As the documents write it.
+    pub(super) fn to_value(&self) -> Value {
+        object([
+            ("group", self.group.as_str().into()),
+            ("kind", self.kind.as_str().into()),
+            ("version", self.version.as_str().into()),
+        ])
+    }
+}
+
+/// A parameter.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Param {
+    pub(super) name: &'static str,
+    /// `path` or `query`.
+    pub(super) place: &'static str,
+    pub(super) type_: &'static str,
+    /// What it means; "" is not written.
+    pub(super) description: String,
+}
+
+/// What is read or written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// A schema of this name.
+    Schema(String),
+    /// Text.
+    Text,
+}
+
+/// One operation of a path.
+#[derive(Clone, Debug)]
+pub(super) struct Operation {
+    pub(super) method: &'static str,
+    pub(super) id: String,
+    pub(super) description: String,
+    pub(super) tag: String,
+    pub(super) action: Option<&'static str>,
+    pub(super) gvk: Option<Gvk>,
+    pub(super) params: Vec<Param>,
+    /// The body and whether there must be one.
+    pub(super) body: Option<(Content, bool)>,
+    pub(super) consumes: Vec<&'static str>,
+    pub(super) produces: Vec<&'static str>,
+    /// Codes beside 401, each answered with `answer`.
+    pub(super) codes: &'static [(u16, &'static str)],
+    pub(super) answer: Content,
+}
+
+/// Which version of OpenAPI is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    V2,
+    V3,
+}
+
+impl Dialect {
+    /// What stands before the name of a schema in references.
+    pub(super) fn reference(self, name: &str) -> Value {
+        let prefix = if self == Dialect::V2 { "#/definitions/" } else { "#/components/schemas/" };
+        Value::String(Str::from(format!("{prefix}{name}")))
+    }
+
+    fn content(self, content: &Content) -> Value {
+        match content {
+            Content::Schema(name) => object([("$ref", self.reference(name))]),
+            Content::Text => object([("type", "string".into())]),
+        }
+    }
+
+    fn param(self, param: &Param) -> Value {
+        let mut out = object([("in", param.place.into()), ("name", param.name.into())]);
+        if !param.description.is_empty() {
+            out.set_at(&["description"], param.description.as_str().into());
+        }
+        if param.place == "path" {
+            out.set_at(&["required"], true.into());
+        }
+        let type_path: &[&str] = if self == Dialect::V2 { &["type"] } else { &["schema", "type"] };
+        let unique_path: &[&str] =
+            if self == Dialect::V2 { &["uniqueItems"] } else { &["schema", "uniqueItems"] };
+        out.set_at(type_path, param.type_.into());
+        out.set_at(unique_path, true.into());
+        out
+    }
+
+    /// All operations of a path. What all of them take is said once.
+    pub(super) fn path_item(self, operations: &[Operation]) -> Value {
+        let mut common: Vec<&Param> =
+            operations.first().map(|o| o.params.iter().collect()).unwrap_or_default();
+        common.retain(|param| operations.iter().all(|o| o.params.contains(param)));
+        common.sort();
+        let mut item = Map::new();
+        for operation in operations {
+            item.insert(operation.method, self.operation(operation, &common));
+        }
+        if !common.is_empty() {
+            item.insert("parameters", Value::Array(common.iter().map(|p| self.param(p)).collect()));
+        }
+        item.into()
+    }
+
+    fn operation(self, operation: &Operation, common: &[&Param]) -> Value {
+        let mut own: Vec<&Param> = operation.params.iter().filter(|p| !common.contains(p)).collect();
+        own.sort();
+        let mut params: Vec<Value> = own.into_iter().map(|p| self.param(p)).collect();
+        let mut out = object([
+            ("description", operation.description.as_str().into()),
+            ("operationId", operation.id.as_str().into()),
+            ("tags", texts([operation.tag.as_str()])),
+        ]);
+        if let Some(action) = operation.action {
+            out.set_at(&["x-kubernetes-action"], action.into());
+        }
+        if let Some(gvk) = &operation.gvk {
+            out.set_at(&["x-kubernetes-group-version-kind"], gvk.to_value());
+        }
+        match (self, &operation.body) {
+            (Dialect::V2, Some((content, required))) => {
+                let mut body = object([("in", "body".into()), ("name", "body".into())]);
+                body.set_at(&["schema"], self.content(content));
+                if *required {
+                    body.set_at(&["required"], true.into());
+                }
+                params.insert(0, body);
+            }
+            (Dialect::V3, Some((content, required))) => {
+                out.set_at(&["requestBody", "content"], self.by_media(&operation.consumes, content));
+                if *required {
+                    out.set_at(&["requestBody", "required"], true.into());
+                }
+            }
+            (_, None) => {}
+        }
+        if !params.is_empty() {
+            out.set_at(&["parameters"], Value::Array(params));
+        }
+        if self == Dialect::V2 {
+            out.set_at(&["consumes"], texts(operation.consumes.iter().copied()));
+            out.set_at(&["produces"], texts(operation.produces.iter().copied()));
+            out.set_at(&["schemes"], texts(["https"]));
+        }
+        for (code, meaning) in operation.codes {
+            let mut answer = object([("description", (*meaning).into())]);
+            match self {
+                Dialect::V2 => answer.set_at(&["schema"], self.content(&operation.answer)),
+                Dialect::V3 => {
+                    answer.set_at(&["content"], self.by_media(&operation.produces, &operation.answer))
+                }
+            }
+            out.set_at(&["responses", &code.to_string()], answer);
+        }
+        out.set_at(&["responses", "401", "description"], "Unauthorized".into());
+        out
+    }
+
+    fn by_media(self, media: &[&'static str], content: &Content) -> Value {
+        media.iter().map(|m| (*m, object([("schema", self.content(content))]))).collect::<Map>().into()
+    }
+}
+
+/// An object of these members.
+pub(super) fn object<const N: usize>(members: [(&'static str, Value); N]) -> Value {
+    members.into_iter().collect::<Map>().into()
+}
+
+/// A list of texts.
+pub(super) fn texts<'a>(items: impl IntoIterator<Item = &'a str>) -> Value {
+    Value::Array(items.into_iter().map(Value::from).collect())
+}

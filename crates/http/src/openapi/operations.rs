@@ -1,0 +1,476 @@
+//! The operations of a group-version, as its kinds' scopes, verbs and subresources make them.
+
+use super::model::{Content, Gvk, Operation, Param};
+use super::schemas::Schemas;
+use crate::discovery::{Group, Resource, Version};
+use crate::negotiate::{Media, names, stream_names};
+use pintle_kinds::{Subresource, Verbs};
+use std::collections::BTreeMap;
+
+/// Paths and their operations.
+pub(super) type Paths = BTreeMap<String, Vec<Operation>>;
+
+pub(super) const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
+
+const OK: (u16, &str) = (200, "OK");
+const CREATED: (u16, &str) = (201, "Created");
+const ACCEPTED: (u16, &str) = (202, "Accepted");
+
+const LIST: &[(&str, &str)] = &[
+    ("allowWatchBookmarks", "boolean"),
+    ("continue", "string"),
+    ("fieldSelector", "string"),
+    ("labelSelector", "string"),
+    ("limit", "integer"),
+    ("resourceVersion", "string"),
+    ("resourceVersionMatch", "string"),
+    ("sendInitialEvents", "boolean"),
+    ("shardSelector", "string"),
+    ("timeoutSeconds", "integer"),
+    ("watch", "boolean"),
+];
+const WRITE: &[(&str, &str)] =
+    &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string")];
+const PATCH: &[(&str, &str)] =
+    &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string"), ("force", "boolean")];
+const DELETE: &[(&str, &str)] = &[
+    ("dryRun", "string"),
+    ("gracePeriodSeconds", "integer"),
+    ("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean"),
+    ("orphanDependents", "boolean"),
+    ("propagationPolicy", "string"),
+];
+const LOG: &[(&str, &str)] = &[
+    ("container", "string"),
+    ("follow", "boolean"),
+    ("insecureSkipTLSVerifyBackend", "boolean"),
+    ("limitBytes", "integer"),
+    ("previous", "boolean"),
+    ("sinceSeconds", "integer"),
+    ("stream", "string"),
+    ("tailLines", "integer"),
+    ("timestamps", "boolean"),
+];
+
+/// Parameters of streams to pods, services and nodes, by the kind of their options.
+fn connect_params(kind: &str) -> &'static [(&'static str, &'static str)] {
+    match kind {
+        "PodAttachOptions" => &[
+            ("container", "string"),
+            ("stderr", "boolean"),
+            ("stdin", "boolean"),
+            ("stdout", "boolean"),
+            ("tty", "boolean"),
+        ],
+        "PodExecOptions" => &[
+            ("command", "string"),
+            ("container", "string"),
+            ("stderr", "boolean"),
+            ("stdin", "boolean"),
+            ("stdout", "boolean"),
+            ("tty", "boolean"),
+        ],
+        "PodPortForwardOptions" => &[("ports", "integer")],
+        _ => &[("path", "string")],
+    }
+}
+
+/// The operations of one resource, and what is needed to name them.
+struct Builder<'a> {
+    group: &'a Group,
+    version: &'a Version,
+    resource: &'a Resource,
+    schemas: &'a Schemas,
+    media: &'static [Media],
+    paths: &'a mut Paths,
+}
+
+/// The operations of a group-version.
+pub(super) fn of_version(group: &Group, version: &Version, schemas: &Schemas, cbor: bool) -> Paths {
+    let media = if cbor { Media::ALL } else { Media::WITHOUT_CBOR };
+    let mut paths = Paths::new();
+    if group.installed {
+        let path = format!("{}/", root(group, version));
+        let id = format!("get{}APIResources", id_part(&group.name, &version.name));
+        let tag = tag(&group.name, &version.name);
+        let operation =
+            document(id, "get available resources", tag, &format!("{META}APIResourceList"), names(media));
+        paths.insert(path, vec![operation]);
+    }
+    for resource in &version.resources {
+        Builder { group, version, resource, schemas, media, paths: &mut paths }.add();
+    }
+    paths
+}
+
+/// A document that is read as it is.
+pub(super) fn document(
+    id: String,
+    description: &str,
+    tag: String,
+    schema: &str,
+    media: Vec<&'static str>,
+) -> Operation {
+    Operation {
+        method: "get",
+        id,
+        description: description.to_string(),
+        tag,
+        action: None,
+        gvk: None,
+        params: Vec::new(),
+        body: None,
+        consumes: media.clone(),
+        produces: media,
+        codes: &[OK],
+        answer: if schema.is_empty() { Content::Text } else { Content::Schema(schema.to_string()) },
+    }
+}
+
+fn root(group: &Group, version: &Version) -> String {
+    match group.name.as_str() {
+        "" => format!("/api/{}", version.name),
+        name => format!("/apis/{name}/{}", version.name),
+    }
+}
+
+/// `core_v1`, `rbacAuthorization_v1`.
+pub(super) fn tag(group: &str, version: &str) -> String {
+    let camel = camel_case(group);
+    let mut letters = camel.chars();
+    let lower: String = letters.next().map(|c| c.to_ascii_lowercase()).into_iter().chain(letters).collect();
+    if version.is_empty() { lower } else { format!("{lower}_{version}") }
+}
+
+/// `CoreV1`, `RbacAuthorizationV1`.
+pub(super) fn id_part(group: &str, version: &str) -> String {
+    format!("{}{}", camel_case(group), title(version))
+}
+
+fn camel_case(group: &str) -> String {
+    let group = if group.is_empty() { "core" } else { group };
+    let group = group.strip_suffix(".k8s.io").unwrap_or(group);
+    group.split(['.', '-', '/']).map(title).collect()
+}
+
+fn title(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map(|c| c.to_ascii_uppercase()).into_iter().chain(letters).collect()
+}
+
+/// ` a `, ` an ` or, before a plural, a blank.
+fn article(noun: &str) -> &'static str {
+    match noun {
+        _ if noun.ends_with('s') && !noun.ends_with("ss") => " ",
+        _ if noun.starts_with(['A', 'E', 'I', 'O', 'U', 'a', 'e', 'i', 'o', 'u']) => " an ",
+        _ => " a ",
+    }
+}
+
+fn query(params: &[(&'static str, &'static str)]) -> Vec<Param> {
+    let param = |(name, type_): &(&'static str, &'static str)| Param {
+        name,
+        place: "query",
+        type_,
+        description: String::new(),
+    };
+    params.iter().map(param).collect()
+}
+
+impl Builder<'_> {
+    fn add(mut self) {
+        let kind = &self.resource.kind;
+        let (verbs, namespaced) = (kind.verbs, kind.namespaced);
+        let root = root(self.group, self.version);
+        let plural = &kind.plural;
+        let base = match namespaced {
+            true => format!("{root}/namespaces/{{namespace}}/{plural}"),
+            false => format!("{root}/{plural}"),
+        };
+        if namespaced && verbs.list {
+            let operation = self.list("ForAllNamespaces");
+            self.push(&format!("{root}/{plural}"), operation);
+        }
+        self.collection(&base, verbs);
+        self.item(&format!("{base}/{{name}}"), verbs, None);
+        for subresource in &self.resource.kind_version().subresources {
+            let path = format!("{base}/{{name}}/{}", subresource.name);
+            if subresource.gvk.kind.ends_with("Options") {
+                self.connect(&path, subresource);
+            } else {
+                self.item(&path, subresource.verbs, Some(subresource));
+            }
+        }
+        if verbs.watch && self.group.installed {
+            self.watches(&root, plural, namespaced);
+        }
+    }
+
+    fn push(&mut self, path: &str, mut operation: Operation) {
+        let kind = operation.gvk.as_ref().map_or("", |gvk| gvk.kind.as_str());
+        let path_param =
+            |name, description: String| Param { name, place: "path", type_: "string", description };
+        if path.contains("{name}") {
+            operation.params.push(path_param("name", format!("name of the {kind}")));
+        }
+        if path.contains("{namespace}") {
+            let meaning = "object name and auth scope, such as for teams and projects";
+            operation.params.push(path_param("namespace", meaning.to_string()));
+        }
+        if path.contains("{path}") {
+            operation.params.push(path_param("path", "path to the resource".to_string()));
+        }
+        if operation.action != Some("connect") {
+            operation.params.extend(query(&[("pretty", "string")]));
+        }
+        self.paths.entry(path.to_string()).or_default().push(operation);
+    }
+
+    /// An operation about which only verb and kind are known.
+    fn operation(&self, method: &'static str, action: &'static str, verb: &str, suffix: &str) -> Operation {
+        let kind = &self.resource.kind;
+        let version = self.resource.kind_version();
+        let scope = if kind.namespaced && suffix != "ForAllNamespaces" { "Namespaced" } else { "" };
+        let part = id_part(&self.group.name, &self.version.name);
+        let media = if self.group.installed { names(self.media) } else { CUSTOM_MEDIA.to_vec() };
+        Operation {
+            method,
+            id: format!("{verb}{part}{scope}{}{suffix}", kind.kind),
+            description: String::new(),
+            tag: tag(&self.group.name, &self.version.name),
+            action: Some(action),
+            gvk: Some(Gvk {
+                group: version.group.to_string(),
+                version: version.name.to_string(),
+                kind: kind.kind.to_string(),
+            }),
+            params: Vec::new(),
+            body: None,
+            consumes: if self.group.installed { vec!["*/*"] } else { CUSTOM_MEDIA.to_vec() },
+            produces: media,
+            codes: &[OK],
+            answer: Content::Schema(self.schema(&kind.kind)),
+        }
+    }
+
+    /// The name of the schema of a kind of this group-version.
+    fn schema(&self, kind: &str) -> String {
+        self.schemas.name_of(&self.group.name, &self.version.name, kind)
+    }
+
+    fn list(&self, suffix: &str) -> Operation {
+        let kind = &self.resource.kind;
+        let mut operation = self.operation("get", "list", "list", suffix);
+        let verb = if self.group.installed { "list or watch" } else { "list" };
+        operation.description = format!("{verb} objects of kind {}", kind.kind);
+        operation.params = query(LIST);
+        if self.group.installed {
+            operation.produces.extend(stream_names(self.media));
+        }
+        operation.answer = Content::Schema(self.schema(&kind.list_kind));
+        operation
+    }
+
+    fn collection(&mut self, path: &str, verbs: Verbs) {
+        let kind = &self.resource.kind;
+        if verbs.list {
+            let list = self.list("");
+            self.push(path, list);
+        }
+        if verbs.create {
+            let mut create = self.operation("post", "post", "create", "");
+            create.description = format!("create{}{}", article(&kind.kind), kind.kind);
+            create.params = query(WRITE);
+            create.body = Some((create.answer.clone(), true));
+            create.codes = &[OK, CREATED, ACCEPTED];
+            self.push(path, create);
+        }
+        if verbs.deletecollection {
+            let mut delete = self.operation("delete", "deletecollection", "delete", "");
+            let part = id_part(&self.group.name, &self.version.name);
+            delete.id = delete.id.replacen(&part, &format!("{part}Collection"), 1);
+            delete.description = format!("delete collection of {}", kind.kind);
+            delete.params = query(LIST);
+            delete.answer = Content::Schema(format!("{META}Status"));
+            if self.group.installed {
+                delete.params.retain(|p| !matches!(p.name, "allowWatchBookmarks" | "watch"));
+                delete.params.extend(query(DELETE));
+                delete.body = Some((Content::Schema(format!("{META}DeleteOptions")), false));
+            }
+            self.push(path, delete);
+        }
+    }
+
+    fn item(&mut self, path: &str, verbs: Verbs, sub: Option<&Subresource>) {
+        let kind = self.resource.kind.kind.clone();
+        let installed = self.group.installed;
+        let (suffix, of) = match sub {
+            None => (String::new(), String::new()),
+            Some(sub) => (title(&sub.name), format!(" {} of", sub.name)),
+        };
+        let base = |method, action, verb: &str| {
+            let mut operation = self.operation(method, action, verb, &suffix);
+            if let Some(sub) = sub {
+                let gvk = &sub.gvk;
+                operation.answer = Content::Schema(self.schemas.name_of(&gvk.group, &gvk.version, &gvk.kind));
+                if installed {
+                    operation.gvk = Some(Gvk {
+                        group: gvk.group.to_string(),
+                        version: gvk.version.to_string(),
+                        kind: gvk.kind.to_string(),
+                    });
+                }
+            }
+            operation
+        };
+        let mut made = Vec::new();
+        if verbs.get {
+            let mut read = base("get", "get", "read");
+            read.description = format!("read{of} the specified {kind}");
+            if !installed {
+                read.params = query(&[("resourceVersion", "string")]);
+            }
+            if suffix == "Log" {
+                read.params = query(LOG);
+                read.produces.insert(0, "text/plain");
+                read.answer = Content::Text;
+            }
+            made.push(read);
+        }
+        if verbs.update {
+            let mut replace = base("put", "put", "replace");
+            replace.description = format!("replace{of} the specified {kind}");
+            replace.params = query(WRITE);
+            replace.body = Some((replace.answer.clone(), true));
+            replace.codes = &[OK, CREATED];
+            made.push(replace);
+        }
+        if verbs.patch {
+            let mut patch = base("patch", "patch", "patch");
+            patch.description = format!("partially update{of} the specified {kind}");
+            patch.params = query(PATCH);
+            patch.body = Some((Content::Schema(format!("{META}Patch")), true));
+            patch.consumes = self.patch_types();
+            patch.codes = if installed { &[OK, CREATED] } else { &[OK] };
+            made.push(patch);
+        }
+        if verbs.create && sub.is_some() {
+            let mut create = base("post", "post", "create");
+            create.description = format!("create{of}{}{kind}", article(&kind));
+            create.params = query(WRITE);
+            create.body = Some((create.answer.clone(), true));
+            create.codes = &[OK, CREATED, ACCEPTED];
+            made.push(create);
+        }
+        if verbs.delete {
+            let mut delete = base("delete", "delete", "delete");
+            delete.description = format!("delete{}{kind}", article(&kind));
+            delete.params = query(DELETE);
+            delete.body = Some((Content::Schema(format!("{META}DeleteOptions")), false));
+            delete.codes = &[OK, ACCEPTED];
+            // The published document keeps silent about namespaces, whose deletion answers with the object.
+            if !self.resource.kind.rules.delete_returns_object || kind == "Namespace" {
+                delete.answer = Content::Schema(format!("{META}Status"));
+            }
+            made.push(delete);
+        }
+        for operation in made {
+            self.push(path, operation);
+        }
+    }
+
+    fn patch_types(&self) -> Vec<&'static str> {
+        let mut types = vec!["application/json-patch+json", "application/merge-patch+json"];
+        if self.group.installed {
+            types.push("application/strategic-merge-patch+json");
+        }
+        types.push("application/apply-patch+yaml");
+        if self.group.installed && self.media.contains(&Media::Cbor) {
+            types.push("application/apply-patch+cbor");
+        }
+        types
+    }
+
+    /// Streams: each method that may open one, and for proxies all that is below them.
+    fn connect(&mut self, path: &str, sub: &Subresource) {
+        let kind = self.resource.kind.kind.clone();
+        let proxy = sub.name == "proxy";
+        let methods: &[&'static str] = match proxy {
+            true => &["get", "put", "post", "delete", "options", "head", "patch"],
+            false => &["get", "post"],
+        };
+        let places: &[(&str, &str)] = if proxy { &[("", ""), ("/{path}", "WithPath")] } else { &[("", "")] };
+        for (below, with_path) in places {
+            for method in methods {
+                let suffix = format!("{}{with_path}", title(&sub.name));
+                let mut operation = self.operation(method, "connect", "connect", &suffix);
+                let part = id_part(&self.group.name, &self.version.name);
+                operation.id = operation.id.replacen(&part, &format!("{part}{}", title(method)), 1);
+                operation.description =
+                    format!("connect {} requests to {} of {kind}", method.to_uppercase(), sub.name);
+                operation.gvk = Some(Gvk {
+                    group: sub.gvk.group.to_string(),
+                    version: sub.gvk.version.to_string(),
+                    kind: sub.gvk.kind.to_string(),
+                });
+                operation.params = query(connect_params(&sub.gvk.kind));
+                operation.produces = vec!["*/*"];
+                operation.answer = Content::Text;
+                self.push(&format!("{path}{below}"), operation);
+            }
+        }
+    }
+
+    /// The old paths of watches.
+    fn watches(&mut self, root: &str, plural: &str, namespaced: bool) {
+        let kind = self.resource.kind.kind.clone();
+        let list_words = format!(
+            "watch individual changes to a list of {kind}. deprecated: use the 'watch' parameter with a list operation instead."
+        );
+        let item_words = format!(
+            "watch changes to an object of kind {kind}. deprecated: use the 'watch' parameter with a list operation instead, filtered to a single item with the 'fieldSelector' parameter."
+        );
+        let base = match namespaced {
+            true => format!("{root}/watch/namespaces/{{namespace}}/{plural}"),
+            false => format!("{root}/watch/{plural}"),
+        };
+        let mut places = vec![
+            (base.clone(), "watchlist", "List", list_words.clone()),
+            (format!("{base}/{{name}}"), "watch", "", item_words),
+        ];
+        if namespaced {
+            places.push((format!("{root}/watch/{plural}"), "watchlist", "ForAllNamespaces", list_words));
+        }
+        for (path, action, suffix, words) in places {
+            let mut watch = self.operation("get", action, "watch", suffix);
+            if suffix == "ForAllNamespaces" {
+                watch.id = watch.id.replace("ForAllNamespaces", "ListForAllNamespaces");
+            }
+            watch.description = words;
+            watch.params = query(LIST);
+            watch.produces.extend(stream_names(self.media));
+            watch.answer = Content::Schema(format!("{META}WatchEvent"));
+            self.push(&path, watch);
+        }
+    }
+}
+
+/// What the documents say custom resources are read and written in.
+const CUSTOM_MEDIA: [&str; 2] = ["application/json", "application/yaml"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_groups() {
+        for (group, version, tag_, id) in [
+            ("", "v1", "core_v1", "CoreV1"),
+            ("rbac.authorization.k8s.io", "v1", "rbacAuthorization_v1", "RbacAuthorizationV1"),
+            ("openapi-v2-a.example.com", "v1", "openapiV2AExampleCom_v1", "OpenapiV2AExampleComV1"),
+        ] {
+            assert_eq!((tag(group, version).as_str(), id_part(group, version).as_str()), (tag_, id));
+        }
+        assert_eq!([article("Pod"), article("Ingress"), article("Endpoints")], [" a ", " an ", " "]);
+    }
+}

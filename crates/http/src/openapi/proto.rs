@@ -1,0 +1,403 @@
+//! Documents in protobuf, by tables of the messages: which member has which number, and how it is written.
+
+use super::model::Dialect;
+use crate::statuspb::Writer;
+use pintle_value::{Value, json};
+
+/// How a member is written.
+enum How {
+    Text,
+    Texts,
+    Bool,
+    Int,
+    Double,
+    /// Any values, as YAML.
+    Anys,
+    One(&'static Message),
+    Many(&'static Message),
+    /// A type's name, or names, in a message of its own.
+    TypeItem,
+    /// A schema, or what else may stand there, in a message of its own.
+    In(u64, &'static Message),
+    /// The same with `true` or `false` in the second field.
+    InOrBool(&'static Message),
+    /// A map: a message of named values in its first field.
+    Map(&'static Message),
+    /// A default: a number, a boolean or text.
+    Default,
+    /// Parameters of v2: which message it is says where the parameter stands.
+    Parameters,
+    /// Ways to authenticate of v2: keys.
+    ApiKeys,
+    /// What must be there to authenticate: names and their scopes.
+    Requirements,
+}
+
+/// A message: its members, and the number of what begins with `x-`.
+struct Message {
+    members: &'static [(&'static str, u64, How)],
+    extensions: u64,
+    /// A message that is either what `members` says in this field, or a reference in the next.
+    wrapped: u64,
+    /// For maps without names of their own: values, by any key.
+    values: Option<(u64, &'static Message)>,
+}
+
+const NO: Message = Message { members: &[], extensions: 0, wrapped: 0, values: None };
+
+/// A document in protobuf.
+pub(super) fn encode(tree: &Value, dialect: Dialect) -> Vec<u8> {
+    let mut out = Writer::default();
+    let message = if dialect == Dialect::V2 { &V2_DOCUMENT } else { &V3_DOCUMENT };
+    write(&mut out, tree, message);
+    out.0
+}
+
+fn write(out: &mut Writer, tree: &Value, message: &Message) {
+    let Some(members) = tree.as_object() else { return };
+    if message.wrapped > 0 {
+        match tree.get("$ref").and_then(Value::as_str) {
+            Some(target) => out.message(message.wrapped + 1, |w| w.string(1, target)),
+            None => out.message(message.wrapped, |w| write_members(w, tree, message)),
+        }
+        return;
+    }
+    if let Some((field, value_message)) = &message.values {
+        for (name, value) in members.iter().filter(|(name, _)| !name.starts_with("x-")) {
+            out.message(*field, |w| named(w, name, value, value_message));
+        }
+    }
+    write_members(out, tree, message);
+}
+
+fn write_members(out: &mut Writer, tree: &Value, message: &Message) {
+    for (name, number, how) in message.members {
+        if let Some(value) = tree.get(name) {
+            member(out, *number, value, how);
+        }
+    }
+    let all = tree.as_object().into_iter().flat_map(|m| m.iter());
+    for (name, value) in all.filter(|(name, _)| message.extensions > 0 && name.starts_with("x-")) {
+        out.message(message.extensions, |w| {
+            w.string(1, name);
+            w.message(2, |w| any(w, value));
+        });
+    }
+}
+
+fn named(out: &mut Writer, name: &str, value: &Value, message: &Message) {
+    out.string(1, name);
+    out.message(2, |w| write(w, value, message));
+}
+
+/// JSON is YAML.
+fn any(out: &mut Writer, value: &Value) {
+    let mut text = Vec::new();
+    json::print(value, &mut text);
+    text.push(b'\n');
+    out.bytes(2, &text);
+}
+
+fn double(out: &mut Writer, number: u64, value: &Value) {
+    let float = match value {
+        Value::Int(int) => *int as f64,
+        Value::Float(float) => *float,
+        _ => return,
+    };
+    out.varint(number << 3 | 1);
+    out.0.extend_from_slice(&float.to_le_bytes());
+}
+
+fn member(out: &mut Writer, number: u64, value: &Value, how: &How) {
+    let items = value.as_array().unwrap_or_default();
+    match how {
+        How::Text => out.string(number, value.as_str().unwrap_or("")),
+        How::Texts => items.iter().filter_map(Value::as_str).for_each(|text| out.string(number, text)),
+        How::Bool => out.int(number, i64::from(value.as_bool() == Some(true))),
+        How::Int => out.int(number, value.as_int().unwrap_or(0)),
+        How::Double => double(out, number, value),
+        How::Anys => items.iter().for_each(|item| out.message(number, |w| any(w, item))),
+        How::One(message) => out.message(number, |w| write(w, value, message)),
+        How::Many(message) => items.iter().for_each(|item| out.message(number, |w| write(w, item, message))),
+        How::TypeItem => out.message(number, |w| match value.as_str() {
+            Some(text) => w.string(1, text),
+            None => items.iter().filter_map(Value::as_str).for_each(|text| w.string(1, text)),
+        }),
+        How::In(field, message) => out.message(number, |w| w.message(*field, |w| write(w, value, message))),
+        How::InOrBool(message) => out.message(number, |w| match value.as_bool() {
+            Some(allowed) => w.int(2, i64::from(allowed)),
+            None => w.message(1, |w| write(w, value, message)),
+        }),
+        How::Map(message) => out.message(number, |w| {
+            for (name, value) in value.as_object().into_iter().flat_map(|m| m.iter()) {
+                w.message(1, |w| named(w, name, value, message));
+            }
+        }),
+        How::Default => out.message(number, |w| match value {
+            Value::Bool(b) => w.int(2, i64::from(*b)),
+            Value::String(text) => w.string(3, text),
+            other => double(w, 1, other),
+        }),
+        How::Parameters => items.iter().for_each(|item| out.message(number, |w| parameter(w, item))),
+        How::ApiKeys => out.message(number, |w| {
+            for (name, key) in value.as_object().into_iter().flat_map(|m| m.iter()) {
+                w.message(1, |w| {
+                    w.string(1, name);
+                    w.message(2, |w| w.message(2, |w| write(w, key, &V2_API_KEY)));
+                });
+            }
+        }),
+        How::Requirements => items.iter().for_each(|item| {
+            out.message(number, |w| {
+                for (name, scopes) in item.as_object().into_iter().flat_map(|m| m.iter()) {
+                    w.message(1, |w| {
+                        w.string(1, name);
+                        w.message(2, |w| member(w, 1, scopes, &How::Texts));
+                    });
+                }
+            });
+        }),
+    }
+}
+
+fn parameter(out: &mut Writer, value: &Value) {
+    out.message(1, |w| match value.str_at(&["in"]) {
+        "body" => w.message(1, |w| write(w, value, &V2_BODY)),
+        "path" => w.message(2, |w| w.message(4, |w| write(w, value, &V2_PATH))),
+        _ => w.message(2, |w| w.message(3, |w| write(w, value, &V2_QUERY))),
+    });
+}
+
+static V2_DOCUMENT: Message = Message {
+    members: &[
+        ("swagger", 1, How::Text),
+        ("info", 2, How::One(&V2_INFO)),
+        ("paths", 8, How::One(&V2_PATHS)),
+        ("definitions", 9, How::Map(&V2_SCHEMA)),
+        ("security", 12, How::Requirements),
+        ("securityDefinitions", 13, How::ApiKeys),
+    ],
+    ..NO
+};
+static V2_INFO: Message = Message { members: &[("title", 1, How::Text), ("version", 2, How::Text)], ..NO };
+static V2_PATHS: Message = Message { values: Some((2, &V2_PATH_ITEM)), ..NO };
+static V2_PATH_ITEM: Message = Message {
+    members: &[
+        ("get", 2, How::One(&V2_OPERATION)),
+        ("put", 3, How::One(&V2_OPERATION)),
+        ("post", 4, How::One(&V2_OPERATION)),
+        ("delete", 5, How::One(&V2_OPERATION)),
+        ("options", 6, How::One(&V2_OPERATION)),
+        ("head", 7, How::One(&V2_OPERATION)),
+        ("patch", 8, How::One(&V2_OPERATION)),
+        ("parameters", 9, How::Parameters),
+    ],
+    extensions: 10,
+    ..NO
+};
+static V2_OPERATION: Message = Message {
+    members: &[
+        ("tags", 1, How::Texts),
+        ("description", 3, How::Text),
+        ("operationId", 5, How::Text),
+        ("produces", 6, How::Texts),
+        ("consumes", 7, How::Texts),
+        ("parameters", 8, How::Parameters),
+        ("responses", 9, How::One(&V2_RESPONSES)),
+        ("schemes", 10, How::Texts),
+    ],
+    extensions: 13,
+    ..NO
+};
+static V2_BODY: Message = Message {
+    members: &[
+        ("description", 1, How::Text),
+        ("name", 2, How::Text),
+        ("in", 3, How::Text),
+        ("required", 4, How::Bool),
+        ("schema", 5, How::One(&V2_SCHEMA)),
+    ],
+    extensions: 6,
+    ..NO
+};
+static V2_QUERY: Message = Message {
+    members: &[
+        ("required", 1, How::Bool),
+        ("in", 2, How::Text),
+        ("description", 3, How::Text),
+        ("name", 4, How::Text),
+        ("type", 6, How::Text),
+        ("uniqueItems", 20, How::Bool),
+    ],
+    extensions: 23,
+    ..NO
+};
+static V2_PATH: Message = Message {
+    members: &[
+        ("required", 1, How::Bool),
+        ("in", 2, How::Text),
+        ("description", 3, How::Text),
+        ("name", 4, How::Text),
+        ("type", 5, How::Text),
+        ("uniqueItems", 19, How::Bool),
+    ],
+    extensions: 22,
+    ..NO
+};
+static V2_RESPONSES: Message = Message { values: Some((1, &V2_RESPONSE)), ..NO };
+static V2_RESPONSE: Message = Message {
+    wrapped: 1,
+    members: &[("description", 1, How::Text), ("schema", 2, How::In(1, &V2_SCHEMA))],
+    extensions: 5,
+    ..NO
+};
+static V2_SCHEMA: Message = Message {
+    members: &[
+        ("$ref", 1, How::Text),
+        ("format", 2, How::Text),
+        ("title", 3, How::Text),
+        ("description", 4, How::Text),
+        ("multipleOf", 6, How::Double),
+        ("maximum", 7, How::Double),
+        ("exclusiveMaximum", 8, How::Bool),
+        ("minimum", 9, How::Double),
+        ("exclusiveMinimum", 10, How::Bool),
+        ("maxLength", 11, How::Int),
+        ("minLength", 12, How::Int),
+        ("pattern", 13, How::Text),
+        ("maxItems", 14, How::Int),
+        ("minItems", 15, How::Int),
+        ("uniqueItems", 16, How::Bool),
+        ("maxProperties", 17, How::Int),
+        ("minProperties", 18, How::Int),
+        ("required", 19, How::Texts),
+        ("enum", 20, How::Anys),
+        ("additionalProperties", 21, How::InOrBool(&V2_SCHEMA)),
+        ("type", 22, How::TypeItem),
+        ("items", 23, How::In(1, &V2_SCHEMA)),
+        ("properties", 25, How::Map(&V2_SCHEMA)),
+    ],
+    extensions: 31,
+    ..NO
+};
+static V2_API_KEY: Message = Message {
+    members: &[
+        ("type", 1, How::Text),
+        ("name", 2, How::Text),
+        ("in", 3, How::Text),
+        ("description", 4, How::Text),
+    ],
+    ..NO
+};
+
+static V3_DOCUMENT: Message = Message {
+    members: &[
+        ("openapi", 1, How::Text),
+        ("info", 2, How::One(&V3_INFO)),
+        ("paths", 4, How::One(&V3_PATHS)),
+        ("components", 5, How::One(&V3_COMPONENTS)),
+    ],
+    ..NO
+};
+static V3_INFO: Message = Message { members: &[("title", 1, How::Text), ("version", 6, How::Text)], ..NO };
+static V3_PATHS: Message = Message { values: Some((1, &V3_PATH_ITEM)), ..NO };
+static V3_PATH_ITEM: Message = Message {
+    members: &[
+        ("get", 4, How::One(&V3_OPERATION)),
+        ("put", 5, How::One(&V3_OPERATION)),
+        ("post", 6, How::One(&V3_OPERATION)),
+        ("delete", 7, How::One(&V3_OPERATION)),
+        ("options", 8, How::One(&V3_OPERATION)),
+        ("head", 9, How::One(&V3_OPERATION)),
+        ("patch", 10, How::One(&V3_OPERATION)),
+        ("parameters", 13, How::Many(&V3_PARAMETER)),
+    ],
+    extensions: 14,
+    ..NO
+};
+static V3_OPERATION: Message = Message {
+    members: &[
+        ("tags", 1, How::Texts),
+        ("description", 3, How::Text),
+        ("operationId", 5, How::Text),
+        ("parameters", 6, How::Many(&V3_PARAMETER)),
+        ("requestBody", 7, How::One(&V3_BODY)),
+        ("responses", 8, How::One(&V3_RESPONSES)),
+    ],
+    extensions: 13,
+    ..NO
+};
+static V3_PARAMETER: Message = Message {
+    wrapped: 1,
+    members: &[
+        ("name", 1, How::Text),
+        ("in", 2, How::Text),
+        ("description", 3, How::Text),
+        ("required", 4, How::Bool),
+        ("schema", 10, How::One(&V3_SCHEMA)),
+    ],
+    extensions: 14,
+    ..NO
+};
+static V3_BODY: Message = Message {
+    wrapped: 1,
+    members: &[("content", 2, How::Map(&V3_MEDIA)), ("required", 3, How::Bool)],
+    extensions: 4,
+    ..NO
+};
+static V3_MEDIA: Message = Message { members: &[("schema", 1, How::One(&V3_SCHEMA))], extensions: 5, ..NO };
+static V3_RESPONSES: Message = Message { values: Some((2, &V3_RESPONSE)), ..NO };
+static V3_RESPONSE: Message = Message {
+    wrapped: 1,
+    members: &[("description", 1, How::Text), ("content", 3, How::Map(&V3_MEDIA))],
+    extensions: 5,
+    ..NO
+};
+static V3_COMPONENTS: Message = Message {
+    members: &[("schemas", 1, How::Map(&V3_SCHEMA)), ("securitySchemes", 7, How::Map(&V3_SECURITY))],
+    ..NO
+};
+static V3_SECURITY: Message = Message {
+    wrapped: 1,
+    members: &[
+        ("type", 1, How::Text),
+        ("description", 2, How::Text),
+        ("name", 3, How::Text),
+        ("in", 4, How::Text),
+    ],
+    ..NO
+};
+static V3_SCHEMA: Message = Message {
+    wrapped: 1,
+    members: &[
+        ("nullable", 1, How::Bool),
+        ("title", 9, How::Text),
+        ("multipleOf", 10, How::Double),
+        ("maximum", 11, How::Double),
+        ("exclusiveMaximum", 12, How::Bool),
+        ("minimum", 13, How::Double),
+        ("exclusiveMinimum", 14, How::Bool),
+        ("maxLength", 15, How::Int),
+        ("minLength", 16, How::Int),
+        ("pattern", 17, How::Text),
+        ("maxItems", 18, How::Int),
+        ("minItems", 19, How::Int),
+        ("uniqueItems", 20, How::Bool),
+        ("maxProperties", 21, How::Int),
+        ("minProperties", 22, How::Int),
+        ("required", 23, How::Texts),
+        ("enum", 24, How::Anys),
+        ("type", 25, How::Text),
+        ("allOf", 26, How::Many(&V3_SCHEMA)),
+        ("oneOf", 27, How::Many(&V3_SCHEMA)),
+        ("anyOf", 28, How::Many(&V3_SCHEMA)),
+        ("items", 30, How::In(1, &V3_SCHEMA)),
+        ("properties", 31, How::Map(&V3_SCHEMA)),
+        ("additionalProperties", 32, How::InOrBool(&V3_SCHEMA)),
+        ("default", 33, How::Default),
+        ("description", 34, How::Text),
+        ("format", 35, How::Text),
+    ],
+    extensions: 36,
+    ..NO
+};

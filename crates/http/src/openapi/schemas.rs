@@ -1,0 +1,183 @@
+//! Published schemas: those of the API's own types from a table, those of custom resources from their definitions.
+
+use super::model::{Dialect, object};
+use pintle_kinds::PUBLISHED_SCHEMAS;
+use pintle_value::{Map, Str, Value, json};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock};
+
+/// Deepest schema that is looked into.
+const DEPTH_MAX: usize = 100;
+
+/// The schemas of the API's types, read once.
+fn table() -> &'static Table {
+    static TABLE: OnceLock<Table> = OnceLock::new();
+    TABLE.get_or_init(Table::read)
+}
+
+struct Table {
+    by_name: BTreeMap<&'static str, Value>,
+    /// Names of schemas by group, version and kind.
+    by_kind: HashMap<(String, String, String), &'static str>,
+}
+
+impl Table {
+    fn read() -> Self {
+        let mut by_name = BTreeMap::new();
+        let mut by_kind = HashMap::new();
+        for line in PUBLISHED_SCHEMAS.lines().filter(|l| !l.starts_with('#')) {
+            let Some((name, text)) = line.split_once(' ') else { continue };
+            let Ok(parsed) = json::parse(text.as_bytes()) else { continue };
+            for gvk in parsed.value.items_at(&["x-kubernetes-group-version-kind"]) {
+                let part = |key| gvk.str_at(&[key]).to_string();
+                by_kind.insert((part("group"), part("version"), part("kind")), name);
+            }
+            by_name.insert(name, parsed.value);
+        }
+        Table { by_name, by_kind }
+    }
+}
+
+/// The schemas that documents refer to.
+#[derive(Default)]
+pub(super) struct Schemas {
+    /// Those of custom resources.
+    custom: BTreeMap<String, Arc<Value>>,
+}
+
+impl Schemas {
+    /// Adds a schema of a custom resource.
+    pub(super) fn add(&mut self, name: String, schema: Value) {
+        self.custom.insert(name, Arc::new(schema));
+    }
+
+    /// The name of a kind's schema.
+    pub(super) fn name_of(&self, group: &str, version: &str, kind: &str) -> String {
+        let key = (group.to_string(), version.to_string(), kind.to_string());
+        match table().by_kind.get(&key) {
+            Some(name) => (*name).to_string(),
+            None => custom_name(group, version, kind),
+        }
+    }
+
+    /// Writes the schemas that `document` refers to, and those that they refer to.
+    pub(super) fn used_by(&self, document: &Value, dialect: Dialect) -> Map {
+        let mut wanted = BTreeSet::new();
+        references(document, 0, &mut wanted);
+        let mut done: BTreeMap<String, Value> = BTreeMap::new();
+        while let Some(name) = wanted.pop_first() {
+            let found = table().by_name.get(name.as_str()).or_else(|| self.custom.get(&name).map(|s| &**s));
+            let Some(schema) = found.filter(|_| !done.contains_key(&name)) else { continue };
+            let written = written(schema, dialect, 0);
+            let mut more = BTreeSet::new();
+            references(&written, 0, &mut more);
+            done.insert(name, written);
+            wanted.extend(more.into_iter().filter(|name| !done.contains_key(name)));
+        }
+        done.into_iter().map(|(name, schema)| (Str::from(name), schema)).collect()
+    }
+
+    /// Writes all schemas of the API's types, and those of custom resources.
+    pub(super) fn all(&self, dialect: Dialect) -> Map {
+        let builtin = table().by_name.iter().map(|(name, s)| (Str::from(*name), written(s, dialect, 0)));
+        let custom = self.custom.iter().map(|(name, s)| (Str::from(name.as_str()), written(s, dialect, 0)));
+        builtin.chain(custom).collect()
+    }
+}
+
+/// The name of the schema of a custom resource: its group backwards, version and kind.
+pub(super) fn custom_name(group: &str, version: &str, kind: &str) -> String {
+    let mut parts: Vec<&str> = group.split('.').collect();
+    parts.reverse();
+    format!("{}.{version}.{kind}", parts.join("."))
+}
+
+/// Collects the names of all schemas that a part of a document refers to.
+fn references(part: &Value, depth: usize, names: &mut BTreeSet<String>) {
+    if depth > DEPTH_MAX {
+        return;
+    }
+    match part {
+        Value::Object(members) => {
+            for (key, value) in members.iter() {
+                match (key.as_str(), value.as_str()) {
+                    ("$ref", Some(target)) => {
+                        names.insert(target.rsplit('/').next().unwrap_or(target).to_string());
+                    }
+                    _ => references(value, depth + 1, names),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| references(item, depth + 1, names)),
+        _ => {}
+    }
+}
+
+/// A schema in the words of a dialect. OpenAPI v2 has no defaults here, refers without a wrapper, and knows one type
+/// of a value only.
+fn written(schema: &Value, dialect: Dialect, depth: usize) -> Value {
+    let Value::Object(members) = schema else { return schema.clone() };
+    if depth > DEPTH_MAX {
+        return Value::object();
+    }
+    let v2 = dialect == Dialect::V2;
+    let mut out = Map::with_capacity(members.len());
+    for (key, value) in members.iter() {
+        match (key.as_str(), value) {
+            ("$ref", Value::String(name)) => {
+                out.insert("$ref", dialect.reference(name));
+            }
+            ("default", _) if v2 => {}
+            ("oneOf", _) if v2 => {
+                out.insert("type", "string".into());
+            }
+            ("allOf", Value::Array(parts)) if v2 => {
+                if let Some(name) = parts.first().and_then(|p| p.get("$ref")).and_then(Value::as_str) {
+                    out.insert("$ref", dialect.reference(name));
+                }
+            }
+            ("properties", Value::Object(fields)) => {
+                let fields =
+                    fields.iter().map(|(name, field)| (name.clone(), written(field, dialect, depth + 1)));
+                out.insert("properties", fields.collect::<Map>().into());
+            }
+            ("items" | "additionalProperties" | "not", Value::Object(_)) => {
+                out.insert(key.clone(), written(value, dialect, depth + 1));
+            }
+            ("allOf" | "anyOf" | "oneOf", Value::Array(parts)) => {
+                let parts = parts.iter().map(|part| written(part, dialect, depth + 1)).collect();
+                out.insert(key.clone(), Value::Array(parts));
+            }
+            _ => {
+                out.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    out.into()
+}
+
+/// Types that all group-versions know are listed with the core one and the document's own, in documents of custom
+/// resources with all that clients know.
+pub(super) fn narrow(document: &mut Value, group: &str, version: &str, installed: bool) {
+    const LIST: &str = "x-kubernetes-group-version-kind";
+    const UNKNOWN: [&str; 4] =
+        ["admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io"];
+    let schemas = document.at_mut(&["components", "schemas"]).and_then(Value::as_object_mut);
+    for (_, schema) in schemas.into_iter().flat_map(|s| s.iter_mut()) {
+        let Some(list) = schema.get_mut(LIST).and_then(Value::as_array_mut).filter(|list| list.len() > 2)
+        else {
+            continue;
+        };
+        list.retain(|gvk| match gvk.str_at(&["group"]) {
+            "" => true,
+            of if installed => of == group && gvk.str_at(&["version"]) == version,
+            of => !UNKNOWN.contains(&of),
+        });
+    }
+}
+
+/// A reference beside which other things may be said.
+pub(super) fn reference_with(name: &str, description: &str) -> Value {
+    let target = object([("$ref", Value::String(Str::from(name)))]);
+    object([("allOf", Value::Array(vec![target])), ("description", description.into())])
+}

@@ -1,0 +1,139 @@
+//! Answers to requests for OpenAPI documents: representations, entity tags, addresses with a hash.
+
+use super::{Definitions, Rendered, document_names, hash, v2, v3};
+use crate::api::ApiResponse;
+use crate::discovery::DiscoveryState;
+use crate::negotiate::Accept;
+use crate::{Body, query};
+use bytes::Bytes;
+use pintle_value::{Map, Str, Value, json};
+
+/// What a request for a document brings.
+pub(crate) struct Asked<'a> {
+    /// Path.
+    pub(crate) path: &'a str,
+    /// Query parameters.
+    pub(crate) query: &'a [(String, String)],
+    /// What the client accepts.
+    pub(crate) accept: &'a Accept,
+    /// `If-None-Match`, or "".
+    pub(crate) if_none_match: &'a str,
+    /// Whether CBOR is served.
+    pub(crate) cbor: bool,
+}
+
+/// Where a client finds a document.
+const V3: &str = "/openapi/v3";
+
+/// Answers `/openapi/v2` and all of `/openapi/v3`; `None` where the path is none of them.
+pub(crate) fn serve(
+    state: &DiscoveryState,
+    definitions: Definitions<'_>,
+    asked: &Asked<'_>,
+) -> Option<ApiResponse> {
+    match asked.path {
+        "/openapi/v2" => Some(match representation(asked.accept, &V2_TYPES) {
+            Some(content_type) => document(&v2(state, definitions, asked.cbor), content_type, asked),
+            None => empty(406),
+        }),
+        V3 => Some(index(state, definitions, asked)),
+        path => {
+            let name = path.strip_prefix(V3)?.strip_prefix('/')?;
+            let Some(rendered) = v3(state, name, definitions, asked.cbor) else { return Some(empty(404)) };
+            let Some(content_type) = representation(asked.accept, &V3_TYPES) else { return Some(empty(406)) };
+            Some(versioned(name, &rendered, content_type, asked))
+        }
+    }
+}
+
+/// The names of a representation and the one it is sent under.
+type Types = [(&'static str, &'static str); 3];
+const V2_TYPES: Types = [
+    ("json", "application/json"),
+    ("com.github.proto-openapi.spec.v2@v1.0+protobuf", V2_PROTOBUF),
+    ("com.github.proto-openapi.spec.v2.v1.0+protobuf", V2_PROTOBUF),
+];
+const V3_TYPES: Types = [
+    ("json", "application/json"),
+    ("com.github.proto-openapi.spec.v3.v1.0+protobuf", V3_PROTOBUF),
+    ("com.github.proto-openapi.spec.v3@v1.0+protobuf", V3_PROTOBUF),
+];
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
+
+/// The first representation that the client accepts.
+fn representation(accept: &Accept, types: &Types) -> Option<&'static str> {
+    accept.ranges().iter().find_map(|(type_, subtype)| {
+        let fits =
+            |name: &str| matches!(*type_, "application" | "*") && (*subtype == "*" || *subtype == name);
+        types.iter().find(|(name, _)| fits(name)).map(|(_, sent)| *sent)
+    })
+}
+
+/// The list of documents. It has no entity tag: it is put together anew each time.
+fn index(state: &DiscoveryState, definitions: Definitions<'_>, asked: &Asked<'_>) -> ApiResponse {
+    if asked.if_none_match.split(',').any(|tag| tag.trim() == "*") {
+        return empty(304);
+    }
+    let entry = |name: String| {
+        let rendered = v3(state, &name, definitions, asked.cbor)?;
+        let mut entry = Value::object();
+        entry.set_at(&["serverRelativeURL"], address(&name, &rendered).into());
+        Some((Str::from(name), entry))
+    };
+    let mut tree = Value::object();
+    tree.set_at(&["paths"], document_names(state).into_iter().filter_map(entry).collect::<Map>().into());
+    let mut out = Vec::new();
+    json::print(&tree, &mut out);
+    ApiResponse::new(200, "text/plain; charset=utf-8", out)
+}
+
+fn address(name: &str, rendered: &Rendered) -> String {
+    format!("{V3}/{name}?hash={}", rendered.hash)
+}
+
+/// A document under its address: a wrong hash leads to the right one, the right one never changes.
+fn versioned(name: &str, rendered: &Rendered, content_type: &'static str, asked: &Asked<'_>) -> ApiResponse {
+    let wanted = query::first(asked.query, "hash").unwrap_or("");
+    if !wanted.is_empty() && wanted != rendered.hash {
+        let mut response = ApiResponse::new(301, content_type, Body::empty());
+        response.set_header("location", &address(name, rendered));
+        response.set_header("etag", &format!("\"{}\"", rendered.hash));
+        return response;
+    }
+    let mut response = document(rendered, content_type, asked);
+    if !wanted.is_empty() {
+        response.set_header("cache-control", "public, immutable");
+    }
+    response
+}
+
+fn document(rendered: &Rendered, content_type: &'static str, asked: &Asked<'_>) -> ApiResponse {
+    let body: Bytes = match content_type {
+        "application/json" => rendered.json.clone(),
+        _ => rendered.protobuf().clone(),
+    };
+    // The tag of v2's protobuf is its own; v3 has one for both.
+    let tag = match content_type {
+        V2_PROTOBUF => format!("\"{}\"", hash(&body)),
+        _ => format!("\"{}\"", rendered.hash),
+    };
+    let known = |given: &str| {
+        let given = given.trim();
+        given == "*" || given.strip_prefix("W/").unwrap_or(given) == tag
+    };
+    let mut response = match asked.if_none_match.split(',').any(known) {
+        true => empty(304),
+        false => ApiResponse::new(200, content_type, body),
+    };
+    response.set_header("etag", &tag);
+    response.set_header("vary", "Accept");
+    response
+}
+
+/// An answer without a body.
+fn empty(code: u16) -> ApiResponse {
+    let mut response = ApiResponse::new(code, "text/plain", Body::empty());
+    response.headers.remove("content-type");
+    response
+}

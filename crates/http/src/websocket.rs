@@ -1,0 +1,237 @@
+//! Watches over WebSocket: the handshake, tokens in subprotocols, and a stream's events as messages.
+
+use crate::api::ApiResponse;
+use crate::body::{Body, Chunks};
+use crate::respond;
+use bytes::{Buf, Bytes, BytesMut};
+use http::HeaderMap;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use pintle_value::base64;
+use std::future::poll_fn;
+use std::pin::Pin;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// What a server appends to a client's key before it hashes it.
+const SALT: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+/// A subprotocol that is a bearer token in base64.
+const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
+/// Bytes of what a client sends that are looked at at once; all of it is thrown away.
+const READ_BYTES: usize = 1024;
+
+const TEXT: u8 = 0x81;
+const BINARY: u8 = 0x82;
+const CLOSE: [u8; 4] = [0x88, 2, 0x03, 0xe8];
+
+/// Whether a request asks to go on as a WebSocket.
+pub(crate) fn asked_for(headers: &HeaderMap) -> bool {
+    let has = |name: &str, word: &str| {
+        let text = headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or("");
+        text.split(',').any(|part| part.trim().eq_ignore_ascii_case(word))
+    };
+    has("connection", "upgrade") && has("upgrade", "websocket")
+}
+
+/// The `Authorization` that a token among the subprotocols stands for. A token that cannot be read counts as a wrong
+/// one, and so does one without a further subprotocol, which the server could agree to.
+pub(crate) fn authorization(headers: &HeaderMap) -> Option<String> {
+    if !asked_for(headers) {
+        return None;
+    }
+    let all = protocols(headers);
+    let token = all.iter().find_map(|p| p.strip_prefix(TOKEN_PROTOCOL))?;
+    let mut standard = token.replace('-', "+").replace('_', "/");
+    while standard.len() % 4 != 0 {
+        standard.push('=');
+    }
+    let read = base64::decode(&standard).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let text = read.filter(|_| all.len() > 1).unwrap_or_else(|| "-".to_string());
+    Some(format!("Bearer {text}"))
+}
+
+fn protocols(headers: &HeaderMap) -> Vec<&str> {
+    let all = headers.get_all("sec-websocket-protocol").iter().filter_map(|v| v.to_str().ok());
+    all.flat_map(|text| text.split(',')).map(str::trim).filter(|p| !p.is_empty()).collect()
+}
+
+/// Turns an open stream into the answer to a handshake, and sends the stream's events once the protocol has changed.
+pub(crate) fn switch(headers: &HeaderMap, upgrade: OnUpgrade, answer: ApiResponse) -> ApiResponse {
+    let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or("");
+    let key = header("sec-websocket-key");
+    if key.is_empty() {
+        return refusal(400, "mismatch challenge/response");
+    }
+    if header("sec-websocket-version") != "13" {
+        let mut refused = refusal(400, "missing or bad WebSocket Version");
+        refused.set_header("sec-websocket-version", "13");
+        return refused;
+    }
+    if header("origin").is_empty() {
+        return refusal(403, "");
+    }
+    let kind =
+        answer.headers.get("content-type").and_then(|v| v.to_str().ok()).map_or(Framing::Whole, Framing::of);
+    let stream = match answer.body {
+        Body::Chunks(stream) => stream,
+        body => return ApiResponse { body, ..answer },
+    };
+    tokio::spawn(async move {
+        if let Ok(upgraded) = upgrade.await {
+            send(TokioIo::new(upgraded), stream, kind).await;
+        }
+    });
+    let digest = aws_lc_rs::digest::digest(
+        &aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY,
+        format!("{key}{SALT}").as_bytes(),
+    );
+    let mut response = refusal(101, "");
+    response.set_header("upgrade", "websocket");
+    response.set_header("connection", "Upgrade");
+    response.set_header("sec-websocket-accept", &base64::encode(digest.as_ref()));
+    if let Some(protocol) = protocols(headers).iter().find(|p| !p.starts_with(TOKEN_PROTOCOL)) {
+        response.set_header("sec-websocket-protocol", protocol);
+    }
+    response
+}
+
+/// An answer without a type of its content.
+fn refusal(code: u16, text: &'static str) -> ApiResponse {
+    let mut response = respond::text(code, text);
+    response.headers.remove("content-type");
+    response.headers.remove("x-content-type-options");
+    response.body = text.into();
+    response
+}
+
+/// Where one event ends and the next begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Framing {
+    Lines,
+    /// Four bytes of length before each.
+    Lengths,
+    /// As they come.
+    Whole,
+}
+
+impl Framing {
+    fn of(content_type: &str) -> Self {
+        match content_type {
+            "application/json" => Framing::Lines,
+            t if t.starts_with("application/vnd.kubernetes.protobuf") => Framing::Lengths,
+            _ => Framing::Whole,
+        }
+    }
+
+    /// Takes one event off the buffer.
+    fn split(self, buffer: &mut BytesMut) -> Option<Bytes> {
+        match self {
+            Framing::Lines => {
+                let end = buffer.iter().position(|b| *b == b'\n')?;
+                Some(buffer.split_to(end + 1).freeze())
+            }
+            Framing::Lengths => {
+                let length = u32::from_be_bytes(*buffer.first_chunk()?);
+                let length = usize::try_from(length).ok()?;
+                if buffer.len() < length.saturating_add(4) {
+                    return None;
+                }
+                buffer.advance(4);
+                Some(buffer.split_to(length).freeze())
+            }
+            Framing::Whole => (!buffer.is_empty()).then(|| buffer.split().freeze()),
+        }
+    }
+}
+
+/// Sends events until there are no more or the client is gone.
+async fn send<I>(io: I, mut stream: Pin<Box<dyn Chunks>>, framing: Framing)
+where
+    I: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    let (mut reader, mut writer) = tokio::io::split(io);
+    let mut ignored = [0; READ_BYTES];
+    let mut buffer = BytesMut::new();
+    loop {
+        let piece = tokio::select! {
+            piece = poll_fn(|cx| stream.as_mut().poll_chunk(cx)) => piece,
+            read = reader.read(&mut ignored) => match read {
+                Ok(0) | Err(_) => return,
+                Ok(_) => continue,
+            },
+        };
+        let Some(Ok(piece)) = piece else { break };
+        buffer.extend_from_slice(&piece);
+        let opcode = if framing == Framing::Lines { TEXT } else { BINARY };
+        while let Some(event) = framing.split(&mut buffer) {
+            let mut message = head(opcode, event.len());
+            message.extend_from_slice(&event);
+            if writer.write_all(&message).await.is_err() {
+                return;
+            }
+        }
+        if writer.flush().await.is_err() {
+            return;
+        }
+    }
+    // The client may be gone already; there is nobody else to tell.
+    _ = writer.write_all(&CLOSE).await;
+    _ = writer.shutdown().await;
+}
+
+/// The head of an unmasked message in one piece.
+fn head(opcode: u8, length: usize) -> Vec<u8> {
+    let mut out = vec![opcode];
+    match (u8::try_from(length), u16::try_from(length)) {
+        (Ok(short), _) if short < 126 => out.push(short),
+        (_, Ok(medium)) => {
+            out.push(126);
+            out.extend_from_slice(&medium.to_be_bytes());
+        }
+        _ => {
+            out.push(127);
+            out.extend_from_slice(&(length as u64).to_be_bytes());
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(k, v)| (http::HeaderName::from_static(k), http::HeaderValue::from_static(v)))
+            .collect()
+    }
+
+    #[test]
+    fn tokens_among_subprotocols() {
+        let with = |protocols| {
+            authorization(&headers(&[
+                ("connection", "keep-alive, Upgrade"),
+                ("upgrade", "WebSocket"),
+                ("sec-websocket-protocol", protocols),
+            ]))
+        };
+        let token = "base64url.bearer.authorization.k8s.io.YWRtaW50b2tlbg, x.example.com";
+        assert_eq!(with(token).as_deref(), Some("Bearer admintoken"));
+        assert_eq!(with("base64url.bearer.authorization.k8s.io.YWRtaW50b2tlbg").as_deref(), Some("Bearer -"));
+        assert_eq!(with("x.example.com"), None);
+    }
+
+    #[test]
+    fn events_are_split() {
+        let mut buffer = BytesMut::from(&b"{}\n[]\n{"[..]);
+        let mut split = || Framing::Lines.split(&mut buffer);
+        assert_eq!(
+            (split().as_deref(), split().as_deref(), split()),
+            (Some(&b"{}\n"[..]), Some(&b"[]\n"[..]), None)
+        );
+        let mut buffer = BytesMut::from(&[0, 0, 0, 2, 7, 8, 0, 0][..]);
+        let mut split = || Framing::Lengths.split(&mut buffer);
+        assert_eq!((split().as_deref(), split()), (Some(&[7, 8][..]), None));
+        assert_eq!((head(TEXT, 5), head(TEXT, 300)), (vec![0x81, 5], vec![0x81, 126, 1, 44]));
+    }
+}
