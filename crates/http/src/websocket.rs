@@ -69,7 +69,8 @@ pub(crate) fn switch(headers: &HeaderMap, upgrade: OnUpgrade, answer: ApiRespons
     if header("origin").is_empty() {
         return refusal(403, "");
     }
-    let kind = answer.headers.get("content-type").and_then(|v| v.to_str().ok()).map_or(Framing::Whole, Framing::of);
+    let kind =
+        answer.headers.get("content-type").and_then(|v| v.to_str().ok()).map_or(Framing::Whole, Framing::of);
     let stream = match answer.body {
         Body::Chunks(stream) => stream,
         body => return ApiResponse { body, ..answer },
@@ -199,7 +200,10 @@ mod tests {
     use super::*;
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        pairs.iter().map(|(k, v)| (http::HeaderName::from_static(k), http::HeaderValue::from_static(v))).collect()
+        pairs
+            .iter()
+            .map(|(k, v)| (http::HeaderName::from_static(k), http::HeaderValue::from_static(v)))
+            .collect()
     }
 
     #[test]
@@ -221,7 +225,10 @@ mod tests {
     fn events_are_split() {
         let mut buffer = BytesMut::from(&b"{}\n[]\n{"[..]);
         let mut split = || Framing::Lines.split(&mut buffer);
-        assert_eq!((split().as_deref(), split().as_deref(), split()), (Some(&b"{}\n"[..]), Some(&b"[]\n"[..]), None));
+        assert_eq!(
+            (split().as_deref(), split().as_deref(), split()),
+            (Some(&b"{}\n"[..]), Some(&b"[]\n"[..]), None)
+        );
         let mut buffer = BytesMut::from(&[0, 0, 0, 2, 7, 8, 0, 0][..]);
         let mut split = || Framing::Lengths.split(&mut buffer);
         assert_eq!((split().as_deref(), split()), (Some(&[7, 8][..]), None));

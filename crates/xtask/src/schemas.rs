@@ -27,7 +27,9 @@ pub(crate) fn table(reference: &Reference) -> String {
 /// A schema without descriptions, with bare names for references.
 fn facts(schema: &Value) -> Value {
     match schema {
-        Value::Object(map) => Value::Object(map.iter().filter_map(|(key, value)| member(key, value)).collect()),
+        Value::Object(map) => {
+            Value::Object(map.iter().filter_map(|(key, value)| member(key, value)).collect())
+        }
         Value::Array(items) => Value::Array(items.iter().map(facts).collect()),
         other => other.clone(),
     }

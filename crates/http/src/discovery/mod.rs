@@ -149,7 +149,14 @@ impl Group {
             version.resources.sort_by(|a, b| a.kind.plural.cmp(&b.kind.plural));
         }
         let installed = name.is_empty() || order::is_installed(name);
-        Group { name: name.to_string(), installed, versions, kinds, aggregated: OnceLock::new(), openapi: Documents::default() }
+        Group {
+            name: name.to_string(),
+            installed,
+            versions,
+            kinds,
+            aggregated: OnceLock::new(),
+            openapi: Documents::default(),
+        }
     }
 
     fn is_made_of(&self, kinds: &[Arc<Kind>]) -> bool {

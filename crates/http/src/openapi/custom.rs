@@ -9,14 +9,17 @@ use pintle_value::{Map, Str, Value};
 /// Deepest schema that is looked into.
 const DEPTH_MAX: usize = 100;
 
-const CONVENTIONS: &str = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
+const CONVENTIONS: &str =
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 
 /// The schema of a version of a definition. `definition` is the CustomResourceDefinition.
 pub(super) fn schema(definition: &Value, gvk: &Gvk, dialect: Dialect) -> Value {
-    let version = definition.items_at(&["spec", "versions"]).iter().find(|v| v.str_at(&["name"]) == gvk.version);
+    let version =
+        definition.items_at(&["spec", "versions"]).iter().find(|v| v.str_at(&["name"]) == gvk.version);
     let source = version.and_then(|v| v.at(&["schema", "openAPIV3Schema"]));
     let preserves = |s: &Value| {
-        is_true(s, PRESERVE) || definition.at(&["spec", "preserveUnknownFields"]).and_then(Value::as_bool) == Some(true)
+        is_true(s, PRESERVE)
+            || definition.at(&["spec", "preserveUnknownFields"]).and_then(Value::as_bool) == Some(true)
     };
     let mut out = match source {
         None => object([("type", "object".into())]),
@@ -29,7 +32,9 @@ pub(super) fn schema(definition: &Value, gvk: &Gvk, dialect: Dialect) -> Value {
         }
     };
     out.set_at(&["x-kubernetes-group-version-kind"], Value::Array(vec![gvk.to_value()]));
-    let fields = version.and_then(|v| v.get("selectableFields")).filter(|f| f.as_array().is_some_and(|a| !a.is_empty()));
+    let fields = version
+        .and_then(|v| v.get("selectableFields"))
+        .filter(|f| f.as_array().is_some_and(|a| !a.is_empty()));
     if let Some(fields) = fields.map(selectable) {
         out.set_at(&["x-kubernetes-selectable-fields"], fields);
     }
@@ -112,7 +117,8 @@ fn published(source: &Value, dialect: Dialect, depth: usize) -> Value {
                 Value::Bool(false),
             ) => {}
             ("properties", Value::Object(fields)) => {
-                let fields = fields.iter().map(|(name, field)| (name.clone(), published(field, dialect, depth + 1)));
+                let fields =
+                    fields.iter().map(|(name, field)| (name.clone(), published(field, dialect, depth + 1)));
                 out.insert("properties", fields.collect::<Map>().into());
             }
             ("items" | "additionalProperties", Value::Object(_)) => {
@@ -147,7 +153,9 @@ fn unfold(out: &mut Value) {
         Value::Array(vec![of("integer"), of("string")])
     };
     let says_so = |v: Option<&Value>| v == Some(&either());
-    if says_so(out.get("anyOf")) || says_so(out.items_at(&["allOf"]).first().and_then(|first| first.get("anyOf"))) {
+    if says_so(out.get("anyOf"))
+        || says_so(out.items_at(&["allOf"]).first().and_then(|first| first.get("anyOf")))
+    {
         return;
     }
     if out.get("anyOf").is_none() {
@@ -171,9 +179,8 @@ fn simplify(out: &mut Value, source: &Value) {
         out.remove_at(&["properties"]);
     }
     let type_ = out.str_at(&["type"]);
-    let untyped = nullable
-        || (type_ == "array" && out.get("items").is_none())
-        || (type_ == "object" && preserves);
+    let untyped =
+        nullable || (type_ == "array" && out.get("items").is_none()) || (type_ == "object" && preserves);
     if untyped {
         out.remove_at(&["type"]);
     }
@@ -183,7 +190,8 @@ fn simplify(out: &mut Value, source: &Value) {
         let field = name.as_str().and_then(|name| fields.and_then(|f| f.get(name)));
         !null_value && !field.is_some_and(|f| is_true(f, "nullable"))
     };
-    let required: Vec<Value> = out.items_at(&["required"]).iter().filter(|name| optional(name)).cloned().collect();
+    let required: Vec<Value> =
+        out.items_at(&["required"]).iter().filter(|name| optional(name)).cloned().collect();
     if required.is_empty() {
         out.remove_at(&["required"]);
     } else {

@@ -86,7 +86,8 @@ fn document_names(state: &DiscoveryState) -> Vec<String> {
 }
 
 /// Documents of what is no API: (name, path, id, description, tag, schema, media).
-type Other = (&'static str, &'static str, &'static str, &'static str, &'static str, &'static str, &'static str);
+type Other =
+    (&'static str, &'static str, &'static str, &'static str, &'static str, &'static str, &'static str);
 const OTHERS: [Other; 3] = [
     (
         ".well-known/openid-configuration",
@@ -127,7 +128,9 @@ fn v3(state: &DiscoveryState, name: &str, definitions: Definitions<'_>, cbor: bo
             let group = group(name).filter(|g| g.installed && !g.name.is_empty())?;
             Some(group.openapi.get("", || Rendered::new(&installed(&group_paths(group)), Dialect::V3)))
         }
-        ["apis", name, version] if !name.is_empty() => of_group_version(group(name)?, version, definitions, cbor),
+        ["apis", name, version] if !name.is_empty() => {
+            of_group_version(group(name)?, version, definitions, cbor)
+        }
         _ => {
             let paths = other_paths(name)?;
             Some(state.openapi.get(name, || Rendered::new(&installed(&paths), Dialect::V3)))

@@ -90,7 +90,8 @@ impl Dialect {
             out.set_at(&["required"], true.into());
         }
         let type_path: &[&str] = if self == Dialect::V2 { &["type"] } else { &["schema", "type"] };
-        let unique_path: &[&str] = if self == Dialect::V2 { &["uniqueItems"] } else { &["schema", "uniqueItems"] };
+        let unique_path: &[&str] =
+            if self == Dialect::V2 { &["uniqueItems"] } else { &["schema", "uniqueItems"] };
         out.set_at(type_path, param.type_.into());
         out.set_at(unique_path, true.into());
         out
@@ -98,7 +99,8 @@ impl Dialect {
 
     /// All operations of a path. What all of them take is said once.
     pub(super) fn path_item(self, operations: &[Operation]) -> Value {
-        let mut common: Vec<&Param> = operations.first().map(|o| o.params.iter().collect()).unwrap_or_default();
+        let mut common: Vec<&Param> =
+            operations.first().map(|o| o.params.iter().collect()).unwrap_or_default();
         common.retain(|param| operations.iter().all(|o| o.params.contains(param)));
         common.sort();
         let mut item = Map::new();
@@ -155,7 +157,9 @@ impl Dialect {
             let mut answer = object([("description", (*meaning).into())]);
             match self {
                 Dialect::V2 => answer.set_at(&["schema"], self.content(&operation.answer)),
-                Dialect::V3 => answer.set_at(&["content"], self.by_media(&operation.produces, &operation.answer)),
+                Dialect::V3 => {
+                    answer.set_at(&["content"], self.by_media(&operation.produces, &operation.answer))
+                }
             }
             out.set_at(&["responses", &code.to_string()], answer);
         }

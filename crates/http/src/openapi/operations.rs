@@ -29,7 +29,8 @@ const LIST: &[(&str, &str)] = &[
     ("timeoutSeconds", "integer"),
     ("watch", "boolean"),
 ];
-const WRITE: &[(&str, &str)] = &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string")];
+const WRITE: &[(&str, &str)] =
+    &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string")];
 const PATCH: &[(&str, &str)] =
     &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string"), ("force", "boolean")];
 const DELETE: &[(&str, &str)] = &[
@@ -92,7 +93,8 @@ pub(super) fn of_version(group: &Group, version: &Version, schemas: &Schemas, cb
         let path = format!("{}/", root(group, version));
         let id = format!("get{}APIResources", id_part(&group.name, &version.name));
         let tag = tag(&group.name, &version.name);
-        let operation = document(id, "get available resources", tag, &format!("{META}APIResourceList"), names(media));
+        let operation =
+            document(id, "get available resources", tag, &format!("{META}APIResourceList"), names(media));
         paths.insert(path, vec![operation]);
     }
     for resource in &version.resources {
@@ -206,7 +208,8 @@ impl Builder<'_> {
 
     fn push(&mut self, path: &str, mut operation: Operation) {
         let kind = operation.gvk.as_ref().map_or("", |gvk| gvk.kind.as_str());
-        let path_param = |name, description: String| Param { name, place: "path", type_: "string", description };
+        let path_param =
+            |name, description: String| Param { name, place: "path", type_: "string", description };
         if path.contains("{name}") {
             operation.params.push(path_param("name", format!("name of the {kind}")));
         }
@@ -403,7 +406,8 @@ impl Builder<'_> {
                 let mut operation = self.operation(method, "connect", "connect", &suffix);
                 let part = id_part(&self.group.name, &self.version.name);
                 operation.id = operation.id.replacen(&part, &format!("{part}{}", title(method)), 1);
-                operation.description = format!("connect {} requests to {} of {kind}", method.to_uppercase(), sub.name);
+                operation.description =
+                    format!("connect {} requests to {} of {kind}", method.to_uppercase(), sub.name);
                 operation.gvk = Some(Gvk {
                     group: sub.gvk.group.to_string(),
                     version: sub.gvk.version.to_string(),

@@ -137,7 +137,8 @@ fn written(schema: &Value, dialect: Dialect, depth: usize) -> Value {
                 }
             }
             ("properties", Value::Object(fields)) => {
-                let fields = fields.iter().map(|(name, field)| (name.clone(), written(field, dialect, depth + 1)));
+                let fields =
+                    fields.iter().map(|(name, field)| (name.clone(), written(field, dialect, depth + 1)));
                 out.insert("properties", fields.collect::<Map>().into());
             }
             ("items" | "additionalProperties" | "not", Value::Object(_)) => {
@@ -163,7 +164,8 @@ pub(super) fn narrow(document: &mut Value, group: &str, version: &str, installed
         ["admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io"];
     let schemas = document.at_mut(&["components", "schemas"]).and_then(Value::as_object_mut);
     for (_, schema) in schemas.into_iter().flat_map(|s| s.iter_mut()) {
-        let Some(list) = schema.get_mut(LIST).and_then(Value::as_array_mut).filter(|list| list.len() > 2) else {
+        let Some(list) = schema.get_mut(LIST).and_then(Value::as_array_mut).filter(|list| list.len() > 2)
+        else {
             continue;
         };
         list.retain(|gvk| match gvk.str_at(&["group"]) {

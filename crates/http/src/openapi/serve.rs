@@ -26,7 +26,11 @@ pub(crate) struct Asked<'a> {
 const V3: &str = "/openapi/v3";
 
 /// Answers `/openapi/v2` and all of `/openapi/v3`; `None` where the path is none of them.
-pub(crate) fn serve(state: &DiscoveryState, definitions: Definitions<'_>, asked: &Asked<'_>) -> Option<ApiResponse> {
+pub(crate) fn serve(
+    state: &DiscoveryState,
+    definitions: Definitions<'_>,
+    asked: &Asked<'_>,
+) -> Option<ApiResponse> {
     match asked.path {
         "/openapi/v2" => Some(match representation(asked.accept, &V2_TYPES) {
             Some(content_type) => document(&v2(state, definitions, asked.cbor), content_type, asked),
@@ -60,7 +64,8 @@ const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+pro
 /// The first representation that the client accepts.
 fn representation(accept: &Accept, types: &Types) -> Option<&'static str> {
     accept.ranges().iter().find_map(|(type_, subtype)| {
-        let fits = |name: &str| matches!(*type_, "application" | "*") && (*subtype == "*" || *subtype == name);
+        let fits =
+            |name: &str| matches!(*type_, "application" | "*") && (*subtype == "*" || *subtype == name);
         types.iter().find(|(name, _)| fits(name)).map(|(_, sent)| *sent)
     })
 }

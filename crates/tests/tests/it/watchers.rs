@@ -166,7 +166,10 @@ impl Watcher {
             match kind {
                 "ADDED" => drop(initial.insert(name_of(object), (version, write_of(object)))),
                 "BOOKMARK" => {
-                    assert_eq!(object["metadata"]["annotations"]["k8s.io/initial-events-end"], "true", "{event}");
+                    assert_eq!(
+                        object["metadata"]["annotations"]["k8s.io/initial-events-end"], "true",
+                        "{event}"
+                    );
                     self.objects = std::mem::take(initial);
                     self.revision = Some(version);
                     *fresh = None;
