@@ -5,15 +5,19 @@
 mod certificates;
 mod default_classes;
 mod default_toleration_seconds;
+mod escalation;
 mod limit_ranger;
 mod namespace_lifecycle;
 mod pod_security;
 mod priority;
+pub mod quota;
 mod resources;
 mod runtime_class;
 mod service_account;
 mod storage;
 mod taint_nodes;
+#[cfg(test)]
+mod testing;
 
 use pintle_auth::{Authorizer, UserInfo};
 use pintle_kinds::{Kind, KindVersion};
@@ -200,6 +204,7 @@ pub struct Chain {
     plugins: Vec<Box<dyn Plugin>>,
     /// Plugins that other parts of the server stand for and that are turned off.
     disabled: Vec<String>,
+    authorizer: Arc<dyn Authorizer>,
 }
 
 impl Chain {
@@ -224,7 +229,7 @@ impl Chain {
         }
         plugins.retain(|plugin| !settings.disabled.iter().any(|name| name == plugin.name()));
         plugins.sort_by_key(|plugin| ORDER.iter().position(|name| *name == plugin.name()));
-        Ok(Chain { plugins, disabled: settings.disabled })
+        Ok(Chain { plugins, disabled: settings.disabled, authorizer: settings.authorizer })
     }
 
     /// Whether a plugin that another part of the server stands for is on.
@@ -232,14 +237,15 @@ impl Chain {
         !self.disabled.iter().any(|disabled| disabled == name)
     }
 
-    /// Lets every plugin change the object.
+    /// Lets every plugin change the object. What it would grant must be its writer's own.
     pub fn mutate(
         &self,
         request: &Attributes<'_>,
         object: &mut Value,
         world: &dyn World,
     ) -> Result<(), Status> {
-        self.plugins.iter().try_for_each(|plugin| plugin.mutate(request, object, world))
+        self.plugins.iter().try_for_each(|plugin| plugin.mutate(request, object, world))?;
+        escalation::check(request, object, world, &*self.authorizer)
     }
 
     /// Lets every plugin refuse the object.
@@ -276,4 +282,47 @@ fn all(settings: &Settings) -> Vec<Box<dyn Plugin>> {
         Box::new(certificates::CertificateSubjectRestriction),
         Box::new(default_classes::DefaultIngressClass),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pintle_auth::authz::AlwaysAllow;
+
+    fn chain(enabled: &[&str], disabled: &[&str]) -> Result<Vec<&'static str>, String> {
+        let texts = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        let settings = Settings {
+            enabled: texts(enabled),
+            disabled: texts(disabled),
+            not_ready_seconds: 300,
+            unreachable_seconds: 300,
+            authorizer: Arc::new(AlwaysAllow),
+        };
+        let chain = Chain::new(settings).map_err(|error| error.to_string())?;
+        Ok(chain.plugins.iter().map(|plugin| plugin.name()).collect())
+    }
+
+    #[test]
+    fn plugins_are_asked_in_order_and_can_be_turned_off() {
+        let all = chain(&[], &[]).unwrap();
+        assert!(all.starts_with(&["NamespaceLifecycle", "LimitRanger", "ServiceAccount"]));
+        assert_eq!(all.len() - 1, chain(&["LimitRanger"], &["ServiceAccount"]).unwrap().len());
+        for (enabled, disabled, error) in [
+            ("Nope", "", "--enable-admission-plugins: plugin \"Nope\" is unknown"),
+            ("", "Nope", "--disable-admission-plugins: plugin \"Nope\" is unknown"),
+            (
+                "AlwaysPullImages",
+                "",
+                "--enable-admission-plugins: plugin \"AlwaysPullImages\" is not available here",
+            ),
+            (
+                "Priority",
+                "Priority",
+                "Priority in enable-admission-plugins and disable-admission-plugins overlapped",
+            ),
+        ] {
+            let names = |name: &'static str| if name.is_empty() { vec![] } else { vec![name] };
+            assert_eq!(chain(&names(enabled), &names(disabled)), Err(error.to_string()));
+        }
+    }
 }

@@ -232,3 +232,70 @@ fn ratio_error(
     };
     over.then(|| format!("{rule}, but provided ratio is {observed:.6}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Objects, admitted, kind, text};
+
+    const RANGE: &str = r#"{"metadata":{"name":"l"},"spec":{"limits":[
+        {"type":"Container","default":{"cpu":"500m"},"defaultRequest":{"cpu":"100m"},"max":{"cpu":"1"},"min":{"cpu":"50m"},"maxLimitRequestRatio":{"cpu":"5"}},
+        {"type":"Pod","max":{"memory":"1Gi"}},
+        {"type":"PersistentVolumeClaim","min":{"storage":"1Gi"},"max":{"storage":"2Gi"}}]}}"#;
+
+    #[test]
+    fn containers_get_defaults_and_have_bounds() {
+        let pods = kind("", "pods");
+        let world = Objects::of(&[("", "limitranges", RANGE)]);
+        let pod = |resources: &str| {
+            format!(r#"{{"spec":{{"containers":[{{"name":"c","resources":{resources}}}]}}}}"#)
+        };
+        let (given, _) =
+            admitted(&LimitRanger, &pods, &pod(r#"{"limits":{"memory":"1Mi"}}"#), &world).unwrap();
+        let resources = given.items_at(&["spec", "containers"])[0].get("resources").unwrap();
+        assert_eq!(text(resources), r#"{"limits":{"cpu":"500m","memory":"1Mi"},"requests":{"cpu":"100m"}}"#);
+        assert_eq!(
+            given.str_at(&["metadata", "annotations", ANNOTATION]),
+            "LimitRanger plugin set: cpu request for container c; cpu limit for container c"
+        );
+        for (resources, why) in [
+            (r#"{"limits":{"memory":"2Gi"}}"#, "maximum memory usage per Pod is 1Gi, but limit is 2Gi"),
+            (r#"{}"#, "maximum memory usage per Pod is 1Gi.  No limit is specified"),
+            (
+                r#"{"limits":{"cpu":"2","memory":"1Mi"},"requests":{"cpu":"1"}}"#,
+                "maximum cpu usage per Container is 1, but limit is 2",
+            ),
+            (
+                r#"{"limits":{"cpu":"1","memory":"1Mi"},"requests":{"cpu":"100m"}}"#,
+                "cpu max limit to request ratio per Container is 5, but provided ratio is 10.000000",
+            ),
+            (
+                r#"{"limits":{"cpu":"60m","memory":"1Mi"},"requests":{"cpu":"20m"}}"#,
+                "minimum cpu usage per Container is 50m, but request is 20m",
+            ),
+        ] {
+            let refusal = admitted(&LimitRanger, &pods, &pod(resources), &world).unwrap_err();
+            assert_eq!(refusal, format!("pods \"x\" is forbidden: {why}"));
+        }
+    }
+
+    #[test]
+    fn claims_have_bounds() {
+        let claims = kind("", "persistentvolumeclaims");
+        let world = Objects::of(&[("", "limitranges", RANGE)]);
+        for (size, why) in [
+            ("1.5Gi", ""),
+            ("1Mi", "minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 1Mi"),
+            ("3Gi", "maximum storage usage per PersistentVolumeClaim is 2Gi, but request is 3Gi"),
+        ] {
+            let claim = format!(r#"{{"spec":{{"resources":{{"requests":{{"storage":"{size}"}}}}}}}}"#);
+            let refusal = admitted(&LimitRanger, &claims, &claim, &world).err().unwrap_or_default();
+            let expected = if why.is_empty() {
+                String::new()
+            } else {
+                format!("persistentvolumeclaims \"x\" is forbidden: {why}")
+            };
+            assert_eq!(refusal, expected);
+        }
+    }
+}

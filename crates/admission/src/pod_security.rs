@@ -189,3 +189,65 @@ fn is_significant(pod: &Value, old: &Value) -> bool {
         same.is_none_or(|c| c.str_at(&["image"]) != container.str_at(&["image"]))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Objects, admitted, kind};
+
+    fn world(labels: &str) -> Objects {
+        let namespace = format!(r#"{{"metadata":{{"name":"n","labels":{labels}}}}}"#);
+        Objects::of(&[("", "namespaces", &namespace)])
+    }
+
+    #[test]
+    fn pods_are_measured_by_the_labels_of_their_namespace() {
+        let pods = kind("", "pods");
+        let baseline = r#"{"pod-security.kubernetes.io/enforce":"baseline"}"#;
+        let restricted = r#"{"pod-security.kubernetes.io/enforce":"restricted","pod-security.kubernetes.io/enforce-version":"v1.30"}"#;
+        let good = r#"{"spec":{"securityContext":{"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}},"containers":[
+            {"name":"c","securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}}}]}}"#;
+        for (labels, pod, why) in [
+            ("{}", r#"{"spec":{"hostNetwork":true}}"#, ""),
+            (baseline, r#"{"spec":{"containers":[{"name":"c"}]}}"#, ""),
+            (restricted, good, ""),
+            (
+                baseline,
+                r#"{"spec":{"hostNetwork":true,"hostPID":true,"containers":[{"name":"a","securityContext":{"privileged":true}},{"name":"b","ports":[{"hostPort":80}]}]}}"#,
+                r#"violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true, hostPID=true), hostPort (container "b" uses hostPort 80), privileged (container "a" must not set securityContext.privileged=true)"#,
+            ),
+            (
+                restricted,
+                r#"{"spec":{"volumes":[{"name":"v","hostPath":{}}],"containers":[{"name":"c"}]}}"#,
+                r#"violates PodSecurity "restricted:v1.30": allowPrivilegeEscalation != false (container "c" must set securityContext.allowPrivilegeEscalation=false), unrestricted capabilities (container "c" must set securityContext.capabilities.drop=["ALL"]), restricted volume types (volume "v" uses restricted volume type "hostPath"), runAsNonRoot != true (pod or container "c" must set securityContext.runAsNonRoot=true), seccompProfile (pod or container "c" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")"#,
+            ),
+        ] {
+            let refusal = admitted(&PodSecurity, &pods, pod, &world(labels)).err().unwrap_or_default();
+            let expected =
+                if why.is_empty() { String::new() } else { format!("pods \"x\" is forbidden: {why}") };
+            assert_eq!(refusal, expected);
+        }
+    }
+
+    #[test]
+    fn controllers_are_warned_of() {
+        let deployment = r#"{"spec":{"template":{"spec":{"hostIPC":true}}}}"#;
+        let labels = r#"{"pod-security.kubernetes.io/warn":"baseline"}"#;
+        let (_, warnings) =
+            admitted(&PodSecurity, &kind("apps", "deployments"), deployment, &world(labels)).unwrap();
+        assert_eq!(
+            warnings,
+            [r#"would violate PodSecurity "baseline:latest": host namespaces (hostIPC=true)"#]
+        );
+    }
+
+    #[test]
+    fn labels_must_make_sense() {
+        let namespace = r#"{"metadata":{"name":"x","labels":{"pod-security.kubernetes.io/enforce":"loose","pod-security.kubernetes.io/warn-version":"v1.01"}}}"#;
+        let refusal = admitted(&PodSecurity, &kind("", "namespaces"), namespace, &world("{}")).unwrap_err();
+        assert_eq!(
+            refusal,
+            r#"Namespace "x" is invalid: [metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: "loose": must be one of privileged, baseline, restricted, metadata.labels[pod-security.kubernetes.io/warn-version]: Invalid value: "v1.01": must be "latest" or "v1.x"]"#
+        );
+    }
+}

@@ -4,6 +4,9 @@ use crate::{Attributes, Operation, Plugin, World};
 use pintle_meta::Status;
 use pintle_value::Value;
 
+/// Classes that the system itself needs.
+const SYSTEM: [&str; 2] = ["system-node-critical", "system-cluster-critical"];
+
 pub(crate) struct Priority;
 
 impl Plugin for Priority {
@@ -38,7 +41,11 @@ impl Plugin for Priority {
         world: &dyn World,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
-        let class = object.filter(|_| request.is("scheduling.k8s.io", "priorityclasses"));
+        let classes = request.is("scheduling.k8s.io", "priorityclasses");
+        if classes && request.operation == Operation::Delete && SYSTEM.contains(&request.name) {
+            return Err(request.forbidden(None, "this is a system priority class and cannot be deleted"));
+        }
+        let class = object.filter(|_| classes);
         let Some(class) = class.filter(|c| c.get("globalDefault").and_then(Value::as_bool) == Some(true))
         else {
             return Ok(());
@@ -103,4 +110,49 @@ fn default_class(world: &dyn World) -> Option<Value> {
     let all = world.objects("scheduling.k8s.io", "priorityclasses", "");
     let defaults = all.into_iter().filter(|c| c.get("globalDefault").and_then(Value::as_bool) == Some(true));
     defaults.min_by_key(|class| class.get("value").and_then(Value::as_int).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Objects, admitted, kind};
+
+    #[test]
+    fn pods_get_the_number_of_their_class() {
+        let pods = kind("", "pods");
+        let classes = Objects::of(&[
+            (
+                "scheduling.k8s.io",
+                "priorityclasses",
+                r#"{"metadata":{"name":"high"},"value":9,"preemptionPolicy":"Never"}"#,
+            ),
+            (
+                "scheduling.k8s.io",
+                "priorityclasses",
+                r#"{"metadata":{"name":"usual"},"value":3,"globalDefault":true}"#,
+            ),
+        ]);
+        let number = |pod: &str, world: &Objects| {
+            let (pod, _) = admitted(&Priority, &pods, pod, world)?;
+            Ok((
+                pod.str_at(&["spec", "priorityClassName"]).to_string(),
+                pod.at(&["spec", "priority"]).and_then(Value::as_int),
+            ))
+        };
+        assert_eq!(number(r#"{"spec":{}}"#, &Objects(Vec::new())), Ok((String::new(), Some(0))));
+        assert_eq!(number(r#"{"spec":{}}"#, &classes), Ok(("usual".to_string(), Some(3))));
+        assert_eq!(
+            number(r#"{"spec":{"priorityClassName":"high"}}"#, &classes),
+            Ok(("high".to_string(), Some(9)))
+        );
+        for (pod, why) in [
+            (r#"{"spec":{"priorityClassName":"none"}}"#, "no PriorityClass with name none was found"),
+            (
+                r#"{"spec":{"priorityClassName":"high","priority":1}}"#,
+                "the integer value of priority (1) must not be provided in pod spec; priority admission controller computed 9 from the given PriorityClass name",
+            ),
+        ] {
+            assert_eq!(number(pod, &classes), Err(format!("pods \"x\" is forbidden: {why}")));
+        }
+    }
 }

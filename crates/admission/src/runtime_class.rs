@@ -149,3 +149,40 @@ fn includes(a: &Value, b: &Value) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Objects, admitted, kind, text};
+
+    #[test]
+    fn pods_get_the_scheduling_of_their_class() {
+        let pods = kind("", "pods");
+        let world = Objects::of(&[(
+            "node.k8s.io",
+            "runtimeclasses",
+            r#"{"metadata":{"name":"r"},"overhead":{"podFixed":{"cpu":"1"}},"scheduling":{"nodeSelector":{"a":"b"},"tolerations":[{"key":"k","operator":"Exists"}]}}"#,
+        )]);
+        let pod = r#"{"spec":{"runtimeClassName":"r","tolerations":[{"key":"k","operator":"Exists","effect":"NoSchedule"}]}}"#;
+        let (pod, _) = admitted(&RuntimeClass, &pods, pod, &world).unwrap();
+        assert_eq!(
+            text(pod.get("spec").unwrap()),
+            r#"{"nodeSelector":{"a":"b"},"overhead":{"cpu":"1"},"runtimeClassName":"r","tolerations":[{"key":"k","operator":"Exists"}]}"#
+        );
+        for (pod, why) in [
+            (r#"{"spec":{"runtimeClassName":"none"}}"#, r#"pod rejected: RuntimeClass "none" not found"#),
+            (r#"{"spec":{"runtimeClassName":"r","overhead":{"cpu":"2"}}}"#, DIFFERS),
+            (
+                r#"{"spec":{"overhead":{"cpu":"2"}}}"#,
+                "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
+            ),
+            (
+                r#"{"spec":{"runtimeClassName":"r","nodeSelector":{"a":"c"}}}"#,
+                "conflict: runtimeClass.scheduling.nodeSelector[a] = b; pod.spec.nodeSelector[a] = c",
+            ),
+        ] {
+            let refusal = admitted(&RuntimeClass, &pods, pod, &world).unwrap_err();
+            assert_eq!(refusal, format!("pods \"x\" is forbidden: {why}"));
+        }
+    }
+}

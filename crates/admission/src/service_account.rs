@@ -258,3 +258,53 @@ fn unreferenced(containers: &[Value], word: &str, account: &Value) -> Option<Str
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Objects, admitted, kind, text};
+
+    #[test]
+    fn pods_get_an_account_and_its_token() {
+        let pods = kind("", "pods");
+        let world = Objects::of(&[
+            (
+                "",
+                "serviceaccounts",
+                r#"{"metadata":{"name":"default"},"imagePullSecrets":[{"name":"pull"}]}"#,
+            ),
+            (
+                "",
+                "serviceaccounts",
+                r#"{"metadata":{"name":"strict","annotations":{"kubernetes.io/enforce-mountable-secrets":"true"}}}"#,
+            ),
+        ]);
+        let plain = r#"{"spec":{"containers":[{"name":"c"}]}}"#;
+        let (pod, _) = admitted(&ServiceAccount, &pods, plain, &world).unwrap();
+        assert_eq!(pod.str_at(&["spec", "serviceAccountName"]), "default");
+        assert_eq!(text(pod.at(&["spec", "imagePullSecrets"]).unwrap()), r#"[{"name":"pull"}]"#);
+        let mounts = pod.items_at(&["spec", "containers"])[0].items_at(&["volumeMounts"]);
+        let volume = &pod.items_at(&["spec", "volumes"])[0];
+        assert_eq!(mounts[0].str_at(&["name"]), volume.str_at(&["name"]));
+        assert_eq!(volume.items_at(&["projected", "sources"]).len(), 3);
+        let off = r#"{"spec":{"automountServiceAccountToken":false,"containers":[{"name":"c"}]}}"#;
+        assert!(admitted(&ServiceAccount, &pods, off, &world).unwrap().0.at(&["spec", "volumes"]).is_none());
+        for (pod, why) in [
+            (
+                r#"{"spec":{"serviceAccountName":"none","containers":[]}}"#,
+                r#"error looking up service account n/none: serviceaccount "none" not found"#,
+            ),
+            (
+                r#"{"metadata":{"annotations":{"kubernetes.io/config.mirror":"m"}},"spec":{"serviceAccountName":"default"}}"#,
+                "a mirror pod may not reference service accounts",
+            ),
+            (
+                r#"{"spec":{"serviceAccountName":"strict","volumes":[{"name":"v","secret":{"secretName":"s"}}]}}"#,
+                r#"volume with secret.secretName="s" is not allowed because service account strict does not reference that secret"#,
+            ),
+        ] {
+            let refusal = admitted(&ServiceAccount, &pods, pod, &world).unwrap_err();
+            assert_eq!(refusal, format!("pods \"x\" is forbidden: {why}"));
+        }
+    }
+}

@@ -7,7 +7,8 @@
 use crate::authz::{Attributes, Authorizer, Decision, forbidden};
 use crate::user::UserInfo;
 use pintle_meta::Status;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Mutex;
 
 /// From this many checks on, a constrained way first asks for the right to all of them at once.
 const MANY_CHECKS: usize = 4;
@@ -39,23 +40,57 @@ pub fn wanted<'a>(headers: impl Iterator<Item = (&'a str, &'a str)>) -> Result<O
     Err(Status::bad_request(message))
 }
 
-/// Whom the request is from when it acts as `wanted`, or the 403 that says why it may not. `attributes` are those of
-/// the request, with the user who makes it.
-pub fn impersonate(
-    authorizer: &dyn Authorizer,
-    wanted: &UserInfo,
-    attributes: &Attributes,
+/// Lets requests act as somebody else. Remembers which way each user was last allowed by: that one is tried first,
+/// and a refusal is in its words.
+pub struct Impersonation {
     constrained: bool,
-) -> Result<UserInfo, Status> {
-    let mut first_refusal = None;
-    let modes: &[Mode] = if constrained { &Mode::ALL } else { &[Mode::Legacy] };
-    for mode in modes.iter().filter(|m| m.applies(wanted, &attributes.user)) {
-        match mode.check(authorizer, wanted, attributes) {
-            Ok(user) => return Ok(user),
-            Err(refusal) => _ = first_refusal.get_or_insert(refusal),
-        }
+    last: Mutex<HashMap<String, Mode>>,
+}
+
+/// Most users whose last way is remembered.
+const REMEMBERED_MAX: usize = 10_000;
+
+impl Impersonation {
+    /// With the constrained ways, or with the old one alone.
+    pub fn new(constrained: bool) -> Self {
+        Impersonation { constrained, last: Mutex::default() }
     }
-    Err(first_refusal.unwrap_or_else(|| Status::internal("all impersonation modes failed")))
+
+    /// Whom the request is from when it acts as `wanted`, or the 403 that says why it may not. `attributes` are those
+    /// of the request, with the user who makes it.
+    pub fn impersonate(
+        &self,
+        authorizer: &dyn Authorizer,
+        wanted: &UserInfo,
+        attributes: &Attributes,
+    ) -> Result<UserInfo, Status> {
+        let requestor = &attributes.user.name;
+        let all: &[Mode] = if self.constrained { &Mode::ALL } else { &[Mode::Legacy] };
+        let last = self.last.lock().ok().and_then(|last| last.get(requestor).copied());
+        let modes = last.into_iter().chain(all.iter().copied().filter(|m| Some(*m) != last));
+        let mut first_refusal = None;
+        for mode in modes.filter(|m| m.applies(wanted, &attributes.user)) {
+            match mode.check(authorizer, wanted, attributes) {
+                Ok(user) => {
+                    self.remember(requestor, mode);
+                    return Ok(user);
+                }
+                Err(refusal) => _ = first_refusal.get_or_insert(refusal),
+            }
+        }
+        Err(first_refusal.unwrap_or_else(|| Status::internal("all impersonation modes failed")))
+    }
+
+    fn remember(&self, requestor: &str, mode: Mode) {
+        let Ok(mut last) = self.last.lock() else { return };
+        if last.get(requestor) == Some(&mode) {
+            return;
+        }
+        if last.len() >= REMEMBERED_MAX {
+            last.clear();
+        }
+        last.insert(requestor.to_string(), mode);
+    }
 }
 
 /// The ways to act as somebody else, in the order in which they are tried.
@@ -310,7 +345,8 @@ mod tests {
             namespace: "x".into(),
             ..Attributes::default()
         };
-        impersonate(&PrivilegedGroup(UserInfo::MASTERS), &wanted, &attributes, true).map_err(|s| s.message)
+        let authorizer = PrivilegedGroup(UserInfo::MASTERS);
+        Impersonation::new(true).impersonate(&authorizer, &wanted, &attributes).map_err(|s| s.message)
     }
 
     #[test]

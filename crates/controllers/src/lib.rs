@@ -5,13 +5,18 @@
 mod definition;
 mod garbage;
 mod namespace;
+mod quota;
+mod service_account;
 
 use pintle_engine::Engine;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 /// The controllers there are, by the names that flags know them by.
-pub const NAMES: [&str; 2] = ["garbage-collector", "namespace"];
+pub const NAMES: [&str; 4] = ["garbage-collector", "namespace", "resourcequota", "serviceaccount"];
+
+/// Those that `*` does not mean: a plain API server answers as if nobody did their work.
+pub const OFF_BY_DEFAULT: [&str; 2] = ["resourcequota", "serviceaccount"];
 
 /// Serves what definitions define, and starts that controller and those that `enabled` names. They end when the
 /// cache shuts down.
@@ -25,6 +30,12 @@ pub fn start(engine: &Arc<Engine>, enabled: impl Fn(&str) -> bool) -> Vec<JoinHa
     }
     if enabled("garbage-collector") {
         tasks.push(tokio::spawn(garbage::run(engine.clone())));
+    }
+    if enabled("resourcequota") {
+        tasks.push(tokio::spawn(quota::run(engine.clone())));
+    }
+    if enabled("serviceaccount") {
+        tasks.push(tokio::spawn(service_account::run(engine.clone())));
     }
     tasks
 }

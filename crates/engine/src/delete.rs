@@ -238,8 +238,7 @@ impl Engine {
         let uid = live.tree.str_at(&["metadata", "uid"]).to_string();
         let mut revision = live.object.revision();
         if !dry_run {
-            let write = Write::delete(target.store_key(), Expect::Revision(Revision(revision)));
-            match self.store.write(write).await {
+            match self.erase(target, Expect::Revision(Revision(revision)), &live.tree).await {
                 Ok(removed) => revision = removed.0,
                 Err(WriteError::Conflict { .. }) => return Ok(Attempt::Again),
                 Err(error) => return Err(crate::status::write_error(error)),

@@ -3,6 +3,8 @@
 //! `write.rs` is every mutation top to bottom, `propose.rs` what the object would become, `delete.rs` how
 //! objects go, `read.rs` get and list. Knows no HTTP; answers are objects or a `Status`.
 
+mod allocate;
+mod authorize;
 mod crd;
 pub mod decode;
 mod delete;
@@ -28,14 +30,16 @@ pub use registry::{Kinds, Registry};
 pub use subresource::{Access, Made, TokenObjects};
 pub use target::{Target, object_key};
 pub use watch::Watched;
-pub use write::{WriteRequest, Written};
+pub use write::{Turns, WriteRequest, Written};
 
 use pintle_admission::{Chain, World};
+use pintle_auth::Authorizer;
 use pintle_cache::{Cache, Object};
+use pintle_kinds::service_allocation::Ranges;
 use pintle_kinds::{Kind, Types};
 use pintle_meta::{GroupVersion, Status, Timestamp};
 use pintle_schema::Schema;
-use pintle_store::{Store, StoreFault, Write, WriteError};
+use pintle_store::{Expect, Revision, Store, StoreFault, Write, WriteError};
 use pintle_value::Value;
 use std::sync::Arc;
 use write::Live;
@@ -50,6 +54,8 @@ pub struct Engine {
     pub registry: Registry,
     /// The plugins that may change or refuse a write.
     pub admission: Chain,
+    /// Decides what users may do, where that depends on the object.
+    pub authorizer: Arc<dyn Authorizer>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Chance.
@@ -58,6 +64,10 @@ pub struct Engine {
     pub metadata_schema: Schema,
     /// The schemas of kinds that are no resources.
     pub types: Types,
+    /// Where services get their addresses and node ports from.
+    pub service_ranges: Ranges,
+    /// Who writes next where many want the same.
+    pub turns: Turns,
 }
 
 impl Engine {
@@ -74,20 +84,43 @@ impl Engine {
     }
 
     /// Puts an object; answers with it as it is kept now.
-    async fn commit(
+    async fn commit(&self, target: &Target, write: Write, tree: &Value) -> Result<Arc<Object>, WriteError> {
+        self.commit_along(target, write, tree, Vec::new()).await
+    }
+
+    /// Puts an object and, in the same transaction, what goes `along` with it.
+    async fn commit_along(
         &self,
         target: &Target,
         mut write: Write,
         tree: &Value,
+        mut along: Vec<Write>,
     ) -> Result<Arc<Object>, WriteError> {
         let extracted = object::extract(&target.kind, tree);
         let draft = self.cache.resource(&target.kind.store_prefix).map(|resource| resource.draft(extracted));
         if let Some(draft) = &draft {
             write.note = draft.note();
         }
-        self.store.write(write).await?;
+        if along.is_empty() {
+            self.store.write(write).await?;
+        } else {
+            along.push(write);
+            self.store.commit(along).await?;
+        }
         let committed = draft.and_then(|draft| draft.committed().cloned());
         committed.ok_or(WriteError::Unavailable(StoreFault::Stopped))
+    }
+
+    /// Removes an object and, in the same transaction, what it had taken. `last` is the object as it was.
+    async fn erase(&self, target: &Target, expect: Expect, last: &Value) -> Result<Revision, WriteError> {
+        let delete = Write::delete(target.store_key(), expect);
+        let mut along = self.release(target, last);
+        if along.is_empty() {
+            return self.store.write(delete).await;
+        }
+        along.push(delete);
+        let revisions = self.store.commit(along).await?;
+        revisions.last().copied().ok_or(WriteError::Unavailable(StoreFault::Stopped))
     }
 
     /// The time, as metadata writes it.

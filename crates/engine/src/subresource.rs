@@ -167,7 +167,7 @@ impl Engine {
             typed::normalize(&target.kind.storage_version().schema, &mut tree);
             tree.remove_at(&["metadata", "resourceVersion"]);
             let encoded = object::encode(&target.kind, &tree);
-            if &encoded == kept.value() || dry_run {
+            if encoded == *kept.value() || dry_run {
                 return Ok(kept);
             }
             let expect = Expect::Revision(Revision(kept.revision()));

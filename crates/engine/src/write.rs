@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// How often a write that names no resourceVersion is tried again when others get in between.
 const ATTEMPTS_MAX: usize = 64;
+/// How often a write may lose to others before those that lose take turns.
+const CROWDED_AFTER: usize = 8;
 /// How often a generated name is drawn anew when it is taken.
 const GENERATED_NAMES_MAX: usize = 8;
 
@@ -22,6 +24,10 @@ const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
 const DEFINITION_ENDING: &str = "create not allowed while custom resource definition is terminating";
+
+/// Lets writes that keep losing to others (many at once under one quota) go one after another.
+#[derive(Default)]
+pub struct Turns(tokio::sync::Mutex<()>);
 
 /// A write and who asks for it.
 pub struct WriteRequest {
@@ -61,7 +67,11 @@ impl Engine {
     /// Creates, replaces, patches or applies an object.
     pub async fn write(&self, request: &WriteRequest) -> Result<Written, Status> {
         let mut names_taken = 0;
-        for _ in 0..ATTEMPTS_MAX {
+        let mut turn = None;
+        for tried in 0..ATTEMPTS_MAX {
+            if tried == CROWDED_AFTER {
+                turn = Some(self.turns.0.lock().await);
+            }
             match self.attempt(request).await? {
                 Attempt::Done(written) => return Ok(written),
                 Attempt::Again => {}
@@ -73,6 +83,7 @@ impl Engine {
                 }
             }
         }
+        drop(turn);
         Err(Status::conflict(&request.target.group_resource(), &request.target.name, MODIFIED))
     }
 
@@ -98,6 +109,7 @@ impl Engine {
             target.kind.hooks.asked_by(&mut candidate, &asker(&request.user));
         }
         target.kind.hooks.stamp(target.scope(), &mut candidate, live_tree, &self.now_text());
+        let mut along = self.allocate(request, live_tree, &mut candidate)?;
         typed::normalize(&target.kind.storage_version().schema, &mut candidate);
         match live_tree {
             None => validate_create(target, &candidate)?,
@@ -110,10 +122,14 @@ impl Engine {
         if let Some(old) = live_tree {
             ownership::keep_times(&mut candidate, old);
         }
+        if live_tree.is_none() {
+            self.authorize_creation(request)?;
+        }
         self.admit_finally(request, live_tree, &candidate, &mut warnings)?;
+        along.extend(self.charge(request, live_tree, &candidate)?);
         match live {
-            None => self.commit_create(request, candidate, generated, warnings).await,
-            Some(live) => self.commit_update(request, live, candidate, warnings).await,
+            None => self.commit_create(request, candidate, generated, along, warnings).await,
+            Some(live) => self.commit_update(request, live, candidate, along, warnings).await,
         }
     }
 
@@ -251,6 +267,7 @@ impl Engine {
         request: &WriteRequest,
         mut candidate: Value,
         generated: bool,
+        along: Vec<Write>,
         warnings: Vec<String>,
     ) -> Result<Attempt, Status> {
         let name = Str::from(candidate.str_at(&["metadata", "name"]));
@@ -270,9 +287,12 @@ impl Engine {
             return Ok(Attempt::Done(Written { object, created: true, warnings }));
         }
         let write = Write::put(target.store_key(), Expect::Absent, encoded);
-        match self.commit(&target, write, &candidate).await {
+        let own = write.key.clone();
+        match self.commit_along(&target, write, &candidate, along).await {
             Ok(object) => Ok(Attempt::Done(Written { object, created: true, warnings })),
-            Err(WriteError::Conflict { .. }) if !matches!(request.change, Change::Create(_)) => {
+            Err(WriteError::Conflict { key, .. })
+                if key != own || !matches!(request.change, Change::Create(_)) =>
+            {
                 Ok(Attempt::Again)
             }
             Err(WriteError::Conflict { .. }) => self.name_taken(&target, &candidate, generated),
@@ -285,6 +305,7 @@ impl Engine {
         request: &WriteRequest,
         live: Live,
         mut candidate: Value,
+        along: Vec<Write>,
         warnings: Vec<String>,
     ) -> Result<Attempt, Status> {
         let target = &request.target;
@@ -303,9 +324,10 @@ impl Engine {
         let committed = if removes {
             // The client expects the object it wrote, at the revision it knew.
             let last = object::unstored(target, &encoded, &candidate, live.object.revision())?;
-            self.store.write(Write::delete(target.store_key(), expect)).await.map(|_| last)
+            self.erase(target, expect, &live.tree).await.map(|_| last)
         } else {
-            self.commit(target, Write::put(target.store_key(), expect, encoded), &candidate).await
+            let write = Write::put(target.store_key(), expect, encoded);
+            self.commit_along(target, write, &candidate, along).await
         };
         match committed {
             Ok(object) => Ok(Attempt::Done(Written { object, created: false, warnings })),
@@ -338,7 +360,11 @@ fn admission_name(request: &WriteRequest, candidate: &Value) -> Str {
     }
 }
 
-fn attributes<'a>(request: &'a WriteRequest, old: Option<&'a Value>, name: &'a str) -> Attributes<'a> {
+pub(crate) fn attributes<'a>(
+    request: &'a WriteRequest,
+    old: Option<&'a Value>,
+    name: &'a str,
+) -> Attributes<'a> {
     let target = &request.target;
     let is_namespace = target.kind.group.is_empty() && target.kind.plural == "namespaces";
     Attributes {
@@ -398,7 +424,8 @@ fn prepare_update(target: &Target, object: &mut Value, old: &Value) -> Result<()
     target.kind.hooks.prepare_update(target.scope(), object, old);
     metadata::inherit(object, old);
     let counted = matches!(target.kind.rules.generation, Generation::Counted | Generation::CountedFromZero);
-    let counts = counted && target.scope() == Scope::Main;
+    let changes_spec = matches!(target.scope(), Scope::Main | Scope::Sub("ephemeralcontainers" | "resize"));
+    let counts = counted && changes_spec;
     if counts && target.kind.hooks.new_generation(object, old) {
         metadata::set_generation(object, metadata::generation(old) + 1);
     }

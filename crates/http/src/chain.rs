@@ -12,6 +12,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use pintle_auth::authn::x509::CertificateIdentity;
+use pintle_auth::impersonate::Impersonation;
 use pintle_auth::{
     Attributes, Authenticator, Authorizer, Credentials, Decision, UserInfo, authz, impersonate,
 };
@@ -46,8 +47,8 @@ pub struct Context {
     pub cbor: bool,
     /// Whether large answers are compressed.
     pub compression: bool,
-    /// Whether impersonation can be allowed for single users and verbs.
-    pub constrained_impersonation: bool,
+    /// Acting as somebody else.
+    pub impersonation: Impersonation,
     /// How long a request may take; watches are exempt.
     pub request_timeout: Duration,
 }
@@ -244,9 +245,7 @@ fn permitted(
     let mut attributes = attributes_of(info, user);
     let names = headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
     if let Some(wanted) = impersonate::wanted(names)? {
-        let authorizer = &*context.authorizer;
-        attributes.user =
-            impersonate::impersonate(authorizer, &wanted, &attributes, context.constrained_impersonation)?;
+        attributes.user = context.impersonation.impersonate(&*context.authorizer, &wanted, &attributes)?;
     }
     match context.authorizer.authorize(&attributes) {
         Decision::Allow(_) => Ok(attributes.user),

@@ -1,8 +1,9 @@
 //! Which built-in kinds have rules of their own.
 
 use crate::{
-    Hooks, NoHooks, apiextensions, apiregistration, apps, autoscaling, batch, certificates, coordination,
-    core, discovery, events, flowcontrol, networking, node, policy, rbac, scheduling, storage,
+    Hooks, NoHooks, admissionregistration, apiextensions, apiregistration, apps, autoscaling, batch,
+    certificates, coordination, core, discovery, events, flowcontrol, networking, node, policy, rbac,
+    resource, scheduling, storage,
 };
 
 /// The hooks of a built-in kind.
@@ -23,6 +24,24 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("", "Secret") => &core::secret::Secret,
         ("", "Service") => &core::service::Service,
         ("", "ServiceAccount") => &core::serviceaccount::ServiceAccount,
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => {
+            &admissionregistration::Policy(admissionregistration::Role::Mutating)
+        }
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding") => {
+            &admissionregistration::PolicyBinding(admissionregistration::Role::Mutating)
+        }
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => {
+            &admissionregistration::WebhookConfiguration(admissionregistration::Role::Mutating)
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => {
+            &admissionregistration::Policy(admissionregistration::Role::Validating)
+        }
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
+            &admissionregistration::PolicyBinding(admissionregistration::Role::Validating)
+        }
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => {
+            &admissionregistration::WebhookConfiguration(admissionregistration::Role::Validating)
+        }
         ("apiextensions.k8s.io", "CustomResourceDefinition") => &apiextensions::definition::Definition,
         ("apiregistration.k8s.io", "APIService") => &apiregistration::apiservice::ApiService,
         ("apps", "ControllerRevision") => &apps::controllerrevision::ControllerRevision,
@@ -55,6 +74,10 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("rbac.authorization.k8s.io", "ClusterRoleBinding") => &rbac::Binding { namespaced: false },
         ("rbac.authorization.k8s.io", "Role") => &rbac::Role { namespaced: true },
         ("rbac.authorization.k8s.io", "RoleBinding") => &rbac::Binding { namespaced: true },
+        ("resource.k8s.io", "DeviceClass") => &resource::deviceclass::DeviceClass,
+        ("resource.k8s.io", "ResourceClaim") => &resource::ResourceClaim,
+        ("resource.k8s.io", "ResourceClaimTemplate") => &resource::ResourceClaimTemplate,
+        ("resource.k8s.io", "ResourceSlice") => &resource::resourceslice::ResourceSlice,
         ("scheduling.k8s.io", "PriorityClass") => &scheduling::priorityclass::PriorityClass,
         ("storage.k8s.io", "CSIDriver") => &storage::csidriver::CsiDriver,
         ("storage.k8s.io", "CSINode") => &storage::csinode::CsiNode,

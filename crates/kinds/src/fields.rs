@@ -45,7 +45,7 @@ pub(crate) fn texts<'a>(object: &'a Value, key: &str) -> Vec<&'a str> {
 }
 
 /// The entries of a map; none where there is no map.
-pub(crate) fn entries<'a>(object: Option<&'a Value>) -> impl Iterator<Item = (&'a str, &'a Value)> {
+pub(crate) fn entries(object: Option<&Value>) -> impl Iterator<Item = (&str, &Value)> {
     object.and_then(Value::as_object).into_iter().flat_map(Map::iter).map(|(k, v)| (k.as_str(), v))
 }
 

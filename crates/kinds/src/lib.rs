@@ -1,6 +1,7 @@
 //! The kinds: what a kind is, the embedded tables of the built-in ones, and hooks for the little that no
 //! schema can say. A kind without rules of its own has no file.
 
+mod admissionregistration;
 mod apiextensions;
 mod apiregistration;
 mod apps;
@@ -28,6 +29,7 @@ mod networking;
 mod node;
 mod policy;
 mod rbac;
+mod resource;
 mod scheduling;
 mod shown;
 mod storage;

@@ -4,30 +4,43 @@
 use pintle_meta::field::Shown;
 use pintle_value::{Value, json};
 
-/// One field of an internal type.
+/// One field of an internal type: its name in the API, its name in Go, what it holds.
 pub(crate) struct Field(pub(crate) &'static str, pub(crate) &'static str, pub(crate) Kind);
 
 /// What a field holds.
 pub(crate) enum Kind {
     /// A value that is written as the API has it; the text stands for one that is not there.
     Plain(&'static str),
-    /// A struct.
+    /// A value that is left out where it is not there.
+    Omitted,
+    /// A struct behind a pointer.
     Struct(&'static [Field]),
+    /// A struct, shown with all zero values where it is not there.
+    Value(&'static [Field]),
+    /// A struct whose fields are among those of the outer one. Without a name in the API it is part of the same
+    /// object there too.
+    Inline(&'static [Field]),
     /// A list of structs.
     List(&'static [Field]),
+    /// A list of structs that is left out where it is not there.
+    OmittedList(&'static [Field]),
 }
 
 /// A pointer, a list or a map: `null` where there is none.
 pub(crate) const NULL: Kind = Kind::Plain("null");
 /// A text.
 pub(crate) const TEXT: Kind = Kind::Plain("\"\"");
+/// A number.
+pub(crate) const NUMBER: Kind = Kind::Plain("0");
+/// A switch.
+pub(crate) const FLAG: Kind = Kind::Plain("false");
 
 /// A value of an internal type.
 pub(crate) struct Internal<'a>(pub(crate) Option<&'a Value>, pub(crate) &'static [Field]);
 
 impl Shown for Internal<'_> {
     fn shown(&self) -> String {
-        self.0.map_or_else(|| "null".to_string(), |value| structure(value, self.1))
+        self.0.map_or_else(|| "null".to_string(), |value| structure(value, self.1).compact())
     }
 }
 
@@ -36,31 +49,102 @@ pub(crate) struct InternalList<'a>(pub(crate) &'a [Value], pub(crate) &'static [
 
 impl Shown for InternalList<'_> {
     fn shown(&self) -> String {
-        if self.0.is_empty() { "null".to_string() } else { items(self.0, self.1) }
+        if self.0.is_empty() { "null".to_string() } else { list(self.0, self.1).compact() }
     }
 }
 
-fn structure(value: &Value, fields: &[Field]) -> String {
-    let member = |Field(key, name, kind): &Field| format!("\"{name}\":{}", field(value.get(key), kind));
-    format!("{{{}}}", fields.iter().map(member).collect::<Vec<_>>().join(","))
+/// JSON whose members keep the order that they were given in.
+enum Ordered {
+    Leaf(String),
+    List(Vec<Ordered>),
+    Object(Vec<(String, Ordered)>),
 }
 
-fn items(values: &[Value], fields: &[Field]) -> String {
-    format!("[{}]", values.iter().map(|v| structure(v, fields)).collect::<Vec<_>>().join(","))
-}
-
-fn field(value: Option<&Value>, kind: &Kind) -> String {
-    match (kind, value) {
-        (Kind::Plain(zero), None | Some(Value::Null)) => (*zero).to_string(),
-        (Kind::Plain(_), Some(value)) => plain(value),
-        (Kind::Struct(_) | Kind::List(_), None | Some(Value::Null)) => "null".to_string(),
-        (Kind::Struct(fields), Some(value)) => structure(value, fields),
-        (Kind::List(fields), Some(value)) => items(value.as_array().unwrap_or(&[]), fields),
+impl Ordered {
+    fn compact(&self) -> String {
+        match self {
+            Ordered::Leaf(text) => text.clone(),
+            Ordered::List(items) => {
+                format!("[{}]", items.iter().map(Ordered::compact).collect::<Vec<_>>().join(","))
+            }
+            Ordered::Object(members) => {
+                let member = |(name, value): &(String, Ordered)| format!("{name}:{}", value.compact());
+                format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(","))
+            }
+        }
     }
 }
 
-fn plain(value: &Value) -> String {
-    let mut out = Vec::new();
-    json::print(value, &mut out);
-    String::from_utf8_lossy(&out).into_owned()
+fn structure(value: &Value, fields: &[Field]) -> Ordered {
+    let mut members = Vec::new();
+    collect(value, fields, &mut members);
+    Ordered::Object(members)
+}
+
+fn list(values: &[Value], fields: &[Field]) -> Ordered {
+    Ordered::List(values.iter().map(|v| structure(v, fields)).collect())
+}
+
+fn collect(value: &Value, fields: &[Field], members: &mut Vec<(String, Ordered)>) {
+    for Field(key, name, kind) in fields {
+        let member = value.get(key).filter(|v| !v.is_null());
+        let shown = match (kind, member) {
+            (Kind::Inline(inner), _) => {
+                let inside = if key.is_empty() { Some(value) } else { member };
+                collect(inside.unwrap_or(&Value::Null), inner, members);
+                continue;
+            }
+            (Kind::Omitted | Kind::OmittedList(_), None) => continue,
+            (Kind::Plain(zero), None) => Ordered::Leaf((*zero).to_string()),
+            (Kind::Struct(_) | Kind::List(_), None) => Ordered::Leaf("null".to_string()),
+            (Kind::Value(inner), member) => structure(member.unwrap_or(&Value::Null), inner),
+            (Kind::Plain(_) | Kind::Omitted, Some(member)) => plain(member),
+            (Kind::Struct(inner), Some(member)) => structure(member, inner),
+            (Kind::List(inner) | Kind::OmittedList(inner), Some(member)) => {
+                list(member.as_array().unwrap_or(&[]), inner)
+            }
+        };
+        members.push((format!("\"{name}\""), shown));
+    }
+}
+
+fn plain(value: &Value) -> Ordered {
+    let text = |value: &Value| {
+        let mut out = Vec::new();
+        json::print(value, &mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    };
+    match value {
+        Value::Array(items) => Ordered::List(items.iter().map(plain).collect()),
+        Value::Object(map) => Ordered::Object(
+            map.iter().map(|(key, v)| (text(&Value::String(key.clone())), plain(v))).collect(),
+        ),
+        scalar => Ordered::Leaf(text(scalar)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INNER: &[Field] = &[Field("c", "C", NUMBER)];
+    const META: &[Field] = &[Field("name", "name", Kind::Omitted), Field("labels", "labels", Kind::Omitted)];
+    const OUTER: &[Field] = &[
+        Field("metadata", "", Kind::Inline(META)),
+        Field("", "", Kind::Inline(INNER)),
+        Field("b", "B", Kind::Struct(INNER)),
+        Field("v", "V", Kind::Value(INNER)),
+        Field("l", "L", Kind::List(INNER)),
+        Field("m", "M", NULL),
+    ];
+
+    #[test]
+    fn internal_types_have_names_and_order_of_go() {
+        let value =
+            json::parse(br#"{"metadata":{"name":"n"},"c":1,"l":[{"c":2}],"m":{"x":"y"}}"#).unwrap().value;
+        assert_eq!(
+            Internal(Some(&value), OUTER).shown(),
+            r#"{"name":"n","C":1,"B":null,"V":{"C":0},"L":[{"C":2}],"M":{"x":"y"}}"#
+        );
+    }
 }

@@ -1,6 +1,8 @@
 //! `Config`: what the flags mean, checked.
 
 use crate::flags::{FlagError, Flags};
+use pintle_kinds::service_allocation::Ranges;
+use pintle_meta::net;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -32,6 +34,8 @@ pub(crate) struct Config {
     pub(crate) controllers: Vec<String>,
     pub(crate) enabled_plugins: Vec<String>,
     pub(crate) disabled_plugins: Vec<String>,
+    /// Networks of service addresses, at most one a family, and the ports that services may have on nodes.
+    pub(crate) service_ranges: Ranges,
     pub(crate) not_ready_seconds: i64,
     pub(crate) unreachable_seconds: i64,
     pub(crate) shutdown_delay: Duration,
@@ -81,10 +85,12 @@ const DEFAULT_SERVICE_NETWORK: &str = "10.0.0.0/24";
 const DEFAULT_STREAMS_MAX: u32 = 100;
 
 impl Config {
-    /// Whether a controller runs in this process: named, or by `*` unless `-name` leaves it out.
+    /// Whether a controller runs in this process: named, or by `*` unless it is off by default or `-name` leaves it
+    /// out.
     pub(crate) fn runs_controller(&self, name: &str) -> bool {
         let says = |text: &str| self.controllers.iter().any(|c| c == text);
-        says(name) || (says("*") && !says(&format!("-{name}")))
+        let by_default = !pintle_controllers::OFF_BY_DEFAULT.contains(&name);
+        says(name) || (says("*") && by_default && !says(&format!("-{name}")))
     }
 
     /// Reads the flags.
@@ -133,6 +139,7 @@ impl Config {
             controllers: flags.list("controllers"),
             enabled_plugins: flags.list("enable-admission-plugins"),
             disabled_plugins: flags.list("disable-admission-plugins"),
+            service_ranges: service_ranges(flags)?,
             not_ready_seconds: flags.int("default-not-ready-toleration-seconds"),
             unreachable_seconds: flags.int("default-unreachable-toleration-seconds"),
             shutdown_delay: flags.duration("shutdown-delay-duration"),
@@ -184,6 +191,36 @@ fn service_network(flags: &Flags) -> Result<Network, FlagError> {
     let prefix: u8 = prefix.parse().map_err(|_| bad())?;
     let longest = if address.is_ipv4() { 32 } else { 128 };
     if prefix > longest { Err(bad()) } else { Ok(Network { address, prefix }) }
+}
+
+fn service_ranges(flags: &Flags) -> Result<Ranges, FlagError> {
+    let mut networks: Vec<net::Cidr> = Vec::new();
+    for text in non_empty(flags.list("service-cluster-ip-range"), DEFAULT_SERVICE_NETWORK) {
+        let bad = || {
+            FlagError::new(&format!("--service-cluster-ip-range: {text:?} is no network such as 10.0.0.0/24"))
+        };
+        let network = net::parse_cidr_sloppy(&text).ok_or_else(bad)?;
+        if networks.iter().any(|known| known.address.is_ipv4() == network.address.is_ipv4()) {
+            return Err(FlagError::new("--service-cluster-ip-range: there can be one network a family"));
+        }
+        networks.push(network);
+    }
+    let text = flags.text("service-node-port-range");
+    let bad =
+        || FlagError::new(&format!("--service-node-port-range: {text:?} is no range such as 30000-32767"));
+    let (first, last) = match (text.split_once('-'), text.split_once('+')) {
+        (Some((first, last)), _) => (first.parse().map_err(|_| bad())?, last.parse().map_err(|_| bad())?),
+        (_, Some((first, more))) => {
+            let first: i64 = first.parse().map_err(|_| bad())?;
+            let more: i64 = more.parse().map_err(|_| bad())?;
+            (first, first.checked_add(more).ok_or_else(bad)?)
+        }
+        _ => (text.parse().map_err(|_| bad())?, text.parse().map_err(|_| bad())?),
+    };
+    if first < 1 || last > 65535 || first > last {
+        return Err(bad());
+    }
+    Ok(Ranges { networks, node_ports: first..=last })
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub(crate) async fn open(
         disabled: config.disabled_plugins.clone(),
         not_ready_seconds: config.not_ready_seconds,
         unreachable_seconds: config.unreachable_seconds,
-        authorizer,
+        authorizer: authorizer.clone(),
     })?;
     let options = Options::default();
     let store: Arc<dyn Store> = Arc::new(match config.ephemeral {
@@ -59,15 +59,21 @@ pub(crate) async fn open(
         cache: cache.clone(),
         registry: Registry::new(Vec::new()),
         admission,
+        authorizer,
         clock: Arc::new(SystemClock),
         random: Arc::new(SystemRandom),
         metadata_schema,
         types: builtin.types.clone(),
+        service_ranges: config.service_ranges.clone(),
+        turns: pintle_engine::Turns::default(),
     });
     engine.serve_all(builtin.kinds.into_iter().map(Arc::new));
     cache.attach(&*store);
     tokio::spawn(cache.run());
-    make(&engine, config).await.map_err(|status| ObjectsError::Bootstrap(Box::new(status)))?;
+    let bootstrap = |status| ObjectsError::Bootstrap(Box::new(status));
+    make(&engine, config).await.map_err(bootstrap)?;
+    make_service_network(&engine, config).await.map_err(bootstrap)?;
+    engine.repair_allocations().await.map_err(bootstrap)?;
     Ok(Objects { engine, types: builtin.types })
 }
 
@@ -89,6 +95,35 @@ async fn make(engine: &Arc<Engine>, config: &Config) -> Result<(), Status> {
         }
     }
     Ok(())
+}
+
+/// Makes the ServiceCIDR of the networks that the flags name.
+async fn make_service_network(engine: &Engine, config: &Config) -> Result<(), Status> {
+    let networks = config.service_ranges.networks.iter().map(|network| Value::from(network.network_text()));
+    let mut object = Value::object();
+    object.set_at(&["kind"], "ServiceCIDR".into());
+    object.set_at(&["apiVersion"], "networking.k8s.io/v1".into());
+    object.set_at(&["metadata", "name"], "kubernetes".into());
+    object.set_at(&["spec", "cidrs"], Value::Array(networks.collect()));
+    let Some(target) = target_of(engine, &object) else { return Ok(()) };
+    engine.ensure(&target, object).await?;
+    let mut ready = Value::object();
+    for (key, text) in [
+        ("type", "Ready"),
+        ("status", "True"),
+        ("reason", ""),
+        ("message", "Kubernetes default Service CIDR is ready"),
+        ("lastTransitionTime", &engine.now_text()),
+    ] {
+        ready.set_at(&[key], text.into());
+    }
+    engine
+        .mutate(&target, None, |object| {
+            if object.items_at(&["status", "conditions"]).is_empty() {
+                object.set_at(&["status", "conditions"], Value::Array(vec![ready.clone()]));
+            }
+        })
+        .await
 }
 
 /// Where an object is kept; `None` where its kind is not served.

@@ -13,6 +13,7 @@ use pintle_auth::authn::token_file::{TokenFile, TokenFileError};
 use pintle_auth::authn::x509::{AuthorityError, ClientAuthorities};
 use pintle_auth::authz::rbac::Rbac;
 use pintle_auth::authz::{AlwaysAllow, AlwaysDeny, PrivilegedGroup, Union};
+use pintle_auth::impersonate::Impersonation;
 use pintle_auth::{Authenticator, Authorizer, UserInfo};
 use pintle_engine::{Access, TokenObjects};
 use pintle_http::health::Health;
@@ -129,7 +130,7 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
         address: OnceLock::from(public.clone()),
         cbor: config.gate("CBORServingAndStorage"),
         compression: config.gate("APIResponseCompression"),
-        constrained_impersonation: config.gate("ConstrainedImpersonation"),
+        impersonation: Impersonation::new(config.gate("ConstrainedImpersonation")),
         request_timeout: config.request_timeout,
     });
     let server_config = ServerConfig { tls, streams_max: config.streams_max, drain_timeout: DRAIN_TIMEOUT };

@@ -70,6 +70,13 @@ impl Hooks for Deployment {
         super::template_warnings(object, old, true)
     }
 
+    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
+        match scope {
+            Scope::Sub("status") => &[&["spec"], &["metadata", "labels"]],
+            _ => &[&["status"]],
+        }
+    }
+
     /// Annotations count too, since they are copied to replica sets.
     fn new_generation(&self, object: &Value, old: &Value) -> bool {
         let annotations =
@@ -141,4 +148,55 @@ fn validate_status(status: &Value, errors: &mut FieldErrors) {
         workload::not_above(status, key, "replicas", "status.replicas", &path, errors);
     }
     workload::not_above(status, "availableReplicas", "readyReplicas", "readyReplicas", &path, errors);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{tree, updated};
+    use pintle_value::json;
+
+    fn deployment(spec: &str) -> String {
+        let mut object = tree(&format!(r#"{{"metadata":{{"name":"d"}},"spec":{spec}}}"#));
+        Deployment.default("v1", &mut object);
+        let mut out = Vec::new();
+        json::print(&object, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_selector_selects_the_template_and_stays() {
+        let template = |label: &str| {
+            format!(
+                r#""template":{{"metadata":{{"labels":{{"a":"{label}"}}}},"spec":{{"containers":[{{"name":"c","image":"i"}}]}}}}"#
+            )
+        };
+        let with = |selector: &str, label: &str| {
+            deployment(&format!(
+                r#"{{"selector":{{"matchLabels":{{"a":"{selector}"}}}},{}}}"#,
+                template(label)
+            ))
+        };
+        let old = with("b", "b");
+        let update = |new: &str| updated(&Deployment, Scope::Main, new, &old);
+        assert_eq!(update(&old), [""; 0]);
+        assert_eq!(
+            update(&with("b", "c")),
+            [
+                r#"spec.template.metadata.labels: Invalid value: {"a":"c"}: `selector` does not match template `labels`"#
+            ]
+        );
+        assert_eq!(
+            update(&with("c", "c")),
+            [r#"spec.selector: Invalid value: {"matchLabels":{"a":"c"}}: field is immutable"#]
+        );
+    }
+
+    #[test]
+    fn annotations_make_a_generation() {
+        let object = tree(r#"{"metadata":{"annotations":{"a":"b"}},"spec":{}}"#);
+        let old = tree(r#"{"metadata":{},"spec":{}}"#);
+        assert!(Deployment.new_generation(&object, &old));
+        assert!(!Deployment.new_generation(&old, &old));
+    }
 }

@@ -6,7 +6,7 @@ use crate::core::podspec::{self, annotations, options::Options, warnings};
 use crate::fields::{int, list, member, opt_int, text};
 use crate::fill::{absent, items, round_resource_list, zero};
 use crate::hooks::take;
-use crate::shown::{Field, Internal, Kind, NULL, TEXT};
+use crate::shown::{Field, Internal, Kind, NULL, NUMBER, TEXT};
 use crate::workload;
 use crate::{Hooks, Scope};
 use pintle_meta::field::Named;
@@ -16,7 +16,7 @@ use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
 const ROLLING: &[Field] =
-    &[Field("partition", "Partition", Kind::Plain("0")), Field("maxUnavailable", "MaxUnavailable", NULL)];
+    &[Field("partition", "Partition", NUMBER), Field("maxUnavailable", "MaxUnavailable", NULL)];
 const STRATEGY: &[Field] =
     &[Field("type", "Type", TEXT), Field("rollingUpdate", "RollingUpdate", Kind::Struct(ROLLING))];
 /// What an update may change.

@@ -2,10 +2,15 @@
 
 use super::{job_spec, job_status};
 use crate::check;
+use crate::core::podspec::internal::{
+    self,
+    spec::{self, POD_TEMPLATE_SPEC},
+};
 use crate::core::podspec::{self, options::Options, warnings};
 use crate::fields::{flag, int, list, member, opt_int, text};
 use crate::fill::{absent, items, map_at, zero};
 use crate::hooks::take;
+use crate::shown::{Field, Internal};
 use crate::workload;
 use crate::{Hooks, Scope};
 use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value, validate_label_selector};
@@ -36,6 +41,8 @@ impl Hooks for Job {
         if object.at(&["spec", "manualSelector"]).and_then(Value::as_bool) != Some(true) {
             generate_selector(object);
         }
+        // A job that is read from the store gets its defaults again, by now with the labels of the selector.
+        labels_from_template(object);
         object.set_at(&["status"], Value::object());
         podspec::disabled::drop_fields(object.at_mut(&POD_SPEC), None);
     }
@@ -229,8 +236,16 @@ fn validate_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
     };
     same("selector", errors);
     template_change(spec, old, errors);
-    for key in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
-        same(key, errors);
+    same("completionMode", errors);
+    same_internal(spec, before, "podFailurePolicy", job_spec::FAILURE_POLICY, errors);
+    same("backoffLimitPerIndex", errors);
+    same("managedBy", errors);
+    same_internal(spec, before, "successPolicy", job_spec::SUCCESS_POLICY, errors);
+}
+
+fn same_internal(spec: &Value, old: &Value, key: &str, fields: &'static [Field], errors: &mut FieldErrors) {
+    if spec.get(key) != old.get(key) {
+        errors.invalid(&SPEC.field(key), Internal(spec.get(key), fields), check::IMMUTABLE);
     }
 }
 
@@ -257,12 +272,23 @@ fn template_change(spec: &Value, old: &Value, errors: &mut FieldErrors) {
     let mut old_template = before.get("template").cloned().unwrap_or_default();
     let path = SPEC.field("template");
     if !mutable {
-        return check::immutable(template, Some(&old_template), &path, errors);
+        if template != Some(&old_template) {
+            let shown = template.map(internal::template);
+            errors.invalid(&path, Internal(shown.as_ref(), POD_TEMPLATE_SPEC), check::IMMUTABLE);
+        }
+        return;
     }
     let Some(new) = template else { return };
     allow_scheduling(&mut old_template, new);
     allow_resources(&mut old_template, new);
-    check::immutable(new.get("spec"), old_template.get("spec"), &SPEC.field("template.spec"), errors);
+    if new.get("spec") != old_template.get("spec") {
+        let shown = new.get("spec").map(internal::pod_spec);
+        errors.invalid(
+            &SPEC.field("template.spec"),
+            Internal(shown.as_ref(), spec::POD_SPEC),
+            check::IMMUTABLE,
+        );
+    }
 }
 
 fn allow_scheduling(old: &mut Value, new: &Value) {
@@ -289,5 +315,59 @@ fn allow_resources(old: &mut Value, new: &Value) {
         for (old, new) in old.iter_mut().zip(new).filter(|(o, n)| text(o, "name") == text(n, "name")) {
             take(old, new, &["resources"]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{tree, updated};
+    use pintle_value::json;
+
+    fn job(spec: &str) -> Value {
+        let template =
+            r#""template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}"#;
+        let mut object =
+            tree(&format!(r#"{{"metadata":{{"name":"j","uid":"u"}},"spec":{{{spec}{template}}}}}"#));
+        Job.default("v1", &mut object);
+        Job.prepare_create(&mut object);
+        object
+    }
+
+    fn text(object: &Value) -> String {
+        let mut out = Vec::new();
+        json::print(object, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_job_selects_its_own_pods() {
+        let object = job("");
+        assert_eq!(
+            object.at(&["spec", "selector"]),
+            Some(&tree(r#"{"matchLabels":{"batch.kubernetes.io/controller-uid":"u"}}"#))
+        );
+        assert_eq!(object.str_at(&["metadata", "labels", "job-name"]), "j");
+        let mut errors = FieldErrors::new();
+        Job.validate_create(&object, &mut errors);
+        assert_eq!(errors.0, []);
+    }
+
+    #[test]
+    fn what_is_immutable() {
+        let old = text(&job(""));
+        let update = |new: &str| updated(&Job, Scope::Main, new, &old);
+        assert_eq!(update(&old), [""; 0]);
+        assert_eq!(
+            update(&text(&job(r#""completions":2,"#))),
+            ["spec.completions: Invalid value: 2: field is immutable"]
+        );
+        let changed = update(&old.replace(r#""image":"i""#, r#""image":"j""#));
+        let [error] = changed.as_slice() else { panic!("one error: {changed:?}") };
+        assert!(error.starts_with(r#"spec.template: Invalid value: {"labels":{"batch."#), "{error}");
+        assert!(error.contains(
+            r#""Spec":{"Volumes":null,"InitContainers":null,"Containers":[{"Name":"c","Image":"j""#
+        ));
+        assert!(error.ends_with(": field is immutable"), "{error}");
     }
 }

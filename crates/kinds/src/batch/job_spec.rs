@@ -4,8 +4,8 @@ use super::indexes;
 use crate::check;
 use crate::core::podspec::{options::Options, spec::validate_template};
 use crate::fields::{list, member, opt_int, opt_text, text};
-use crate::shown::{Field, Internal, Kind, NULL};
-use pintle_meta::field::{ErrorKind, Named};
+use crate::shown::{Field, Internal, Kind, NULL, TEXT};
+use pintle_meta::field::{ErrorKind, Named, Plain};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
@@ -25,7 +25,21 @@ const SUCCESS_RULES_MAX: usize = 20;
 const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
 const SUCCESS_RULE: &[Field] =
     &[Field("succeededIndexes", "SucceededIndexes", NULL), Field("succeededCount", "SucceededCount", NULL)];
-const SUCCESS_POLICY: &[Field] = &[Field("rules", "Rules", Kind::List(SUCCESS_RULE))];
+const ON_EXIT_CODES: &[Field] = &[
+    Field("containerName", "ContainerName", NULL),
+    Field("operator", "Operator", TEXT),
+    Field("values", "Values", NULL),
+];
+const ON_POD_CONDITIONS: &[Field] = &[Field("type", "Type", TEXT), Field("status", "Status", TEXT)];
+const FAILURE_RULE: &[Field] = &[
+    Field("action", "Action", TEXT),
+    Field("onExitCodes", "OnExitCodes", Kind::Struct(ON_EXIT_CODES)),
+    Field("onPodConditions", "OnPodConditions", Kind::List(ON_POD_CONDITIONS)),
+];
+/// Internal form of a policy for failed pods.
+pub(super) const FAILURE_POLICY: &[Field] = &[Field("rules", "Rules", Kind::List(FAILURE_RULE))];
+/// Internal form of a policy for success.
+pub(super) const SUCCESS_POLICY: &[Field] = &[Field("rules", "Rules", Kind::List(SUCCESS_RULE))];
 
 /// Checks all but the selector.
 pub(super) fn validate(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
@@ -218,7 +232,8 @@ fn exit_codes(codes: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldEr
     let path = path.field("values");
     let values: Vec<i64> = list(codes, "values").iter().map(|v| v.as_int().unwrap_or(0)).collect();
     if values.is_empty() {
-        errors.invalid(&path, codes.get("values"), "at least one value is required");
+        // An empty list and none are the same by now; a list is what people write.
+        errors.invalid(&path, Plain("[]"), "at least one value is required");
     } else if values.len() > EXIT_CODES_MAX {
         errors.too_many(&path, values.len(), EXIT_CODES_MAX);
     }

@@ -42,6 +42,9 @@ impl Hooks for Pod {
             Scope::Sub(_) => {}
         }
         podspec::disabled::drop_fields(object.get_mut("spec"), old.get("spec"));
+        if matches!(scope, Scope::Sub("ephemeralcontainers" | "resize")) {
+            count_generation(object, old);
+        }
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
@@ -70,6 +73,15 @@ impl Hooks for Pod {
 
     fn new_generation(&self, object: &Value, old: &Value) -> bool {
         object.get("spec") != old.get("spec")
+    }
+
+    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
+        match scope {
+            Scope::Sub("status") => {
+                &[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]]
+            }
+            _ => &[&["status"]],
+        }
     }
 
     fn is_graceful(&self) -> bool {
@@ -175,6 +187,13 @@ fn keep_observed_generations(object: &mut Value, old: &Value) {
     }
 }
 
+/// These subresources change the spec, which counts as a generation as it does for the pod itself.
+fn count_generation(object: &mut Value, old: &Value) {
+    let generation = podspec::options::generation(old);
+    let changed = object.get("spec") != old.get("spec");
+    object.set_at(&["metadata", "generation"], (generation + i64::from(changed)).into());
+}
+
 /// Metadata that a subresource may not touch.
 fn reset_metadata(object: &mut Value, old: &Value) {
     for key in [
@@ -236,4 +255,115 @@ fn resized(object: &Value, old: &Value, list: &str) -> Vec<Value> {
         container
     };
     new.iter().zip(old).map(merged).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{created, tree, updated};
+    use pintle_value::json;
+
+    fn pod(spec: &str) -> String {
+        let mut pod = tree(&format!(r#"{{"metadata":{{"name":"p","namespace":"n"}},"spec":{spec}}}"#));
+        Pod.default("v1", &mut pod);
+        let mut out = Vec::new();
+        json::print(&pod, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    const MINIMAL: &str = r#"{"containers":[{"name":"c","image":"i"}]}"#;
+
+    #[test]
+    fn a_minimal_pod_is_completed() {
+        let mut pod = tree(&pod(MINIMAL));
+        Pod.prepare_create(&mut pod);
+        for (path, expected) in [
+            (vec!["spec", "dnsPolicy"], Value::from("ClusterFirst")),
+            (vec!["spec", "restartPolicy"], "Always".into()),
+            (vec!["spec", "terminationGracePeriodSeconds"], 30.into()),
+            (vec!["spec", "enableServiceLinks"], true.into()),
+            (vec!["status", "phase"], "Pending".into()),
+            (vec!["status", "qosClass"], "BestEffort".into()),
+        ] {
+            assert_eq!(pod.at(&path), Some(&expected), "{path:?}");
+        }
+        assert_eq!(created(&Pod, &self::pod(MINIMAL)), [""; 0]);
+    }
+
+    #[test]
+    fn faults_of_a_new_pod() {
+        for (spec, expected) in [
+            (r#"{"containers":[]}"#, vec!["spec.containers: Required value"]),
+            (
+                r#"{"containers":[{"name":"c","image":" i"},{"name":"c","image":"i"}]}"#,
+                vec![
+                    r#"spec.containers[1].name: Duplicate value: "c""#,
+                    r#"spec.containers[0].image: Invalid value: " i": must not have leading or trailing whitespace"#,
+                ],
+            ),
+            (
+                r#"{"containers":[{"name":"c","image":"i","volumeMounts":[{"name":"v","mountPath":"/m"}]}]}"#,
+                vec![r#"spec.containers[0].volumeMounts[0].name: Not found: "v""#],
+            ),
+            (
+                r#"{"restartPolicy":"Odd","containers":[{"name":"c","image":"i"}]}"#,
+                vec![
+                    r#"spec.restartPolicy: Unsupported value: "Odd": supported values: "Always", "OnFailure", "Never""#,
+                ],
+            ),
+            (
+                r#"{"volumes":[{"name":"v","emptyDir":{},"hostPath":{"path":"/"}}],"containers":[{"name":"c","image":"i"}]}"#,
+                vec!["spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume type"],
+            ),
+        ] {
+            assert_eq!(created(&Pod, &pod(spec)), expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn an_update_changes_images_and_little_else() {
+        let old = pod(r#"{"containers":[{"name":"c","image":"i"}],"activeDeadlineSeconds":10}"#);
+        let new = |spec: &str| updated(&Pod, Scope::Main, &pod(spec), &old);
+        assert_eq!(new(r#"{"containers":[{"name":"c","image":"j"}],"activeDeadlineSeconds":5}"#), [""; 0]);
+        assert_eq!(
+            new(r#"{"containers":[{"name":"c","image":"i"}],"activeDeadlineSeconds":11}"#),
+            ["spec.activeDeadlineSeconds: Invalid value: 11: must be less than or equal to previous value"]
+        );
+        let renamed = new(r#"{"containers":[{"name":"d","image":"i"}],"activeDeadlineSeconds":10}"#);
+        let [error] = renamed.as_slice() else { panic!("one error: {renamed:?}") };
+        assert!(
+            error.starts_with("spec: Forbidden: pod updates may not change fields other than "),
+            "{error}"
+        );
+        assert!(error.contains("\n-   \"Name\": \"c\",\n+   \"Name\": \"d\",\n"), "{error}");
+    }
+
+    #[test]
+    fn deletion_waits_only_for_pods_that_run() {
+        for (spec, status, asked, expected) in [
+            (r#"{"nodeName":"n","terminationGracePeriodSeconds":30}"#, "{}", None, 30),
+            (r#"{"nodeName":"n","terminationGracePeriodSeconds":30}"#, "{}", Some(5), 5),
+            (r#"{"nodeName":"n"}"#, "{}", Some(-1), 1),
+            (r#"{"terminationGracePeriodSeconds":30}"#, "{}", None, 0),
+            (r#"{"nodeName":"n","terminationGracePeriodSeconds":30}"#, r#"{"phase":"Failed"}"#, None, 0),
+        ] {
+            let pod = tree(&format!(r#"{{"spec":{spec},"status":{status}}}"#));
+            assert_eq!(Pod.grace_seconds(&pod, asked), Some(expected), "{spec} {status}");
+        }
+    }
+
+    #[test]
+    fn a_resize_brings_resources_and_a_generation() {
+        let with = |cpu: &str, image: &str| {
+            tree(&format!(
+                r#"{{"metadata":{{"generation":1}},"spec":{{"containers":[{{"name":"c","image":"{image}","resources":{{"requests":{{"cpu":"{cpu}"}}}}}}]}}}}"#
+            ))
+        };
+        let old = with("1", "i");
+        let mut object = with("2", "j");
+        Pod.prepare_update(Scope::Sub("resize"), &mut object, &old);
+        let mut expected = with("2", "i");
+        expected.set_at(&["metadata", "generation"], 2.into());
+        assert_eq!(object, expected);
+    }
 }

@@ -9,6 +9,7 @@ pub(crate) mod disabled;
 pub(crate) mod env;
 pub(crate) mod handlers;
 pub(crate) mod image;
+pub(crate) mod internal;
 pub(crate) mod mounts;
 pub(crate) mod options;
 pub(crate) mod overlaps;

@@ -5,6 +5,9 @@
 use pintle_value::{Map, Str, Value, json};
 use std::ops::Range;
 
+/// How deep a value may be that is read here.
+const DEPTH_MAX: usize = 64;
+
 /// What is needed of a value: all of it, or some members. Lists are seen through: what is needed of a list is
 /// needed of each item.
 #[derive(Debug, Default)]
@@ -166,18 +169,64 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A value as a whole.
+    /// A value as a whole. What is not plain is left to the parser.
     fn leaf(&mut self) -> Option<Value> {
+        self.whole(0)
+    }
+
+    fn whole(&mut self, depth: usize) -> Option<Value> {
+        if depth > DEPTH_MAX {
+            return None;
+        }
         let start = self.at;
-        self.skip()?;
-        let bytes = self.bytes.get(start..self.at)?;
-        match bytes {
+        match self.peek()? {
+            b'"' => match std::str::from_utf8(self.string()?).ok()? {
+                escaped if escaped.contains('\\') => self.parsed(start),
+                plain => Some(Value::String(Str::new(plain))),
+            },
+            b'{' => {
+                self.at += 1;
+                let mut found = Vec::new();
+                while !self.take(b'}') {
+                    if !found.is_empty() {
+                        self.expect(b',')?;
+                    }
+                    let key = std::str::from_utf8(self.string()?).ok()?;
+                    if key.contains('\\') {
+                        return None;
+                    }
+                    self.expect(b':')?;
+                    found.push((Str::new(key), self.whole(depth + 1)?));
+                }
+                Some(Value::Object(Map::from_entries(found).0))
+            }
+            b'[' => {
+                self.at += 1;
+                let mut items = Vec::new();
+                while !self.take(b']') {
+                    if !items.is_empty() {
+                        self.expect(b',')?;
+                    }
+                    items.push(self.whole(depth + 1)?);
+                }
+                Some(Value::Array(items))
+            }
+            _ => {
+                self.skip_word();
+                self.parsed(start)
+            }
+        }
+    }
+
+    /// What the parser reads from `start` up to here.
+    fn parsed(&self, start: usize) -> Option<Value> {
+        match self.bytes.get(start..self.at)? {
             b"true" => Some(Value::Bool(true)),
             b"false" => Some(Value::Bool(false)),
-            [b'"', plain @ .., b'"'] if !plain.contains(&b'\\') => {
-                Some(Value::String(Str::new(std::str::from_utf8(plain).ok()?)))
+            small @ ([_] | [_, _] | [_, _, _]) if small.iter().all(u8::is_ascii_digit) => {
+                Some(Value::Int(small.iter().fold(0, |number, digit| number * 10 + i64::from(digit - b'0'))))
             }
-            _ => json::parse(bytes).ok().map(|parsed| parsed.value),
+            bytes => json::parse(bytes).ok().map(|parsed| parsed.value),
         }
     }
 
@@ -204,27 +253,36 @@ impl<'a> Reader<'a> {
 
     /// Moves behind a value.
     fn skip(&mut self) -> Option<()> {
+        match self.peek()? {
+            b'"' => {
+                self.at += 1;
+                self.to_string_end()
+            }
+            b'{' | b'[' => self.skip_container(),
+            b',' | b':' | b'}' | b']' => None,
+            _ => {
+                self.skip_word();
+                Some(())
+            }
+        }
+    }
+
+    /// Moves behind an object or list: only strings and brackets matter.
+    fn skip_container(&mut self) -> Option<()> {
         let mut depth = 0usize;
         loop {
-            match self.peek()? {
-                b'"' => {
-                    self.at += 1;
-                    self.to_string_end()?;
-                }
-                b'{' | b'[' => {
-                    self.at += 1;
-                    depth += 1;
-                }
-                b'}' | b']' if depth > 0 => {
-                    self.at += 1;
+            let rest = self.bytes.get(self.at..)?;
+            let stop = rest.iter().position(|byte| matches!(byte, b'"' | b'{' | b'[' | b'}' | b']'))?;
+            self.at += stop + 1;
+            match rest.get(stop)? {
+                b'"' => self.to_string_end()?,
+                b'{' | b'[' => depth += 1,
+                _ => {
                     depth -= 1;
+                    if depth == 0 {
+                        return Some(());
+                    }
                 }
-                b',' | b':' if depth > 0 => self.at += 1,
-                b',' | b':' | b'}' | b']' => return None,
-                _ => self.skip_word(),
-            }
-            if depth == 0 {
-                return Some(());
             }
         }
     }

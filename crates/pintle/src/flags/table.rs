@@ -53,7 +53,8 @@ pub(crate) const FLAGS: &[Flag] = &[
         "controllers",
         List,
         "*",
-        "Controllers that run inside the server: * for all, -name to leave one out",
+        "Controllers that run inside the server: * for those on by default (garbage-collector, namespace), \
+         -name to leave one out; resourcequota and serviceaccount run only when they are named",
     ),
     used("advertise-address", Ip, "", "Address that clients outside are told; empty: the bind address"),
     used("external-hostname", Text, "", "Host name in published addresses"),

@@ -3,7 +3,7 @@
 use super::ordered::{self, CONDITION, METRIC};
 use super::{DEFAULT_CPU_PERCENT, cpu_utilization, v1_metrics};
 use crate::fields::text;
-use crate::shown::{Field, Internal, Kind, NULL, TEXT};
+use crate::shown::{Field, Internal, Kind, NULL, NUMBER, TEXT};
 use pintle_meta::field::Shown;
 use pintle_value::{Map, Value, json};
 
@@ -22,8 +22,8 @@ const ANNOTATIONS: [&str; 6] = [
 ];
 const POLICY: &[Field] = &[
     Field("type", "Type", TEXT),
-    Field("value", "Value", Kind::Plain("0")),
-    Field("periodSeconds", "PeriodSeconds", Kind::Plain("0")),
+    Field("value", "Value", NUMBER),
+    Field("periodSeconds", "PeriodSeconds", NUMBER),
 ];
 const RULES: &[Field] = &[
     Field("stabilizationWindowSeconds", "StabilizationWindowSeconds", NULL),
@@ -150,9 +150,9 @@ fn renamed(value: &Value, fields: &[Field]) -> Value {
             value.as_object().into_iter().flat_map(Map::iter).find(|(k, _)| k.eq_ignore_ascii_case(name));
         let Some(member) = entry.map(|(_, v)| v).filter(|v| !v.is_null()) else { continue };
         let turned = match kind {
-            Kind::Plain(_) => member.clone(),
-            Kind::Struct(inner) => renamed(member, inner),
-            Kind::List(inner) => {
+            Kind::Plain(_) | Kind::Omitted => member.clone(),
+            Kind::Struct(inner) | Kind::Value(inner) | Kind::Inline(inner) => renamed(member, inner),
+            Kind::List(inner) | Kind::OmittedList(inner) => {
                 Value::Array(member.as_array().unwrap_or(&[]).iter().map(|v| renamed(v, inner)).collect())
             }
         };

@@ -3,12 +3,14 @@
 use super::create::metadata_and_spec;
 use super::update;
 use crate::core::podspec::annotations::MIRROR;
+use crate::core::podspec::internal::containers::EPHEMERAL_CONTAINER;
 use crate::core::podspec::qos;
 use crate::fields::{entries, list, member, opt_text, text};
 use crate::hooks::take;
+use crate::shown::Internal;
 use crate::workload;
 use pintle_meta::FieldErrors;
-use pintle_meta::field::{Named, quoted};
+use pintle_meta::field::{Named, Shown, quoted};
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
@@ -45,9 +47,7 @@ pub(super) fn validate_ephemeral(pod: &Value, old: &Value, errors: &mut FieldErr
 }
 
 fn shown(container: &Value) -> String {
-    let mut out = Vec::new();
-    pintle_value::json::print_pretty(container, &mut out);
-    String::from_utf8_lossy(&out).into_owned()
+    Internal(Some(container), EPHEMERAL_CONTAINER).shown()
 }
 
 /// Checks a resize: CPU and memory change, and nothing else.

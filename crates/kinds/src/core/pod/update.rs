@@ -2,6 +2,10 @@
 
 use super::create::metadata_and_spec;
 use crate::check;
+use crate::core::podspec::internal::{
+    self,
+    spec::{NODE_SELECTOR_TERM, POD_SPEC},
+};
 use crate::core::podspec::{
     annotations,
     options::{Options, is_gated},
@@ -9,18 +13,13 @@ use crate::core::podspec::{
 };
 use crate::fields::{entries, list, opt_int, text};
 use crate::hooks::take;
-use crate::shown::{Field, Internal, InternalList, Kind, NULL, TEXT};
+use crate::shown::{Internal, InternalList};
 use crate::workload;
+use pintle_meta::field::Shown;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
-const REQUIREMENT: &[Field] =
-    &[Field("key", "Key", TEXT), Field("operator", "Operator", TEXT), Field("values", "Values", NULL)];
-const TERM: &[Field] = &[
-    Field("matchExpressions", "MatchExpressions", Kind::List(REQUIREMENT)),
-    Field("matchFields", "MatchFields", Kind::List(REQUIREMENT)),
-];
 const TERMS: [&str; 4] =
     ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"];
 const UPDATABLE: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n";
@@ -127,9 +126,7 @@ fn rest(spec: &Value, old: &Value, errors: &mut FieldErrors) {
 }
 
 fn pod_spec_shown(spec: &Value) -> String {
-    let mut out = Vec::new();
-    pintle_value::json::print_pretty(spec, &mut out);
-    String::from_utf8_lossy(&out).into_owned()
+    Internal(Some(&internal::pod_spec(spec)), POD_SPEC).shown()
 }
 
 /// A pod that is not scheduled yet may become more particular about nodes.
@@ -161,12 +158,12 @@ fn node_affinity(new: &[Value], old: &[Value], errors: &mut FieldErrors) {
     let path = required.field("nodeSelectorTerms");
     if !old.is_empty() && old.len() != new.len() {
         let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        return errors.invalid(&path, InternalList(new, TERM), detail);
+        return errors.invalid(&path, InternalList(new, NODE_SELECTOR_TERM), detail);
     }
     for (at, (new, old)) in new.iter().zip(old).enumerate() {
         if !only_adds(new, old) {
             let detail = "only additions are allowed (no mutations or deletions)";
-            errors.invalid(&path.index(at), Internal(Some(new), TERM), detail);
+            errors.invalid(&path.index(at), Internal(Some(new), NODE_SELECTOR_TERM), detail);
         }
     }
 }

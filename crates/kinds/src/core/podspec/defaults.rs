@@ -243,3 +243,57 @@ fn pod_ips(status: &mut Value) {
         status.set_at(&["podIP"], first.into());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    #[test]
+    fn volumes_probes_and_resources_get_their_defaults() {
+        let mut object = tree(
+            r#"{"spec":{"hostNetwork":true,
+              "volumes":[{"name":"a"},{"name":"b","secret":{"secretName":"s"}},{"name":"c","hostPath":{"path":"/"}}],
+              "containers":[{"name":"c","image":"i:1","ports":[{"containerPort":80}],
+                "livenessProbe":{"httpGet":{"port":1}},"resources":{"limits":{"cpu":"1.5m"}}}]}}"#,
+        );
+        pod(&mut object);
+        let spec = object.get("spec").unwrap();
+        assert_eq!(
+            spec.get("volumes"),
+            Some(&tree(
+                r#"[{"name":"a","emptyDir":{}},{"name":"b","secret":{"secretName":"s","defaultMode":420}},{"name":"c","hostPath":{"path":"/","type":""}}]"#
+            ))
+        );
+        let container = &spec.items_at(&["containers"])[0];
+        assert_eq!(container.str_at(&["imagePullPolicy"]), "IfNotPresent");
+        assert_eq!(
+            container.get("ports"),
+            Some(&tree(r#"[{"containerPort":80,"hostPort":80,"protocol":"TCP"}]"#))
+        );
+        assert_eq!(
+            container.get("livenessProbe"),
+            Some(&tree(
+                r#"{"httpGet":{"port":1,"path":"/","scheme":"HTTP"},"timeoutSeconds":1,"periodSeconds":10,"successThreshold":1,"failureThreshold":3}"#
+            ))
+        );
+        assert_eq!(
+            container.get("resources"),
+            Some(&tree(r#"{"limits":{"cpu":"2m"},"requests":{"cpu":"2m"}}"#))
+        );
+    }
+
+    #[test]
+    fn a_pod_with_limits_requests_what_its_containers_do() {
+        let mut object = tree(
+            r#"{"spec":{"resources":{"limits":{"cpu":"4","memory":"1Gi"}},
+              "initContainers":[{"name":"i","resources":{"requests":{"cpu":"3"}}}],
+              "containers":[{"name":"c","resources":{"requests":{"cpu":"1"}}},{"name":"d","resources":{"requests":{"cpu":"1"}}}]}}"#,
+        );
+        pod(&mut object);
+        assert_eq!(
+            object.at(&["spec", "resources", "requests"]),
+            Some(&tree(r#"{"cpu":"3","memory":"1Gi"}"#))
+        );
+    }
+}

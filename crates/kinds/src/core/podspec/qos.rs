@@ -47,3 +47,26 @@ fn add_compute(total: &mut Amounts, list: Option<&Value>) -> bool {
     }
     found == 2
 }
+
+#[cfg(test)]
+mod tests {
+    use super::class;
+    use crate::testing::tree;
+
+    #[test]
+    fn classes_follow_from_requests_and_limits() {
+        for (resources, expected) in [
+            ("{}", "BestEffort"),
+            (r#"{"requests":{"cpu":"1"}}"#, "Burstable"),
+            (r#"{"requests":{"cpu":"1","memory":"1Gi"},"limits":{"cpu":"1","memory":"1Gi"}}"#, "Guaranteed"),
+            (
+                r#"{"requests":{"cpu":"500m","memory":"1Gi"},"limits":{"cpu":"1","memory":"1Gi"}}"#,
+                "Burstable",
+            ),
+            (r#"{"limits":{"example.com/x":"1"}}"#, "BestEffort"),
+        ] {
+            let spec = tree(&format!(r#"{{"containers":[{{"resources":{resources}}}]}}"#));
+            assert_eq!(class(&spec), expected, "{resources}");
+        }
+    }
+}

@@ -1,9 +1,11 @@
 //! Requests and limits, of containers and of whole pods.
 
 use super::aggregate::{self, Amounts, amounts, is_huge_page, is_native, is_overcommit_allowed};
+use super::internal::spec::POD_RESOURCE_CLAIM;
 use super::options::Options;
 use crate::check;
 use crate::fields::{entries, list, member, quantity, text};
+use crate::shown::Internal;
 use pintle_meta::field::{ErrorKind, Named, quoted};
 use pintle_meta::{FieldErrors, Quantity, names};
 use pintle_value::{Path, Value};
@@ -301,12 +303,6 @@ fn consistent(spec: &Value, resources: &Value, path: &Path<'_>, errors: &mut Fie
 
 /// Checks the claims of a pod.
 pub(crate) fn validate_claims(claims: &[Value], mirror: bool, path: &Path<'_>, errors: &mut FieldErrors) {
-    use crate::shown::{Field, Internal, NULL, TEXT};
-    const CLAIM: &[Field] = &[
-        Field("name", "Name", TEXT),
-        Field("resourceClaimName", "ResourceClaimName", NULL),
-        Field("resourceClaimTemplateName", "ResourceClaimTemplateName", NULL),
-    ];
     let mut seen = HashSet::new();
     for (at, claim) in claims.iter().enumerate() {
         if mirror {
@@ -326,11 +322,11 @@ pub(crate) fn validate_claims(claims: &[Value], mirror: bool, path: &Path<'_>, e
             (member(claim, "resourceClaimName"), member(claim, "resourceClaimTemplateName"));
         if own.is_some() && template.is_some() {
             let detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
-            errors.invalid(&path, Internal(Some(claim), CLAIM), detail);
+            errors.invalid(&path, Internal(Some(claim), POD_RESOURCE_CLAIM), detail);
         }
         if own.is_none() && template.is_none() {
             let detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`";
-            errors.invalid(&path, Internal(Some(claim), CLAIM), detail);
+            errors.invalid(&path, Internal(Some(claim), POD_RESOURCE_CLAIM), detail);
         }
         for key in ["resourceClaimName", "resourceClaimTemplateName"] {
             if let Some(name) = crate::fields::opt_text(claim, key) {

@@ -1,10 +1,11 @@
 //! Security contexts of pods and containers.
 
+use super::internal::containers::{SECCOMP_PROFILE, SECURITY_CONTEXT};
 use super::options::Options;
 use super::paths;
 use crate::check;
 use crate::fields::{flag, list, member, opt_flag, opt_int, opt_text, text};
-use crate::shown::{Field, Internal, Kind, NULL, TEXT};
+use crate::shown::Internal;
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
@@ -15,35 +16,6 @@ const SYSCTL_BYTES_MAX: usize = 253;
 /// Longest name of an AppArmor profile on the node.
 const APPARMOR_PROFILE_BYTES_MAX: usize = 4095;
 const PROFILE_TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
-const SECCOMP: &[Field] = &[Field("type", "Type", TEXT), Field("localhostProfile", "LocalhostProfile", NULL)];
-const CAPABILITIES: &[Field] = &[Field("add", "Add", NULL), Field("drop", "Drop", NULL)];
-const SELINUX: &[Field] = &[
-    Field("user", "User", TEXT),
-    Field("role", "Role", TEXT),
-    Field("type", "Type", TEXT),
-    Field("level", "Level", TEXT),
-];
-const WINDOWS: &[Field] = &[
-    Field("gmsaCredentialSpecName", "GMSACredentialSpecName", NULL),
-    Field("gmsaCredentialSpec", "GMSACredentialSpec", NULL),
-    Field("runAsUserName", "RunAsUserName", NULL),
-    Field("hostProcess", "HostProcess", NULL),
-];
-const CONTEXT: &[Field] = &[
-    Field("capabilities", "Capabilities", Kind::Struct(CAPABILITIES)),
-    Field("privileged", "Privileged", NULL),
-    Field("seLinuxOptions", "SELinuxOptions", Kind::Struct(SELINUX)),
-    Field("windowsOptions", "WindowsOptions", Kind::Struct(WINDOWS)),
-    Field("runAsUser", "RunAsUser", NULL),
-    Field("runAsGroup", "RunAsGroup", NULL),
-    Field("runAsNonRoot", "RunAsNonRoot", NULL),
-    Field("readOnlyRootFilesystem", "ReadOnlyRootFilesystem", NULL),
-    Field("allowPrivilegeEscalation", "AllowPrivilegeEscalation", NULL),
-    Field("procMount", "ProcMount", NULL),
-    Field("seccompProfile", "SeccompProfile", Kind::Struct(SECCOMP)),
-    Field("appArmorProfile", "AppArmorProfile", Kind::Struct(SECCOMP)),
-];
-
 /// Checks the security context of a container. `host_users`: the pod shares the users of the host.
 pub(crate) fn container(context: &Value, host_users: bool, path: &Path<'_>, errors: &mut FieldErrors) {
     id(context, "runAsUser", path, errors);
@@ -59,13 +31,13 @@ pub(crate) fn container(context: &Value, host_users: bool, path: &Path<'_>, erro
     if opt_flag(context, "allowPrivilegeEscalation") == Some(false) {
         if flag(context, "privileged") {
             let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
-            errors.invalid(path, Internal(Some(context), CONTEXT), detail);
+            errors.invalid(path, Internal(Some(context), SECURITY_CONTEXT), detail);
         }
         let admin = |c: &&Value| c.as_str() == Some("CAP_SYS_ADMIN");
         for _ in context.items_at(&["capabilities", "add"]).iter().filter(admin) {
             let detail =
                 "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-            errors.invalid(path, Internal(Some(context), CONTEXT), detail);
+            errors.invalid(path, Internal(Some(context), SECURITY_CONTEXT), detail);
         }
     }
     super::windows::options(context, path, errors);
@@ -120,7 +92,7 @@ fn seccomp(context: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         (true, Some(name)) => paths::local_descending(&field, name, errors),
         (false, Some(_)) => {
             let detail = "can only be set when seccomp type is Localhost";
-            errors.invalid(&field, Internal(Some(profile), SECCOMP), detail);
+            errors.invalid(&field, Internal(Some(profile), SECCOMP_PROFILE), detail);
         }
         (false, None) => {}
     }

@@ -1,0 +1,309 @@
+//! Nobody grants rights that they do not have: whoever writes a role must have its rules, whoever binds a role must
+//! have the rules of that role, unless they may `escalate` or `bind`. Not a plugin: it cannot be turned off.
+
+use crate::{Attributes, Operation, World};
+use pintle_auth::authz::rbac::{Policy, PolicyKind, Rule};
+use pintle_auth::authz::{Attributes as Question, Decision};
+use pintle_auth::{Authorizer, UserInfo};
+use pintle_meta::Status;
+use pintle_meta::field::quoted;
+use pintle_value::Value;
+use std::collections::BTreeSet;
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// Refuses a role or binding that grants more than its writer has.
+pub(crate) fn check(
+    request: &Attributes<'_>,
+    object: &Value,
+    world: &dyn World,
+    authorizer: &dyn Authorizer,
+) -> Result<(), Status> {
+    let ours = request.kind.group == GROUP && request.subresource.is_empty();
+    if !ours
+        || request.user.in_group(UserInfo::MASTERS)
+        || request.old.is_some_and(|old| only_for_gc(object, old))
+    {
+        return Ok(());
+    }
+    match request.kind.plural.as_str() {
+        "roles" | "clusterroles" => check_role(request, object, world, authorizer),
+        "rolebindings" | "clusterrolebindings" => check_binding(request, object, world, authorizer),
+        _ => Ok(()),
+    }
+}
+
+fn check_role(
+    request: &Attributes<'_>,
+    role: &Value,
+    world: &dyn World,
+    authorizer: &dyn Authorizer,
+) -> Result<(), Status> {
+    let name = if request.operation == Operation::Create { "" } else { request.name };
+    if may(request, authorizer, "escalate", &request.kind.plural, name) {
+        return Ok(());
+    }
+    let policy = policy(world);
+    let rules: Vec<Rule> = role.items_at(&["rules"]).iter().map(Rule::from_value).collect();
+    confirm(request, role, &policy, &rules)?;
+    let aggregates = |role: &Value| role.at(&["aggregationRule"]).is_some_and(|rule| !rule.is_null());
+    if aggregates(role) || request.old.is_some_and(aggregates) {
+        let all = || vec!["*".to_string()];
+        let of_resources = Rule { verbs: all(), api_groups: all(), resources: all(), ..no_rule() };
+        let of_paths = Rule { verbs: all(), non_resource_urls: all(), ..no_rule() };
+        if confirm(request, role, &policy, &[of_resources, of_paths]).is_err() {
+            let why = "must have cluster-admin privileges to use the aggregationRule";
+            return Err(forbidden(request, role, why));
+        }
+    }
+    Ok(())
+}
+
+fn check_binding(
+    request: &Attributes<'_>,
+    binding: &Value,
+    world: &dyn World,
+    authorizer: &dyn Authorizer,
+) -> Result<(), Status> {
+    let (kind, name) = (binding.str_at(&["roleRef", "kind"]), binding.str_at(&["roleRef", "name"]));
+    let plural = match kind {
+        "ClusterRole" => "clusterroles",
+        "Role" => "roles",
+        _ => "",
+    };
+    if !plural.is_empty() && may(request, authorizer, "bind", plural, name) {
+        return Ok(());
+    }
+    let policy = policy(world);
+    let rules = match policy.role_rules(kind, name, request.namespace) {
+        Ok(rules) => rules.to_vec(),
+        Err(why) if plural.is_empty() => return Err(Status::unclassified(why)),
+        Err(_) => return Err(Status::not_found(&request.kind.group_resource(), name)),
+    };
+    confirm(request, binding, &policy, &rules)
+}
+
+fn may(
+    request: &Attributes<'_>,
+    authorizer: &dyn Authorizer,
+    verb: &str,
+    resource: &str,
+    name: &str,
+) -> bool {
+    let question = Question {
+        user: request.user.clone(),
+        verb: verb.to_string(),
+        group: GROUP.to_string(),
+        version: "*".to_string(),
+        resource: resource.to_string(),
+        name: name.to_string(),
+        namespace: request.namespace.to_string(),
+        resource_request: true,
+        ..Question::default()
+    };
+    matches!(authorizer.authorize(&question), Decision::Allow(_))
+}
+
+/// The policy as the objects say it at this moment.
+fn policy(world: &dyn World) -> Policy {
+    let mut policy = Policy::default();
+    for (plural, kind) in [
+        ("roles", PolicyKind::Role),
+        ("clusterroles", PolicyKind::ClusterRole),
+        ("rolebindings", PolicyKind::RoleBinding),
+        ("clusterrolebindings", PolicyKind::ClusterRoleBinding),
+    ] {
+        for object in world.objects(GROUP, plural, "") {
+            policy.insert(kind, &object);
+        }
+    }
+    policy
+}
+
+/// Refuses rules that the writer does not have.
+fn confirm(request: &Attributes<'_>, object: &Value, policy: &Policy, rules: &[Rule]) -> Result<(), Status> {
+    let (owned, errors) = policy.rules_for(request.user, request.namespace);
+    let missing: Vec<Rule> =
+        rules.iter().flat_map(atoms).filter(|atom| !owned.iter().any(|rule| covers(rule, atom))).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let shown: BTreeSet<String> = compact(missing).iter().map(describe).collect();
+    let shown: Vec<String> = shown.into_iter().collect();
+    let mut why = format!(
+        "user {} (groups={}) is attempting to grant RBAC permissions not currently held:\n{}",
+        quoted(&request.user.name),
+        list(&request.user.groups),
+        shown.join("\n")
+    );
+    if !errors.is_empty() {
+        why.push_str(&format!("; resolution errors: [{}]", errors.join(" ")));
+    }
+    Err(forbidden(request, object, &why))
+}
+
+fn forbidden(request: &Attributes<'_>, object: &Value, why: &str) -> Status {
+    Status::forbidden(&request.kind.group_resource(), object.str_at(&["metadata", "name"]), why)
+}
+
+fn no_rule() -> Rule {
+    Rule {
+        verbs: Vec::new(),
+        api_groups: Vec::new(),
+        resources: Vec::new(),
+        resource_names: Vec::new(),
+        non_resource_urls: Vec::new(),
+    }
+}
+
+/// A rule as rules of one verb on one thing.
+fn atoms(rule: &Rule) -> Vec<Rule> {
+    let one = |text: &String| vec![text.clone()];
+    let names: Vec<Vec<String>> = match rule.resource_names.as_slice() {
+        [] => vec![Vec::new()],
+        names => names.iter().map(one).collect(),
+    };
+    let mut out = Vec::new();
+    for group in &rule.api_groups {
+        for resource in &rule.resources {
+            for verb in &rule.verbs {
+                out.extend(names.iter().map(|name| Rule {
+                    api_groups: one(group),
+                    resources: one(resource),
+                    verbs: one(verb),
+                    resource_names: name.clone(),
+                    ..no_rule()
+                }));
+            }
+        }
+    }
+    for url in &rule.non_resource_urls {
+        out.extend(rule.verbs.iter().map(|verb| Rule {
+            non_resource_urls: one(url),
+            verbs: one(verb),
+            ..no_rule()
+        }));
+    }
+    out
+}
+
+/// Whether a rule allows all that a rule of one verb on one thing does.
+fn covers(rule: &Rule, atom: &Rule) -> bool {
+    let has = |set: &[String], item: &str| set.iter().any(|own| own == item);
+    let any = |set: &[String]| has(set, "*");
+    let all = |set: &[String], wanted: &[String]| wanted.iter().all(|item| has(set, item));
+    let resource = |wanted: &String| {
+        let by_sub = wanted.split_once('/').is_some_and(|(_, sub)| has(&rule.resources, &format!("*/{sub}")));
+        has(&rule.resources, wanted) || by_sub
+    };
+    let url = |wanted: &String| {
+        rule.non_resource_urls
+            .iter()
+            .any(|own| own == wanted || (own.ends_with('*') && wanted.starts_with(own.trim_end_matches('*'))))
+    };
+    let names = if atom.resource_names.is_empty() {
+        rule.resource_names.is_empty()
+    } else {
+        rule.resource_names.is_empty() || all(&rule.resource_names, &atom.resource_names)
+    };
+    (any(&rule.verbs) || all(&rule.verbs, &atom.verbs))
+        && (any(&rule.api_groups) || all(&rule.api_groups, &atom.api_groups))
+        && (any(&rule.resources) || atom.resources.iter().all(resource))
+        && atom.non_resource_urls.iter().all(url)
+        && names
+}
+
+/// Rules of one resource that differ only in their verbs, as one.
+fn compact(rules: Vec<Rule>) -> Vec<Rule> {
+    let mut out: Vec<Rule> = Vec::new();
+    for rule in rules {
+        let same = |known: &&mut Rule| {
+            rule.non_resource_urls.is_empty()
+                && known.non_resource_urls.is_empty()
+                && known.api_groups == rule.api_groups
+                && known.resources == rule.resources
+                && known.resource_names == rule.resource_names
+        };
+        match out.iter_mut().find(same) {
+            Some(known) => known.verbs.extend(rule.verbs),
+            None => out.push(rule),
+        }
+    }
+    out
+}
+
+fn describe(rule: &Rule) -> String {
+    let parts = [
+        ("APIGroups", &rule.api_groups),
+        ("Resources", &rule.resources),
+        ("NonResourceURLs", &rule.non_resource_urls),
+        ("ResourceNames", &rule.resource_names),
+        ("Verbs", &rule.verbs),
+    ];
+    let parts = parts
+        .iter()
+        .filter(|(_, items)| !items.is_empty())
+        .map(|(key, items)| format!("{key}:{}", list(items)));
+    format!("{{{}}}", parts.collect::<Vec<_>>().join(", "))
+}
+
+/// A list of texts as Go's `%q` writes it.
+fn list(items: &[String]) -> String {
+    let items: Vec<String> = items.iter().map(|item| quoted(item)).collect();
+    format!("[{}]", items.join(" "))
+}
+
+/// Whether an update changes only what garbage collection needs to change.
+fn only_for_gc(object: &Value, old: &Value) -> bool {
+    let stripped = |value: &Value| {
+        let mut value = value.clone();
+        for key in ["ownerReferences", "finalizers", "selfLink", "managedFields"] {
+            value.remove_at(&["metadata", key]);
+        }
+        value
+    };
+    stripped(object) == stripped(old)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pintle_value::json;
+
+    fn rule(text: &str) -> Rule {
+        Rule::from_value(&json::parse(text.as_bytes()).unwrap().value)
+    }
+
+    #[test]
+    fn what_a_rule_covers() {
+        let own = rule(r#"{"verbs":["get","list"],"apiGroups":[""],"resources":["pods","*/status"]}"#);
+        for (wanted, covered) in [
+            (r#"{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}"#, true),
+            (r#"{"verbs":["get"],"apiGroups":[""],"resources":["pods"],"resourceNames":["x"]}"#, true),
+            (r#"{"verbs":["get"],"apiGroups":[""],"resources":["nodes/status"]}"#, true),
+            (r#"{"verbs":["get"],"apiGroups":["apps"],"resources":["pods"]}"#, false),
+            (r#"{"verbs":["watch"],"apiGroups":[""],"resources":["pods"]}"#, false),
+            (r#"{"verbs":["*"],"apiGroups":[""],"resources":["pods"]}"#, false),
+            (r#"{"verbs":["get"],"nonResourceURLs":["/x"]}"#, false),
+        ] {
+            assert_eq!(atoms(&rule(wanted)).iter().all(|atom| covers(&own, atom)), covered, "{wanted}");
+        }
+    }
+
+    #[test]
+    fn missing_rules_are_told_compactly() {
+        let wanted = rule(
+            r#"{"verbs":["get","list"],"apiGroups":[""],"resources":["pods","secrets"],"nonResourceURLs":["/x"]}"#,
+        );
+        let shown: Vec<String> = compact(atoms(&wanted)).iter().map(describe).collect();
+        assert_eq!(
+            shown,
+            [
+                r#"{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}"#,
+                r#"{APIGroups:[""], Resources:["secrets"], Verbs:["get" "list"]}"#,
+                r#"{NonResourceURLs:["/x"], Verbs:["get"]}"#,
+                r#"{NonResourceURLs:["/x"], Verbs:["list"]}"#,
+            ]
+        );
+    }
+}

@@ -1,0 +1,482 @@
+//! ResourceQuota: what an object uses of the quotas of its namespace, and whether they have it left.
+//!
+//! Nothing is written here: who stores the object stores the new usage along with it.
+
+use crate::resources::{self, ResourceList};
+use crate::{Attributes, Operation, World};
+use pintle_meta::quantity::Format;
+use pintle_meta::selector::{LabelSelector, Operator, Requirement};
+use pintle_meta::{Quantity, Status};
+use pintle_value::{Map, Str, Value};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a quota's usage becomes.
+pub struct Charge {
+    /// The quota as it was when its usage was computed.
+    pub quota: Value,
+    /// Its `status.used`.
+    pub used: Value,
+}
+
+/// What a write uses of the quotas of its namespace, or the refusal where one is exceeded.
+pub fn charge(request: &Attributes<'_>, object: &Value, world: &dyn World) -> Result<Vec<Charge>, Status> {
+    let kind = Counted::of(&request.kind.group, &request.kind.plural);
+    if request.namespace.is_empty() || kind == Counted::Nothing || !kind.handles(request, object) {
+        return Ok(Vec::new());
+    }
+    let mut charges = Vec::new();
+    for quota in world.objects("", "resourcequotas", request.namespace) {
+        charges.extend(charge_one(request, &kind, object, &quota)?);
+    }
+    Ok(charges)
+}
+
+fn charge_one(
+    request: &Attributes<'_>,
+    kind: &Counted,
+    object: &Value,
+    quota: &Value,
+) -> Result<Option<Charge>, Status> {
+    let hard = resources::list(quota.at(&["status", "hard"]));
+    let used = resources::list(quota.at(&["status", "used"]));
+    let tracked: Vec<&String> = hard.keys().filter(|name| kind.tracks(name)).collect();
+    if tracked.is_empty() || !kind.in_scopes(quota, object) {
+        return Ok(None);
+    }
+    let name = quota.str_at(&["metadata", "name"]);
+    let forbidden = |why: String| request.forbidden(Some(object), &why);
+    if let Some(missing) = kind.unspecified(&tracked, object) {
+        return Err(forbidden(format!("failed quota: {name}: must specify {missing}")));
+    }
+    if tracked.iter().any(|resource| !used.contains_key(*resource)) {
+        let names: Vec<&str> = tracked.iter().map(|resource| resource.as_str()).collect();
+        return Err(forbidden(format!("status unknown for quota: {name}, resources: {}", names.join(","))));
+    }
+    let mut delta = kind.usage(object);
+    let negative: Vec<&str> = delta.iter().filter(|(_, q)| q.sign() < 0).map(|(n, _)| n.as_str()).collect();
+    if !negative.is_empty() {
+        return Err(forbidden(format!("quota usage is negative for resource(s): {}", negative.join(","))));
+    }
+    if let Some(old) = request.old.filter(|old| kind.in_scopes(quota, old)) {
+        for (resource, before) in kind.usage(old) {
+            if let Some(amount) = delta.get_mut(&resource) {
+                amount.sub(&before);
+            }
+        }
+    }
+    delta.retain(|resource, amount| amount.sign() > 0 && hard.contains_key(resource));
+    if delta.is_empty() {
+        return Ok(None);
+    }
+    let mut total = used.clone();
+    resources::add(&mut total, &delta);
+    let over = |resource: &&String| matches!((total.get(*resource), hard.get(*resource)), (Some(t), Some(h)) if t > h);
+    let exceeded: BTreeSet<&String> = delta.keys().filter(over).collect();
+    if !exceeded.is_empty() {
+        let shown = |list: &ResourceList| {
+            let parts = list.iter().filter(|(n, _)| exceeded.contains(n)).map(|(n, q)| format!("{n}={q}"));
+            parts.collect::<Vec<_>>().join(",")
+        };
+        return Err(forbidden(format!(
+            "exceeded quota: {name}, requested: {}, used: {}, limited: {}",
+            shown(&delta),
+            shown(&used),
+            shown(&hard)
+        )));
+    }
+    Ok(Some(Charge { quota: quota.clone(), used: to_value(&total) }))
+}
+
+/// A list of resources as the API writes it.
+pub fn to_value(list: &BTreeMap<String, Quantity>) -> Value {
+    let entries =
+        list.iter().map(|(name, amount)| (Str::from(name.as_str()), Value::from(amount.to_string())));
+    entries.collect::<Map>().into()
+}
+
+/// All that the objects of a namespace use of a quota; `status.used` as it should be.
+pub fn recount(quota: &Value, namespace: &str, kinds: &[(Str, Str)], world: &dyn World) -> Value {
+    let hard = resources::list(quota.at(&["spec", "hard"]));
+    let mut used = ResourceList::new();
+    for name in hard.keys() {
+        used.insert(name.clone(), Quantity::new(0, Format::DecimalSI));
+    }
+    for (group, plural) in kinds {
+        let kind = Counted::of(group, plural);
+        if kind == Counted::Nothing || !hard.keys().any(|name| kind.tracks(name)) {
+            continue;
+        }
+        for object in world.objects(group, plural, namespace) {
+            if kind.in_scopes(quota, &object) {
+                let mut usage = kind.usage(&object);
+                usage.retain(|name, _| hard.contains_key(name));
+                resources::add(&mut used, &usage);
+            }
+        }
+    }
+    to_value(&used)
+}
+
+/// What is counted of a kind of object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Counted {
+    Pods,
+    Services,
+    Claims,
+    /// Only how many there are, under these names.
+    Number(Vec<String>),
+    /// Reviews, events and other things that quotas do not know.
+    Nothing,
+}
+
+impl Counted {
+    fn of(group: &str, plural: &str) -> Self {
+        match (group, plural) {
+            ("", "pods") => Counted::Pods,
+            ("", "services") => Counted::Services,
+            ("", "persistentvolumeclaims") => Counted::Claims,
+            ("" | "events.k8s.io", "events") | ("", "bindings" | "componentstatuses") => Counted::Nothing,
+            ("authentication.k8s.io" | "authorization.k8s.io", _) => Counted::Nothing,
+            ("", plural) => {
+                let mut names = vec![format!("count/{plural}")];
+                if matches!(plural, "configmaps" | "resourcequotas" | "replicationcontrollers" | "secrets") {
+                    names.push(plural.to_string());
+                }
+                Counted::Number(names)
+            }
+            (group, plural) => Counted::Number(vec![format!("count/{plural}.{group}")]),
+        }
+    }
+
+    /// Whether this write can change what is used.
+    fn handles(&self, request: &Attributes<'_>, object: &Value) -> bool {
+        let create = request.operation == Operation::Create;
+        match (self, request.subresource) {
+            (Counted::Pods, "resize") => !create,
+            (Counted::Pods, "") => {
+                create || request.old.is_some_and(|old| is_terminating(old) != is_terminating(object))
+            }
+            (Counted::Services | Counted::Claims, "") => true,
+            (Counted::Number(_), "") => create,
+            _ => false,
+        }
+    }
+
+    /// Whether a name in a quota is about this kind.
+    fn tracks(&self, name: &str) -> bool {
+        match self {
+            Counted::Pods => {
+                const NAMES: [&str; 11] = [
+                    "count/pods",
+                    "cpu",
+                    "memory",
+                    "ephemeral-storage",
+                    "requests.cpu",
+                    "requests.memory",
+                    "requests.ephemeral-storage",
+                    "limits.cpu",
+                    "limits.memory",
+                    "limits.ephemeral-storage",
+                    "pods",
+                ];
+                NAMES.contains(&name)
+                    || name.starts_with("hugepages-")
+                    || name.strip_prefix("requests.").is_some_and(is_extended)
+            }
+            Counted::Services => {
+                matches!(
+                    name,
+                    "count/services" | "services" | "services.nodeports" | "services.loadbalancers"
+                )
+            }
+            Counted::Claims => {
+                let own = |name: &str| matches!(name, "persistentvolumeclaims" | "requests.storage");
+                let of_class =
+                    name.split_once(".storageclass.storage.k8s.io/").is_some_and(|(_, rest)| own(rest));
+                name == "count/persistentvolumeclaims" || own(name) || of_class
+            }
+            Counted::Number(names) => names.iter().any(|own| own == name),
+            Counted::Nothing => false,
+        }
+    }
+
+    fn usage(&self, object: &Value) -> ResourceList {
+        let one = || Quantity::new(1, Format::DecimalSI);
+        match self {
+            Counted::Pods => of_pod(object),
+            Counted::Services => of_service(object),
+            Counted::Claims => of_claim(object),
+            Counted::Number(names) => names.iter().map(|name| (name.clone(), one())).collect(),
+            Counted::Nothing => ResourceList::new(),
+        }
+    }
+
+    /// What containers must say because a quota counts it: `cpu for: a,b; memory for: a`.
+    fn unspecified(&self, tracked: &[&String], object: &Value) -> Option<String> {
+        const REQUIRED: [&str; 6] =
+            ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
+        let at_pod_level = object.at(&["spec", "resources"]).is_some();
+        if *self != Counted::Pods || at_pod_level {
+            return None;
+        }
+        let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        let lists = ["containers", "initContainers"];
+        for container in lists.iter().flat_map(|list| object.items_at(&["spec", list])) {
+            for name in tracked.iter().map(|name| name.as_str()).filter(|name| REQUIRED.contains(name)) {
+                let (side, resource) = name.split_once('.').unwrap_or(("requests", name));
+                if container.at(&["resources", side, resource]).is_none() {
+                    missing.entry(name).or_default().insert(container.str_at(&["name"]));
+                }
+            }
+        }
+        if missing.is_empty() {
+            return None;
+        }
+        let parts = missing.iter().map(|(name, containers)| {
+            let containers: Vec<&str> = containers.iter().copied().collect();
+            format!("{name} for: {}", containers.join(","))
+        });
+        Some(parts.collect::<Vec<_>>().join("; "))
+    }
+
+    /// Whether an object is in all scopes of a quota.
+    fn in_scopes(&self, quota: &Value, object: &Value) -> bool {
+        let plain = quota.items_at(&["spec", "scopes"]).iter().filter_map(Value::as_str);
+        let selected = quota.items_at(&["spec", "scopeSelector", "matchExpressions"]);
+        plain.clone().all(|scope| self.in_scope(scope, None, object))
+            && selected.iter().all(|term| self.in_scope(term.str_at(&["scopeName"]), Some(term), object))
+    }
+
+    fn in_scope(&self, scope: &str, term: Option<&Value>, object: &Value) -> bool {
+        let named = |name: &str| {
+            let exists = term.is_none_or(|t| t.str_at(&["operator"]) == "Exists");
+            if exists { !name.is_empty() } else { term.is_some_and(|t| selects(t, scope, name)) }
+        };
+        match (self, scope) {
+            (Counted::Pods, "Terminating") => is_terminating(object),
+            (Counted::Pods, "NotTerminating") => !is_terminating(object),
+            (Counted::Pods, "BestEffort") => is_best_effort(object),
+            (Counted::Pods, "NotBestEffort") => !is_best_effort(object),
+            (Counted::Pods, "PriorityClass") => named(object.str_at(&["spec", "priorityClassName"])),
+            (Counted::Pods, "CrossNamespacePodAffinity") => has_cross_namespace_affinity(object),
+            (Counted::Claims, "VolumeAttributesClass") => {
+                let names = [
+                    object.str_at(&["spec", "volumeAttributesClassName"]),
+                    object.str_at(&["status", "currentVolumeAttributesClassName"]),
+                    object.str_at(&["status", "modifyVolumeStatus", "targetVolumeAttributesClassName"]),
+                ];
+                let mut set = names.into_iter().filter(|name| !name.is_empty()).peekable();
+                if set.peek().is_none() { named("") } else { set.any(named) }
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Whether a term of a scope selector takes a name.
+fn selects(term: &Value, scope: &str, name: &str) -> bool {
+    let operator = match term.str_at(&["operator"]) {
+        "In" => Operator::In,
+        "NotIn" => Operator::NotIn,
+        "DoesNotExist" => Operator::DoesNotExist,
+        _ => Operator::Exists,
+    };
+    let values: Vec<Str> =
+        term.items_at(&["values"]).iter().filter_map(Value::as_str).map(Str::from).collect();
+    let Ok(requirement) = Requirement::new(scope, operator, values, None) else { return false };
+    let mut labels = Map::new();
+    if !name.is_empty() {
+        labels.insert(scope, name.into());
+    }
+    LabelSelector::of(vec![requirement]).matches(Some(&labels))
+}
+
+fn is_terminating(pod: &Value) -> bool {
+    pod.at(&["spec", "activeDeadlineSeconds"]).and_then(Value::as_int).is_some_and(|seconds| seconds >= 0)
+}
+
+/// Whether no container asks for cpu or memory.
+fn is_best_effort(pod: &Value) -> bool {
+    let asks = |holder: &Value| {
+        ["requests", "limits"].iter().any(|side| {
+            let list = resources::list(holder.at(&["resources", side]));
+            list.iter().any(|(name, amount)| matches!(name.as_str(), "cpu" | "memory") && !amount.is_zero())
+        })
+    };
+    let lists = ["containers", "initContainers"];
+    let of_pod = pod.get("spec").is_some_and(asks);
+    !of_pod && !lists.iter().flat_map(|list| pod.items_at(&["spec", list])).any(asks)
+}
+
+fn has_cross_namespace_affinity(pod: &Value) -> bool {
+    let crosses = |term: &Value| {
+        !term.items_at(&["namespaces"]).is_empty()
+            || term.get("namespaceSelector").is_some_and(|s| !s.is_null())
+    };
+    ["podAffinity", "podAntiAffinity"].iter().any(|kind| {
+        let Some(affinity) = pod.at(&["spec", "affinity", kind]) else { return false };
+        let required = affinity.items_at(&["requiredDuringSchedulingIgnoredDuringExecution"]).iter();
+        let preferred = affinity.items_at(&["preferredDuringSchedulingIgnoredDuringExecution"]).iter();
+        required.chain(preferred.filter_map(|p| p.get("podAffinityTerm"))).any(crosses)
+    })
+}
+
+/// Whether a resource is none of Kubernetes' own.
+fn is_extended(name: &str) -> bool {
+    if name.starts_with("hugepages-") || name.starts_with("deviceclass.resource.kubernetes.io/") {
+        return true;
+    }
+    name.split_once('/')
+        .is_some_and(|(domain, _)| domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io"))
+}
+
+fn of_pod(pod: &Value) -> ResourceList {
+    let one = || Quantity::new(1, Format::DecimalSI);
+    let mut out = ResourceList::from([("count/pods".to_string(), one())]);
+    if matches!(pod.str_at(&["status", "phase"]), "Succeeded" | "Failed") {
+        return out;
+    }
+    out.insert("pods".to_string(), one());
+    let overhead = resources::list(pod.at(&["spec", "overhead"]));
+    let mut requests = resources::of_pod(pod, "requests");
+    resources::add(&mut requests, &overhead);
+    let mut limits = resources::of_pod(pod, "limits");
+    for (name, more) in &overhead {
+        if let Some(limit) = limits.get_mut(name).filter(|limit| !limit.is_zero()) {
+            limit.add(more);
+        }
+    }
+    for (name, amount) in requests {
+        let known =
+            matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
+        if known {
+            out.insert(name.clone(), amount.clone());
+        }
+        if known || is_extended(&name) {
+            out.insert(format!("requests.{name}"), amount);
+        }
+    }
+    for (name, amount) in limits {
+        if matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") {
+            out.insert(format!("limits.{name}"), amount);
+        }
+    }
+    out
+}
+
+fn of_service(service: &Value) -> ResourceList {
+    let number = |count: usize| Quantity::new(i64::try_from(count).unwrap_or(i64::MAX), Format::DecimalSI);
+    let ports = service.items_at(&["spec", "ports"]);
+    let explicit =
+        ports.iter().filter(|p| p.get("nodePort").and_then(Value::as_int).unwrap_or(0) != 0).count();
+    let given = service.at(&["spec", "allocateLoadBalancerNodePorts"]).and_then(Value::as_bool);
+    let (balancers, node_ports) = match service.str_at(&["spec", "type"]) {
+        "NodePort" => (0, ports.len()),
+        "LoadBalancer" if given == Some(false) => (1, explicit),
+        "LoadBalancer" => (1, ports.len()),
+        _ => (0, 0),
+    };
+    ResourceList::from([
+        ("count/services".to_string(), number(1)),
+        ("services".to_string(), number(1)),
+        ("services.loadbalancers".to_string(), number(balancers)),
+        ("services.nodeports".to_string(), number(node_ports)),
+    ])
+}
+
+fn of_claim(claim: &Value) -> ResourceList {
+    let one = || Quantity::new(1, Format::DecimalSI);
+    let class = match claim.str_at(&["metadata", "annotations", "volume.beta.kubernetes.io/storage-class"]) {
+        "" => claim.str_at(&["spec", "storageClassName"]),
+        old => old,
+    };
+    let of_class = |name: &str| format!("{class}.storageclass.storage.k8s.io/{name}");
+    let mut out = ResourceList::from([
+        ("persistentvolumeclaims".to_string(), one()),
+        ("count/persistentvolumeclaims".to_string(), one()),
+    ]);
+    let asked =
+        claim.at(&["spec", "resources", "requests", "storage"]).and_then(|v| Quantity::from_value(v).ok());
+    let given =
+        claim.at(&["status", "allocatedResources", "storage"]).and_then(|v| Quantity::from_value(v).ok());
+    let storage = asked.map(|asked| given.filter(|given| *given > asked).unwrap_or(asked));
+    if !class.is_empty() {
+        out.insert(of_class("persistentvolumeclaims"), one());
+    }
+    if let Some(mut storage) = storage {
+        storage.round_up(0);
+        if !class.is_empty() {
+            out.insert(of_class("requests.storage"), storage.clone());
+        }
+        out.insert("requests.storage".to_string(), storage);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Objects, kind, text, tree, with_request};
+
+    fn used(plural: &str, object: &str, old: Option<&str>, hard: &str, used: &str) -> String {
+        let quota = format!(r#"{{"metadata":{{"name":"q"}},"status":{{"hard":{hard},"used":{used}}}}}"#);
+        let world = Objects::of(&[("", "resourcequotas", &quota)]);
+        let (kind, object, old) = (kind("", plural), tree(object), old.map(tree));
+        match with_request(&kind, old.as_ref(), |request| charge(request, &object, &world)) {
+            Ok(charges) => charges.iter().map(|c| text(&c.used)).collect(),
+            Err(status) => status.message.split_once("forbidden: ").unwrap().1.to_string(),
+        }
+    }
+
+    #[test]
+    fn what_objects_use_and_what_is_left() {
+        let pod = r#"{"spec":{"containers":[{"name":"a","resources":{"requests":{"cpu":"300m"}}},{"name":"b","resources":{"requests":{"cpu":"200m"}}}]}}"#;
+        let balancer = r#"{"spec":{"type":"LoadBalancer","ports":[{},{}]}}"#;
+        for (plural, object, old, hard, before, after) in [
+            (
+                "pods",
+                pod,
+                None,
+                r#"{"pods":"2","requests.cpu":"1"}"#,
+                r#"{"pods":"1","requests.cpu":"500m"}"#,
+                r#"{"pods":"2","requests.cpu":"1"}"#,
+            ),
+            (
+                "pods",
+                pod,
+                None,
+                r#"{"pods":"2","requests.cpu":"1"}"#,
+                r#"{"pods":"1","requests.cpu":"501m"}"#,
+                "exceeded quota: q, requested: requests.cpu=500m, used: requests.cpu=501m, limited: requests.cpu=1",
+            ),
+            (
+                "pods",
+                pod,
+                None,
+                r#"{"limits.cpu":"1"}"#,
+                r#"{"limits.cpu":"0"}"#,
+                "failed quota: q: must specify limits.cpu for: a,b",
+            ),
+            ("pods", pod, None, r#"{"pods":"1"}"#, "{}", "status unknown for quota: q, resources: pods"),
+            (
+                "secrets",
+                "{}",
+                None,
+                r#"{"secrets":"3","count/secrets":"3"}"#,
+                r#"{"secrets":"1","count/secrets":"1"}"#,
+                r#"{"count/secrets":"2","secrets":"2"}"#,
+            ),
+            ("secrets", "{}", None, r#"{"pods":"0"}"#, r#"{"pods":"0"}"#, ""),
+            (
+                "services",
+                balancer,
+                Some(r#"{"spec":{"type":"ClusterIP","ports":[{},{}]}}"#),
+                r#"{"services":"1","services.nodeports":"2","services.loadbalancers":"1"}"#,
+                r#"{"services":"1","services.nodeports":"0","services.loadbalancers":"0"}"#,
+                r#"{"services":"1","services.loadbalancers":"1","services.nodeports":"2"}"#,
+            ),
+        ] {
+            assert_eq!(used(plural, object, old, hard, before), after, "{plural} {hard}");
+        }
+    }
+}

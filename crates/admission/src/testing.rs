@@ -1,0 +1,81 @@
+//! A world made of JSON, for the checks of plugins.
+
+use crate::{Attributes, Operation, Plugin, World};
+use pintle_auth::UserInfo;
+use pintle_kinds::{Kind, builtin};
+use pintle_meta::Status;
+use pintle_value::{Value, json};
+
+/// Objects by resource: `("", "limitranges", tree)`.
+pub(crate) struct Objects(pub(crate) Vec<(&'static str, &'static str, Value)>);
+
+impl Objects {
+    pub(crate) fn of(objects: &[(&'static str, &'static str, &str)]) -> Self {
+        Objects(objects.iter().map(|(group, plural, text)| (*group, *plural, tree(text))).collect())
+    }
+}
+
+impl World for Objects {
+    fn object(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        self.objects(group, plural, namespace).into_iter().find(|o| o.str_at(&["metadata", "name"]) == name)
+    }
+
+    fn objects(&self, group: &str, plural: &str, _namespace: &str) -> Vec<Value> {
+        let all = self.0.iter().filter(|(g, p, _)| *g == group && *p == plural);
+        all.map(|(_, _, object)| object.clone()).collect()
+    }
+
+    fn random(&self) -> u64 {
+        0
+    }
+}
+
+pub(crate) fn tree(text: &str) -> Value {
+    json::parse(text.as_bytes()).unwrap().value
+}
+
+pub(crate) fn text(value: &Value) -> String {
+    let mut out = Vec::new();
+    json::print(value, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+pub(crate) fn kind(group: &str, plural: &str) -> Kind {
+    builtin().kinds.into_iter().find(|k| k.group == group && k.plural == plural).unwrap()
+}
+
+/// A request about `x` in the namespace `n`; an update where there is an old object.
+pub(crate) fn with_request<T>(
+    kind: &Kind,
+    old: Option<&Value>,
+    then: impl FnOnce(&Attributes<'_>) -> T,
+) -> T {
+    let user = UserInfo::new("alice", &["dev"]);
+    then(&Attributes {
+        operation: if old.is_some() { Operation::Update } else { Operation::Create },
+        kind,
+        version: kind.storage_version(),
+        namespace: "n",
+        name: "x",
+        subresource: "",
+        old,
+        user: &user,
+        dry_run: false,
+    })
+}
+
+/// The new object as the plugin leaves it, or its refusal.
+pub(crate) fn admitted(
+    plugin: &dyn Plugin,
+    kind: &Kind,
+    object: &str,
+    world: &Objects,
+) -> Result<(Value, Vec<String>), String> {
+    let mut object = tree(object);
+    let mut warnings = Vec::new();
+    let result: Result<(), Status> = with_request(kind, None, |request| {
+        plugin.mutate(request, &mut object, world)?;
+        plugin.validate(request, Some(&object), world, &mut warnings)
+    });
+    result.map(|()| (object, warnings)).map_err(|status| status.message)
+}

@@ -1,0 +1,143 @@
+//! What is stored along with an object, in one transaction: the addresses and node ports of a service, and what an
+//! object uses of its quotas. A write that loses a race for any of them is tried again from the beginning.
+//!
+//! An address that is taken is an IPAddress; a node port that is taken is a key of its own in the store, so that two
+//! services can never get the same one, whatever happens in between.
+
+mod ports;
+mod quota;
+
+use crate::write::WriteRequest;
+use crate::{Engine, Target, environment, metadata, object, ownership};
+use pintle_kinds::service_allocation::{self, Pool, Refusal};
+use pintle_meta::{Status, net};
+use pintle_schema::typed;
+use pintle_store::{Expect, Revision, Write};
+use pintle_value::Value;
+use std::net::IpAddr;
+
+const MANAGER: &str = "kube-apiserver";
+
+/// Whether the objects of a target have addresses and ports.
+fn is_service(target: &Target) -> bool {
+    target.kind.group.is_empty() && target.kind.plural == "services"
+}
+
+impl Engine {
+    /// Gives a service what it still needs; answers with what is to be stored along with it.
+    pub(crate) fn allocate(
+        &self,
+        request: &WriteRequest,
+        old: Option<&Value>,
+        candidate: &mut Value,
+    ) -> Result<Vec<Write>, Status> {
+        let target = &request.target;
+        if !is_service(target) || !target.subresource.is_empty() {
+            return Ok(Vec::new());
+        }
+        let state = self.store.snapshot_state();
+        let mut pool = Pool {
+            ranges: &self.service_ranges,
+            dry_run: request.dry_run,
+            ip_taken: &|ip| {
+                self.address(ip).is_some_and(|target| self.kept(&target.kind, &target.name).is_some())
+            },
+            port_taken: &|port| state.get(&ports::key(port)).is_some(),
+            random: &mut || self.random.number(),
+        };
+        let name = candidate.str_at(&["metadata", "name"]).to_string();
+        service_allocation::allocate(candidate, old, &mut pool).map_err(|refusal| match refusal {
+            Refusal::Invalid(errors) => Status::invalid(&target.group_kind(), &name, &errors),
+            Refusal::Internal(why) => Status::internal(&why),
+        })?;
+        if request.dry_run {
+            return Ok(Vec::new());
+        }
+        Ok(self.settle(old, Some(candidate)))
+    }
+
+    /// What is to be removed along with an object that goes.
+    pub(crate) fn release(&self, target: &Target, last: &Value) -> Vec<Write> {
+        if is_service(target) { self.settle(Some(last), None) } else { Vec::new() }
+    }
+
+    /// What turns the addresses and ports of one service into those of another.
+    fn settle(&self, old: Option<&Value>, new: Option<&Value>) -> Vec<Write> {
+        let (had, has) = (addresses(old), addresses(new));
+        let mut writes = Vec::new();
+        if let Some(service) = new {
+            let added = has.iter().filter(|ip| !had.contains(ip));
+            writes.extend(added.filter_map(|ip| self.put_address(*ip, service)));
+        }
+        writes.extend(had.iter().filter(|ip| !has.contains(ip)).filter_map(|ip| self.delete_address(*ip)));
+        writes.extend(self.settle_ports(&ports::of(old), &ports::of(new), new));
+        writes
+    }
+
+    fn address(&self, ip: IpAddr) -> Option<Target> {
+        self.target("networking.k8s.io", "v1", "ipaddresses", "", &net::ip_text(ip))
+    }
+
+    /// The IPAddress of a service, as a write that fails if somebody else has it.
+    fn put_address(&self, ip: IpAddr, service: &Value) -> Option<Write> {
+        let target = self.address(ip)?;
+        let mut tree = Value::object();
+        tree.set_at(&["kind"], "IPAddress".into());
+        tree.set_at(&["apiVersion"], "networking.k8s.io/v1".into());
+        tree.set_at(&["metadata", "name"], target.name.as_str().into());
+        let family = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
+        tree.set_at(&["metadata", "labels", "ipaddress.kubernetes.io/ip-family"], family.into());
+        tree.set_at(
+            &["metadata", "labels", "ipaddress.kubernetes.io/managed-by"],
+            "ipallocator.k8s.io".into(),
+        );
+        tree.set_at(&["spec", "parentRef", "resource"], "services".into());
+        for key in ["namespace", "name"] {
+            tree.set_at(&["spec", "parentRef", key], service.str_at(&["metadata", key]).into());
+        }
+        let now = self.now_text();
+        ownership::record(&target, ownership::Owner { manager: MANAGER, now: &now }, None, &mut tree);
+        metadata::fill_system_fields(&mut tree, environment::new_uid(&*self.random), &now);
+        metadata::set_generation(&mut tree, i64::from(counts(&target)));
+        typed::normalize(&target.kind.storage_version().schema, &mut tree);
+        Some(Write::put(target.store_key(), Expect::Absent, object::encode(&target.kind, &tree)))
+    }
+
+    fn delete_address(&self, ip: IpAddr) -> Option<Write> {
+        let target = self.address(ip)?;
+        let kept = self.kept(&target.kind, &target.name)?;
+        Some(Write::delete(target.store_key(), Expect::Revision(Revision(kept.revision()))))
+    }
+
+    /// Makes the addresses and ports that services have without a record, and forgets those that none has.
+    pub async fn repair_allocations(&self) -> Result<(), Status> {
+        use pintle_admission::World;
+        let services = self.objects("", "services", "");
+        let mut writes = Vec::new();
+        for service in &services {
+            for ip in addresses(Some(service)) {
+                let known =
+                    self.address(ip).is_some_and(|target| self.kept(&target.kind, &target.name).is_some());
+                writes.extend(self.put_address(ip, service).filter(|_| !known));
+            }
+        }
+        writes.extend(self.repair_ports(&services));
+        for write in writes {
+            self.store.write(write).await.map_err(crate::status::write_error)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether objects of this kind have a generation.
+fn counts(target: &Target) -> bool {
+    use pintle_kinds::Generation;
+    matches!(target.kind.rules.generation, Generation::Counted | Generation::Fixed)
+}
+
+/// The addresses of a service.
+fn addresses(service: Option<&Value>) -> Vec<IpAddr> {
+    let all = service.map(|s| s.items_at(&["spec", "clusterIPs"])).unwrap_or_default();
+    let texts = all.iter().filter_map(Value::as_str);
+    texts.filter_map(net::parse_ip_sloppy).map(|ip| ip.to_canonical()).collect()
+}

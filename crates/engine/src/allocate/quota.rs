@@ -1,0 +1,51 @@
+//! Quotas: the usage that an object adds is written to their status along with the object.
+
+use super::MANAGER;
+use crate::write::{WriteRequest, attributes};
+use crate::{Engine, object, ownership};
+use pintle_admission::quota;
+use pintle_meta::{Status, rv};
+use pintle_schema::typed;
+use pintle_store::{Expect, Revision, Write};
+use pintle_value::Value;
+
+impl Engine {
+    /// What a write uses of its quotas; refused where one is exceeded. A dry run uses nothing.
+    pub(crate) fn charge(
+        &self,
+        request: &WriteRequest,
+        old: Option<&Value>,
+        object: &Value,
+    ) -> Result<Vec<Write>, Status> {
+        if !self.admission.is_on("ResourceQuota") {
+            return Ok(Vec::new());
+        }
+        let name = match request.target.name.as_str() {
+            "" => object.str_at(&["metadata", "name"]),
+            name => name,
+        };
+        let charges = quota::charge(&attributes(request, old, name), object, self)?;
+        if request.dry_run {
+            return Ok(Vec::new());
+        }
+        let namespace = &request.target.namespace;
+        charges.into_iter().filter_map(|charge| self.book(namespace, &charge).transpose()).collect()
+    }
+
+    fn book(&self, namespace: &str, charge: &quota::Charge) -> Result<Option<Write>, Status> {
+        let old = &charge.quota;
+        let name = old.str_at(&["metadata", "name"]);
+        let Some(target) = self.target("", "v1", "resourcequotas", namespace, name) else { return Ok(None) };
+        let target = target.sub("status");
+        // Whoever changed the quota since its usage was computed makes this write start anew.
+        let revision = rv::parse_of_object(old.str_at(&["metadata", "resourceVersion"]))?;
+        let mut tree = old.clone();
+        tree.set_at(&["status", "used"], charge.used.clone());
+        typed::normalize(&target.kind.storage_version().schema, &mut tree);
+        let now = self.now_text();
+        ownership::record(&target, ownership::Owner { manager: MANAGER, now: &now }, Some(old), &mut tree);
+        tree.remove_at(&["metadata", "resourceVersion"]);
+        let expect = Expect::Revision(Revision(revision));
+        Ok(Some(Write::put(target.store_key(), expect, object::encode(&target.kind, &tree))))
+    }
+}

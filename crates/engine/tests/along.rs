@@ -1,0 +1,254 @@
+//! What is stored along with objects stays right when many write at once: addresses, node ports, quotas, evictions.
+
+use pintle_admission::{Chain, Settings, World};
+use pintle_auth::UserInfo;
+use pintle_auth::authz::AlwaysAllow;
+use pintle_cache::Cache;
+use pintle_engine::decode::Media;
+use pintle_engine::{Body, Change, Clock, Engine, PatchType, Random, Registry, WriteRequest, Written};
+use pintle_kinds::builtin;
+use pintle_kinds::service_allocation::Ranges;
+use pintle_meta::options::{DeleteOptions, FieldValidation};
+use pintle_meta::{Status, net};
+use pintle_store::{Embedded, Options, Store};
+use pintle_value::Value;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+struct Fixed;
+
+impl Clock for Fixed {
+    fn now(&self) -> (i64, u32) {
+        (1_700_000_000, 0)
+    }
+}
+
+/// Numbers that repeat soon, so that writers want the same things.
+struct Crowded(AtomicU64);
+
+impl Random for Crowded {
+    fn fill(&self, out: &mut [u8]) {
+        let unique = self.0.fetch_add(1, Ordering::Relaxed);
+        for (place, byte) in out.iter_mut().zip(unique.to_le_bytes().into_iter().cycle()) {
+            *place = byte;
+        }
+    }
+
+    fn number(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed) % 3
+    }
+}
+
+async fn engine(networks: &[&str]) -> Arc<Engine> {
+    let store: Arc<dyn Store> = Arc::new(Embedded::ephemeral(Options::default()).unwrap());
+    let cache = Cache::new(pintle_cache::Options::default());
+    let builtin = builtin();
+    let admission = Chain::new(Settings {
+        enabled: Vec::new(),
+        disabled: Vec::new(),
+        not_ready_seconds: 300,
+        unreachable_seconds: 300,
+        authorizer: Arc::new(AlwaysAllow),
+    });
+    let engine = Arc::new(Engine {
+        store: store.clone(),
+        cache: cache.clone(),
+        registry: Registry::new(Vec::new()),
+        admission: admission.unwrap(),
+        authorizer: Arc::new(AlwaysAllow),
+        clock: Arc::new(Fixed),
+        random: Arc::new(Crowded(AtomicU64::new(1))),
+        metadata_schema: builtin.types.by_go("meta/v1.ObjectMeta").unwrap(),
+        types: builtin.types.clone(),
+        service_ranges: Ranges {
+            networks: networks.iter().map(|n| net::parse_cidr_sloppy(n).unwrap()).collect(),
+            node_ports: 30000..=32767,
+        },
+        turns: pintle_engine::Turns::default(),
+    });
+    engine.serve_all(builtin.kinds.into_iter().map(Arc::new));
+    cache.attach(&*store);
+    tokio::spawn(cache.run());
+    create(&engine, "namespaces", "", r#"{"metadata":{"name":"n"}}"#, false).await.unwrap();
+    engine
+}
+
+fn request(engine: &Engine, plural: &str, namespace: &str, name: &str, change: Change) -> WriteRequest {
+    WriteRequest {
+        target: engine.target("", "v1", plural, namespace, name).unwrap(),
+        change,
+        dry_run: false,
+        field_manager: "test".into(),
+        user_agent: String::new(),
+        validation: FieldValidation::Strict,
+        user: UserInfo::new("admin", &[UserInfo::MASTERS]),
+    }
+}
+
+fn body(text: &str) -> Body {
+    Body { bytes: text.to_string().into(), media: Media::Json }
+}
+
+async fn create(
+    engine: &Engine,
+    plural: &str,
+    namespace: &str,
+    text: &str,
+    dry_run: bool,
+) -> Result<Written, Status> {
+    let request =
+        WriteRequest { dry_run, ..request(engine, plural, namespace, "", Change::Create(body(text))) };
+    engine.write(&request).await
+}
+
+async fn patch(engine: &Engine, name: &str, text: &str) -> Result<Written, Status> {
+    let change = Change::Patch(PatchType::Merge, text.to_string().into());
+    engine.write(&request(engine, "services", "n", name, change)).await
+}
+
+fn names(engine: &Engine, group: &str, plural: &str) -> BTreeSet<String> {
+    engine.objects(group, plural, "").iter().map(|o| o.str_at(&["metadata", "name"]).to_string()).collect()
+}
+
+fn taken_ports(engine: &Engine) -> BTreeSet<String> {
+    let state = engine.store.snapshot_state();
+    state
+        .prefix("/registry/ranges/servicenodeports/")
+        .map(|(key, _)| key.rsplit('/').next().unwrap().to_string())
+        .collect()
+}
+
+fn service(name: &str, kind: &str) -> String {
+    format!(r#"{{"metadata":{{"name":"{name}"}},"spec":{{"type":"{kind}","ports":[{{"port":80}}]}}}}"#)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_made_at_once_share_neither_address_nor_port() {
+    let engine = engine(&["10.0.0.0/24"]).await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for at in 0..60 {
+        let engine = engine.clone();
+        tasks.spawn(async move {
+            create(&engine, "services", "n", &service(&format!("s{at}"), "NodePort"), false).await.map(|_| ())
+        });
+    }
+    while let Some(made) = tasks.join_next().await {
+        made.unwrap().unwrap();
+    }
+    let services = engine.objects("", "services", "n");
+    let ips: BTreeSet<&str> = services.iter().map(|s| s.str_at(&["spec", "clusterIP"])).collect();
+    let ports: BTreeSet<i64> = services
+        .iter()
+        .filter_map(|s| s.items_at(&["spec", "ports"]).first()?.get("nodePort").and_then(Value::as_int))
+        .collect();
+    assert_eq!((services.len(), ips.len(), ports.len()), (60, 60, 60));
+    assert_eq!(names(&engine, "networking.k8s.io", "ipaddresses").len(), 60);
+    assert_eq!(taken_ports(&engine).len(), 60);
+    for service in &services {
+        let target = engine.target("", "v1", "services", "n", service.str_at(&["metadata", "name"])).unwrap();
+        engine.delete(&target, &DeleteOptions::default(), &engine.system_user()).await.unwrap();
+    }
+    assert!(names(&engine, "networking.k8s.io", "ipaddresses").is_empty());
+    assert!(taken_ports(&engine).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_service_no_longer_needs_is_free_again() {
+    let engine = engine(&["10.0.0.0/24"]).await;
+    create(&engine, "services", "n", &service("a", "NodePort"), false).await.unwrap();
+    assert_eq!(taken_ports(&engine).len(), 1);
+    patch(&engine, "a", r#"{"spec":{"type":"ClusterIP"}}"#).await.unwrap();
+    assert!(taken_ports(&engine).is_empty());
+    assert_eq!(names(&engine, "networking.k8s.io", "ipaddresses").len(), 1);
+    let external = r#"{"spec":{"type":"ExternalName","externalName":"x.example.com","clusterIP":null,"clusterIPs":null}}"#;
+    patch(&engine, "a", external).await.unwrap();
+    assert!(names(&engine, "networking.k8s.io", "ipaddresses").is_empty());
+    create(&engine, "services", "n", &service("b", "NodePort"), true).await.unwrap();
+    assert!(taken_ports(&engine).is_empty() && names(&engine, "networking.k8s.io", "ipaddresses").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_is_had_once_and_repaired_when_it_is_lost() {
+    let engine = engine(&["10.0.0.0/24"]).await;
+    let wants = |name: &str| {
+        format!(
+            r#"{{"metadata":{{"name":"{name}"}},"spec":{{"clusterIP":"10.0.0.7","ports":[{{"port":80}}]}}}}"#
+        )
+    };
+    create(&engine, "services", "n", &wants("a"), false).await.unwrap();
+    let refused = create(&engine, "services", "n", &wants("b"), false).await.map(|_| ()).unwrap_err();
+    let expected = r#"Service "b" is invalid: spec.clusterIPs: Invalid value: ["10.0.0.7"]: failed to allocate IP 10.0.0.7: provided IP is already allocated"#;
+    assert_eq!(refused.message, expected);
+    let address = engine.target("networking.k8s.io", "v1", "ipaddresses", "", "10.0.0.7").unwrap();
+    engine.delete(&address, &DeleteOptions::default(), &engine.system_user()).await.unwrap();
+    engine.repair_allocations().await.unwrap();
+    assert_eq!(names(&engine, "networking.k8s.io", "ipaddresses"), BTreeSet::from(["10.0.0.7".to_string()]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_lets_exactly_as_many_pass_as_it_says() {
+    let engine = engine(&["10.0.0.0/24"]).await;
+    create(
+        &engine,
+        "resourcequotas",
+        "n",
+        r#"{"metadata":{"name":"q"},"spec":{"hard":{"count/configmaps":"5"}}}"#,
+        false,
+    )
+    .await
+    .unwrap();
+    let target = engine.target("", "v1", "resourcequotas", "n", "q").unwrap();
+    engine
+        .mutate(&target, None, |quota| {
+            quota.set_at(&["status", "hard", "count/configmaps"], "5".into());
+            quota.set_at(&["status", "used", "count/configmaps"], "0".into());
+        })
+        .await
+        .unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for at in 0..20 {
+        let engine = engine.clone();
+        let text = format!(r#"{{"metadata":{{"name":"c{at}"}}}}"#);
+        tasks.spawn(async move { create(&engine, "configmaps", "n", &text, false).await.map(|_| ()) });
+    }
+    let mut passed = 0;
+    while let Some(made) = tasks.join_next().await {
+        match made.unwrap() {
+            Ok(()) => passed += 1,
+            Err(status) => assert!(
+                status.message.contains("exceeded quota: q, requested: count/configmaps=1"),
+                "{}",
+                status.message
+            ),
+        }
+    }
+    let quota = engine.object_tree(&target).unwrap().unwrap();
+    assert_eq!((passed, quota.str_at(&["status", "used", "count/configmaps"])), (5, "5"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_writers_under_one_quota_all_get_their_turn() {
+    let engine = engine(&["10.0.0.0/24"]).await;
+    let quota = r#"{"metadata":{"name":"q"},"spec":{"hard":{"count/configmaps":"1000"}}}"#;
+    create(&engine, "resourcequotas", "n", quota, false).await.unwrap();
+    let target = engine.target("", "v1", "resourcequotas", "n", "q").unwrap();
+    engine
+        .mutate(&target, None, |quota| {
+            quota.set_at(&["status", "hard", "count/configmaps"], "1000".into());
+            quota.set_at(&["status", "used", "count/configmaps"], "0".into());
+        })
+        .await
+        .unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for at in 0..300 {
+        let engine = engine.clone();
+        let text = format!(r#"{{"metadata":{{"name":"c{at}"}}}}"#);
+        tasks.spawn(async move { create(&engine, "configmaps", "n", &text, false).await.map(|_| ()) });
+    }
+    while let Some(made) = tasks.join_next().await {
+        made.unwrap().unwrap();
+    }
+    let quota = engine.object_tree(&target).unwrap().unwrap();
+    assert_eq!(quota.str_at(&["status", "used", "count/configmaps"]), "300");
+}

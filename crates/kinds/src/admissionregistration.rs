@@ -1,0 +1,35 @@
+//! Group admissionregistration.k8s.io. What expressions say is looked at elsewhere; here it is their form.
+
+mod binding;
+mod policy;
+mod rules;
+mod webhooks;
+
+pub(crate) use binding::PolicyBinding;
+pub(crate) use policy::Policy;
+pub(crate) use webhooks::WebhookConfiguration;
+
+use crate::fields;
+use pintle_value::Value;
+
+/// The end of names that belong to configuration from files.
+const STATIC_SUFFIX: &str = ".static.k8s.io";
+
+/// A kind that changes objects, or one that only looks at them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Mutating,
+    Validating,
+}
+
+/// What a client is told about a name that belongs to configuration from files.
+fn name_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
+    let name = object.get("metadata").map_or("", |metadata| fields::text(metadata, "name"));
+    if old.is_some() || !name.ends_with(STATIC_SUFFIX) {
+        return Vec::new();
+    }
+    let suffix = pintle_meta::field::quoted(STATIC_SUFFIX);
+    vec![format!(
+        "metadata.name: names ending with {suffix} are reserved for static manifest-based configurations and cannot be managed via the API"
+    )]
+}

@@ -1,0 +1,259 @@
+//! ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
+
+use super::rules::{self, REINVOCATION_POLICIES};
+use super::{Role, name_warnings};
+use crate::shown::{Field, InternalList, TEXT};
+use crate::{Hooks, Scope, check, fields, fill, hooks, metadata};
+use pintle_meta::{FieldErrors, conditions};
+use pintle_value::{Path, Value};
+
+const AUDIT_ANNOTATIONS_MAX: usize = 20;
+const VALUE_EXPRESSION_BYTES_MAX: usize = 5 * 1024;
+const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
+const PATCH_TYPES: [&str; 2] = ["ApplyConfiguration", "JSONPatch"];
+const RESERVED: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+const AUDIT_ANNOTATION: &[Field] =
+    &[Field("key", "Key", TEXT), Field("valueExpression", "ValueExpression", TEXT)];
+
+pub(crate) struct Policy(pub(crate) Role);
+
+impl Hooks for Policy {
+    fn default(&self, _version: &str, object: &mut Value) {
+        let Some(spec) = object.get_mut("spec").filter(|spec| spec.as_object().is_some()) else {
+            return object.set_at(&["spec", "failurePolicy"], "Fail".into());
+        };
+        fill::absent(spec, "failurePolicy", "Fail");
+        if let Some(matches) = spec.get_mut("matchConstraints").filter(|m| m.as_object().is_some()) {
+            rules::default_match_resources(matches);
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        if self.0 == Role::Validating {
+            object.set_at(&["status"], Value::object());
+        }
+    }
+
+    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
+        if self.0 == Role::Validating {
+            hooks::keep_other_side(scope, object, old);
+        }
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        name_warnings(object, old)
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        self.validate(object, false, errors);
+    }
+
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        if scope != Scope::Main {
+            return validate_status(object, errors);
+        }
+        metadata::validate_as_new(self, false, object, errors);
+        let same = |key: &str| object.at(&["spec", key]) == old.at(&["spec", key]);
+        self.validate(object, same("paramKind") && same("matchConditions"), errors);
+    }
+
+    fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
+        match (self.0, scope) {
+            (Role::Mutating, _) => &[],
+            (Role::Validating, Scope::Main) => &[&["status"]],
+            (Role::Validating, Scope::Sub(_)) => &[&["spec"], &["metadata"]],
+        }
+    }
+}
+
+impl Policy {
+    fn validate(&self, object: &Value, ignore_conditions: bool, errors: &mut FieldErrors) {
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        let path = Path::of("spec");
+        rules::validate_failure_policy(spec, true, &path, errors);
+        if let Some(kind) = fields::member(spec, "paramKind") {
+            rules::validate_param_kind(kind, &path.field("paramKind"), errors);
+        }
+        self.validate_constraints(spec, &path.field("matchConstraints"), errors);
+        if !ignore_conditions {
+            rules::validate_conditions(
+                fields::list(spec, "matchConditions"),
+                &path.field("matchConditions"),
+                errors,
+            );
+        }
+        for (at, variable) in fields::list(spec, "variables").iter().enumerate() {
+            validate_variable(variable, &path.field("variables").index(at), errors);
+        }
+        match self.0 {
+            Role::Validating => validate_validations(object, spec, &path, errors),
+            Role::Mutating => validate_mutations(spec, &path, errors),
+        }
+    }
+
+    fn validate_constraints(&self, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+        let Some(matches) = fields::member(spec, "matchConstraints") else {
+            return errors.required(path, "");
+        };
+        rules::validate_match_resources(matches, path, errors);
+        if fields::list(matches, "resourceRules").is_empty() {
+            errors.required(&path.field("resourceRules"), "");
+        }
+        if self.0 == Role::Mutating {
+            rules::validate_mutating_operations(matches, path, errors);
+        }
+    }
+}
+
+fn is_identifier(name: &str) -> bool {
+    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    !name.starts_with(|c: char| c.is_ascii_digit()) && name.bytes().all(word) && !RESERVED.contains(&name)
+}
+
+fn validate_variable(variable: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let name = fields::text(variable, "name");
+    if name.trim().is_empty() {
+        errors.required(&path.field("name"), "name is not specified");
+    } else if !is_identifier(name) {
+        errors.invalid(&path.field("name"), name, "must be a valid CEL identifier");
+    }
+    if fields::text(variable, "expression").trim().is_empty() {
+        errors.required(&path.field("expression"), "expression is not specified");
+    }
+}
+
+fn validate_validations(object: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let validations = fields::list(spec, "validations");
+    let annotations = fields::list(spec, "auditAnnotations");
+    if validations.is_empty() && annotations.is_empty() {
+        for key in ["validations", "auditAnnotations"] {
+            errors
+                .required(&path.field(key), "validations or auditAnnotations must contain at least one item");
+        }
+        return;
+    }
+    for (at, validation) in validations.iter().enumerate() {
+        validate_validation(validation, &path.field("validations").index(at), errors);
+    }
+    let at = path.field("auditAnnotations");
+    if annotations.len() > AUDIT_ANNOTATIONS_MAX {
+        let why = format!("must not have more than {AUDIT_ANNOTATIONS_MAX} auditAnnotations");
+        errors.invalid(&at, InternalList(annotations, AUDIT_ANNOTATION), &why);
+    }
+    let name = object.str_at(&["metadata", "name"]);
+    for (index, annotation) in annotations.iter().enumerate() {
+        validate_audit_annotation(name, annotation, &at.index(index), errors);
+        let key = fields::text(annotation, "key");
+        if annotations.iter().take(index).any(|earlier| fields::text(earlier, "key") == key) {
+            errors.duplicate(&at.index(index).field("key"), key);
+        }
+    }
+}
+
+fn validate_validation(validation: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let text = |key: &str| fields::text(validation, key);
+    if text("expression").trim().is_empty() {
+        errors.required(&path.field("expression"), "expression is not specified");
+    }
+    if !text("messageExpression").is_empty() && text("messageExpression").trim().is_empty() {
+        errors.invalid(
+            &path.field("messageExpression"),
+            text("messageExpression"),
+            "must be non-empty if specified",
+        );
+    }
+    let message = text("message");
+    if !message.is_empty() && message.trim().is_empty() {
+        errors.invalid(&path.field("message"), message, "must be non-empty if specified");
+    } else if message.trim().contains(['\n', '\r']) {
+        errors.invalid(&path.field("message"), message, "must not contain line breaks");
+    }
+    check::supported(&path.field("reason"), fields::opt_text(validation, "reason"), &REASONS, errors);
+}
+
+fn validate_audit_annotation(policy: &str, annotation: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let key = fields::text(annotation, "key");
+    if policy.is_empty() {
+        errors.invalid(&path.field("key"), key, "requires metadata.name be non-empty");
+    } else {
+        check::qualified_name(&path.field("key"), &format!("{policy}/{key}"), errors);
+    }
+    let expression = fields::text(annotation, "valueExpression").trim();
+    let at = path.field("valueExpression");
+    if expression.is_empty() {
+        errors.required(&at, "valueExpression is not specified");
+    } else if expression.len() > VALUE_EXPRESSION_BYTES_MAX {
+        errors.required(&at, &format!("must not exceed {VALUE_EXPRESSION_BYTES_MAX} bytes in length"));
+    }
+}
+
+fn validate_mutations(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let mutations = fields::list(spec, "mutations");
+    if mutations.is_empty() {
+        errors.required(&path.field("mutations"), "mutations must contain at least one item");
+    }
+    for (at, mutation) in mutations.iter().enumerate() {
+        validate_mutation(mutation, &path.field("mutations").index(at), errors);
+    }
+    let policy = fields::text(spec, "reinvocationPolicy");
+    check::required_supported(&path.field("reinvocationPolicy"), policy, &REINVOCATION_POLICIES, errors);
+}
+
+fn validate_mutation(mutation: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let kind = fields::text(mutation, "patchType");
+    let (own, other) = match kind {
+        "JSONPatch" => ("jsonPatch", "applyConfiguration"),
+        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch"),
+        _ => return check::required_supported(&path.field("patchType"), kind, &PATCH_TYPES, errors),
+    };
+    let at = path.field(own);
+    match fields::member(mutation, own) {
+        None => errors.required(&at, &format!("must be specified when patchType is {kind}")),
+        Some(patch) if fields::text(patch, "expression").trim().is_empty() => {
+            errors.required(&at.field("expression"), "");
+        }
+        Some(_) => {}
+    }
+    if fields::member(mutation, other).is_some() {
+        let shown = format!("{{{other}}}");
+        let why = format!("must not be specified when patchType is {kind}");
+        errors.invalid(&path.field(other), shown.as_str(), &why);
+    }
+}
+
+fn validate_status(object: &Value, errors: &mut FieldErrors) {
+    let status = Path::of("status");
+    let checking = status.field("typeChecking");
+    let path = checking.field("expressionWarnings");
+    for (at, warning) in object.items_at(&["status", "typeChecking", "expressionWarnings"]).iter().enumerate()
+    {
+        check::required(warning, "warning", &path.index(at), errors);
+        if fields::text(warning, "fieldRef").trim().is_empty() {
+            errors.required(&path.index(at).field("fieldRef"), "");
+        }
+    }
+    let given = object.items_at(&["status", "conditions"]);
+    conditions::validate_conditions(given, &status.field("conditions"), errors);
+}

@@ -1,0 +1,229 @@
+//! Which requests webhooks and policies are about.
+
+use crate::{check, fields, fill};
+use pintle_meta::field::Named;
+use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
+use pintle_meta::{FieldErrors, names};
+use pintle_value::{Path, Str, Value};
+
+pub(super) const FAILURE_POLICIES: [&str; 2] = ["Fail", "Ignore"];
+pub(super) const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
+pub(super) const REINVOCATION_POLICIES: [&str; 2] = ["IfNeeded", "Never"];
+const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+const MUTATING_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
+const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
+const CONDITIONS_MAX: usize = 64;
+
+/// The defaults of `matchConstraints` and `matchResources`.
+pub(super) fn default_match_resources(matches: &mut Value) {
+    fill::absent(matches, "matchPolicy", "Equivalent");
+    fill::absent(matches, "namespaceSelector", Value::object());
+    fill::absent(matches, "objectSelector", Value::object());
+    for key in ["resourceRules", "excludeResourceRules"] {
+        default_rules(matches, key);
+    }
+}
+
+/// The defaults of rules.
+pub(super) fn default_rules(object: &mut Value, key: &str) {
+    for rule in fill::items(object, key) {
+        fill::absent(rule, "scope", "*");
+    }
+}
+
+fn texts(rule: &Value, key: &str) -> Vec<Str> {
+    fields::texts(rule, key).into_iter().map(Str::from).collect()
+}
+
+fn wildcard_beside_others(all: &[Str]) -> bool {
+    all.len() > 1 && all.iter().any(|text| text == "*")
+}
+
+/// A rule of a webhook.
+pub(super) fn validate_rule(rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let operations = texts(rule, "operations");
+    let at = path.field("operations");
+    if operations.is_empty() {
+        errors.required(&at, "");
+    }
+    if wildcard_beside_others(&operations) {
+        errors.invalid(&at, &operations[..], "if '*' is present, must not specify other operations");
+    }
+    for (index, operation) in operations.iter().enumerate() {
+        check::supported(&at.index(index), Some(operation), &OPERATIONS, errors);
+    }
+    for (key, others) in [("apiGroups", "API groups"), ("apiVersions", "API versions")] {
+        let all = texts(rule, key);
+        let at = path.field(key);
+        if all.is_empty() {
+            errors.required(&at, "");
+        }
+        if wildcard_beside_others(&all) {
+            errors.invalid(&at, &all[..], &format!("if '*' is present, must not specify other {others}"));
+        }
+        for (index, _) in all.iter().enumerate().filter(|(_, text)| key == "apiVersions" && text.is_empty()) {
+            errors.required(&at.index(index), "");
+        }
+    }
+    validate_resources(&texts(rule, "resources"), &path.field("resources"), errors);
+    check::supported(&path.field("scope"), fields::opt_text(rule, "scope"), &SCOPES, errors);
+}
+
+fn validate_resources(resources: &[Str], path: &Path<'_>, errors: &mut FieldErrors) {
+    if resources.is_empty() {
+        errors.required(path, "");
+    }
+    let (mut all_subresources, mut of_all_resources): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    let mut plain_last = false;
+    for (at, resource) in resources.iter().enumerate() {
+        if resource.is_empty() {
+            errors.required(&path.index(at), "");
+            continue;
+        }
+        let Some((name, sub)) = resource.split_once('/') else {
+            plain_last = resource != "*";
+            continue;
+        };
+        if all_subresources.contains(&name) {
+            let why = format!("if '{name}/*' is present, must not specify {resource}");
+            errors.invalid(&path.index(at), resource, &why);
+        }
+        if of_all_resources.contains(&sub) {
+            let why = format!("if '*/{sub}' is present, must not specify {resource}");
+            errors.invalid(&path.index(at), resource, &why);
+        }
+        if sub == "*" {
+            all_subresources.push(name);
+        }
+        if name == "*" {
+            of_all_resources.push(sub);
+        }
+    }
+    let has = |wanted: &str| resources.iter().any(|resource| resource == wanted);
+    if resources.len() > 1 && has("*/*") {
+        errors.invalid(path, resources, "if '*/*' is present, must not specify other resources");
+    }
+    if has("*") && plain_last {
+        let why = "if '*' is present, must not specify other resources without subresources";
+        errors.invalid(path, resources, why);
+    }
+}
+
+/// `matchConstraints` and `matchResources`.
+pub(super) fn validate_match_resources(matches: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let policy = fields::opt_text(matches, "matchPolicy");
+    match policy {
+        None => errors.required(&path.field("matchPolicy"), ""),
+        policy => check::supported(&path.field("matchPolicy"), policy, &MATCH_POLICIES, errors),
+    }
+    for key in ["namespaceSelector", "objectSelector"] {
+        match fields::member(matches, key) {
+            None => errors.required(&path.field(key), ""),
+            selector => validate_label_selector(selector, Leniency::default(), &path.field(key), errors),
+        }
+    }
+    for key in ["resourceRules", "excludeResourceRules"] {
+        for (at, rule) in fields::list(matches, key).iter().enumerate() {
+            validate_named_rule(rule, &path.field(key).index(at), errors);
+        }
+    }
+}
+
+/// What can be changed is only what is created or updated.
+pub(super) fn validate_mutating_operations(matches: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let rules = path.field("resourceRules");
+    let at = rules.field("operations");
+    for rule in fields::list(matches, "resourceRules") {
+        for operation in fields::texts(rule, "operations") {
+            check::supported(&at, Some(operation), &MUTATING_OPERATIONS, errors);
+        }
+    }
+}
+
+fn validate_named_rule(rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let given = fields::texts(rule, "resourceNames");
+    let at = path.field("resourceNames");
+    for (index, name) in given.iter().enumerate() {
+        check::each(names::path_segment_name(name, false), &at.index(index), name, errors);
+        if given.iter().take(index).any(|earlier| earlier == name) {
+            errors.duplicate(&at.index(index), *name);
+        }
+    }
+    validate_rule(rule, path, errors);
+}
+
+/// `matchConditions`.
+pub(super) fn validate_conditions(conditions: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+    if conditions.len() > CONDITIONS_MAX {
+        errors.too_many(path, conditions.len(), CONDITIONS_MAX);
+    }
+    for (at, condition) in conditions.iter().enumerate() {
+        let name = fields::text(condition, "name");
+        if fields::text(condition, "expression").trim().is_empty() {
+            errors.required(&path.index(at).field("expression"), "");
+        }
+        if name.is_empty() {
+            errors.required(&path.index(at).field("name"), "");
+            continue;
+        }
+        check::qualified_name(&path.index(at).field("name"), name, errors);
+        if conditions.iter().take(at).any(|earlier| fields::text(earlier, "name") == name) {
+            errors.duplicate(&path.index(at).field("name"), name);
+        }
+    }
+}
+
+/// The kind of a policy's parameters.
+pub(super) fn validate_param_kind(kind: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let (api_version, name) = (fields::text(kind, "apiVersion"), fields::text(kind, "kind"));
+    let at = path.field("apiVersion");
+    let parts: Vec<&str> = api_version.split('/').collect();
+    match parts[..] {
+        _ if api_version.is_empty() => errors.required(&at, ""),
+        [version] => validate_group_version("", version, api_version, &at, errors),
+        [group, version] => validate_group_version(group, version, api_version, &at, errors),
+        _ => errors.invalid(&at, api_version, &format!("unexpected GroupVersion string: {api_version}")),
+    }
+    let wrong = names::is_dns1035_label(&name.to_lowercase());
+    if name.is_empty() {
+        errors.required(&path.field("kind"), "");
+    } else if !wrong.is_empty() {
+        let why = format!("may have mixed case, but should otherwise match: {}", wrong.join(","));
+        errors.invalid(&path.field("kind"), name, &why);
+    }
+}
+
+fn validate_group_version(
+    group: &str,
+    version: &str,
+    whole: &str,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    let wrong = names::is_dns1123_subdomain(group);
+    if !group.is_empty() && !wrong.is_empty() {
+        errors.invalid(path, group, &wrong.join(","));
+    }
+    let wrong = names::is_dns1035_label(version);
+    if version.is_empty() {
+        errors.invalid(path, whole, "version must be specified");
+    } else if !wrong.is_empty() {
+        errors.invalid(path, version, &wrong.join(","));
+    }
+}
+
+/// A policy for the case that a webhook or policy fails: required where `required` says so.
+pub(super) fn validate_failure_policy(
+    spec: &Value,
+    required: bool,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    let at = path.field("failurePolicy");
+    match fields::opt_text(spec, "failurePolicy") {
+        None if required => errors.required(&at, ""),
+        None => {}
+        Some(policy) if FAILURE_POLICIES.contains(&policy) => {}
+        Some(policy) => errors.not_supported(&at, Named(policy), &FAILURE_POLICIES),
+    }
+}

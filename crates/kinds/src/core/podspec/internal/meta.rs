@@ -1,0 +1,34 @@
+//! Types of metadata that internal types hold as they are: what is not set is left out.
+
+use crate::shown::{Field, Kind, TEXT};
+
+const EXPRESSION: &[Field] = &[
+    Field("key", "key", TEXT),
+    Field("operator", "operator", TEXT),
+    Field("values", "values", Kind::Omitted),
+];
+
+/// A label selector.
+pub(crate) const LABEL_SELECTOR: &[Field] = &[
+    Field("matchLabels", "matchLabels", Kind::Omitted),
+    Field("matchExpressions", "matchExpressions", Kind::OmittedList(EXPRESSION)),
+];
+
+/// The metadata of an object or a template.
+pub(crate) const OBJECT_META: &[Field] = &[
+    Field("name", "name", Kind::Omitted),
+    Field("generateName", "generateName", Kind::Omitted),
+    Field("namespace", "namespace", Kind::Omitted),
+    Field("selfLink", "selfLink", Kind::Omitted),
+    Field("uid", "uid", Kind::Omitted),
+    Field("resourceVersion", "resourceVersion", Kind::Omitted),
+    Field("generation", "generation", Kind::Omitted),
+    Field("creationTimestamp", "creationTimestamp", Kind::Omitted),
+    Field("deletionTimestamp", "deletionTimestamp", Kind::Omitted),
+    Field("deletionGracePeriodSeconds", "deletionGracePeriodSeconds", Kind::Omitted),
+    Field("labels", "labels", Kind::Omitted),
+    Field("annotations", "annotations", Kind::Omitted),
+    Field("ownerReferences", "ownerReferences", Kind::Omitted),
+    Field("finalizers", "finalizers", Kind::Omitted),
+    Field("managedFields", "managedFields", Kind::Omitted),
+];

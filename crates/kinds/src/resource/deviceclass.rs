@@ -1,0 +1,45 @@
+//! DeviceClass: a name for devices that claims can ask for.
+
+use super::names::{self, bounded};
+use super::request;
+use crate::core::podspec::resources;
+use crate::{Hooks, Scope, fields, metadata};
+use pintle_meta::FieldErrors;
+use pintle_value::{Path, Value};
+
+const CONFIG_MAX: usize = 32;
+
+pub(crate) struct DeviceClass;
+
+impl Hooks for DeviceClass {
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core(object, errors);
+        validate_spec(object, None, errors);
+    }
+
+    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core_as_new(self, false, object, errors);
+        validate_spec(object, Some(old), errors);
+    }
+
+    fn reset_fields(&self, _scope: Scope<'_>) -> &'static [&'static [&'static str]] {
+        &[]
+    }
+}
+
+fn validate_spec(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+    let path = Path::of("spec");
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    request::validate_selectors(spec, &path.field("selectors"), errors);
+    let stored = old.is_some_and(|old| old.at(&["spec", "config"]) == spec.get("config"));
+    let at = path.field("config");
+    for (index, config) in bounded(fields::list(spec, "config"), CONFIG_MAX, &at, errors).collect::<Vec<_>>()
+    {
+        names::configuration(config, stored, &at.index(index), errors);
+    }
+    if let Some(name) =
+        fields::opt_text(spec, "extendedResourceName").filter(|name| !resources::is_extended(name))
+    {
+        errors.invalid(&path.field("extendedResourceName"), name, "must be a valid extended resource name");
+    }
+}

@@ -1,0 +1,175 @@
+//! Names and small parts that the kinds of the group share.
+
+use crate::core::podspec::volume_sources;
+use crate::{check, fields};
+use pintle_meta::{FieldErrors, names};
+use pintle_value::{Path, Value, json};
+
+pub(super) const SUBDOMAIN_BYTES_MAX: usize = 253;
+pub(super) const ID_BYTES_MAX: usize = 32;
+/// How long opaque parameters and data may be.
+pub(super) const RAW_BYTES_MAX: usize = 10 * 1024;
+const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
+
+/// A list that is not longer than `max`; otherwise nothing else is said about it.
+pub(super) fn bounded<'a>(
+    list: &'a [Value],
+    max: usize,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) -> impl Iterator<Item = (usize, &'a Value)> {
+    let fits = list.len() <= max;
+    if !fits {
+        errors.too_many(path, list.len(), max);
+    }
+    list.iter().enumerate().filter(move |_| fits)
+}
+
+/// Items of a list whose key comes twice, with that key.
+pub(super) fn repeated<'a>(list: &'a [Value], key: impl Fn(&'a Value) -> &'a str) -> Vec<(usize, &'a str)> {
+    let keys: Vec<&str> = list.iter().map(key).collect();
+    let earlier = |at: usize, key: &str| keys.iter().take(at).any(|k| *k == key);
+    keys.iter().enumerate().filter(|(at, key)| earlier(*at, key)).map(|(at, key)| (at, *key)).collect()
+}
+
+pub(super) fn driver(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    volume_sources::csi_driver_name(fields::text(object, "driver"), &path.field("driver"), errors);
+}
+
+pub(super) fn pool(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    if name.is_empty() {
+        return errors.required(path, "");
+    }
+    if name.len() > SUBDOMAIN_BYTES_MAX {
+        errors.too_long(path, SUBDOMAIN_BYTES_MAX);
+    }
+    for part in name.split('/') {
+        check::dns_subdomain(path, part, errors);
+    }
+}
+
+/// The identifier of one of several shares of a device.
+pub(super) fn share_id(id: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    let is_uuid = |text: &str| {
+        let dash = |at: usize| matches!(at, 8 | 13 | 18 | 23);
+        text.len() == 36
+            && text
+                .bytes()
+                .enumerate()
+                .all(|(at, b)| if dash(at) { b == b'-' } else { b.is_ascii_hexdigit() })
+    };
+    if !is_uuid(id) {
+        let why = match id.len() {
+            36 => "invalid UUID format".to_string(),
+            length => format!("invalid UUID length: {length}"),
+        };
+        return errors.invalid(path, id, &format!("error validating uid: {why}"));
+    }
+    if id.bytes().any(|b| b.is_ascii_uppercase()) {
+        let why = "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters";
+        errors.invalid(path, id, why);
+    }
+}
+
+/// `name` or `domain/name`.
+pub(super) fn qualified(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    let parts: Vec<&str> = name.split('/').collect();
+    match parts[..] {
+        [name] => identifier(name, path, errors),
+        [domain, name] => {
+            if domain.is_empty() {
+                errors.invalid(path, "", "the domain must not be empty");
+            } else {
+                volume_sources::csi_driver_name(domain, path, errors);
+            }
+            if name.is_empty() {
+                errors.invalid(path, "", "the name must not be empty");
+            } else {
+                identifier(name, path, errors);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// `domain/name`.
+pub(super) fn fully_qualified(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    qualified(name, path, errors);
+    if !name.contains('/') {
+        errors.invalid(path, name, "a fully qualified name must be a domain and a name separated by a slash");
+    }
+}
+
+fn identifier(id: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    if id.len() > ID_BYTES_MAX {
+        errors.too_long(path, ID_BYTES_MAX);
+    }
+    check::each(names::is_c_identifier(id), path, id, errors);
+}
+
+/// An object that only the driver understands.
+pub(super) fn raw_object(raw: Option<&Value>, stored: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+    let Some(raw) = raw.filter(|raw| !raw.is_null()) else {
+        return errors.required(path, "");
+    };
+    let mut text = Vec::new();
+    json::print(raw, &mut text);
+    if !stored && text.len() > RAW_BYTES_MAX {
+        errors.too_long(path, RAW_BYTES_MAX);
+    } else if raw.as_object().is_none() {
+        errors.invalid(path, "<value omitted>", "must be a valid JSON object");
+    }
+}
+
+/// `opaque` of a configuration.
+pub(super) fn configuration(config: &Value, stored: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+    let at = path.field("opaque");
+    let Some(opaque) = fields::member(config, "opaque") else {
+        return errors.required(&at, "");
+    };
+    driver(opaque, &at, errors);
+    raw_object(opaque.get("parameters"), stored, &at.field("parameters"), errors);
+}
+
+pub(super) fn label_value(value: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    check::each(names::is_label_value(value), path, value, errors);
+}
+
+/// The effect of a taint or toleration that has one.
+pub(super) fn effect(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let effect = fields::opt_text(object, "effect").filter(|effect| !effect.is_empty());
+    check::supported(&path.field("effect"), effect, &EFFECTS, errors);
+}
+
+/// Conditions that binding waits for, and those that end the wait.
+pub(super) fn binding(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    const CONDITIONS_MAX: usize = 4;
+    let keys = ["bindingConditions", "bindingFailureConditions"];
+    for key in keys {
+        let at = path.field(key);
+        for (index, condition) in
+            bounded(fields::list(object, key), CONDITIONS_MAX, &at, errors).collect::<Vec<_>>()
+        {
+            check::qualified_name(&at.index(index), condition.as_str().unwrap_or(""), errors);
+        }
+    }
+    let [conditions, failures] = keys.map(|key| fields::list(object, key));
+    for (key, list) in keys.into_iter().zip([conditions, failures]) {
+        for (index, condition) in list.iter().enumerate() {
+            let text = condition.as_str().unwrap_or("");
+            let at = path.field(key);
+            if list.iter().take(index).any(|earlier| earlier == condition) {
+                errors.duplicate(&at.index(index), text);
+            }
+            if key == "bindingFailureConditions" && conditions.contains(condition) {
+                let why = "bindingFailureConditions must not overlap with bindingConditions";
+                errors.invalid(&at.index(index), text, why);
+            }
+        }
+    }
+    if conditions.is_empty() != failures.is_empty() {
+        let (lacking, given) = if conditions.is_empty() { (keys[0], keys[1]) } else { (keys[1], keys[0]) };
+        let why = format!("{lacking} are required to use {given}");
+        errors.invalid(&path.field(lacking), pintle_meta::field::Plain("null"), &why);
+    }
+}

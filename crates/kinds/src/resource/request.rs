@@ -1,0 +1,206 @@
+//! What a claim asks for: requests for devices, constraints on them, configuration for them.
+
+use super::names::{self, bounded, repeated};
+use crate::{check, fields, fill};
+use pintle_meta::FieldErrors;
+use pintle_meta::field::Plain;
+use pintle_value::{Path, Value};
+
+const REQUESTS_MAX: usize = 32;
+const CONSTRAINTS_MAX: usize = 32;
+const CONFIG_MAX: usize = 32;
+const SELECTORS_MAX: usize = 32;
+const ALTERNATIVES_MAX: usize = 8;
+const EXPRESSION_BYTES_MAX: usize = 10 * 1024;
+const NO_SUCH_REQUEST: &str =
+    "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
+
+/// The defaults of `devices`.
+pub(super) fn default(devices: Option<&mut Value>) {
+    let Some(devices) = devices else { return };
+    for request in fill::items(devices, "requests") {
+        if let Some(exactly) = request.get_mut("exactly").filter(|e| e.as_object().is_some()) {
+            default_count(exactly);
+        }
+        for alternative in fill::items(request, "firstAvailable") {
+            default_count(alternative);
+        }
+    }
+}
+
+fn default_count(request: &mut Value) {
+    fill::zero(request, "allocationMode", "ExactCount");
+    if request.str_at(&["allocationMode"]) == "ExactCount" {
+        fill::zero(request, "count", 1);
+    }
+    default_tolerations(request);
+}
+
+/// The defaults of `tolerations` of requests and results.
+pub(super) fn default_tolerations(object: &mut Value) {
+    for toleration in fill::items(object, "tolerations") {
+        fill::zero(toleration, "operator", "Equal");
+    }
+}
+
+/// All that is wrong with `devices`.
+pub(super) fn validate(devices: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let requests = fields::list(devices, "requests");
+    let at = path.field("requests");
+    for (index, request) in bounded(requests, REQUESTS_MAX, &at, errors).collect::<Vec<_>>() {
+        validate_request(request, &at.index(index), errors);
+    }
+    for (index, name) in repeated(requests, |request| fields::text(request, "name")) {
+        errors.duplicate(&at.index(index), name);
+    }
+    let constraints = path.field("constraints");
+    let list = bounded(fields::list(devices, "constraints"), CONSTRAINTS_MAX, &constraints, errors)
+        .collect::<Vec<_>>();
+    for (index, constraint) in list {
+        validate_constraint(constraint, devices, &constraints.index(index), errors);
+    }
+    let config = path.field("config");
+    for (index, each) in
+        bounded(fields::list(devices, "config"), CONFIG_MAX, &config, errors).collect::<Vec<_>>()
+    {
+        validate_references(each, devices, &config.index(index), errors);
+        names::configuration(each, false, &config.index(index), errors);
+    }
+}
+
+fn validate_request(request: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    check::dns_label(&path.field("name"), fields::text(request, "name"), errors);
+    let alternatives = fields::list(request, "firstAvailable");
+    match (fields::member(request, "exactly"), alternatives.is_empty()) {
+        (None, true) => errors.required(path, "exactly one of `exactly` or `firstAvailable` is required"),
+        (Some(_), false) => {
+            let why = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
+            errors.invalid(path, Plain("null"), why);
+        }
+        (Some(exactly), true) => validate_devices(exactly, &path.field("exactly"), errors),
+        (None, false) => {
+            let at = path.field("firstAvailable");
+            for (index, each) in bounded(alternatives, ALTERNATIVES_MAX, &at, errors).collect::<Vec<_>>() {
+                check::dns_label(&at.index(index).field("name"), fields::text(each, "name"), errors);
+                validate_devices(each, &at.index(index), errors);
+            }
+            for (index, name) in repeated(alternatives, |each| fields::text(each, "name")) {
+                errors.duplicate(&at.index(index), name);
+            }
+        }
+    }
+}
+
+fn validate_devices(request: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let class = fields::text(request, "deviceClassName");
+    if class.is_empty() {
+        errors.required(&path.field("deviceClassName"), "");
+    } else {
+        check::dns_subdomain(&path.field("deviceClassName"), class, errors);
+    }
+    validate_selectors(request, &path.field("selectors"), errors);
+    let (mode, count) = (fields::text(request, "allocationMode"), fields::int(request, "count"));
+    match mode {
+        "All" if count != 0 => {
+            errors.invalid(&path.field("count"), count, "must not be specified when allocationMode is 'All'");
+        }
+        "All" => {}
+        "ExactCount" => check::positive(&path.field("count"), count, errors),
+        _ => check::supported(&path.field("allocationMode"), Some(mode), &["All", "ExactCount"], errors),
+    }
+    for (index, toleration) in fields::list(request, "tolerations").iter().enumerate() {
+        validate_toleration(toleration, &path.field("tolerations").index(index), errors);
+    }
+}
+
+/// `selectors` of requests and classes.
+pub(super) fn validate_selectors(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    for (index, selector) in
+        bounded(fields::list(object, "selectors"), SELECTORS_MAX, path, errors).collect::<Vec<_>>()
+    {
+        let at = path.index(index);
+        let at = at.field("cel");
+        match fields::member(selector, "cel") {
+            None => errors.required(&at, ""),
+            Some(cel) if fields::text(cel, "expression").len() > EXPRESSION_BYTES_MAX => {
+                errors.too_long(&at.field("expression"), EXPRESSION_BYTES_MAX);
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn validate_toleration(toleration: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let (key, value) = (fields::text(toleration, "key"), fields::text(toleration, "value"));
+    if !key.is_empty() {
+        check::qualified_name(&path.field("key"), key, errors);
+    }
+    match fields::text(toleration, "operator") {
+        "Exists" if !value.is_empty() => {
+            errors.invalid(&path.field("value"), value, "must be empty for operator `Exists`");
+        }
+        "Exists" => {}
+        "Equal" => names::label_value(value, &path.field("value"), errors),
+        operator => {
+            check::required_supported(&path.field("operator"), operator, &["Equal", "Exists"], errors)
+        }
+    }
+    names::effect(toleration, path, errors);
+}
+
+fn validate_constraint(constraint: &Value, devices: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    validate_references(constraint, devices, path, errors);
+    let given = ["matchAttribute", "distinctAttribute"]
+        .into_iter()
+        .find_map(|k| Some((k, fields::opt_text(constraint, k)?)));
+    match given {
+        Some((key, attribute)) => names::fully_qualified(attribute, &path.field(key), errors),
+        None => {
+            let why = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple fields are set";
+            errors.required(path, why);
+        }
+    }
+}
+
+/// `requests` of constraints and configuration: each names a request of the claim, once.
+pub(super) fn validate_references(
+    object: &Value,
+    devices: &Value,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    let list = fields::list(object, "requests");
+    let at = path.field("requests");
+    for (index, name) in bounded(list, REQUESTS_MAX, &at, errors).collect::<Vec<_>>() {
+        validate_reference(name.as_str().unwrap_or(""), devices, &at.index(index), errors);
+    }
+    for (index, name) in repeated(list, |name| name.as_str().unwrap_or("")) {
+        errors.duplicate(&at.index(index), name);
+    }
+}
+
+/// The name of a request, or of one of its alternatives.
+pub(super) fn validate_reference(name: &str, devices: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let parts: Vec<&str> = name.split('/').collect();
+    if parts.len() > 2 {
+        return errors.invalid(path, name, NO_SUCH_REQUEST);
+    }
+    for part in &parts {
+        check::dns_label(path, part, errors);
+    }
+    if !is_request(&parts, devices) {
+        errors.invalid(path, name, NO_SUCH_REQUEST);
+    }
+}
+
+fn is_request(parts: &[&str], devices: &Value) -> bool {
+    let named =
+        |list: &'_ [Value], name: &str| list.iter().rposition(|each| fields::text(each, "name") == name);
+    let requests = fields::list(devices, "requests");
+    let found = parts.first().and_then(|name| named(requests, name)).and_then(|at| requests.get(at));
+    match (found, parts.get(1)) {
+        (None, _) => false,
+        (Some(_), None) => true,
+        (Some(request), Some(name)) => named(fields::list(request, "firstAvailable"), name).is_some(),
+    }
+}

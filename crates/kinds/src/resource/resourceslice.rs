@@ -1,0 +1,175 @@
+//! ResourceSlice: the devices that a driver offers, on one node or several.
+
+use super::names::{self, bounded, repeated};
+use super::slice_device;
+use crate::core::podspec::affinity;
+use crate::{Hooks, Scope, check, fields, fill, metadata};
+use pintle_meta::field::quoted;
+use pintle_meta::{FieldErrors, objectmeta};
+use pintle_value::{Path, Value};
+
+const DEVICES_MAX: usize = 128;
+/// With taints or counters, devices cost more to look at.
+const ADVANCED_DEVICES_MAX: usize = 64;
+const COUNTER_SETS_MAX: usize = 8;
+
+pub(crate) struct ResourceSlice;
+
+impl Hooks for ResourceSlice {
+    fn prepare_create(&self, object: &mut Value) {
+        drop_disabled(object);
+    }
+
+    fn prepare_update(&self, _scope: Scope<'_>, object: &mut Value, _old: &Value) {
+        drop_disabled(object);
+    }
+
+    fn stamp(&self, _scope: Scope<'_>, object: &mut Value, _old: Option<&Value>, now: &str) {
+        let Some(spec) = object.get_mut("spec") else { return };
+        for device in fill::items(spec, "devices") {
+            for taint in fill::items(device, "taints") {
+                fill::absent(taint, "timeAdded", now);
+            }
+        }
+    }
+
+    fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
+        let driver = object.str_at(&["spec", "driver"]);
+        if driver == driver.to_lowercase() {
+            return Vec::new();
+        }
+        vec![format!(
+            "spec.driver: driver names should be lowercase; {} contains uppercase characters",
+            quoted(driver)
+        )]
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core(object, errors);
+        validate_spec(object, None, errors);
+    }
+
+    fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        validate_spec(object, Some(old), errors);
+    }
+
+    fn reset_fields(&self, _scope: Scope<'_>) -> &'static [&'static [&'static str]] {
+        &[]
+    }
+}
+
+/// Fields of features that are not on by default.
+fn drop_disabled(object: &mut Value) {
+    let Some(spec) = object.get_mut("spec") else { return };
+    for device in fill::items(spec, "devices") {
+        device.remove_at(&["nodeAllocatableResourceMappings"]);
+        let Some(attributes) = device.get_mut("attributes").and_then(Value::as_object_mut) else { continue };
+        for (_, attribute) in attributes.iter_mut() {
+            for key in ["ints", "bools", "strings", "versions"] {
+                attribute.remove_at(&[key]);
+            }
+        }
+    }
+}
+
+fn validate_spec(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+    let path = Path::of("spec");
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    names::driver(spec, &path, errors);
+    validate_pool(spec, &path.field("pool"), errors);
+    if let Some(old) = old.and_then(|old| old.get("spec")) {
+        let pool = path.field("pool");
+        let immutable: [(&[&str], Path<'_>); 3] = [
+            (&["pool", "name"], pool.field("name")),
+            (&["driver"], path.field("driver")),
+            (&["nodeName"], path.field("nodeName")),
+        ];
+        for (keys, at) in immutable {
+            objectmeta::validate_immutable(spec.at(keys), old.at(keys), &at, errors);
+        }
+    }
+    validate_placement(spec, &path, errors);
+    if fields::member(spec, "sharedCounters").is_some() && fields::member(spec, "devices").is_some() {
+        errors.invalid(&path, "", "only one of `sharedCounters` or `devices` is allowed");
+    }
+    validate_devices(spec, old, &path.field("devices"), errors);
+    let sets = fields::list(spec, "sharedCounters");
+    let at = path.field("sharedCounters");
+    for (index, set) in bounded(sets, COUNTER_SETS_MAX, &at, errors).collect::<Vec<_>>() {
+        slice_device::validate_counters(set, "name", &at.index(index), errors);
+    }
+    for (index, name) in repeated(sets, |set| fields::text(set, "name")) {
+        errors.duplicate(&at.index(index), name);
+    }
+}
+
+fn validate_pool(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let pool = spec.get("pool").unwrap_or(&Value::Null);
+    names::pool(fields::text(pool, "name"), &path.field("name"), errors);
+    check::positive(&path.field("resourceSliceCount"), fields::int(pool, "resourceSliceCount"), errors);
+    let generation = fields::int(pool, "generation");
+    if generation < 0 {
+        errors.invalid(&path.field("generation"), generation, "must be greater than or equal to zero");
+    }
+}
+
+/// Exactly one of the fields that say which nodes the devices are on.
+fn validate_placement(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let mut set: Vec<&str> = Vec::new();
+    match fields::opt_text(spec, "nodeName") {
+        None => {}
+        Some("") => {
+            errors.invalid(&path.field("nodeName"), "", "must be either unset or set to a non-empty string");
+        }
+        Some(name) => {
+            set.push("`nodeName`");
+            check::dns_subdomain(&path.field("nodeName"), name, errors);
+        }
+    }
+    if let Some(selector) = fields::member(spec, "nodeSelector") {
+        set.push("`nodeSelector`");
+        let at = path.field("nodeSelector");
+        affinity::node_selector(selector, false, &at, errors);
+        if fields::list(selector, "nodeSelectorTerms").len() != 1 {
+            let shown = selector.get("nodeSelectorTerms");
+            errors.invalid(&at.field("nodeSelectorTerms"), shown, "must have exactly one node selector term");
+        }
+    }
+    for (key, quoted) in [("allNodes", "`allNodes`"), ("perDeviceNodeSelection", "`perDeviceNodeSelection`")]
+    {
+        match fields::opt_flag(spec, key) {
+            None => {}
+            Some(true) => set.push(quoted),
+            Some(false) => errors.invalid(&path.field(key), false, "must be either unset or set to true"),
+        }
+    }
+    let why = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
+    match set.len() {
+        0 => errors.required(path, why),
+        1 => {}
+        _ => {
+            let shown = format!("{{{}}}", set.join(", "));
+            errors.invalid(path, shown.as_str(), &format!("{why}, but multiple fields are set"));
+        }
+    }
+}
+
+fn validate_devices(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
+    let devices = fields::list(spec, "devices");
+    let advanced = |device: &Value| {
+        ["taints", "consumesCounters"].iter().any(|key| !fields::list(device, key).is_empty())
+    };
+    let max = if devices.iter().any(advanced) { ADVANCED_DEVICES_MAX } else { DEVICES_MAX };
+    let per_device = fields::flag(spec, "perDeviceNodeSelection");
+    let before = old.map(|old| old.items_at(&["spec", "devices"])).unwrap_or_default();
+    let checked = bounded(devices, max, path, errors).collect::<Vec<_>>();
+    let fits = checked.len() == devices.len();
+    for (index, device) in checked {
+        let old = before.iter().find(|old| old.get("name") == device.get("name"));
+        slice_device::validate(device, old, per_device, &path.index(index), errors);
+    }
+    for (index, name) in repeated(devices, |device| fields::text(device, "name")).into_iter().filter(|_| fits)
+    {
+        errors.duplicate(&path.index(index), name);
+    }
+}

@@ -1,0 +1,181 @@
+//! The status of a claim: what is allocated, for whom, and what drivers say of the devices.
+
+use super::names::{self, bounded, repeated};
+use super::{request, shown};
+use crate::core::podspec::affinity;
+use crate::shown::Internal;
+use crate::{check, fields};
+use pintle_meta::field::Plain;
+use pintle_meta::{FieldErrors, conditions, net};
+use pintle_value::{Path, Value};
+
+const RESERVED_MAX: usize = 256;
+const RESULTS_MAX: usize = 32;
+const CONFIG_MAX: usize = 64;
+const CONDITIONS_MAX: usize = 8;
+const ADDRESSES_MAX: usize = 16;
+const INTERFACE_NAME_BYTES_MAX: usize = 256;
+const HARDWARE_ADDRESS_BYTES_MAX: usize = 128;
+
+/// A device, or a share of one, as a text.
+fn device_id(device: &Value) -> String {
+    let text = |key: &str| fields::text(device, key);
+    let id = format!("{}/{}/{}", text("driver"), text("pool"), text("device"));
+    if text("shareID").is_empty() { id } else { format!("{id}/{}", text("shareID")) }
+}
+
+fn allocated(object: &Value) -> Vec<String> {
+    object.items_at(&["status", "allocation", "devices", "results"]).iter().map(device_id).collect()
+}
+
+/// Forgets what drivers said of devices that are no longer allocated.
+pub(super) fn drop_deallocated(object: &mut Value, old: &Value) {
+    let (now, before) = (allocated(object), allocated(old));
+    let gone: Vec<&String> = before.iter().filter(|id| !now.contains(id)).collect();
+    let Some(devices) = object.at_mut(&["status", "devices"]).and_then(Value::as_array_mut) else { return };
+    devices.retain(|device| !gone.contains(&&device_id(device)));
+    if devices.is_empty() {
+        object.remove_at(&["status", "devices"]);
+    }
+}
+
+/// All that is wrong with a changed status.
+pub(super) fn validate(object: &Value, old: &Value, errors: &mut FieldErrors) {
+    let path = Path::of("status");
+    let status = object.get("status").unwrap_or(&Value::Null);
+    let before = old.get("status").unwrap_or(&Value::Null);
+    validate_reserved(status, &path.field("reservedFor"), errors);
+    validate_devices(object, status, &path.field("devices"), errors);
+    validate_reservation(object, status, before, &path.field("reservedFor"), errors);
+    let at = path.field("allocation");
+    match (fields::member(status, "allocation"), fields::member(before, "allocation")) {
+        (Some(new), Some(old)) if new != old => {
+            errors.invalid(&at, Internal(Some(new), shown::ALLOCATION), check::IMMUTABLE);
+        }
+        (Some(new), None) => validate_allocation(new, object, &at, errors),
+        _ => {}
+    }
+}
+
+fn validate_reserved(status: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let list = fields::list(status, "reservedFor");
+    for (index, consumer) in bounded(list, RESERVED_MAX, path, errors).collect::<Vec<_>>() {
+        for key in ["resource", "name", "uid"] {
+            check::required(consumer, key, &path.index(index), errors);
+        }
+    }
+    for (index, uid) in repeated(list, |consumer| fields::text(consumer, "uid")) {
+        errors.duplicate(&path.index(index), pintle_meta::field::Named(uid));
+    }
+}
+
+/// Nobody uses what is not allocated, and nobody new what is going.
+fn validate_reservation(
+    object: &Value,
+    status: &Value,
+    before: &Value,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    let list = fields::list(status, "reservedFor");
+    if list.is_empty() {
+        return;
+    }
+    let known = fields::list(before, "reservedFor");
+    if fields::member(status, "allocation").is_none() {
+        errors.forbidden(path, "may not be specified when `allocated` is not set");
+    } else if object.at(&["metadata", "deletionTimestamp"]).is_some()
+        && list.iter().any(|each| !known.contains(each))
+    {
+        let why = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
+        errors.forbidden(path, why);
+    }
+}
+
+fn validate_allocation(allocation: &Value, object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let requested = object.at(&["spec", "devices"]).unwrap_or(&Value::Null);
+    let devices = allocation.get("devices").unwrap_or(&Value::Null);
+    let at = path.field("devices");
+    let results = at.field("results");
+    for (index, result) in
+        bounded(fields::list(devices, "results"), RESULTS_MAX, &results, errors).collect::<Vec<_>>()
+    {
+        let at = results.index(index);
+        request::validate_reference(fields::text(result, "request"), requested, &at.field("request"), errors);
+        validate_device_name(result, &at, errors);
+        names::binding(result, &at, errors);
+        if let Some(id) = fields::opt_text(result, "shareID") {
+            names::share_id(id, &at.field("shareID"), errors);
+        }
+    }
+    let config = at.field("config");
+    for (index, each) in
+        bounded(fields::list(devices, "config"), CONFIG_MAX, &config, errors).collect::<Vec<_>>()
+    {
+        let at = config.index(index);
+        let source = fields::text(each, "source");
+        check::required_supported(&at.field("source"), source, &["FromClaim", "FromClass"], errors);
+        request::validate_references(each, requested, &at, errors);
+        names::configuration(each, false, &at, errors);
+    }
+    if let Some(selector) = fields::member(allocation, "nodeSelector") {
+        affinity::node_selector(selector, false, &path.field("nodeSelector"), errors);
+    }
+}
+
+fn validate_device_name(device: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    names::driver(device, path, errors);
+    names::pool(fields::text(device, "pool"), &path.field("pool"), errors);
+    check::dns_label(&path.field("device"), fields::text(device, "device"), errors);
+}
+
+fn validate_devices(object: &Value, status: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let devices = fields::list(status, "devices");
+    let allocated = allocated(object);
+    let ids: Vec<String> = devices.iter().map(device_id).collect();
+    for (index, (device, id)) in devices.iter().zip(&ids).enumerate() {
+        let at = path.index(index);
+        validate_device_name(device, &at, errors);
+        if let Some(id) = fields::opt_text(device, "shareID") {
+            names::share_id(id, &at.field("shareID"), errors);
+        }
+        if !allocated.contains(id) {
+            errors.invalid(&at, Plain(id), "must be an allocated device in the claim");
+        }
+        let given = fields::list(device, "conditions");
+        let at_conditions = at.field("conditions");
+        if given.len() > CONDITIONS_MAX {
+            errors.too_many(&at_conditions, given.len(), CONDITIONS_MAX);
+        }
+        conditions::validate_conditions(given, &at_conditions, errors);
+        if let Some(data) = fields::member(device, "data") {
+            names::raw_object(Some(data), false, &at.field("data"), errors);
+        }
+        if let Some(network) = fields::member(device, "networkData") {
+            validate_network(network, &at.field("networkData"), errors);
+        }
+    }
+    for (index, id) in
+        ids.iter().enumerate().filter(|(at, id)| ids.iter().take(*at).any(|earlier| earlier == *id))
+    {
+        errors.duplicate(&path.index(index), Plain(id));
+    }
+}
+
+fn validate_network(network: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let limits =
+        [("interfaceName", INTERFACE_NAME_BYTES_MAX), ("hardwareAddress", HARDWARE_ADDRESS_BYTES_MAX)];
+    for (key, max) in limits {
+        if fields::text(network, key).len() > max {
+            errors.too_long(&path.field(key), max);
+        }
+    }
+    let list = fields::list(network, "ips");
+    let at = path.field("ips");
+    for (index, address) in bounded(list, ADDRESSES_MAX, &at, errors).collect::<Vec<_>>() {
+        net::validate_interface_address(&at.index(index), address.as_str().unwrap_or(""), errors);
+    }
+    for (index, address) in repeated(list, |address| address.as_str().unwrap_or("")) {
+        errors.duplicate(&at.index(index), address);
+    }
+}
