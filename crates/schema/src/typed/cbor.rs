@@ -47,3 +47,27 @@ fn members(entries: &[(Str, Value)], out: &mut Vec<u8>, write: impl Fn(&str, &Va
         write(key, value, out);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Field, MapKind, Node, Struct};
+    use std::sync::Arc;
+
+    #[test]
+    fn bytes_are_bytes_in_go_types_only() {
+        let tree = Value::Object([("b", Value::from("AAE="))].into_iter().collect());
+        let encoded = |go_name: &str| {
+            let mut arena = Arena::default();
+            let bytes = arena.push(Node::of(Shape::Bytes));
+            let mut s = Struct::by_name(vec![Field::new("b", bytes)], MapKind::Granular);
+            s.go_name = Str::from(go_name);
+            let root = arena.push(Node::of(Shape::Struct(s)));
+            let mut out = Vec::new();
+            encode_cbor(&Schema::new(Arc::new(arena), root), &tree, &mut out);
+            out
+        };
+        assert_eq!(encoded("ConfigMap"), [0xa1, 0x41, b'b', 0xd6, 0x42, 0, 1]);
+        assert_eq!(encoded(""), [0xa1, 0x41, b'b', 0x44, b'A', b'A', b'E', b'=']);
+    }
+}
