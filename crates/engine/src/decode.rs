@@ -115,9 +115,10 @@ pub fn decode(
         let why = format!("strict decoding error: {}", decoded.complaints.join(", "));
         return Err(gvk.unfit(why).to_status(expected, body));
     }
-    if validation == FieldValidation::Ignore {
-        decoded.complaints.clear();
-    }
+    decoded.complaints = match validation {
+        FieldValidation::Ignore => Vec::new(),
+        _ => decoded.complaints.iter().flat_map(|complaint| each_warning(complaint)).collect(),
+    };
     Ok(decoded)
 }
 
@@ -132,6 +133,14 @@ pub fn decode_plain(tree: Value, expected: &Expected<'_>) -> Option<Decoded> {
     let mut strict = Strict::default();
     let value = pintle_schema::decode(expected.schema, tree, &mut strict).ok()?;
     strict.unknown.is_empty().then(|| Decoded { value, complaints: Vec::new(), resets })
+}
+
+/// The YAML reader complains of all lines at once; warnings are one of each.
+fn each_warning(complaint: &str) -> Vec<String> {
+    match complaint.strip_prefix("yaml: unmarshal errors:\n") {
+        Some(lines) => lines.split('\n').map(|line| line.trim().to_string()).collect(),
+        None => vec![complaint.to_string()],
+    }
 }
 
 /// The same as `decode` of a document that a patch made. What is wrong with it is told in other sentences.

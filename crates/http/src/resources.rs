@@ -67,7 +67,7 @@ impl Resources {
             Action::Get if target.subresource == "log" => self.log(request, &target),
             Action::Get => self.get(request, &target).await,
             Action::List => self.list(request, target).await,
-            Action::Watch | Action::WatchOne => self.watch(request, target),
+            Action::Watch | Action::WatchOne => self.watch(request, target).await,
             Action::Create | Action::Update | Action::Patch(_) => self.write(request, target).await,
             Action::Delete => self.delete(request, &target).await,
             Action::DeleteCollection => self.delete_collection(request, target).await,

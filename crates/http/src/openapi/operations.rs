@@ -120,7 +120,8 @@ pub(super) fn document(
         gvk: None,
         params: Vec::new(),
         body: None,
-        consumes: media.clone(),
+        // The OpenID documents are added without a word about what they read.
+        consumes: if schema.is_empty() { Vec::new() } else { media.clone() },
         produces: media,
         codes: &[OK],
         answer: if schema.is_empty() { Content::Text } else { Content::Schema(schema.to_string()) },
