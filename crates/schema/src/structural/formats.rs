@@ -197,7 +197,7 @@ fn is_isbn10(text: &str) -> bool {
     }
     let digit = |b: u8| if b == b'X' { 10 } else { u32::from(b - b'0') };
     let sum: u32 = text.bytes().zip(1u32..).map(|(b, at)| at * digit(b)).sum();
-    sum % 11 == 0
+    sum.is_multiple_of(11)
 }
 
 fn is_isbn13(text: &str) -> bool {
@@ -207,7 +207,7 @@ fn is_isbn13(text: &str) -> bool {
     }
     let sum: u32 =
         text.bytes().enumerate().map(|(at, b)| u32::from(b - b'0') * if at % 2 == 0 { 1 } else { 3 }).sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 fn is_credit_card(text: &str) -> bool {
