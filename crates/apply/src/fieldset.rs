@@ -101,6 +101,16 @@ impl Set {
         self.entries
     }
 
+    /// The first steps of all paths.
+    pub(crate) fn elements(&self) -> impl Iterator<Item = &PathElement> {
+        self.entries.iter().map(|entry| &entry.element)
+    }
+
+    /// The first step that `matches`: whether its path ends there, and what goes on from it.
+    pub(crate) fn entry(&self, matches: &dyn Fn(&PathElement) -> bool) -> Option<(bool, &Set)> {
+        self.entries.iter().find(|entry| matches(&entry.element)).map(|entry| (entry.member, &entry.below))
+    }
+
     /// Whether nothing is in it.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

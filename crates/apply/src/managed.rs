@@ -4,6 +4,7 @@
 //! versions comes in as a trait.
 
 mod apply;
+mod blame;
 mod conflict;
 mod entries;
 mod equality;
@@ -15,6 +16,7 @@ mod update;
 mod zero;
 
 pub use apply::{Applied, apply, cannot_convert};
+pub use blame::{Blame, Line, Manager, blame};
 pub use conflict::Conflict;
 pub use entries::asks_for_reset;
 pub use equality::{check_managed_fields, keep_times};

@@ -6,6 +6,7 @@ pub mod merge;
 pub mod restore;
 pub mod shown;
 pub mod strategic;
+pub mod written;
 
 use pintle_meta::{FieldErrors, GroupKind, GroupResource, Status};
 use pintle_value::Path;

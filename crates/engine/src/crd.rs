@@ -79,7 +79,7 @@ impl Engine {
             namespace_selectable: namespaced,
             unsupported_label: UNSUPPORTED_LABEL.into(),
             columns: source.items_at(&["additionalPrinterColumns"]).iter().map(column).collect(),
-            deprecation: deprecation(source, all, &gvk),
+            deprecation: deprecation(source, &gvk, all),
             name,
         }
     }
@@ -185,20 +185,26 @@ fn column(source: &Value) -> Column {
     }
 }
 
-/// The warning of a deprecated version: its own words, or what is better.
-fn deprecation(source: &Value, all: &[&Value], gvk: &GroupVersionKind) -> Option<Str> {
-    let is = |version: &Value, key: &str| version.get(key).and_then(Value::as_bool) == Some(true);
-    if !is(source, "deprecated") {
+/// The warning of a deprecated version: the one it gives itself, or one that names the best newer version.
+fn deprecation(source: &Value, gvk: &GroupVersionKind, all: &[&Value]) -> Option<Str> {
+    let flag = |version: &Value, key: &str| version.get(key).and_then(Value::as_bool) == Some(true);
+    if !flag(source, "deprecated") {
         return None;
     }
     if let Some(given) = source.get("deprecationWarning").and_then(Value::as_str) {
-        return Some(Str::from(given));
+        return Some(given.into());
     }
-    let own = version_order(&gvk.version);
-    let better = all.iter().filter(|v| is(v, "served") && !is(v, "deprecated")).map(|v| v.str_at(&["name"]));
-    let better = better.filter(|name| version_order(name) > own).max_by_key(|name| version_order(name));
-    let hint = better.map(|name| format!("; use {}/{name} {}", gvk.group, gvk.kind)).unwrap_or_default();
-    Some(Str::from(format!("{}/{} {} is deprecated{hint}", gvk.group, gvk.version, gvk.kind)))
+    let this = version_order(&gvk.version);
+    let newer = |version: &&&Value| {
+        flag(version, "served")
+            && !flag(version, "deprecated")
+            && version_order(version.str_at(&["name"])) > this
+    };
+    let text = |version: &str| format!("{}/{version} {}", gvk.group, gvk.kind);
+    // Versions are ordered, the best first.
+    let instead =
+        all.iter().find(newer).map(|v| format!("; use {}", text(v.str_at(&["name"])))).unwrap_or_default();
+    Some(format!("{} is deprecated{instead}", text(&gvk.version)).into())
 }
 
 #[cfg(test)]

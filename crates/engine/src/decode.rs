@@ -2,6 +2,8 @@
 //!
 //! The sentences are those of kube-apiserver's serializers, in their order of checks.
 
+mod known;
+
 use pintle_apply::managed;
 use pintle_kinds::{Kind, KindVersion};
 use pintle_meta::options::FieldValidation;
@@ -113,32 +115,36 @@ pub fn decode(
         let why = format!("strict decoding error: {}", decoded.complaints.join(", "));
         return Err(gvk.unfit(why).to_status(expected, body));
     }
-    decoded.complaints = match validation {
-        FieldValidation::Ignore => Vec::new(),
-        _ => decoded.complaints.iter().flat_map(|complaint| each_warning(complaint)).collect(),
-    };
+    if validation == FieldValidation::Ignore {
+        decoded.complaints.clear();
+    }
     Ok(decoded)
 }
 
-/// The YAML reader complains of all lines at once; warnings are one of each.
-fn each_warning(complaint: &str) -> Vec<String> {
-    match complaint.strip_prefix("yaml: unmarshal errors:\n") {
-        Some(lines) => lines.split('\n').map(|line| line.trim().to_string()).collect(),
-        None => vec![complaint.to_string()],
+/// Decodes a tree of which nothing is to be said: of the expected kind, without unknown fields, of the right types.
+pub fn decode_plain(tree: Value, expected: &Expected<'_>) -> Option<Decoded> {
+    let is_ours = tree.str_at(&["kind"]) == expected.kind
+        && api_version(expected.group, expected.version) == tree.str_at(&["apiVersion"]);
+    if !is_ours {
+        return None;
     }
+    let resets = managed::asks_for_reset(&tree);
+    let mut strict = Strict::default();
+    let value = pintle_schema::decode(expected.schema, tree, &mut strict).ok()?;
+    strict.unknown.is_empty().then(|| Decoded { value, complaints: Vec::new(), resets })
 }
 
-/// The same of a document that a patch made. What is wrong with it is told in other sentences.
+/// The same as `decode` of a document that a patch made. What is wrong with it is told in other sentences.
 pub fn decode_patched(document: &[u8], expected: &Expected<'_>) -> Result<Decoded, Refusal> {
     read(document, Media::Json, expected).map(|(_, decoded)| decoded)
 }
 
 fn read(body: &[u8], media: Media, expected: &Expected<'_>) -> Result<(BodyGvk, Decoded), Refusal> {
     let parsed = parse(body, media).map_err(Refusal::Unrecognized)?;
-    let claimed = claimed_gvk(&parsed, media, expected).map_err(Refusal::Unrecognized)?;
+    let claimed = claimed_gvk(&parsed, media, expected, body).map_err(Refusal::Unrecognized)?;
     let gvk = settle_gvk(claimed, expected, media, body)?;
     let resets = match &parsed {
-        Parsed::Json(document) => managed::asks_for_reset(&document.value),
+        Parsed::Json(document, _) => managed::asks_for_reset(&document.value),
         Parsed::Yaml(value, _) | Parsed::Cbor(value) => managed::asks_for_reset(value),
         Parsed::BadCbor(_) | Parsed::Protobuf(_) => false,
     };
@@ -147,12 +153,27 @@ fn read(body: &[u8], media: Media, expected: &Expected<'_>) -> Result<(BodyGvk, 
     Ok((gvk, Decoded { value, complaints, resets }))
 }
 
+/// Complaints as warnings: those of YAML, which come in one text, become one warning a line.
+pub fn warnings(complaints: Vec<String>) -> Vec<String> {
+    const YAML: [&str; 2] =
+        ["yaml: unmarshal errors:\n", "error converting YAML to JSON: yaml: unmarshal errors:\n"];
+    let mut out = Vec::with_capacity(complaints.len());
+    for complaint in complaints {
+        match YAML.iter().find_map(|prefix| complaint.strip_prefix(prefix)) {
+            Some(lines) => out.extend(lines.split('\n').map(|line| line.trim().to_string())),
+            None => out.push(complaint),
+        }
+    }
+    out
+}
+
 /// Reads options that come in a body, such as `DeleteOptions`: any kind, unknown fields and all. `schema` is that
 /// of the options, for encodings that make no sense without one.
 pub fn decode_options(body: &[u8], media: Media, schema: &Schema) -> Result<Value, Status> {
     let parsed = parse(body, media).map_err(Status::bad_request)?;
     match parsed {
-        Parsed::Json(document) => Ok(document.value),
+        Parsed::Json(_, Some(out_of_range)) => Err(Status::bad_request(out_of_range.to_string())),
+        Parsed::Json(document, None) => Ok(document.value),
         Parsed::Yaml(value, _) | Parsed::Cbor(value) => Ok(value),
         Parsed::BadCbor(error) => Err(Status::bad_request(error.to_string())),
         Parsed::Protobuf(envelope) => {
@@ -162,7 +183,7 @@ pub fn decode_options(body: &[u8], media: Media, schema: &Schema) -> Result<Valu
 }
 
 /// Writes the kind and apiVersion of what is expected into the tree.
-fn stamp(value: &mut Value, expected: &Expected<'_>) {
+pub(crate) fn stamp(value: &mut Value, expected: &Expected<'_>) {
     value.set_at(&["kind"], expected.kind.into());
     value.set_at(&["apiVersion"], api_version(expected.group, expected.version).into());
 }
@@ -174,7 +195,8 @@ pub fn api_version(group: &str, version: &str) -> Str {
 
 /// A body that could be read, before its type is looked at.
 enum Parsed<'b> {
-    Json(Document),
+    /// The document, and what is wrong with a number that is out of range, if one is.
+    Json(Document, Option<json::ParseError>),
     /// The tree, and what strict reading has against it.
     Yaml(Value, Option<Str>),
     Cbor(Value),
@@ -185,8 +207,8 @@ enum Parsed<'b> {
 
 fn parse(body: &[u8], media: Media) -> Result<Parsed<'_>, String> {
     match media {
-        Media::Json => json::parse(body)
-            .map(Parsed::Json)
+        Media::Json => json::parse_unbounded(body)
+            .map(|(document, out_of_range)| Parsed::Json(document, out_of_range))
             .map_err(|e| format!("couldn't get version/kind; json parse error: {e}")),
         Media::Yaml => {
             let document = yaml::parse(body).map_err(|e| e.to_string())?;
@@ -215,11 +237,15 @@ fn typed_tree(
         pintle_schema::decode(schema, value, &mut strict).map(|value| (value, strict))
     };
     match parsed {
-        Parsed::Json(document) if schema.is_go() => {
+        Parsed::Json(document, out_of_range) if schema.is_go() => {
             let decoded = typed::decode_parsed(schema, document, body).map_err(|e| e.to_string())?;
-            Ok((decoded.value, decoded.strict))
+            match out_of_range.filter(|_| !is_finite(&decoded.value)) {
+                Some(error) => Err(error.to_string()),
+                None => Ok((decoded.value, decoded.strict)),
+            }
         }
-        Parsed::Json(document) => {
+        Parsed::Json(_, Some(out_of_range)) => Err(out_of_range.to_string()),
+        Parsed::Json(document, None) => {
             let mut complaints = duplicates(&document.duplicates);
             let (value, strict) = untyped(document.value).map_err(|e| e.to_string())?;
             complaints.extend(strict.texts());
@@ -232,7 +258,8 @@ fn typed_tree(
             Ok((value, complaints))
         }
         Parsed::Cbor(value) => {
-            let (value, strict) = untyped(value).map_err(|e| cbor_mismatch(&e, expected))?;
+            let (value, strict) =
+                untyped(value).map_err(|e| cbor_mismatch(&e, expected, string_type(body)))?;
             // Strict reading of CBOR is for Go types alone, and stops at the first field that is unknown.
             let unknown =
                 if schema.is_go() { cbor::unknown_field_index(body, &strict.unknown) } else { None };
@@ -247,14 +274,24 @@ fn typed_tree(
     }
 }
 
+/// Whether all numbers are finite. Only looked at where one was out of range, in a tree as deep as its type.
+fn is_finite(value: &Value) -> bool {
+    match value {
+        Value::Float(f) => f.is_finite(),
+        Value::Array(items) => items.iter().all(is_finite),
+        Value::Object(map) => map.values().all(is_finite),
+        _ => true,
+    }
+}
+
 /// A value of another type than its field, in the words of the CBOR decoder: it names the type of the value itself,
 /// but of its place only the field of the outermost struct.
-fn cbor_mismatch(error: &typed::TypeError, expected: &Expected<'_>) -> String {
+fn cbor_mismatch(error: &typed::TypeError, expected: &Expected<'_>, string: &str) -> String {
     let Some(mismatch) = error.mismatch().filter(|_| expected.schema.is_go()) else {
         return error.to_string();
     };
     let found = match mismatch.found.as_str() {
-        "string" => "byte string",
+        "string" => string,
         "array" => "array",
         "object" => "map",
         "number" => "positive integer",
@@ -275,7 +312,11 @@ fn bad_cbor(error: &cbor::DecodeError, expected: &Expected<'_>) -> String {
     match error.field().filter(|field| !field.is_empty() && expected.schema.is_go()) {
         Some(field) => {
             let place = format!("Go struct field {}.{}.{field}", expected.version, expected.kind);
-            error.message().replacen("Go value", &place, 1)
+            error.message().replacen("Go value", &place, 1).replacen(
+                "overflows Go's int64",
+                "overflows int64",
+                1,
+            )
         }
         None => error.to_string(),
     }
@@ -286,9 +327,14 @@ fn duplicates(paths: &[Str]) -> Vec<String> {
 }
 
 /// The apiVersion and kind that the body itself names.
-fn claimed_gvk(parsed: &Parsed<'_>, media: Media, expected: &Expected<'_>) -> Result<(Str, Str), String> {
+fn claimed_gvk(
+    parsed: &Parsed<'_>,
+    media: Media,
+    expected: &Expected<'_>,
+    body: &[u8],
+) -> Result<(Str, Str), String> {
     let tree = match parsed {
-        Parsed::Json(document) => &document.value,
+        Parsed::Json(document, _) => &document.value,
         Parsed::Yaml(value, _) | Parsed::Cbor(value) => value,
         Parsed::BadCbor(_) => {
             return Ok((api_version(expected.group, expected.version), expected.kind.into()));
@@ -305,7 +351,7 @@ fn claimed_gvk(parsed: &Parsed<'_>, media: Media, expected: &Expected<'_>) -> Re
         other if media == Media::Cbor => {
             let note = " (cannot decode CBOR array to struct without toarray option)";
             let note = if matches!(other, Value::Array(_)) { note } else { "" };
-            let found = cbor_type(other);
+            let found = cbor_type(other, string_type(body));
             return Err(format!("{prefix} {found} into Go value of type v1.TypeMeta{note}"));
         }
         other => {
@@ -317,7 +363,7 @@ fn claimed_gvk(parsed: &Parsed<'_>, media: Media, expected: &Expected<'_>) -> Re
         None | Some(Value::Null) => Ok(Str::default()),
         Some(Value::String(s)) => Ok(s.clone()),
         Some(other) if media == Media::Cbor => {
-            let found = cbor_type(other);
+            let found = cbor_type(other, string_type(body));
             Err(format!("{prefix} {found} into Go struct field v1.TypeMeta.{key} of type string"))
         }
         Some(other) => {
@@ -333,13 +379,30 @@ fn named<'v>(map: &'v Map, key: &str, media: Media) -> Option<&'v Value> {
     map.get(key).or_else(|| if media == Media::Cbor { None } else { folded() })
 }
 
+/// What CBOR calls the strings of a document. Who writes keys as text writes all strings so; Kubernetes' own
+/// clients write bytes.
+fn string_type(body: &[u8]) -> &'static str {
+    let body = body.strip_prefix(&cbor::SELF_DESCRIBED).unwrap_or(body);
+    let head_bytes = match body.first().map(|head| head & 0x1f) {
+        Some(24) => 2,
+        Some(25) => 3,
+        Some(26) => 5,
+        _ => 1,
+    };
+    const TEXT: u8 = 3;
+    match body.get(head_bytes).map(|head| head >> 5) {
+        Some(TEXT) => "UTF-8 text string",
+        _ => "byte string",
+    }
+}
+
 /// What CBOR calls a value.
-fn cbor_type(value: &Value) -> &'static str {
+fn cbor_type<'a>(value: &Value, string: &'a str) -> &'a str {
     match value {
         Value::Null | Value::Bool(_) | Value::Float(_) => "primitives",
         Value::Int(i) if *i < 0 => "negative integer",
         Value::Int(_) => "positive integer",
-        Value::String(_) => "byte string",
+        Value::String(_) => string,
         Value::Array(_) => "array",
         Value::Object(_) => "map",
     }
@@ -383,27 +446,31 @@ fn settle_gvk(
     if gvk.group_version.version.is_empty() {
         return Err(gvk.unfit(missing("apiVersion")));
     }
-    let same_kind = gvk.kind == expected.kind && gvk.group_version.group == expected.group;
-    if same_kind && gvk.group_version.version == expected.version {
+    let same_version = gvk.group_version == GroupVersion::new(expected.group, expected.version);
+    if same_version && gvk.kind == expected.kind {
         return Ok(gvk);
     }
-    let same_version = gvk.group_version == GroupVersion::new(expected.group, expected.version);
+    let home = known::home_group(expected.group, expected.kind);
+    let same_kind =
+        gvk.kind == expected.kind && known::home_group(&gvk.group_version.group, &gvk.kind) == home;
+    let registered = (expected.registered)(&gvk.kind, &gvk.group_version)
+        || known::is_unserved(&gvk.kind, &gvk.group_version);
     if !expected.lenient && same_version {
         return Err(Refusal::OtherKind(GroupKind::new(&gvk.group_version.group, &gvk.kind)));
     }
-    if !expected.lenient || (same_kind && (expected.registered)(&gvk.kind, &gvk.group_version)) {
+    if !expected.lenient || (same_kind && registered) {
         let expected_version = self::api_version(expected.group, expected.version);
         return Err(Refusal::OtherVersion(format!(
             "the API version in the data ({}) does not match the expected API version ({expected_version})",
             gvk.group_version
         )));
     }
-    let why = if (expected.registered)(&gvk.kind, &gvk.group_version) {
+    let why = if registered {
         format!(
             "converting ({}.{}) to ({}.{}): unknown conversion",
             gvk.group_version.version,
             gvk.kind,
-            go_package(expected.group),
+            go_package(home),
             expected.kind
         )
     } else {

@@ -1,8 +1,9 @@
 //! Who owns which field: managedFields of updates, and server-side apply.
 
 use crate::{Target, object};
-use pintle_apply::fieldset::{Filter, Set};
+use pintle_apply::fieldset::{Filter, Set, Step};
 use pintle_apply::managed::{self, Applied, Context, Versions};
+use pintle_kinds::{Ownable, ownable};
 use pintle_meta::Status;
 use pintle_schema::{Schema, typed::Strict};
 use pintle_value::Value;
@@ -54,6 +55,10 @@ fn named<'a>(target: &'a Target, owner: Owner<'a>) -> managed::Owner<'a> {
     managed::Owner { manager: owner.manager, subresource: &target.subresource, now: owner.now }
 }
 
+fn steps(path: &[&str]) -> Vec<Step> {
+    path.iter().map(|name| if *name == "*" { Step::Any } else { Step::Field((*name).into()) }).collect()
+}
+
 /// The versions of a target's kind.
 struct TargetVersions<'a> {
     target: &'a Target,
@@ -62,8 +67,11 @@ struct TargetVersions<'a> {
 
 impl<'a> TargetVersions<'a> {
     fn new(target: &'a Target) -> Self {
-        let reset = target.kind.hooks.reset_fields(target.scope());
-        let filter = (!reset.is_empty()).then(|| Filter::Exclude(Set::of(reset)));
+        let filter = match ownable(&target.kind, target.scope()) {
+            Ownable::AllBut([]) => None,
+            Ownable::AllBut(reset) => Some(Filter::Exclude(Set::of(reset))),
+            Ownable::Only(paths) => Some(Filter::Include(paths.iter().map(|path| steps(path)).collect())),
+        };
         TargetVersions { target, filter }
     }
 

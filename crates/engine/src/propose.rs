@@ -7,12 +7,11 @@ use crate::{Target, metadata};
 use bytes::Bytes;
 use pintle_apply::managed;
 use pintle_apply::patch::{self, PatchError};
-use pintle_kinds::KindVersion;
 use pintle_meta::field::quoted;
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, GroupKind, GroupVersion, Status};
 use pintle_schema::typed::{self, Strict};
-use pintle_value::{Path, Str, Value, json, yaml};
+use pintle_value::{Path, Str, Value, cbor, json, yaml};
 
 /// What a client wants done to an object.
 pub enum Change {
@@ -67,10 +66,11 @@ pub(crate) struct Context<'a> {
 pub(crate) fn decode_object(cx: &Context<'_>, body: &Body) -> Result<Proposed, Status> {
     let version = cx.target.kind_version();
     let expected = decode::expected_object(&cx.target.kind, version, cx.registered);
-    let Decoded { value: mut object, complaints: mut warnings, resets } =
+    let Decoded { value: mut object, complaints, resets } =
         decode::decode(&body.bytes, body.media, &expected, cx.validation)?;
     complete(cx.target, &mut object);
     mark_reset(&mut object, resets);
+    let mut warnings = decode::warnings(complaints);
     warnings.extend(metadata::dedup_owner_references(&mut object, metadata::Dedup::Request));
     Ok(Proposed { object, warnings })
 }
@@ -98,7 +98,7 @@ pub(crate) fn patch_object(
     mark_reset(&mut object, resets);
     metadata::settle_namespace(&mut object, cx.target)?;
     metadata::check_name(&object, cx.target)?;
-    Ok(Proposed { object, warnings: complaints })
+    Ok(Proposed { object, warnings: decode::warnings(complaints) })
 }
 
 /// A patched object, and what is shown of the patch if the object turns out to be invalid.
@@ -116,22 +116,36 @@ fn patch_document(
     reported: bool,
 ) -> Result<Patched, Status> {
     let version = cx.target.kind_version();
-    let refuse = |error: PatchError| error.to_status();
-    let parsed = json::parse(body).map_err(|e| undecodable(&e.to_string(), reported))?;
-    let (patched, mut complaints) = if kind == PatchType::Json {
-        let decoded = patch::json::decode(parsed.value, &parsed.duplicates, reported).map_err(refuse)?;
-        (decoded.apply(live.clone()).map_err(refuse)?, decoded.strict_errors)
-    } else {
-        let patched = patch::merge::apply(live.clone(), parsed.value, reported).map_err(refuse)?;
-        (patched, duplicates(&parsed.duplicates))
-    };
-    let shown = encoded(version, &patched);
+    let (patched, mut complaints) = document_after(live, kind, body, reported)?;
     let expected = decode::expected_object(&cx.target.kind, version, cx.registered);
+    if let Some(decoded) = decode::decode_plain(patched, &expected).filter(|_| complaints.is_empty()) {
+        return Ok(Patched { decoded, shown: String::new() });
+    }
+    // Something is wrong with the outcome: it is made again and written down, to find and to show what.
+    let (patched, _) = document_after(live, kind, body, reported)?;
+    let shown = patch::written::written(&version.schema, live, &patched);
     let mut decoded = decode::decode_patched(shown.as_bytes(), &expected)
         .map_err(|refusal| invalid_patch(&shown, refusal.why()))?;
     complaints.append(&mut decoded.complaints);
     decoded.complaints = complaints;
     Ok(Patched { decoded, shown })
+}
+
+/// The live object after a JSON patch or merge patch, and complaints about the patch itself.
+fn document_after(
+    live: &Value,
+    kind: PatchType,
+    body: &[u8],
+    reported: bool,
+) -> Result<(Value, Vec<String>), Status> {
+    let refuse = |error: PatchError| error.to_status();
+    let parsed = json::parse(body).map_err(|e| undecodable(&e.to_string(), reported))?;
+    if kind == PatchType::Json {
+        let decoded = patch::json::decode(parsed.value, &parsed.duplicates, reported).map_err(refuse)?;
+        return Ok((decoded.apply(live.clone()).map_err(refuse)?, decoded.strict_errors));
+    }
+    let patched = patch::merge::apply(live.clone(), parsed.value, reported).map_err(refuse)?;
+    Ok((patched, duplicates(&parsed.duplicates)))
 }
 
 /// Strategic merge patches are applied to the tree of the object, which is of its kind whatever the patch says.
@@ -143,8 +157,12 @@ fn patch_strategically(cx: &Context<'_>, live: &Value, body: &[u8]) -> Result<Pa
         patch::strategic::apply(live.clone(), parsed.value, schema).map_err(|error| error.to_status())?;
     let resets = managed::asks_for_reset(&patched);
     let mut strict = Strict::default();
-    let value = pintle_schema::decode(schema, patched, &mut strict)
+    let mut value = pintle_schema::decode(schema, patched, &mut strict)
         .map_err(|e| invalid_patch(&shown, e.message()))?;
+    decode::stamp(
+        &mut value,
+        &decode::expected_object(&cx.target.kind, cx.target.kind_version(), cx.registered),
+    );
     let mut complaints = duplicates(&parsed.duplicates);
     complaints.extend(strict.texts());
     Ok(Patched { decoded: Decoded { value, complaints, resets }, shown })
@@ -168,12 +186,6 @@ fn duplicates(paths: &[Str]) -> Vec<String> {
     paths.iter().map(|path| format!("duplicate field {}", quoted(path))).collect()
 }
 
-fn encoded(version: &KindVersion, value: &Value) -> String {
-    let mut out = Vec::new();
-    typed::encode_json(&version.schema, value, &mut out);
-    String::from_utf8_lossy(&out).into_owned()
-}
-
 /// A patch that is no JSON.
 fn undecodable(why: &str, reported: bool) -> Status {
     Status::bad_request(if reported { format!("error decoding patch: {why}") } else { why.to_string() })
@@ -186,40 +198,55 @@ fn invalid_patch(shown: &str, why: &str) -> Status {
     Status::invalid(&GroupKind::default(), "", &errors)
 }
 
-/// Unknown fields of an applied configuration: warnings, or the refusal of a strict request.
-pub(crate) fn applied_complaints(
-    validation: FieldValidation,
-    strict: &Strict,
-) -> Result<Vec<String>, Status> {
-    let complaints = strict.texts();
-    match validation {
-        FieldValidation::Ignore => Ok(Vec::new()),
-        FieldValidation::Strict if !complaints.is_empty() => {
-            Err(Status::bad_request(format!("strict decoding error: {}", complaints.join(", "))))
+/// An applied configuration as it is written; its fields are merged later, against the live object.
+pub(crate) struct Configuration {
+    pub(crate) tree: Value,
+    /// What strict reading has against it.
+    strict_error: Option<String>,
+}
+
+impl Configuration {
+    /// Reads a configuration. Only an object will do, but `null` passes for one without anything in it.
+    pub(crate) fn decode(body: &Body) -> Result<Self, Status> {
+        let refuse = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
+        if body.media == Media::Cbor {
+            let tree = cbor::decode_object(&body.bytes).map_err(|e| refuse(e.to_string()))?;
+            return Ok(Configuration { tree, strict_error: None });
         }
-        _ => Ok(complaints),
+        let parsed = yaml::parse(&body.bytes).map_err(|e| refuse(in_conversion(e.message())))?;
+        if !matches!(parsed.value, Value::Object(_) | Value::Null) {
+            let found = parsed.value.json_type();
+            return Err(refuse(format!(
+                "error unmarshaling JSON: while decoding JSON: \
+                 json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+            )));
+        }
+        Ok(Configuration { tree: parsed.value, strict_error: parsed.strict_error.map(|e| in_conversion(&e)) })
+    }
+
+    /// What is left to be said once it has been applied: warnings, or the refusal of a strict request. `unknown`
+    /// are fields that were dropped.
+    pub(crate) fn complaints(
+        self,
+        validation: FieldValidation,
+        unknown: &Strict,
+    ) -> Result<Vec<String>, Status> {
+        let mut complaints = unknown.texts();
+        match validation {
+            FieldValidation::Ignore => Ok(Vec::new()),
+            FieldValidation::Warn => {
+                complaints.splice(0..0, self.strict_error);
+                Ok(decode::warnings(complaints))
+            }
+            FieldValidation::Strict => match self.strict_error {
+                Some(why) => Err(Status::bad_request(format!("error strict decoding YAML: {why}"))),
+                None if complaints.is_empty() => Ok(complaints),
+                None => Err(Status::bad_request(format!("strict decoding error: {}", complaints.join(", ")))),
+            },
+        }
     }
 }
 
-/// Reads an applied configuration. Its fields are merged later, against the live object.
-pub(crate) fn decode_applied(cx: &Context<'_>, body: &Body) -> Result<(Value, Vec<String>), Status> {
-    let (value, strict_error) = match body.media {
-        Media::Cbor => {
-            let value = pintle_value::cbor::decode(&body.bytes)
-                .map_err(|e| Status::bad_request(format!("error decoding YAML: {e}")))?;
-            (value, None)
-        }
-        _ => {
-            let parsed = yaml::parse(&body.bytes)
-                .map_err(|e| Status::bad_request(format!("error decoding YAML: {e}")))?;
-            (parsed.value, parsed.strict_error)
-        }
-    };
-    match (cx.validation, strict_error) {
-        (FieldValidation::Strict, Some(why)) => {
-            Err(Status::bad_request(format!("error strict decoding YAML: {why}")))
-        }
-        (FieldValidation::Warn, Some(why)) => Ok((value, vec![why.to_string()])),
-        _ => Ok((value, Vec::new())),
-    }
+fn in_conversion(why: &str) -> String {
+    format!("error converting YAML to JSON: {why}")
 }

@@ -2,13 +2,14 @@
 
 use crate::propose::{self, Change, Proposed};
 use crate::{Engine, Target, metadata, object, ownership, subresource};
+use bytes::Bytes;
 use pintle_admission::{Attributes, Operation};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_kinds::{Asker, Generation, Scope};
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, Status, names, objectmeta, rv};
-use pintle_schema::typed;
+use pintle_schema::{Schema, Shape, structural, typed};
 use pintle_store::{Expect, Revision, Write, WriteError};
 use pintle_value::{Path, Str, Value};
 use std::sync::Arc;
@@ -192,10 +193,11 @@ impl Engine {
                 proposed
             }
             Change::Apply { body, force } => {
-                let (config, mut warnings) = propose::decode_applied(&cx, body)?;
-                let (mut object, strict) = ownership::apply(target, owner, spoken, &config, *force)?;
+                let config = propose::Configuration::decode(body)?;
+                let (mut object, unknown) = ownership::apply(target, owner, spoken, &config.tree, *force)?;
                 propose::complete(target, &mut object);
-                warnings.extend(propose::applied_complaints(request.validation, &strict)?);
+                let warnings = config.complaints(request.validation, &unknown)?;
+                check_no_uid(target, &object, spoken)?;
                 metadata::settle_namespace(&mut object, target)?;
                 metadata::check_name(&object, target)?;
                 Proposed { object, warnings }
@@ -272,6 +274,7 @@ impl Engine {
     ) -> Result<Attempt, Status> {
         let name = Str::from(candidate.str_at(&["metadata", "name"]));
         let target = request.target.named(&name);
+        candidate.remove_at(&["metadata", "selfLink"]);
         let revision = candidate.remove_at(&["metadata", "resourceVersion"]);
         let named = revision.is_some_and(|v| v.as_str().is_some_and(|s| !s.is_empty() && s != "0"));
         if named && matches!(request.change, Change::Create(_)) {
@@ -286,9 +289,8 @@ impl Engine {
             let object = object::unstored(&target, &encoded, &candidate, 0)?;
             return Ok(Attempt::Done(Written { object, created: true, warnings }));
         }
-        let write = Write::put(target.store_key(), Expect::Absent, encoded);
-        let own = write.key.clone();
-        match self.commit_along(&target, write, &candidate, along).await {
+        let own = target.store_key();
+        match self.put(request, &target, Expect::Absent, encoded, &mut candidate, along).await {
             Ok(object) => Ok(Attempt::Done(Written { object, created: true, warnings })),
             Err(WriteError::Conflict { key, .. })
                 if key != own || !matches!(request.change, Change::Create(_)) =>
@@ -297,6 +299,29 @@ impl Engine {
             }
             Err(WriteError::Conflict { .. }) => self.name_taken(&target, &candidate, generated),
             Err(error) => Err(crate::status::write_error(error)),
+        }
+    }
+
+    /// Stores `encoded`, which is `candidate`. One that is too large is tried without its managed fields, which
+    /// nobody needs to keep but who applies.
+    async fn put(
+        &self,
+        request: &WriteRequest,
+        target: &Target,
+        expect: Expect,
+        encoded: Bytes,
+        candidate: &mut Value,
+        along: Vec<Write>,
+    ) -> Result<Arc<Object>, WriteError> {
+        let write = Write::put(target.store_key(), expect, encoded);
+        match self.commit_along(target, write, candidate, along.clone()).await {
+            Err(WriteError::TooLarge { .. }) if !matches!(request.change, Change::Apply { .. }) => {
+                candidate.remove_at(&["metadata", "managedFields"]);
+                let encoded = object::encode(&target.kind, candidate);
+                let write = Write::put(target.store_key(), expect, encoded);
+                self.commit_along(target, write, candidate, along).await
+            }
+            outcome => outcome,
         }
     }
 
@@ -311,7 +336,9 @@ impl Engine {
         let target = &request.target;
         let removes =
             metadata::completes_deletion(&candidate, &live.tree) && target.kind.hooks.may_remove(&candidate);
-        candidate.remove_at(&["metadata", "resourceVersion"]);
+        for key in ["resourceVersion", "selfLink"] {
+            candidate.remove_at(&["metadata", key]);
+        }
         let encoded = object::encode(&target.kind, &candidate);
         if encoded == *live.object.value() && !removes {
             return Ok(Attempt::Done(unchanged(Some(live), warnings)?));
@@ -326,8 +353,7 @@ impl Engine {
             let last = object::unstored(target, &encoded, &candidate, live.object.revision())?;
             self.erase(target, expect, &live.tree).await.map(|_| last)
         } else {
-            let write = Write::put(target.store_key(), expect, encoded);
-            self.commit_along(target, write, &candidate, along).await
+            self.put(request, target, expect, encoded, &mut candidate, along).await
         };
         match committed {
             Ok(object) => Ok(Attempt::Done(Written { object, created: false, warnings })),
@@ -398,6 +424,17 @@ fn check_uid(target: &Target, object: &Value, live: Option<&Live>) -> Result<(),
     Err(Status::conflict(&target.group_resource(), &target.name, &why))
 }
 
+/// An object that an apply makes has no uid yet.
+fn check_no_uid(target: &Target, object: &Value, live: Option<&Value>) -> Result<(), Status> {
+    let uid = object.str_at(&["metadata", "uid"]);
+    if live.is_some() || uid.is_empty() {
+        return Ok(());
+    }
+    let why =
+        format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+    Err(Status::conflict(&target.group_resource(), &target.name, &why))
+}
+
 /// Settles on which revision an update stands, or refuses it.
 fn check_revision(target: &Target, object: &mut Value, live: &Live) -> Result<(), Status> {
     let resource = target.group_resource();
@@ -444,7 +481,7 @@ fn validate_create(target: &Target, object: &Value) -> Result<(), Status> {
         let own_rule = |name: &str, prefix: bool| kind.hooks.name_errors(name, prefix);
         objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors);
     }
-    validate_by_schema(target, object, &mut errors);
+    validate_by_schema(target, object, None, &mut errors);
     kind.hooks.validate_create_in(target.kind_version(), object, &mut errors);
     if errors.is_empty() {
         objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
@@ -453,12 +490,35 @@ fn validate_create(target: &Target, object: &Value) -> Result<(), Status> {
 }
 
 /// What the schema of a custom resource has against an object; built-in kinds are checked by their hooks.
-fn validate_by_schema(target: &Target, object: &Value, errors: &mut FieldErrors) {
+fn validate_by_schema(target: &Target, object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let schema = &target.kind.storage_version().schema;
-    if !schema.is_go() {
-        pintle_schema::structural::validate(schema.arena(), schema.root(), object, &Path::ROOT, errors);
-        subresource::scale::validate_numbers(target, object, errors);
+    if schema.is_go() {
+        return;
     }
+    let (arena, root) = (schema.arena(), schema.root());
+    match target.scope() {
+        Scope::Sub("status") => validate_status_by_schema(schema, object, old, errors),
+        _ => structural::validate_change(arena, root, object, old, &Path::ROOT, errors),
+    }
+    subresource::scale::validate_numbers(target, object, errors);
+    structural::validate_embedded(arena, root, object, &Path::ROOT, errors);
+    let mut before = FieldErrors::new();
+    if let Some(old) = old {
+        structural::validate_lists(arena, root, old, &Path::ROOT, &mut before);
+    }
+    if before.is_empty() {
+        structural::validate_lists(arena, root, object, &Path::ROOT, errors);
+    }
+}
+
+/// The status is looked at on its own; its errors name what is in it from there.
+fn validate_status_by_schema(schema: &Schema, object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+    let Shape::Struct(root) = &schema.node().shape else { return };
+    let (Some(field), Some(status)) = (root.field("status"), object.get("status")) else { return };
+    let mut found = FieldErrors::new();
+    let old = old.and_then(|old| old.get("status"));
+    structural::validate_change(schema.arena(), field.node, status, old, &Path::ROOT, &mut found);
+    errors.0.extend(structural::within(found, "status").0);
 }
 
 /// All that is wrong with a changed object. Metadata is checked twice, by the rules of any object and by the
@@ -474,7 +534,7 @@ fn validate_update(target: &Target, object: &Value, old: &Value) -> Result<(), S
     if kind.hooks.validates_metadata() {
         objectmeta::validate_update(meta, old_meta, &path, &mut errors);
     }
-    validate_by_schema(target, object, &mut errors);
+    validate_by_schema(target, object, Some(old), &mut errors);
     kind.hooks.validate_update_in(target.kind_version(), target.scope(), object, old, &mut errors);
     if errors.is_empty() {
         return Ok(());

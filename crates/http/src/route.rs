@@ -307,10 +307,11 @@ fn negotiated(
 ) -> Result<Negotiated, Status> {
     let protobuf = resource.kind_version().protobuf;
     let standard: Vec<Media> = media.iter().copied().filter(|m| protobuf || *m != Media::Protobuf).collect();
-    // What is created and never read has no columns.
-    let subresource = subresource.and_then(|index| resource.kind_version().subresources.get(index));
-    let verbs = subresource.map_or(resource.kind.verbs, |sub| sub.verbs);
-    let table = verbs.get || !verbs.create;
+    // What is only made (reviews, bindings) has no rows, nor have most subresources.
+    let table = match subresource.and_then(|index| resource.kind_version().subresources.get(index)) {
+        Some(sub) => matches!(sub.name.as_str(), "status" | "scale"),
+        None => resource.kind.verbs.get,
+    };
     let accept = asked.accept.for_resource(media, &standard, table)?;
     let streams = matches!(action, Action::Watch | Action::WatchOne);
     if streams && accept.encoding.media().stream_name().is_none() {

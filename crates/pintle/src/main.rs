@@ -6,6 +6,7 @@ mod data_dir;
 mod flags;
 mod kubeconfig;
 mod objects;
+mod owners;
 mod pki;
 mod serve;
 
@@ -16,6 +17,12 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    if std::env::args().nth(1).is_some_and(|command| command == "owners") {
+        return match owners::run(std::env::args().skip(2)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(e) => fail(&e.to_string()),
+        };
+    }
     let invocation = match flags::parse(std::env::args().skip(1)) {
         Ok(invocation) => invocation,
         Err(e) => return fail(&e.to_string()),

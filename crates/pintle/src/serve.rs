@@ -55,7 +55,13 @@ pub(crate) enum ServeError {
     Tls(#[from] rustls::Error),
     #[error("cannot start: {0}")]
     Runtime(std::io::Error),
+    #[error("the server broke: {0}")]
+    Ended(tokio::task::JoinError),
 }
+
+/// Room for walks over objects as deep as the decoders let them be, 10,000 levels. Only what is used of it takes
+/// memory.
+const STACK_BYTES: usize = 64 << 20;
 
 /// Runs the server until a signal ends it.
 pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
@@ -66,9 +72,13 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
     if !idle.is_empty() {
         tracing::info!("flags without effect here: --{}", idle.join(", --"));
     }
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime)?;
-    runtime.block_on(serve(config, began))
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_stack_size(STACK_BYTES)
+        .enable_all()
+        .build()
+        .map_err(ServeError::Runtime)?;
+    // On a thread of the runtime, because objects that are read at the start may be as deep as those of requests.
+    runtime.block_on(async { tokio::spawn(serve(config, began)).await.map_err(ServeError::Ended)? })
 }
 
 async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
@@ -105,6 +115,8 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
         authorizer: authorizer.clone(),
         authenticator: authenticator.clone(),
         rules: config.authorization_modes.contains(&AuthorizationMode::Rbac).then(|| rbac.clone()),
+        token_seconds_max: config.token_seconds_max,
+        extend_tokens: config.extend_tokens,
     };
     let resources = Resources::new(engine.clone(), access, types, config.min_request_timeout)
         .with_unsafe_deletion(config.gate("AllowUnsafeMalformedObjectDeletion"));

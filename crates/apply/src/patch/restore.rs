@@ -8,6 +8,9 @@ use crate::DEPTH_MAX;
 use pintle_schema::{Arena, Node, NodeId, Schema, Shape};
 use pintle_value::{Value, base64};
 
+/// Up to here every whole number has a floating point number of its own.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
 /// Fits the numbers of `tree` to the Go types of `schema`. The error says what does not fit, in Go's words.
 /// Custom resources have no Go types: nothing is done to them.
 pub fn restore(tree: &mut Value, schema: &Schema) -> Result<(), String> {
@@ -49,7 +52,16 @@ fn value(arena: &Arena, id: NodeId, tree: &mut Value, depth: usize) -> Result<()
         }
         Shape::Bytes => bytes(tree),
         Shape::Bool | Shape::Int { .. } | Shape::Float | Shape::String => scalar(node, tree),
-        _ => Ok(()),
+        // Types that decode themselves get the value as JSON again, which writes whole numbers without a point.
+        _ => {
+            if let Value::Float(f) = tree
+                && f.fract() == 0.0
+                && f.abs() < EXACT_MAX
+            {
+                *tree = Value::Int(*f as i64);
+            }
+            Ok(())
+        }
     }
 }
 

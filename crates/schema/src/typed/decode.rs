@@ -26,15 +26,17 @@ pub fn normalize(schema: &Schema, tree: &mut Value) {
 
 pub(super) struct Decoder<'s, 'a> {
     pub(super) arena: &'s Arena,
-    strict: Option<&'a mut Strict>,
+    pub(super) strict: Option<&'a mut Strict>,
     pub(super) errors: Errors,
     /// The number that is decoded, as it was written; else errors print its value.
     pub(super) number: Option<&'a str>,
+    /// Whether some number means something else when its text is known.
+    pub(super) wants_literal: bool,
 }
 
 impl<'s> Decoder<'s, '_> {
     pub(super) fn new(arena: &'s Arena) -> Self {
-        Decoder { arena, strict: None, errors: Errors::default(), number: None }
+        Decoder { arena, strict: None, errors: Errors::default(), number: None, wants_literal: false }
     }
 
     /// Decodes a value in place. `null` becomes the zero value of the type.

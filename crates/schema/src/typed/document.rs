@@ -37,14 +37,18 @@ pub fn decode_json(schema: &Schema, bytes: &[u8]) -> Result<Decoded, BodyError> 
 /// The same, where the JSON has been read already. `bytes` are those that `parsed` was read from.
 pub fn decode_parsed(schema: &Schema, parsed: Parsed, bytes: &[u8]) -> Result<Decoded, TypeError> {
     let mut strict = Strict::default();
-    let typed = decode(schema, parsed.value, Some(&mut strict));
-    match typed {
-        Ok(value) if strict.unknown.is_empty() && parsed.duplicates.is_empty() => {
+    let mut value = parsed.value;
+    let mut decoder = Decoder { strict: Some(&mut strict), ..Decoder::new(schema.arena()) };
+    decoder.value(schema.root(), &mut value, &Place::ROOT);
+    let wants_literal = decoder.wants_literal;
+    match decoder.errors.finish() {
+        Ok(()) if strict.unknown.is_empty() && parsed.duplicates.is_empty() && !wants_literal => {
             Ok(Decoded { value, strict: Vec::new() })
         }
-        Ok(value) => {
+        Ok(()) => {
             let (merged, strict) = reread(schema, bytes)?;
-            let value = if parsed.duplicates.is_empty() { value } else { decode(schema, merged, None)? };
+            let keeps = parsed.duplicates.is_empty() && !wants_literal;
+            let value = if keeps { value } else { decode(schema, merged, None)? };
             Ok(Decoded { value, strict })
         }
         // The second reading finds an error, too: the one that comes first.
@@ -106,7 +110,7 @@ impl<'b> Walk<'_, 'b> {
     /// A value that is read as a whole; the decoder says what is wrong with it.
     fn leaf(&mut self, id: NodeId, pointer: bool, place: &Place<'_>) -> Value {
         let text = self.skip();
-        let mut value = json::parse(text).map(|p| p.value).unwrap_or_default();
+        let mut value = json::parse_unbounded(text).map(|(p, _)| p.value).unwrap_or_default();
         if value.is_null() && pointer {
             return value;
         }

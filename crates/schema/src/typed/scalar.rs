@@ -33,6 +33,10 @@ pub(super) fn decode(
         Shape::Int { bits } => int(decoder, *bits, false, go, value, place),
         Shape::Float => match value {
             Value::Int(_) => {}
+            Value::Float(f) if f.is_infinite() => {
+                let found = number(decoder, value);
+                mismatch(decoder, place, false, &found, go);
+            }
             // Whole numbers have one form, the one that reading them back gives.
             Value::Float(f) => *value = float_value(*f),
             Value::Null => *value = Value::Int(0),
@@ -114,9 +118,14 @@ fn bytes(decoder: &mut Decoder<'_, '_>, go: &str, value: &mut Value, place: &Pla
     }
 }
 
+/// Go reads the text of the number: `1e9` stays an exponent.
 fn canonical_quantity(decoder: &mut Decoder<'_, '_>, value: &mut Value, place: &Place<'_>) {
+    decoder.wants_literal |= matches!(value, Value::Float(_)) && decoder.number.is_none();
     let canonical = match &*value {
         Value::String(text) => quantity::canonical(text),
+        Value::Int(_) | Value::Float(_) if decoder.number.is_some() => {
+            quantity::canonical(decoder.number.unwrap_or_default())
+        }
         other => Quantity::from_value(other).map(|q| {
             let mut text = Str::default();
             _ = write!(text, "{q}");

@@ -278,7 +278,7 @@ impl<'a> Lexer<'a> {
                     format!("json: cannot unmarshal number {literal} into Go value of type float64");
                 let at = self.at;
                 self.out_of_range.get_or_insert_with(|| ParseError::new(message, at));
-                Ok(Value::Null)
+                Ok(Value::Float(f64::INFINITY))
             }
         }
     }

@@ -8,6 +8,15 @@ pub const DEPTH_MAX: usize = 10_000;
 
 /// Reads the whole input as one value.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
+    match parse_unbounded(bytes)? {
+        (_, Some(out_of_range)) => Err(out_of_range),
+        (parsed, None) => Ok(parsed),
+    }
+}
+
+/// The same, but a number out of range becomes infinity, and its error comes beside the tree: what is wrong with it
+/// depends on the type that it is read into.
+pub fn parse_unbounded(bytes: &[u8]) -> Result<(Parsed, Option<ParseError>), ParseError> {
     let mut parser = Parser {
         lexer: Lexer::new(bytes),
         open: Vec::with_capacity(32),
@@ -18,7 +27,7 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, ParseError> {
     };
     let value = parser.document()?;
     let duplicates = if parser.repeats { duplicates::find(bytes) } else { Vec::new() };
-    Ok(Parsed { value, duplicates })
+    Ok((Parsed { value, duplicates }, parser.lexer.out_of_range.take()))
 }
 
 /// A container that is not closed yet, with where its members begin on the stack of members.
@@ -158,9 +167,6 @@ impl Parser<'_> {
         if self.lexer.peek_token().is_some() {
             return Err(self.lexer.unexpected("after top-level value"));
         }
-        match self.lexer.out_of_range.take() {
-            Some(error) => Err(error),
-            None => Ok(root),
-        }
+        Ok(root)
     }
 }

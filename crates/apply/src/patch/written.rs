@@ -1,0 +1,78 @@
+//! The document a JSON patch or merge patch leaves: what the patch did not touch is written as it was, in the order
+//! of its type, all else with sorted keys.
+
+use pintle_schema::{NodeId, Schema, Shape, typed};
+use pintle_value::{Value, json};
+
+/// The JSON of `patched`, which a patch made of `live`.
+pub fn written(schema: &Schema, live: &Value, patched: &Value) -> String {
+    let mut out = Vec::new();
+    let root = schema.is_go().then(|| schema.root());
+    Writer { schema }.value(root, Some(live), patched, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+struct Writer<'s> {
+    schema: &'s Schema,
+}
+
+impl Writer<'_> {
+    fn value(&self, node: Option<NodeId>, live: Option<&Value>, value: &Value, out: &mut Vec<u8>) {
+        match (node, value) {
+            (Some(node), _) if live == Some(value) => {
+                typed::encode_json(&self.schema.at(node), value, out);
+            }
+            (_, Value::Object(map)) => {
+                out.push(b'{');
+                for (at, (key, member)) in map.iter().enumerate() {
+                    if at > 0 {
+                        out.push(b',');
+                    }
+                    json::write_string(key, out);
+                    out.push(b':');
+                    let below = node.and_then(|node| self.below(node, Some(key)));
+                    self.value(below, live.and_then(|live| live.get(key)), member, out);
+                }
+                out.push(b'}');
+            }
+            (_, Value::Array(items)) => {
+                let before = live.and_then(Value::as_array).unwrap_or_default();
+                out.push(b'[');
+                for (at, item) in items.iter().enumerate() {
+                    if at > 0 {
+                        out.push(b',');
+                    }
+                    let below = node.and_then(|node| self.below(node, None));
+                    self.value(below, before.get(at), item, out);
+                }
+                out.push(b']');
+            }
+            (_, Value::Float(number)) => {
+                json::print(value, out);
+                // Patches go in as they are written, and a point in a number makes it no integer.
+                if number.fract() == 0.0 && out.last().is_some_and(u8::is_ascii_digit) && is_plain(out) {
+                    out.extend_from_slice(b".0");
+                }
+            }
+            (_, scalar) => json::print(scalar, out),
+        }
+    }
+
+    /// The node of a member, or of the items of a list.
+    fn below(&self, node: NodeId, key: Option<&str>) -> Option<NodeId> {
+        match (&self.schema.arena().node(node).shape, key) {
+            (Shape::Struct(fields), Some(key)) => fields.field(key).map(|field| field.node),
+            (Shape::Map { value, .. }, Some(_)) => Some(*value),
+            (Shape::List { item, .. }, None) => Some(*item),
+            _ => None,
+        }
+    }
+}
+
+/// Whether the number that was just written has no exponent.
+fn is_plain(out: &[u8]) -> bool {
+    out.iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_digit() || b".e+-".contains(byte))
+        .all(|byte| *byte != b'e')
+}

@@ -1,0 +1,71 @@
+//! Versions that the server knows but does not serve: bodies in them are of the wrong version, not of a kind that
+//! nobody knows.
+
+use pintle_meta::GroupVersion;
+
+/// Kinds of each such version.
+const UNSERVED: &[(&str, &str)] = &[
+    (
+        "admissionregistration.k8s.io/v1alpha1",
+        "MutatingAdmissionPolicy MutatingAdmissionPolicyBinding ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding",
+    ),
+    (
+        "admissionregistration.k8s.io/v1beta1",
+        "MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration",
+    ),
+    ("apps/v1beta1", "ControllerRevision Deployment StatefulSet"),
+    ("apps/v1beta2", "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet"),
+    ("authentication.k8s.io/v1alpha1", "SelfSubjectReview"),
+    ("authentication.k8s.io/v1beta1", "SelfSubjectReview TokenReview"),
+    (
+        "authorization.k8s.io/v1beta1",
+        "LocalSubjectAccessReview SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview",
+    ),
+    ("batch/v1beta1", "CronJob"),
+    ("certificates.k8s.io/v1alpha1", "ClusterTrustBundle"),
+    ("certificates.k8s.io/v1beta1", "CertificateSigningRequest ClusterTrustBundle PodCertificateRequest"),
+    ("coordination.k8s.io/v1alpha2", "LeaseCandidate"),
+    ("coordination.k8s.io/v1beta1", "Lease LeaseCandidate"),
+    ("discovery.k8s.io/v1beta1", "EndpointSlice"),
+    ("events.k8s.io/v1beta1", "Event"),
+    ("extensions/v1beta1", "DaemonSet Deployment Ingress NetworkPolicy ReplicaSet"),
+    ("flowcontrol.apiserver.k8s.io/v1beta1", "FlowSchema PriorityLevelConfiguration"),
+    ("flowcontrol.apiserver.k8s.io/v1beta2", "FlowSchema PriorityLevelConfiguration"),
+    ("flowcontrol.apiserver.k8s.io/v1beta3", "FlowSchema PriorityLevelConfiguration"),
+    ("networking.k8s.io/v1beta1", "IPAddress Ingress IngressClass ServiceCIDR"),
+    ("node.k8s.io/v1alpha1", "RuntimeClass"),
+    ("node.k8s.io/v1beta1", "RuntimeClass"),
+    ("policy/v1beta1", "Eviction PodDisruptionBudget"),
+    ("rbac.authorization.k8s.io/v1alpha1", "ClusterRole ClusterRoleBinding Role RoleBinding"),
+    ("rbac.authorization.k8s.io/v1beta1", "ClusterRole ClusterRoleBinding Role RoleBinding"),
+    ("resource.k8s.io/v1alpha3", "DeviceTaintRule ResourcePoolStatusRequest"),
+    ("resource.k8s.io/v1beta1", "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice"),
+    (
+        "resource.k8s.io/v1beta2",
+        "DeviceClass DeviceTaintRule ResourceClaim ResourceClaimTemplate ResourceSlice",
+    ),
+    ("scheduling.k8s.io/v1alpha2", "PodGroup Workload"),
+    ("scheduling.k8s.io/v1beta1", "PriorityClass"),
+    ("storage.k8s.io/v1alpha1", "CSIStorageCapacity VolumeAttachment VolumeAttributesClass"),
+    (
+        "storage.k8s.io/v1beta1",
+        "CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment VolumeAttributesClass",
+    ),
+    ("storagemigration.k8s.io/v1beta1", "StorageVersionMigration"),
+];
+
+/// Whether the kind is known in a version that is not served.
+pub(super) fn is_unserved(kind: &str, version: &GroupVersion) -> bool {
+    let version = version.to_string();
+    UNSERVED.iter().any(|(of, kinds)| *of == version && kinds.split(' ').any(|known| known == kind))
+}
+
+/// The group that a kind belongs to inside the server, whichever group it is served or was once served by.
+pub(super) fn home_group<'a>(group: &'a str, kind: &str) -> &'a str {
+    match (group, kind) {
+        ("events.k8s.io", "Event") => "",
+        ("extensions", "DaemonSet" | "Deployment" | "ReplicaSet") => "apps",
+        ("extensions", "Ingress" | "NetworkPolicy") => "networking.k8s.io",
+        _ => group,
+    }
+}

@@ -1,0 +1,128 @@
+//! Kubeconfigs, as far as they say where a server is and how to be let in: certificates and tokens.
+
+use super::client::ClientError;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use pintle_value::{Value, yaml};
+use std::path::{Path, PathBuf};
+
+/// Where a server is and who asks.
+#[derive(Debug, Default)]
+pub(super) struct Config {
+    pub(super) server: String,
+    pub(super) namespace: String,
+    /// PEM of the authorities that are trusted.
+    pub(super) authority: Option<Vec<u8>>,
+    /// Whether any certificate of the server will do.
+    pub(super) insecure: bool,
+    /// The name that the server's certificate must have, if it is not that of the URL.
+    pub(super) server_name: String,
+    /// PEM of the client's certificate and of its key.
+    pub(super) identity: Option<(Vec<u8>, Vec<u8>)>,
+    pub(super) token: String,
+}
+
+/// Reads the file that is named, or the one that kubectl would read.
+pub(super) fn load(path: Option<&Path>) -> Result<Config, ClientError> {
+    let path = match path {
+        Some(path) => path.to_path_buf(),
+        None => default_path().ok_or_else(|| ClientError::Config("there is no kubeconfig".to_string()))?,
+    };
+    let shown = path.display();
+    let bytes = std::fs::read(&path).map_err(|e| ClientError::Config(format!("cannot read {shown}: {e}")))?;
+    let parsed = yaml::parse(&bytes).map_err(|e| ClientError::Config(format!("{shown}: {e}")))?;
+    read(&parsed.value, path.parent().unwrap_or(Path::new("")))
+        .map_err(|why| ClientError::Config(format!("{shown}: {why}")))
+}
+
+fn default_path() -> Option<PathBuf> {
+    let listed = std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty());
+    let first = listed.and_then(|list| std::env::split_paths(&list).find(|path| path.is_file()));
+    first.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".kube/config")))
+}
+
+/// Takes what the current context names. Files are relative to `dir`.
+fn read(tree: &Value, dir: &Path) -> Result<Config, String> {
+    let context = named(tree, "contexts", "context", tree.str_at(&["current-context"]))?;
+    let cluster = named(tree, "clusters", "cluster", context.str_at(&["cluster"]))?;
+    let user = match context.str_at(&["user"]) {
+        "" => &Value::Null,
+        name => named(tree, "users", "user", name)?,
+    };
+    for unread in ["exec", "auth-provider", "username"] {
+        if user.get(unread).is_some_and(|v| !v.is_null()) {
+            return Err(format!("users with {unread} are not understood, only certificates and tokens"));
+        }
+    }
+    let certificate = pem(user, "client-certificate", dir)?;
+    let key = pem(user, "client-key", dir)?;
+    let mut token = user.str_at(&["token"]).to_string();
+    let file = user.str_at(&["tokenFile"]);
+    if token.is_empty() && !file.is_empty() {
+        token =
+            std::fs::read_to_string(dir.join(file)).map_err(|e| format!("{file}: {e}"))?.trim().to_string();
+    }
+    let namespace = context.str_at(&["namespace"]);
+    Ok(Config {
+        server: cluster.str_at(&["server"]).trim_end_matches('/').to_string(),
+        namespace: if namespace.is_empty() { "default".to_string() } else { namespace.to_string() },
+        authority: pem(cluster, "certificate-authority", dir)?,
+        insecure: cluster.get("insecure-skip-tls-verify").and_then(Value::as_bool).unwrap_or(false),
+        server_name: cluster.str_at(&["tls-server-name"]).to_string(),
+        identity: certificate.zip(key),
+        token,
+    })
+}
+
+fn named<'v>(tree: &'v Value, list: &str, what: &str, name: &str) -> Result<&'v Value, String> {
+    let items = tree.items_at(&[list]);
+    let found = items.iter().find(|item| item.str_at(&["name"]) == name).and_then(|item| item.get(what));
+    found.ok_or_else(|| format!("there is no {what} {name:?}"))
+}
+
+/// What `key-data` holds, or the file that `key` names.
+fn pem(of: &Value, key: &str, dir: &Path) -> Result<Option<Vec<u8>>, String> {
+    let data = of.str_at(&[&format!("{key}-data")]);
+    if !data.is_empty() {
+        return STANDARD.decode(data).map(Some).map_err(|e| format!("{key}-data: {e}"));
+    }
+    match of.str_at(&[key]) {
+        "" => Ok(None),
+        file => std::fs::read(dir.join(file)).map(Some).map_err(|e| format!("{file}: {e}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Result<Config, String> {
+        read(&yaml::parse(text.as_bytes()).unwrap().value, Path::new("/nowhere"))
+    }
+
+    #[test]
+    fn the_current_context_counts() {
+        let text = "current-context: b
+contexts: [{name: a, context: {}}, {name: b, context: {cluster: c, user: u, namespace: ns}}]
+clusters: [{name: c, cluster: {server: 'https://h:1/', certificate-authority-data: aGk=}}]
+users: [{name: u, user: {token: t}}]";
+        let config = config(text).unwrap();
+        assert_eq!((config.server.as_str(), config.namespace.as_str()), ("https://h:1", "ns"));
+        assert_eq!((config.authority.as_deref(), config.token.as_str()), (Some(&b"hi"[..]), "t"));
+        assert!(!config.insecure && config.identity.is_none());
+    }
+
+    #[test]
+    fn what_is_missing_or_not_understood_is_named() {
+        assert_eq!(config("{}").unwrap_err(), "there is no context \"\"");
+        let user = |user: &str| {
+            format!(
+                "current-context: b\ncontexts: [{{name: b, context: {{cluster: c, user: u}}}}]\n\
+                 clusters: [{{name: c, cluster: {{server: 'https://h'}}}}]\nusers: [{{name: u, user: {user}}}]"
+            )
+        };
+        assert!(config(&user("{exec: {command: x}}")).unwrap_err().starts_with("users with exec"));
+        assert!(config(&user("{client-key: gone.pem}")).unwrap_err().starts_with("gone.pem: "));
+        assert_eq!(config(&user("{}")).unwrap().namespace, "default");
+    }
+}

@@ -1,0 +1,184 @@
+//! `pintle owners`: an object line by line with who set what, like `git blame`.
+
+mod client;
+mod config;
+mod print;
+mod resolve;
+
+use client::{Client, ClientError};
+use pintle_value::{Value, yaml};
+use std::io::{IsTerminal, Read, Write};
+use std::path::PathBuf;
+
+const USAGE: &str = "\
+Usage: pintle owners FILE|TYPE/NAME [-n NAMESPACE] [--kubeconfig FILE] [--json] [-o wide]
+
+Shows an object with the manager, operation and time of each field, like git blame.
+The object comes from a manifest (FILE, or - for stdin) or from a server.
+
+  -n, --namespace NAMESPACE  Namespace of the object; that of the kubeconfig if left out.
+      --kubeconfig FILE      How to reach the server; $KUBECONFIG or ~/.kube/config if left out.
+      --json                 Write a list of {path, value, owners}.
+  -o wide                    Show all owners of a field, with version and subresource.
+";
+
+/// The most bytes of a manifest that are read.
+const MANIFEST_BYTES_MAX: u64 = 64 << 20;
+
+/// Why nothing could be shown: one line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OwnersError {
+    #[error("{0} (pintle owners --help shows how it is used)")]
+    Usage(String),
+    #[error("cannot read {0}: {1}")]
+    Read(String, std::io::Error),
+    #[error("{0} is no manifest: {1}")]
+    Manifest(String, String),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("cannot write: {0}")]
+    Write(std::io::Error),
+}
+
+/// What was asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Options {
+    what: String,
+    namespace: Option<String>,
+    kubeconfig: Option<PathBuf>,
+    json: bool,
+    wide: bool,
+    help: bool,
+}
+
+/// Runs the command with the arguments after its name.
+pub(crate) fn run(args: impl IntoIterator<Item = String>) -> Result<(), OwnersError> {
+    let options = parse(args)?;
+    let mut out = std::io::stdout().lock();
+    if options.help {
+        return out.write_all(USAGE.as_bytes()).map_err(OwnersError::Write);
+    }
+    let objects = objects(load(&options)?);
+    let coloured = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let text = if options.json {
+        print::json(&objects)
+    } else {
+        let texts: Vec<String> =
+            objects.iter().map(|object| print::text(object, options.wide, coloured)).collect();
+        texts.join("---\n")
+    };
+    out.write_all(text.as_bytes()).map_err(OwnersError::Write)
+}
+
+fn parse(args: impl IntoIterator<Item = String>) -> Result<Options, OwnersError> {
+    let mut options = Options::default();
+    let mut args = args.into_iter();
+    while let Some(arg) = args.next() {
+        let (name, mut inline) = match arg.split_once('=') {
+            Some((name, value)) if arg.starts_with("--") => (name, Some(value.to_string())),
+            _ => (arg.as_str(), None),
+        };
+        let mut value = || {
+            let missing = || OwnersError::Usage(format!("{name} needs a value"));
+            inline.take().or_else(|| args.next()).ok_or_else(missing)
+        };
+        match name {
+            "-n" | "--namespace" => options.namespace = Some(value()?),
+            "--kubeconfig" => options.kubeconfig = Some(value()?.into()),
+            "--json" => options.json = true,
+            "-o" | "--output" => match value()?.as_str() {
+                "wide" => options.wide = true,
+                "json" => options.json = true,
+                other => return Err(OwnersError::Usage(format!("there is no output {other:?}"))),
+            },
+            "-h" | "--help" => options.help = true,
+            flag if flag.starts_with('-') && flag != "-" => {
+                return Err(OwnersError::Usage(format!("unknown flag {flag}")));
+            }
+            what if options.what.is_empty() => options.what = what.to_string(),
+            more => return Err(OwnersError::Usage(format!("one object at a time, not also {more:?}"))),
+        }
+    }
+    if options.what.is_empty() && !options.help {
+        return Err(OwnersError::Usage("say which object: FILE or TYPE/NAME".to_string()));
+    }
+    Ok(options)
+}
+
+/// A manifest if there is such a file, else an object of a server.
+fn load(options: &Options) -> Result<Value, OwnersError> {
+    let what = options.what.as_str();
+    if what == "-" {
+        return manifest("stdin", std::io::stdin().lock());
+    }
+    let is_file = std::path::Path::new(what).is_file();
+    match what.split_once('/') {
+        Some((kind, name)) if !is_file => {
+            let config = config::load(options.kubeconfig.as_deref())?;
+            let namespace = options.namespace.clone().unwrap_or_else(|| config.namespace.clone());
+            Ok(Client::new(config)?.block_on(|client| resolve::get(client, kind, name, &namespace))?)
+        }
+        _ => {
+            let file = std::fs::File::open(what).map_err(|e| OwnersError::Read(what.to_string(), e))?;
+            manifest(what, file)
+        }
+    }
+}
+
+fn manifest(name: &str, from: impl Read) -> Result<Value, OwnersError> {
+    let mut bytes = Vec::new();
+    from.take(MANIFEST_BYTES_MAX)
+        .read_to_end(&mut bytes)
+        .map_err(|e| OwnersError::Read(name.to_string(), e))?;
+    let parsed = yaml::parse(&bytes).map_err(|e| OwnersError::Manifest(name.to_string(), e.to_string()))?;
+    if parsed.value.as_object().is_none() {
+        return Err(OwnersError::Manifest(name.to_string(), "it holds no object".to_string()));
+    }
+    Ok(parsed.value)
+}
+
+/// The objects of a list, or the object itself.
+fn objects(tree: Value) -> Vec<Value> {
+    match tree.get("items") {
+        Some(Value::Array(items)) if tree.str_at(&["kind"]).ends_with("List") => items.clone(),
+        _ => vec![tree],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Options, String> {
+        parse(line.split_whitespace().map(str::to_string)).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn flags_may_stand_anywhere() {
+        let options = parsed("deploy/web -n shop --kubeconfig=/k -o wide --json").unwrap();
+        assert_eq!(
+            options,
+            Options {
+                what: "deploy/web".into(),
+                namespace: Some("shop".into()),
+                kubeconfig: Some("/k".into()),
+                json: true,
+                wide: true,
+                help: false,
+            }
+        );
+        assert!(parsed("").unwrap_err().starts_with("say which object"));
+        assert!(parsed("a -n").unwrap_err().starts_with("-n needs a value"));
+        assert!(parsed("a --nope").unwrap_err().starts_with("unknown flag --nope"));
+        assert!(parsed("a b").unwrap_err().starts_with("one object at a time"));
+        assert!(parsed("--help").unwrap().help);
+    }
+
+    #[test]
+    fn a_list_is_many_objects() {
+        let list = yaml::parse(b"kind: List\nitems: [{kind: A}, {kind: B}]").unwrap().value;
+        assert_eq!(objects(list).len(), 2);
+        assert!(manifest("x", &b"[]"[..]).is_err());
+        assert!(manifest("x", &b"a: [b"[..]).is_err());
+    }
+}

@@ -1,0 +1,91 @@
+//! From `deploy/web` to the object: discovery says what `deploy` is.
+
+use super::client::{ClientError, Connection};
+use pintle_value::Value;
+
+const DISCOVERY: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+
+/// Finds the resource that `kind` means and gets the object of this name.
+pub(super) async fn get(
+    mut client: Connection,
+    kind: &str,
+    name: &str,
+    namespace: &str,
+) -> Result<Value, ClientError> {
+    for root in ["/api", "/apis"] {
+        let groups = client.get(root, DISCOVERY).await?;
+        if let Some(path) = find(&groups, kind, namespace) {
+            return client.get(&format!("{path}/{}", escaped(name)), "application/json").await;
+        }
+    }
+    Err(ClientError::Answer(format!("the server doesn't have a resource type {kind:?}")))
+}
+
+/// The collection that `wanted` means: a plural, singular, short name or kind, perhaps with a group behind a dot.
+fn find(groups: &Value, wanted: &str, namespace: &str) -> Option<String> {
+    let (wanted, in_group) = wanted.split_once('.').unwrap_or((wanted, ""));
+    let is_it = |resource: &Value| {
+        let same = |name: &str| name.eq_ignore_ascii_case(wanted);
+        same(resource.str_at(&["resource"]))
+            || same(resource.str_at(&["singularResource"]))
+            || same(resource.str_at(&["responseKind", "kind"]))
+            || resource.items_at(&["shortNames"]).iter().filter_map(Value::as_str).any(same)
+    };
+    for group in groups.items_at(&["items"]) {
+        let group_name = group.str_at(&["metadata", "name"]);
+        for version in group.items_at(&["versions"]) {
+            let name = version.str_at(&["version"]);
+            let fits =
+                in_group.is_empty() || in_group == group_name || in_group == format!("{name}.{group_name}");
+            let Some(resource) = version.items_at(&["resources"]).iter().find(|r| fits && is_it(r)) else {
+                continue;
+            };
+            let root = if group_name.is_empty() { "/api".to_string() } else { format!("/apis/{group_name}") };
+            let place = match resource.str_at(&["scope"]) {
+                "Namespaced" => format!("/namespaces/{}", escaped(namespace)),
+                _ => String::new(),
+            };
+            return Some(format!("{root}/{name}{place}/{}", resource.str_at(&["resource"])));
+        }
+    }
+    None
+}
+
+/// A part of a path: all but letters, digits and `-._~` is percent-encoded.
+fn escaped(part: &str) -> String {
+    part.bytes()
+        .map(|b| match b {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(b).to_string(),
+            other => format!("%{other:02X}"),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_found_by_any_of_their_names() {
+        let groups = pintle_value::json::parse(
+            br#"{"items":[
+                {"metadata":{},"versions":[{"version":"v1","resources":[
+                  {"resource":"nodes","singularResource":"node","responseKind":{"kind":"Node"},"shortNames":["no"],"scope":"Cluster"},
+                  {"resource":"events","singularResource":"event","responseKind":{"kind":"Event"},"scope":"Namespaced"}]}]},
+                {"metadata":{"name":"events.k8s.io"},"versions":[{"version":"v1","resources":[
+                  {"resource":"events","singularResource":"event","responseKind":{"kind":"Event"},"scope":"Namespaced"}]}]}]}"#,
+        );
+        let groups = groups.unwrap().value;
+        for (wanted, path) in [
+            ("no", Some("/api/v1/nodes")),
+            ("Node", Some("/api/v1/nodes")),
+            ("events", Some("/api/v1/namespaces/n%20s/events")),
+            ("event.events.k8s.io", Some("/apis/events.k8s.io/v1/namespaces/n%20s/events")),
+            ("event.v1.events.k8s.io", Some("/apis/events.k8s.io/v1/namespaces/n%20s/events")),
+            ("nope", None),
+        ] {
+            assert_eq!(find(&groups, wanted, "n s").as_deref(), path, "{wanted}");
+        }
+    }
+}
