@@ -73,7 +73,7 @@ fn field(name: &Str, of: &Value, arena: &mut Arena) -> Field {
         proto: 0,
         inline: 0,
         rank: 0,
-        patch: Patch { merge: key.is_some(), retain_keys: false, key: key.unwrap_or_default().into() },
+        patch: Patch { merge: key.is_some(), key: key.unwrap_or_default().into(), ..Patch::default() },
     }
 }
 

@@ -18,13 +18,15 @@ pub use reconcile::reconcile;
 pub use remove::remove;
 pub use validate::{Duplicates, ValidationErrors, validate};
 
-use pintle_schema::{Arena, ListKind, MapKind, NodeId, Omit, Schema, Shape, Struct};
+use pintle_schema::{Arena, Field, ListKind, MapKind, NodeId, Omit, Schema, Shape, Struct};
 use pintle_value::{Str, Value};
 
 /// What is known of a value's type.
 #[derive(Clone, Copy)]
 pub struct Type<'s> {
     arena: &'s Arena,
+    /// The root of the schema, whose kind, apiVersion and metadata are those of embedded objects too.
+    root: NodeId,
     at: At,
 }
 
@@ -68,6 +70,9 @@ impl List<'_> {
 #[derive(Clone, Copy)]
 struct Fields<'s> {
     arena: &'s Arena,
+    root: NodeId,
+    /// Whether it is an object of its own, inside of another.
+    embedded: bool,
     known: Option<&'s Struct>,
     /// Type of the fields that are not known by name; none if there may be no others.
     others: Option<Type<'s>>,
@@ -77,13 +82,25 @@ struct Fields<'s> {
 
 impl<'s> Fields<'s> {
     fn is_known(&self, name: &str) -> bool {
-        self.known.is_some_and(|known| known.field(name).is_some())
+        self.known_field(name).is_some()
+    }
+
+    fn known_field(&self, name: &str) -> Option<&'s Field> {
+        let own = self.known.and_then(|known| known.field(name));
+        match &self.arena.node(self.root).shape {
+            Shape::Struct(root) if self.embedded && matches!(name, "apiVersion" | "kind" | "metadata") => {
+                root.field(name)
+            }
+            _ => own,
+        }
     }
 
     fn field(&self, name: &str) -> Option<Type<'s>> {
-        let known = self.known.and_then(|known| known.field(name));
-        match known {
-            Some(field) => Some(Type { arena: self.arena, at: At::Node { id: field.node, open: self.open } }),
+        match self.known_field(name) {
+            Some(field) => {
+                let at = At::Node { id: field.node, open: self.open };
+                Some(Type { arena: self.arena, root: self.root, at })
+            }
             None => self.others,
         }
     }
@@ -98,7 +115,8 @@ impl<'s> Fields<'s> {
 impl<'s> Type<'s> {
     /// The type at the root of a schema.
     pub fn of(schema: &'s Schema) -> Self {
-        Type { arena: schema.arena(), at: At::Node { id: schema.root(), open: false } }
+        let root = schema.root();
+        Type { arena: schema.arena(), root, at: At::Node { id: root, open: false } }
     }
 
     fn deduced(self) -> Self {
@@ -136,6 +154,8 @@ impl<'s> Type<'s> {
             Shape::List { item, kind } => Atom::List(List { item: self.node(*item, open), kind }),
             Shape::Map { value, kind } => Atom::Map(Fields {
                 arena: self.arena,
+                root: self.root,
+                embedded: false,
                 known: None,
                 others: Some(self.node(*value, open)),
                 open,
@@ -143,6 +163,8 @@ impl<'s> Type<'s> {
             }),
             Shape::Struct(known) => Atom::Map(Fields {
                 arena: self.arena,
+                root: self.root,
+                embedded: node.embedded,
                 known: Some(known),
                 others: (open || known.fields.is_empty()).then(|| self.deduced()),
                 open,
@@ -156,6 +178,8 @@ impl<'s> Type<'s> {
         match value {
             None | Some(Value::Null | Value::Object(_)) => Atom::Map(Fields {
                 arena: self.arena,
+                root: self.root,
+                embedded: false,
                 known: None,
                 others: Some(members),
                 open: false,

@@ -2,8 +2,11 @@
 //!
 //! The sentences are those of kube-apiserver's serializers, in their order of checks.
 
+mod cbor_words;
+mod gvk;
 mod known;
 
+use gvk::BodyGvk;
 use pintle_apply::managed;
 use pintle_kinds::{Kind, KindVersion};
 use pintle_meta::options::FieldValidation;
@@ -12,7 +15,7 @@ use pintle_schema::Schema;
 use pintle_schema::proto::{self, Envelope};
 use pintle_schema::typed::{self, Strict};
 use pintle_value::json::Parsed as Document;
-use pintle_value::{Map, Path, Str, Value, cbor, json, yaml};
+use pintle_value::{Path, Str, Value, cbor, json, yaml};
 
 /// How a body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +137,14 @@ pub fn decode_plain(tree: Value, expected: &Expected<'_>) -> Option<Decoded> {
     strict.unknown.is_empty().then(|| Decoded { value, complaints: Vec::new(), resets })
 }
 
+/// The YAML reader complains of all lines at once; warnings are one of each.
+fn each_warning(complaint: &str) -> Vec<String> {
+    match complaint.strip_prefix("yaml: unmarshal errors:\n") {
+        Some(lines) => lines.split('\n').map(|line| line.trim().to_string()).collect(),
+        None => vec![complaint.to_string()],
+    }
+}
+
 /// The same as `decode` of a document that a patch made. What is wrong with it is told in other sentences.
 pub fn decode_patched(document: &[u8], expected: &Expected<'_>) -> Result<Decoded, Refusal> {
     read(document, Media::Json, expected).map(|(_, decoded)| decoded)
@@ -141,8 +152,8 @@ pub fn decode_patched(document: &[u8], expected: &Expected<'_>) -> Result<Decode
 
 fn read(body: &[u8], media: Media, expected: &Expected<'_>) -> Result<(BodyGvk, Decoded), Refusal> {
     let parsed = parse(body, media).map_err(Refusal::Unrecognized)?;
-    let claimed = claimed_gvk(&parsed, media, expected, body).map_err(Refusal::Unrecognized)?;
-    let gvk = settle_gvk(claimed, expected, media, body)?;
+    let claimed = gvk::claimed(&parsed, media, expected, body).map_err(Refusal::Unrecognized)?;
+    let gvk = gvk::settle(claimed, expected, media, body)?;
     let resets = match &parsed {
         Parsed::Json(document, _) => managed::asks_for_reset(&document.value),
         Parsed::Yaml(value, _) | Parsed::Cbor(value) => managed::asks_for_reset(value),
@@ -258,15 +269,15 @@ fn typed_tree(
             Ok((value, complaints))
         }
         Parsed::Cbor(value) => {
-            let (value, strict) =
-                untyped(value).map_err(|e| cbor_mismatch(&e, expected, string_type(body)))?;
+            let (value, strict) = untyped(value)
+                .map_err(|e| cbor_words::mismatch(&e, expected, cbor_words::string_type(body)))?;
             // Strict reading of CBOR is for Go types alone, and stops at the first field that is unknown.
             let unknown =
                 if schema.is_go() { cbor::unknown_field_index(body, &strict.unknown) } else { None };
             let complaint = |index| format!("cbor: found unknown field at map element index {index}");
             Ok((value, unknown.map(complaint).into_iter().collect()))
         }
-        Parsed::BadCbor(error) => Err(bad_cbor(&error, expected)),
+        Parsed::BadCbor(error) => Err(cbor_words::undecodable(&error, expected)),
         Parsed::Protobuf(envelope) => {
             let envelope = Envelope { raw: envelope.raw, ..Envelope::default() };
             proto::decode(schema, &envelope).map(|value| (value, Vec::new())).map_err(|e| e.to_string())
@@ -284,218 +295,8 @@ fn is_finite(value: &Value) -> bool {
     }
 }
 
-/// A value of another type than its field, in the words of the CBOR decoder: it names the type of the value itself,
-/// but of its place only the field of the outermost struct.
-fn cbor_mismatch(error: &typed::TypeError, expected: &Expected<'_>, string: &str) -> String {
-    let Some(mismatch) = error.mismatch().filter(|_| expected.schema.is_go()) else {
-        return error.to_string();
-    };
-    let found = match mismatch.found.as_str() {
-        "string" => string,
-        "array" => "array",
-        "object" => "map",
-        "number" => "positive integer",
-        number if number.starts_with("number -") => "negative integer",
-        number if number.starts_with("number ") && !number.contains(['.', 'e']) => "positive integer",
-        _ => "primitives",
-    };
-    let (version, kind, go) = (expected.version, expected.kind, &mismatch.go);
-    match mismatch.field.as_str() {
-        "" => format!("cbor: cannot unmarshal {found} into Go value of type {go}"),
-        field => format!(
-            "cbor: cannot unmarshal {found} into Go struct field {version}.{kind}.{field} of type {go}"
-        ),
-    }
-}
-
-fn bad_cbor(error: &cbor::DecodeError, expected: &Expected<'_>) -> String {
-    match error.field().filter(|field| !field.is_empty() && expected.schema.is_go()) {
-        Some(field) => {
-            let place = format!("Go struct field {}.{}.{field}", expected.version, expected.kind);
-            error.message().replacen("Go value", &place, 1).replacen(
-                "overflows Go's int64",
-                "overflows int64",
-                1,
-            )
-        }
-        None => error.to_string(),
-    }
-}
-
 fn duplicates(paths: &[Str]) -> Vec<String> {
     paths.iter().map(|path| format!("duplicate field {}", quoted(path))).collect()
-}
-
-/// The apiVersion and kind that the body itself names.
-fn claimed_gvk(
-    parsed: &Parsed<'_>,
-    media: Media,
-    expected: &Expected<'_>,
-    body: &[u8],
-) -> Result<(Str, Str), String> {
-    let tree = match parsed {
-        Parsed::Json(document, _) => &document.value,
-        Parsed::Yaml(value, _) | Parsed::Cbor(value) => value,
-        Parsed::BadCbor(_) => {
-            return Ok((api_version(expected.group, expected.version), expected.kind.into()));
-        }
-        Parsed::Protobuf(envelope) => return Ok((envelope.api_version.clone(), envelope.kind.clone())),
-    };
-    let prefix = match media {
-        Media::Cbor => "unable to determine group/version/kind: cbor: cannot unmarshal",
-        _ => "couldn't get version/kind; json parse error: json: cannot unmarshal",
-    };
-    let map = match tree {
-        Value::Object(map) => map,
-        Value::Null => return Ok(Default::default()),
-        other if media == Media::Cbor => {
-            let note = " (cannot decode CBOR array to struct without toarray option)";
-            let note = if matches!(other, Value::Array(_)) { note } else { "" };
-            let found = cbor_type(other, string_type(body));
-            return Err(format!("{prefix} {found} into Go value of type v1.TypeMeta{note}"));
-        }
-        other => {
-            let target = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
-            return Err(format!("{prefix} {} into Go value of type {target}", other.json_type()));
-        }
-    };
-    let text = |key: &str| match named(map, key, media) {
-        None | Some(Value::Null) => Ok(Str::default()),
-        Some(Value::String(s)) => Ok(s.clone()),
-        Some(other) if media == Media::Cbor => {
-            let found = cbor_type(other, string_type(body));
-            Err(format!("{prefix} {found} into Go struct field v1.TypeMeta.{key} of type string"))
-        }
-        Some(other) => {
-            Err(format!("{prefix} {} into Go struct field .{key} of type string", other.json_type()))
-        }
-    };
-    Ok((text("apiVersion")?, text("kind")?))
-}
-
-/// The member of this name. Where only the kind is looked for, JSON keys match in any case.
-fn named<'v>(map: &'v Map, key: &str, media: Media) -> Option<&'v Value> {
-    let folded = || map.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| value);
-    map.get(key).or_else(|| if media == Media::Cbor { None } else { folded() })
-}
-
-/// What CBOR calls the strings of a document. Who writes keys as text writes all strings so; Kubernetes' own
-/// clients write bytes.
-fn string_type(body: &[u8]) -> &'static str {
-    let body = body.strip_prefix(&cbor::SELF_DESCRIBED).unwrap_or(body);
-    let head_bytes = match body.first().map(|head| head & 0x1f) {
-        Some(24) => 2,
-        Some(25) => 3,
-        Some(26) => 5,
-        _ => 1,
-    };
-    const TEXT: u8 = 3;
-    match body.get(head_bytes).map(|head| head >> 5) {
-        Some(TEXT) => "UTF-8 text string",
-        _ => "byte string",
-    }
-}
-
-/// What CBOR calls a value.
-fn cbor_type<'a>(value: &Value, string: &'a str) -> &'a str {
-    match value {
-        Value::Null | Value::Bool(_) | Value::Float(_) => "primitives",
-        Value::Int(i) if *i < 0 => "negative integer",
-        Value::Int(_) => "positive integer",
-        Value::String(_) => string,
-        Value::Array(_) => "array",
-        Value::Object(_) => "map",
-    }
-}
-
-struct BodyGvk {
-    group_version: GroupVersion,
-    kind: Str,
-}
-
-impl BodyGvk {
-    fn unfit(&self, why: String) -> Refusal {
-        Refusal::Unfit { kind: self.kind.clone(), version: self.group_version.version.clone(), why }
-    }
-}
-
-/// Fills in what the body leaves out and refuses what this place does not take.
-fn settle_gvk(
-    claimed: (Str, Str),
-    expected: &Expected<'_>,
-    media: Media,
-    body: &[u8],
-) -> Result<BodyGvk, Refusal> {
-    let (api_version, kind) = claimed;
-    let group_version = GroupVersion::parse(&api_version).map_err(Refusal::Unrecognized)?;
-    let missing = |what: &str| format!("Object '{what}' is missing in '{}'", String::from_utf8_lossy(body));
-    if !expected.lenient && kind.is_empty() {
-        return Err(Refusal::Unrecognized(missing("Kind")));
-    }
-    if !expected.lenient && group_version.version.is_empty() {
-        return Err(Refusal::Unrecognized(missing("apiVersion")));
-    }
-    let takes_ours = group_version.version.is_empty()
-        && (group_version.group.is_empty()
-            || group_version.group == expected.group
-            || media == Media::Protobuf);
-    let group_version =
-        if takes_ours { GroupVersion::new(expected.group, expected.version) } else { group_version };
-    let kind = if kind.is_empty() { Str::from(expected.kind) } else { kind };
-    let gvk = BodyGvk { group_version, kind };
-    if gvk.group_version.version.is_empty() {
-        return Err(gvk.unfit(missing("apiVersion")));
-    }
-    let same_version = gvk.group_version == GroupVersion::new(expected.group, expected.version);
-    if same_version && gvk.kind == expected.kind {
-        return Ok(gvk);
-    }
-    let home = known::home_group(expected.group, expected.kind);
-    let same_kind =
-        gvk.kind == expected.kind && known::home_group(&gvk.group_version.group, &gvk.kind) == home;
-    let registered = (expected.registered)(&gvk.kind, &gvk.group_version)
-        || known::is_unserved(&gvk.kind, &gvk.group_version);
-    if !expected.lenient && same_version {
-        return Err(Refusal::OtherKind(GroupKind::new(&gvk.group_version.group, &gvk.kind)));
-    }
-    if !expected.lenient || (same_kind && registered) {
-        let expected_version = self::api_version(expected.group, expected.version);
-        return Err(Refusal::OtherVersion(format!(
-            "the API version in the data ({}) does not match the expected API version ({expected_version})",
-            gvk.group_version
-        )));
-    }
-    let why = if registered {
-        format!(
-            "converting ({}.{}) to ({}.{}): unknown conversion",
-            gvk.group_version.version,
-            gvk.kind,
-            go_package(home),
-            expected.kind
-        )
-    } else {
-        format!(
-            "no kind {} is registered for version {} in scheme {}",
-            quoted(&gvk.kind),
-            quoted(&gvk.group_version.to_string()),
-            quoted(scheme(expected.group))
-        )
-    };
-    Err(gvk.unfit(why))
-}
-
-/// The Go package of a group's internal types, as it appears in errors.
-fn go_package(group: &str) -> &str {
-    if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) }
-}
-
-/// The name of the Go scheme that knows a group's kinds, as it appears in errors.
-fn scheme(group: &str) -> &'static str {
-    match group {
-        "apiextensions.k8s.io" => "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:53",
-        "apiregistration.k8s.io" => "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:31",
-        _ => "pkg/api/legacyscheme/scheme.go:30",
-    }
 }
 
 /// How many characters of a body its error shows.
@@ -532,3 +333,6 @@ pub fn expected_object<'a>(
         registered,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,6 +46,23 @@ pub(crate) fn apply(
     Ok((object, strict))
 }
 
+/// Takes managed fields back that admission made unreadable, with a warning.
+pub(crate) fn keep_readable(object: &mut Value, before: Option<Value>) -> Option<String> {
+    const PATH: [&str; 2] = ["metadata", "managedFields"];
+    if object.at(&PATH) == before.as_ref() {
+        return None;
+    }
+    let why = managed::check_managed_fields(object).err()?;
+    match before {
+        Some(before) => object.set_at(&PATH, before),
+        None => _ = object.remove_at(&PATH),
+    }
+    Some(format!(
+        ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated \
+         mutating admission controller; please fix your requests: {why}"
+    ))
+}
+
 /// Takes back changes that are only in the times of managedFields.
 pub(crate) fn keep_times(object: &mut Value, old: &Value) {
     managed::keep_times(object, old);
@@ -97,5 +114,27 @@ impl Versions for TargetVersions<'_> {
 
     fn filter(&self, _api_version: &str) -> Option<&Filter> {
         self.filter.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pintle_value::json;
+
+    #[test]
+    fn managed_fields_that_admission_broke_are_taken_back() {
+        let tree = |text: &str| json::parse(text.as_bytes()).unwrap().value;
+        let good = r#"[{"manager":"a","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{}}]"#;
+        let object = |fields: &str| tree(&format!(r#"{{"metadata":{{"managedFields":{fields}}}}}"#));
+        let mut broken = object(r#"[{"operation":"Destroy"}]"#);
+        let warning = keep_readable(&mut broken, Some(tree(good)));
+        assert!(
+            warning.unwrap().ends_with("please fix your requests: operation must be `Apply` or `Update`")
+        );
+        assert_eq!(broken, object(good));
+        let mut changed = object(good);
+        assert_eq!(keep_readable(&mut changed, None), None);
+        assert_eq!(changed, object(good));
     }
 }

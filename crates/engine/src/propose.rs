@@ -139,7 +139,11 @@ fn document_after(
     reported: bool,
 ) -> Result<(Value, Vec<String>), Status> {
     let refuse = |error: PatchError| error.to_status();
-    let parsed = json::parse(body).map_err(|e| undecodable(&e.to_string(), reported))?;
+    let parsed = json::parse(body).map_err(|error| match kind {
+        _ if reported => Status::bad_request(format!("error decoding patch: {error}")),
+        PatchType::Merge => Status::bad_request("Invalid JSON Patch"),
+        _ => Status::bad_request(error.to_string()),
+    })?;
     if kind == PatchType::Json {
         let decoded = patch::json::decode(parsed.value, &parsed.duplicates, reported).map_err(refuse)?;
         return Ok((decoded.apply(live.clone()).map_err(refuse)?, decoded.strict_errors));
@@ -184,11 +188,6 @@ pub(crate) fn complete(target: &Target, object: &mut Value) {
 
 fn duplicates(paths: &[Str]) -> Vec<String> {
     paths.iter().map(|path| format!("duplicate field {}", quoted(path))).collect()
-}
-
-/// A patch that is no JSON.
-fn undecodable(why: &str, reported: bool) -> Status {
-    Status::bad_request(if reported { format!("error decoding patch: {why}") } else { why.to_string() })
 }
 
 /// 422 with the patched object as the bad value, as kube-apiserver answers a patch that does not decode.

@@ -100,7 +100,7 @@ impl Engine {
         if let Some(live) = &live {
             check_revision(target, &mut candidate, live)?;
         }
-        self.admit(request, live_tree, &mut candidate)?;
+        self.admit(request, live_tree, &mut candidate, &mut warnings)?;
         warnings.extend(metadata::dedup_owner_references(&mut candidate, metadata::Dedup::Admission));
         match live_tree {
             None => self.prepare_create(target, &mut candidate)?,
@@ -211,13 +211,17 @@ impl Engine {
         request: &WriteRequest,
         old: Option<&Value>,
         candidate: &mut Value,
+        warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let name = admission_name(request, candidate);
         if old.is_none() && request.target.kind.rules.ending {
             return Err(Status::forbidden(&request.target.kind.group_resource(), &name, DEFINITION_ENDING));
         }
         let attributes = attributes(request, old, &name);
-        self.admission.mutate(&attributes, candidate, self)
+        let before = candidate.at(&["metadata", "managedFields"]).cloned();
+        self.admission.mutate(&attributes, candidate, self)?;
+        warnings.extend(ownership::keep_readable(candidate, before));
+        Ok(())
     }
 
     fn admit_finally(

@@ -223,6 +223,7 @@ impl Loader {
                 ("map", value) => map = value,
                 ("patch", value) => {
                     field.patch.merge = value.split(',').any(|s| s == "merge");
+                    field.patch.replace = value.split(',').any(|s| s == "replace");
                     field.patch.retain_keys = value.split(',').any(|s| s == "retainKeys");
                 }
                 ("key", value) => field.patch.key = Str::from(value),

@@ -420,6 +420,8 @@ pub enum Omit {
 pub struct Patch {
     /// Lists are merged, not replaced.
     pub merge: bool,
+    /// Objects are replaced, not merged.
+    pub replace: bool,
     /// Only the keys of the patch are kept (`retainKeys`).
     pub retain_keys: bool,
     /// Items are merged by this key; "" merges primitive items.

@@ -1,0 +1,149 @@
+//! Which kind a body says it is, and whether that is taken here.
+
+use super::{Expected, Media, Parsed, Refusal, api_version, cbor_words, known};
+use pintle_meta::{GroupKind, GroupVersion, field::quoted};
+use pintle_value::{Map, Str, Value};
+
+/// The apiVersion and kind that the body itself names.
+pub(super) fn claimed(
+    parsed: &Parsed<'_>,
+    media: Media,
+    expected: &Expected<'_>,
+    body: &[u8],
+) -> Result<(Str, Str), String> {
+    let tree = match parsed {
+        Parsed::Json(document, _) => &document.value,
+        Parsed::Yaml(value, _) | Parsed::Cbor(value) => value,
+        Parsed::BadCbor(_) => {
+            return Ok((api_version(expected.group, expected.version), expected.kind.into()));
+        }
+        Parsed::Protobuf(envelope) => return Ok((envelope.api_version.clone(), envelope.kind.clone())),
+    };
+    let prefix = match media {
+        Media::Cbor => "unable to determine group/version/kind: cbor: cannot unmarshal",
+        _ => "couldn't get version/kind; json parse error: json: cannot unmarshal",
+    };
+    let map = match tree {
+        Value::Object(map) => map,
+        Value::Null => return Ok(Default::default()),
+        other if media == Media::Cbor => {
+            let note = " (cannot decode CBOR array to struct without toarray option)";
+            let note = if matches!(other, Value::Array(_)) { note } else { "" };
+            let found = cbor_words::type_of(other, cbor_words::string_type(body));
+            return Err(format!("{prefix} {found} into Go value of type v1.TypeMeta{note}"));
+        }
+        other => {
+            let target = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+            return Err(format!("{prefix} {} into Go value of type {target}", other.json_type()));
+        }
+    };
+    let text = |key: &str| match named(map, key, media) {
+        None | Some(Value::Null) => Ok(Str::default()),
+        Some(Value::String(s)) => Ok(s.clone()),
+        Some(other) if media == Media::Cbor => {
+            let found = cbor_words::type_of(other, cbor_words::string_type(body));
+            Err(format!("{prefix} {found} into Go struct field v1.TypeMeta.{key} of type string"))
+        }
+        Some(other) => {
+            Err(format!("{prefix} {} into Go struct field .{key} of type string", other.json_type()))
+        }
+    };
+    Ok((text("apiVersion")?, text("kind")?))
+}
+
+/// The member of this name. Where only the kind is looked for, JSON keys match in any case.
+fn named<'v>(map: &'v Map, key: &str, media: Media) -> Option<&'v Value> {
+    let folded = || map.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| value);
+    map.get(key).or_else(|| if media == Media::Cbor { None } else { folded() })
+}
+
+/// The kind and version of a body, as it says or as its path says.
+pub(super) struct BodyGvk {
+    group_version: GroupVersion,
+    kind: Str,
+}
+
+impl BodyGvk {
+    pub(super) fn unfit(&self, why: String) -> Refusal {
+        Refusal::Unfit { kind: self.kind.clone(), version: self.group_version.version.clone(), why }
+    }
+}
+
+/// Fills in what the body leaves out and refuses what this place does not take.
+pub(super) fn settle(
+    claimed: (Str, Str),
+    expected: &Expected<'_>,
+    media: Media,
+    body: &[u8],
+) -> Result<BodyGvk, Refusal> {
+    let (version, kind) = claimed;
+    let group_version = GroupVersion::parse(&version).map_err(Refusal::Unrecognized)?;
+    let missing = |what: &str| format!("Object '{what}' is missing in '{}'", String::from_utf8_lossy(body));
+    if !expected.lenient && kind.is_empty() {
+        return Err(Refusal::Unrecognized(missing("Kind")));
+    }
+    if !expected.lenient && group_version.version.is_empty() {
+        return Err(Refusal::Unrecognized(missing("apiVersion")));
+    }
+    let takes_ours = group_version.version.is_empty()
+        && (group_version.group.is_empty()
+            || group_version.group == expected.group
+            || media == Media::Protobuf);
+    let group_version =
+        if takes_ours { GroupVersion::new(expected.group, expected.version) } else { group_version };
+    let kind = if kind.is_empty() { Str::from(expected.kind) } else { kind };
+    let gvk = BodyGvk { group_version, kind };
+    if gvk.group_version.version.is_empty() {
+        return Err(gvk.unfit(missing("apiVersion")));
+    }
+    let same_version = gvk.group_version == GroupVersion::new(expected.group, expected.version);
+    if same_version && gvk.kind == expected.kind {
+        return Ok(gvk);
+    }
+    let home = known::home_group(expected.group, expected.kind);
+    let same_kind =
+        gvk.kind == expected.kind && known::home_group(&gvk.group_version.group, &gvk.kind) == home;
+    let registered = (expected.registered)(&gvk.kind, &gvk.group_version)
+        || known::is_unserved(&gvk.kind, &gvk.group_version);
+    if !expected.lenient && same_version {
+        return Err(Refusal::OtherKind(GroupKind::new(&gvk.group_version.group, &gvk.kind)));
+    }
+    if !expected.lenient || (same_kind && registered) {
+        let expected_version = api_version(expected.group, expected.version);
+        return Err(Refusal::OtherVersion(format!(
+            "the API version in the data ({}) does not match the expected API version ({expected_version})",
+            gvk.group_version
+        )));
+    }
+    let why = if registered {
+        format!(
+            "converting ({}.{}) to ({}.{}): unknown conversion",
+            gvk.group_version.version,
+            gvk.kind,
+            go_package(home),
+            expected.kind
+        )
+    } else {
+        format!(
+            "no kind {} is registered for version {} in scheme {}",
+            quoted(&gvk.kind),
+            quoted(&gvk.group_version.to_string()),
+            quoted(scheme(expected.group))
+        )
+    };
+    Err(gvk.unfit(why))
+}
+
+/// The Go package of a group's internal types, as it appears in errors.
+fn go_package(group: &str) -> &str {
+    if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) }
+}
+
+/// The name of the Go scheme that knows a group's kinds, as it appears in errors.
+fn scheme(group: &str) -> &'static str {
+    match group {
+        "apiextensions.k8s.io" => "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:53",
+        "apiregistration.k8s.io" => "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:31",
+        _ => "pkg/api/legacyscheme/scheme.go:30",
+    }
+}
