@@ -118,10 +118,9 @@ pub fn decode(
         let why = format!("strict decoding error: {}", decoded.complaints.join(", "));
         return Err(gvk.unfit(why).to_status(expected, body));
     }
-    decoded.complaints = match validation {
-        FieldValidation::Ignore => Vec::new(),
-        _ => decoded.complaints.iter().flat_map(|complaint| each_warning(complaint)).collect(),
-    };
+    if validation == FieldValidation::Ignore {
+        decoded.complaints.clear();
+    }
     Ok(decoded)
 }
 

@@ -4,6 +4,7 @@
 mod custom;
 mod model;
 mod operations;
+mod params;
 mod proto;
 mod schemas;
 pub(crate) mod serve;
