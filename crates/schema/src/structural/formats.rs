@@ -53,7 +53,6 @@ pub fn is_for_texts(format: &str) -> bool {
 
 const BASE64: &str =
     "^(?:[A-Za-z0-9+\\/]{4})*(?:[A-Za-z0-9+\\/]{2}==|[A-Za-z0-9+\\/]{3}=|[A-Za-z0-9+\\/]{4})$";
-const HOSTNAME: &str = r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$";
 const TIME: &str = r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$";
 const RGB: &str = r"^rgb\(\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*,\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*\)$";
 const CREDIT_CARD: &str = r"^(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|(222[1-9]|22[3-9][0-9]|2[3-6][0-9]{2}|27[01][0-9]|2720)[0-9]{12}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35\d{3})\d{11}|6[27][0-9]{14})$";
@@ -95,8 +94,27 @@ pub(super) fn fits(format: &str, text: &str) -> bool {
     }
 }
 
+/// A single word, or labels before a top-level domain of letters. Letters of all scripts and symbols count.
 fn is_hostname(text: &str) -> bool {
-    is_match(HOSTNAME, text) && text.len() <= 255 && text.split('.').all(|part| part.len() <= 63)
+    let word = |part: &str| is_match(r"^[a-zA-Z0-9\p{S}\p{L}]+$", part);
+    let length = |part: &str| part.chars().count();
+    let single = || {
+        let mut chars = text.chars();
+        let first = chars.next().map(String::from).unwrap_or_default();
+        let rest = chars.as_str();
+        let rest = rest.strip_prefix('-').unwrap_or(rest);
+        word(&first) && (rest.is_empty() || word(rest)) && length(rest) <= 62
+    };
+    let label = |part: &str| {
+        let inner = part.replace('-', "");
+        word(&inner) && length(part) <= 63 && !part.starts_with('-') && !part.ends_with('-')
+    };
+    let domain = || {
+        text.rsplit_once('.').is_some_and(|(labels, top)| {
+            is_match(r"^[a-zA-Z\p{L}]{2,63}$", top) && labels.split('.').all(label)
+        })
+    };
+    (single() || domain()) && text.len() <= 255 && text.split('.').all(|part| part.len() <= 63)
 }
 
 fn is_date(text: &str) -> bool {
@@ -246,6 +264,9 @@ mod tests {
             ("mac", "01:02:03", false),
             ("mac", "01:02:03:04:05:06", true),
             ("hostname", "a_b", false),
+            ("hostname", "a.example.com", true),
+            ("hostname", "a-b", true),
+            ("hostname", "-a.example.com", false),
             ("uuid4", "123e4567-e89b-12d3-a456-426614174000", false),
         ];
         for (format, text, expected) in cases {
