@@ -137,14 +137,6 @@ pub fn decode_plain(tree: Value, expected: &Expected<'_>) -> Option<Decoded> {
     strict.unknown.is_empty().then(|| Decoded { value, complaints: Vec::new(), resets })
 }
 
-/// The YAML reader complains of all lines at once; warnings are one of each.
-fn each_warning(complaint: &str) -> Vec<String> {
-    match complaint.strip_prefix("yaml: unmarshal errors:\n") {
-        Some(lines) => lines.split('\n').map(|line| line.trim().to_string()).collect(),
-        None => vec![complaint.to_string()],
-    }
-}
-
 /// The same as `decode` of a document that a patch made. What is wrong with it is told in other sentences.
 pub fn decode_patched(document: &[u8], expected: &Expected<'_>) -> Result<Decoded, Refusal> {
     read(document, Media::Json, expected).map(|(_, decoded)| decoded)
