@@ -537,6 +537,9 @@ fn validate_update(target: &Target, object: &Value, old: &Value) -> Result<(), S
     objectmeta::validate_update(meta, old_meta, &path, &mut errors);
     if kind.hooks.validates_metadata() {
         objectmeta::validate_update(meta, old_meta, &path, &mut errors);
+        if kind.storage_version().schema.is_go() {
+            objectmeta::validate_core_finalizers(meta, &path, &mut errors);
+        }
     }
     validate_by_schema(target, object, Some(old), &mut errors);
     kind.hooks.validate_update_in(target.kind_version(), target.scope(), object, old, &mut errors);
