@@ -8,6 +8,7 @@ mod default_toleration_seconds;
 mod escalation;
 mod limit_ranger;
 mod namespace_lifecycle;
+mod pod_resize;
 mod pod_security;
 mod priority;
 pub mod quota;
@@ -156,7 +157,7 @@ const ORDER: [&str; 41] = [
 ];
 
 /// Plugins that are on by default but have nothing to do here, or whose work is done elsewhere in the server.
-const ELSEWHERE: [&str; 12] = [
+const ELSEWHERE: [&str; 11] = [
     "AlwaysAdmit",
     "PodGroupProtection",
     "ClusterTrustBundleAttest",
@@ -164,7 +165,6 @@ const ELSEWHERE: [&str; 12] = [
     "PodGroupWorkloadExists",
     "NodeDeclaredFeatureValidator",
     "JobValidation",
-    "PodResizeValidator",
     "MutatingAdmissionPolicy",
     "MutatingAdmissionWebhook",
     "ValidatingAdmissionPolicy",
@@ -281,6 +281,7 @@ fn all(settings: &Settings) -> Vec<Box<dyn Plugin>> {
         Box::new(certificates::CertificateSigning(settings.authorizer.clone())),
         Box::new(certificates::CertificateSubjectRestriction),
         Box::new(default_classes::DefaultIngressClass),
+        Box::new(pod_resize::PodResizeValidator),
     ]
 }
 

@@ -28,7 +28,8 @@ impl Engine {
         sources.sort_by_key(|source| std::cmp::Reverse(version_order(source.str_at(&["name"]))));
         let storage =
             sources.iter().position(|v| v.get("storage").and_then(Value::as_bool) == Some(true)).unwrap_or(0);
-        let versions = sources.iter().map(|source| self.version(source, &group, &kind, namespaced)).collect();
+        let versions =
+            sources.iter().map(|source| self.version(source, &sources, &group, &kind, namespaced)).collect();
         let has_status = sources.iter().any(|v| v.at(&["subresources", "status"]).is_some());
         let plural = Str::from(names.str_at(&["plural"]));
         let storage_name = sources.get(storage).map_or("", |v| v.str_at(&["name"]));
@@ -56,7 +57,14 @@ impl Engine {
         }
     }
 
-    fn version(&self, source: &Value, group: &Str, kind: &Str, namespaced: bool) -> KindVersion {
+    fn version(
+        &self,
+        source: &Value,
+        all: &[&Value],
+        group: &Str,
+        kind: &Str,
+        namespaced: bool,
+    ) -> KindVersion {
         let name = Str::from(source.str_at(&["name"]));
         let gvk = GroupVersionKind { group: group.clone(), version: name.clone(), kind: kind.clone() };
         let null = Value::Null;
@@ -71,7 +79,7 @@ impl Engine {
             namespace_selectable: namespaced,
             unsupported_label: UNSUPPORTED_LABEL.into(),
             columns: source.items_at(&["additionalPrinterColumns"]).iter().map(column).collect(),
-            deprecation: deprecation(source, &gvk),
+            deprecation: deprecation(source, &gvk, all),
             name,
         }
     }
@@ -177,15 +185,26 @@ fn column(source: &Value) -> Column {
     }
 }
 
-fn deprecation(source: &Value, gvk: &GroupVersionKind) -> Option<Str> {
-    if source.get("deprecated").and_then(Value::as_bool) != Some(true) {
+/// The warning of a deprecated version: the one it gives itself, or one that names the best newer version.
+fn deprecation(source: &Value, gvk: &GroupVersionKind, all: &[&Value]) -> Option<Str> {
+    let flag = |version: &Value, key: &str| version.get(key).and_then(Value::as_bool) == Some(true);
+    if !flag(source, "deprecated") {
         return None;
     }
-    let given = source.get("deprecationWarning").and_then(Value::as_str);
-    Some(given.map_or_else(
-        || Str::from(format!("{}/{} {} is deprecated", gvk.group, gvk.version, gvk.kind)),
-        Str::from,
-    ))
+    if let Some(given) = source.get("deprecationWarning").and_then(Value::as_str) {
+        return Some(given.into());
+    }
+    let this = version_order(&gvk.version);
+    let newer = |version: &&&Value| {
+        flag(version, "served")
+            && !flag(version, "deprecated")
+            && version_order(version.str_at(&["name"])) > this
+    };
+    let text = |version: &str| format!("{}/{version} {}", gvk.group, gvk.kind);
+    // Versions are ordered, the best first.
+    let instead =
+        all.iter().find(newer).map(|v| format!("; use {}", text(v.str_at(&["name"])))).unwrap_or_default();
+    Some(format!("{} is deprecated{instead}", text(&gvk.version)).into())
 }
 
 #[cfg(test)]

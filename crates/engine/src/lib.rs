@@ -38,7 +38,7 @@ use pintle_cache::{Cache, Object};
 use pintle_kinds::service_allocation::Ranges;
 use pintle_kinds::{Kind, Types};
 use pintle_meta::{GroupVersion, Status, Timestamp};
-use pintle_schema::Schema;
+use pintle_schema::{Schema, structural};
 use pintle_store::{Expect, Revision, Store, StoreFault, Write, WriteError};
 use pintle_value::Value;
 use std::sync::Arc;
@@ -158,6 +158,10 @@ impl Engine {
     /// Turns a tree of the request's version into the stored version.
     fn to_storage(&self, target: &Target, tree: &mut Value) {
         object::convert(&target.kind, tree, target.version, target.kind.storage);
+        let schema = &target.kind.storage_version().schema;
+        if target.version != target.kind.storage && !schema.is_go() {
+            structural::default(schema.arena(), schema.root(), tree);
+        }
     }
 }
 

@@ -132,7 +132,7 @@ impl Engine {
     }
 
     /// Waits until the cache has seen `revision`, but not for long.
-    async fn wait_for(&self, revision: u64) -> Result<(), Status> {
+    pub(crate) async fn wait_for(&self, revision: u64) -> Result<(), Status> {
         if self.cache.revision() >= revision || self.cache.wait_for(revision, FUTURE_WAIT).await.is_ok() {
             return Ok(());
         }

@@ -4,6 +4,7 @@
 mod binding;
 mod eviction;
 mod identity;
+mod node;
 mod reviews;
 pub(crate) mod scale;
 mod token;
@@ -37,6 +38,10 @@ pub struct Access {
     pub authenticator: Arc<Authenticator>,
     /// Lists the rules of a user, where rights come from rules.
     pub rules: Option<Arc<Rbac>>,
+    /// Longest life of a service-account token; 0 is any.
+    pub token_seconds_max: i64,
+    /// Whether the tokens of pods live longer than they say, and their use is only remarked upon.
+    pub extend_tokens: bool,
 }
 
 /// What came of a create that stores nothing under its own name.
@@ -81,7 +86,7 @@ impl Engine {
             "TokenRequest" => {
                 let account = self.token_account(target, &mut object, access)?;
                 admit(&object, &mut warnings)?;
-                self.issue_token(target, &account, object, access)?
+                self.issue_token(target, &account, object, access, &mut warnings)?
             }
             "SelfSubjectReview" => {
                 admit(&object, &mut warnings)?;

@@ -15,12 +15,16 @@ pub struct Watched {
 }
 
 impl Engine {
-    /// Begins a watch. A revision that is too old is an error that belongs into the stream.
-    pub fn watch(&self, request: &ListRequest) -> Result<Watched, Status> {
+    /// Begins a watch. A revision that is too old (410), or that does not come in time for the initial state (504),
+    /// is an error that belongs into the stream.
+    pub async fn watch(&self, request: &ListRequest) -> Result<Watched, Status> {
         let target = &request.target;
         let resource = self.resource(target)?;
         let revision = rv::parse_for_get(&request.options.resource_version)?;
         let wants_state = request.options.send_initial_events.unwrap_or(revision == 0);
+        if wants_state {
+            self.wait_for(revision).await?;
+        }
         let start = match (wants_state, revision) {
             (true, _) => WatchStart::WithInitialState(resource.view()),
             (false, 0) => WatchStart::FromNow,

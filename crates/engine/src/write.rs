@@ -9,7 +9,7 @@ use pintle_cache::Object;
 use pintle_kinds::{Asker, Generation, Scope};
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, Status, names, objectmeta, rv};
-use pintle_schema::typed;
+use pintle_schema::{Schema, Shape, structural, typed};
 use pintle_store::{Expect, Revision, Write, WriteError};
 use pintle_value::{Path, Str, Value};
 use std::sync::Arc;
@@ -485,7 +485,7 @@ fn validate_create(target: &Target, object: &Value) -> Result<(), Status> {
         let own_rule = |name: &str, prefix: bool| kind.hooks.name_errors(name, prefix);
         objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors);
     }
-    validate_by_schema(target, object, &mut errors);
+    validate_by_schema(target, object, None, &mut errors);
     kind.hooks.validate_create_in(target.kind_version(), object, &mut errors);
     if errors.is_empty() {
         objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
@@ -494,12 +494,35 @@ fn validate_create(target: &Target, object: &Value) -> Result<(), Status> {
 }
 
 /// What the schema of a custom resource has against an object; built-in kinds are checked by their hooks.
-fn validate_by_schema(target: &Target, object: &Value, errors: &mut FieldErrors) {
+fn validate_by_schema(target: &Target, object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let schema = &target.kind.storage_version().schema;
-    if !schema.is_go() {
-        pintle_schema::structural::validate(schema.arena(), schema.root(), object, &Path::ROOT, errors);
-        subresource::scale::validate_numbers(target, object, errors);
+    if schema.is_go() {
+        return;
     }
+    let (arena, root) = (schema.arena(), schema.root());
+    match target.scope() {
+        Scope::Sub("status") => validate_status_by_schema(schema, object, old, errors),
+        _ => structural::validate_change(arena, root, object, old, &Path::ROOT, errors),
+    }
+    subresource::scale::validate_numbers(target, object, errors);
+    structural::validate_embedded(arena, root, object, &Path::ROOT, errors);
+    let mut before = FieldErrors::new();
+    if let Some(old) = old {
+        structural::validate_lists(arena, root, old, &Path::ROOT, &mut before);
+    }
+    if before.is_empty() {
+        structural::validate_lists(arena, root, object, &Path::ROOT, errors);
+    }
+}
+
+/// The status is looked at on its own; its errors name what is in it from there.
+fn validate_status_by_schema(schema: &Schema, object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+    let Shape::Struct(root) = &schema.node().shape else { return };
+    let (Some(field), Some(status)) = (root.field("status"), object.get("status")) else { return };
+    let mut found = FieldErrors::new();
+    let old = old.and_then(|old| old.get("status"));
+    structural::validate_change(schema.arena(), field.node, status, old, &Path::ROOT, &mut found);
+    errors.0.extend(structural::within(found, "status").0);
 }
 
 /// All that is wrong with a changed object. Metadata is checked twice, by the rules of any object and by the
@@ -514,8 +537,11 @@ fn validate_update(target: &Target, object: &Value, old: &Value) -> Result<(), S
     objectmeta::validate_update(meta, old_meta, &path, &mut errors);
     if kind.hooks.validates_metadata() {
         objectmeta::validate_update(meta, old_meta, &path, &mut errors);
+        if kind.storage_version().schema.is_go() {
+            objectmeta::validate_core_finalizers(meta, &path, &mut errors);
+        }
     }
-    validate_by_schema(target, object, &mut errors);
+    validate_by_schema(target, object, Some(old), &mut errors);
     kind.hooks.validate_update_in(target.kind_version(), target.scope(), object, old, &mut errors);
     if errors.is_empty() {
         return Ok(());

@@ -75,7 +75,10 @@ where
     let id = request_id(request.headers());
     context.metrics.request_begins();
     let (parts, body) = request.into_parts();
-    let gzip = context.compression && compress::asked_for(header(&parts.headers, "accept-encoding"));
+    // The documents of OpenAPI v3 are sent as they are: their tags are those of the plain text.
+    let gzip = context.compression
+        && !parts.uri.path().starts_with("/openapi/v3")
+        && compress::asked_for(header(&parts.headers, "accept-encoding"));
 
     let mut warnings = Vec::new();
     let (labels, answer) = match read(&parts) {

@@ -64,13 +64,14 @@ impl Resources {
             return self.create_virtual(request, target).await;
         }
         match request.target.action {
+            Action::Get if target.subresource == "log" => self.log(request, &target),
             Action::Get => self.get(request, &target).await,
             Action::List => self.list(request, target).await,
-            Action::Watch | Action::WatchOne => self.watch(request, target),
+            Action::Watch | Action::WatchOne => self.watch(request, target).await,
             Action::Create | Action::Update | Action::Patch(_) => self.write(request, target).await,
             Action::Delete => self.delete(request, &target).await,
             Action::DeleteCollection => self.delete_collection(request, target).await,
-            Action::Connect => Err(Status::new(501, pintle_meta::Reason::Unknown, "no node answers here")),
+            Action::Connect => Err(self.engine.stream_refusal(&target, request.param("container"))),
         }
     }
 

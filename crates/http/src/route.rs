@@ -140,7 +140,7 @@ fn find(
     if group.installed {
         check_by_letter(&action, asked, media).map_err(Refusal::Router)?;
     }
-    let accept = negotiated(resource, &action, asked, media).map_err(Refusal::Resource)?;
+    let accept = negotiated(resource, subresource, &action, asked, media).map_err(Refusal::Resource)?;
     let (action, content) = checked_body(action, group, asked, media).map_err(Refusal::Resource)?;
     Ok((Target { resource: resource.clone(), subresource, action, content }, accept))
 }
@@ -300,13 +300,19 @@ fn check_by_letter(action: &Action, asked: &Asked<'_>, media: &[Media]) -> Resul
 
 fn negotiated(
     resource: &Resource,
+    subresource: Option<usize>,
     action: &Action,
     asked: &Asked<'_>,
     media: &[Media],
 ) -> Result<Negotiated, Status> {
     let protobuf = resource.kind_version().protobuf;
     let standard: Vec<Media> = media.iter().copied().filter(|m| protobuf || *m != Media::Protobuf).collect();
-    let accept = asked.accept.for_resource(media, &standard, true)?;
+    // What is only made (reviews, bindings) has no rows, nor have most subresources.
+    let table = match subresource.and_then(|index| resource.kind_version().subresources.get(index)) {
+        Some(sub) => matches!(sub.name.as_str(), "status" | "scale"),
+        None => resource.kind.verbs.get,
+    };
+    let accept = asked.accept.for_resource(media, &standard, table)?;
     let streams = matches!(action, Action::Watch | Action::WatchOne);
     if streams && accept.encoding.media().stream_name().is_none() {
         return Err(Status::not_acceptable(&negotiate::stream_names(media)));

@@ -13,3 +13,4 @@ mod selectable;
 mod shown;
 mod spec;
 mod structural;
+mod version;

@@ -80,12 +80,7 @@ fn template_warnings(object: &Value, old: Option<&Value>, names_pods: bool) -> V
     }
     if old.is_none_or(|old| podspec::options::generation(old) != podspec::options::generation(object)) {
         let path = Path::of("spec");
-        let at = ["spec", "template"];
-        found.extend(warnings::template(
-            object.at(&at),
-            old.and_then(|o| o.at(&at)),
-            &path.field("template"),
-        ));
+        found.extend(warnings::template(object.at(&["spec", "template"]), &path.field("template")));
     }
     found
 }

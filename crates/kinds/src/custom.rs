@@ -1,7 +1,9 @@
 //! Hooks of custom resources: what their definitions leave to the server.
 
 use crate::{Hooks, Scope, hooks};
+use pintle_meta::names;
 use pintle_value::Value;
+use std::collections::BTreeSet;
 
 /// Hooks of custom resources.
 pub struct Custom {
@@ -28,22 +30,12 @@ impl Hooks for Custom {
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let finalizers = |v: &Value| -> Vec<String> {
+        let finalizers = |v: &Value| -> BTreeSet<String> {
             let all = v.items_at(&["metadata", "finalizers"]).iter();
-            all.filter_map(Value::as_str).filter(|f| !f.contains('/')).map(str::to_string).collect()
+            all.filter_map(Value::as_str).map(str::to_string).collect()
         };
         let known = old.map(finalizers).unwrap_or_default();
-        let ours = ["orphan", "foregroundDeletion"];
-        let new =
-            finalizers(object).into_iter().filter(|f| !known.contains(f) && !ours.contains(&f.as_str()));
-        new.map(|f| {
-            format!(
-                "metadata.finalizers: {}: prefer a domain-qualified finalizer name to avoid accidental conflicts \
-                 with other finalizer writers",
-                pintle_meta::field::quoted(&f)
-            )
-        })
-        .collect()
+        finalizers(object).difference(&known).flat_map(|finalizer| finalizer_warnings(finalizer)).collect()
     }
 
     fn new_generation(&self, object: &Value, old: &Value) -> bool {
@@ -71,4 +63,17 @@ impl Hooks for Custom {
     fn convert(&self, _object: &mut Value, _from: &crate::KindVersion, _to: &crate::KindVersion) {
         // Conversion None: only the apiVersion differs, and the engine writes that.
     }
+}
+
+/// What a client is told about a new finalizer whose name others might use too.
+fn finalizer_warnings(finalizer: &str) -> Vec<String> {
+    let told = |why: &str| format!("metadata.finalizers: {}: {why}", pintle_meta::field::quoted(finalizer));
+    let mut out: Vec<String> = names::is_qualified_name(finalizer).iter().map(|why| told(why)).collect();
+    if !finalizer.contains('/') && !matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes") {
+        let path = if finalizer.contains('.') { " including a path (/)" } else { "" };
+        out.push(told(&format!(
+            "prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
+        )));
+    }
+    out
 }

@@ -36,6 +36,9 @@ pub(crate) struct Config {
     pub(crate) disabled_plugins: Vec<String>,
     /// Networks of service addresses, at most one a family, and the ports that services may have on nodes.
     pub(crate) service_ranges: Ranges,
+    /// Longest life of a service-account token; 0 is any.
+    pub(crate) token_seconds_max: i64,
+    pub(crate) extend_tokens: bool,
     pub(crate) not_ready_seconds: i64,
     pub(crate) unreachable_seconds: i64,
     pub(crate) shutdown_delay: Duration,
@@ -140,6 +143,8 @@ impl Config {
             enabled_plugins: flags.list("enable-admission-plugins"),
             disabled_plugins: flags.list("disable-admission-plugins"),
             service_ranges: service_ranges(flags)?,
+            token_seconds_max: token_seconds_max(flags)?,
+            extend_tokens: flags.bool("service-account-extend-token-expiration"),
             not_ready_seconds: flags.int("default-not-ready-toleration-seconds"),
             unreachable_seconds: flags.int("default-unreachable-toleration-seconds"),
             shutdown_delay: flags.duration("shutdown-delay-duration"),
@@ -191,6 +196,16 @@ fn service_network(flags: &Flags) -> Result<Network, FlagError> {
     let prefix: u8 = prefix.parse().map_err(|_| bad())?;
     let longest = if address.is_ipv4() { 32 } else { 128 };
     if prefix > longest { Err(bad()) } else { Ok(Network { address, prefix }) }
+}
+
+fn token_seconds_max(flags: &Flags) -> Result<i64, FlagError> {
+    let seconds = flags.duration("service-account-max-token-expiration").as_secs();
+    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+    if seconds != 0 && !(3600..=1 << 32).contains(&seconds) {
+        let why = "--service-account-max-token-expiration must be between 1 hour and 2^32 seconds";
+        return Err(FlagError::new(why));
+    }
+    Ok(seconds)
 }
 
 fn service_ranges(flags: &Flags) -> Result<Ranges, FlagError> {

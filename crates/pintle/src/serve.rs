@@ -115,6 +115,8 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
         authorizer: authorizer.clone(),
         authenticator: authenticator.clone(),
         rules: config.authorization_modes.contains(&AuthorizationMode::Rbac).then(|| rbac.clone()),
+        token_seconds_max: config.token_seconds_max,
+        extend_tokens: config.extend_tokens,
     };
     let resources = Resources::new(engine.clone(), access, types, config.min_request_timeout)
         .with_unsafe_deletion(config.gate("AllowUnsafeMalformedObjectDeletion"));

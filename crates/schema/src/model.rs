@@ -130,6 +130,12 @@ pub struct Node {
     pub wrapped: bool,
     /// What values must be like (custom resources).
     pub checks: Option<Box<Checks>>,
+    /// The type that a custom resource's schema names; "integer,string" for either, "" for none.
+    pub type_name: Str,
+    /// The node of the metadata of a whole object, which is checked by rules of its own.
+    pub metadata: Option<NodeId>,
+    /// What the schema of a custom resource says of its metadata.
+    pub metadata_rules: Option<NodeId>,
 }
 
 /// What values must be like, beside their shape: the value validations of a custom resource's schema.
@@ -191,6 +197,9 @@ impl Node {
             choice: None,
             wrapped: false,
             checks: None,
+            type_name: Str::default(),
+            metadata: None,
+            metadata_rules: None,
         }
     }
 }

@@ -3,11 +3,19 @@
 mod compile;
 mod decode;
 mod default;
+mod embedded;
+mod formats;
+mod lists;
+mod numbers;
 mod prune;
+mod regexp;
 mod validate;
 
 pub use compile::compile;
 pub use decode::decode;
 pub use default::{default, prune_nulls};
+pub use embedded::{validate_embedded, validate_object};
+pub use formats::is_for_texts;
+pub use lists::validate_lists;
 pub use prune::prune;
-pub use validate::validate;
+pub use validate::{validate, validate_change, within};

@@ -3,6 +3,7 @@
 //! A canonical tree has what `json.Marshal` of the Go value would write: no unknown fields, no empty
 //! `omitempty` fields, zero values where a field is always written, quantities and times in their one form.
 
+mod cbor;
 mod decode;
 mod document;
 mod encode;
@@ -10,6 +11,7 @@ mod errors;
 mod scalar;
 mod zero;
 
+pub use cbor::encode_cbor;
 pub use decode::{TYPED_DEPTH_MAX, decode, normalize};
 pub use document::{BodyError, Decoded, decode_json, decode_parsed};
 pub use encode::{Slot, encode_json, encode_stored};

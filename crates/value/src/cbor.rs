@@ -9,8 +9,8 @@ mod unknown;
 use crate::Str;
 pub use decode::{decode, decode_object};
 pub use encode::{
-    encode, encode_item, write_array_head, write_bytes, write_float, write_int, write_map_head, write_text,
-    write_watch_event,
+    encode, encode_item, write_array_head, write_bytes, write_float, write_int, write_map_head,
+    write_self_described, write_text, write_watch_event,
 };
 pub use unknown::unknown_field_index;
 

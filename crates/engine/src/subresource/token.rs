@@ -74,8 +74,9 @@ impl Engine {
         account: &Value,
         mut request: Value,
         access: &Access,
+        warnings: &mut Vec<String>,
     ) -> Result<Value, Status> {
-        let seconds =
+        let mut seconds =
             request.at(&["spec", "expirationSeconds"]).and_then(Value::as_int).unwrap_or(SECONDS_DEFAULT);
         let audiences: Vec<String> = request
             .items_at(&["spec", "audiences"])
@@ -94,11 +95,19 @@ impl Engine {
         if let Some(bound) = request.at(&["spec", "boundObjectRef"]).filter(|r| !r.is_null()) {
             self.bind_token(target, bound, &mut spec)?;
         }
+        let longest = access.token_seconds_max;
+        if longest > 0 && seconds > longest {
+            warnings
+                .push(format!("requested expiration of {seconds} seconds shortened to {longest} seconds"));
+            seconds = longest;
+            spec.seconds = longest;
+            request.set_at(&["spec", "expirationSeconds"], Value::Int(longest));
+        }
         let tokens = access.authenticator.service_accounts.as_ref();
         let tokens =
             tokens.ok_or_else(|| Status::internal("failed to generate token: there is no issuer"))?;
         let ours = spec.audiences.iter().all(|a| tokens.audiences.contains(a));
-        if spec.pod.is_some() && seconds == SECONDS_WARN_ONLY && ours {
+        if access.extend_tokens && spec.pod.is_some() && seconds == SECONDS_WARN_ONLY && ours {
             spec.warn_after_seconds = seconds;
             spec.seconds = SECONDS_EXTENDED;
         }

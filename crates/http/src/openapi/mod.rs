@@ -4,6 +4,7 @@
 mod custom;
 mod model;
 mod operations;
+mod params;
 mod proto;
 mod schemas;
 pub(crate) mod serve;
@@ -275,5 +276,83 @@ fn add_custom(
         let name = custom_name(&gvk.group, &gvk.version, &gvk.kind);
         schemas.add(name, custom::schema(&definition, &gvk, dialect));
         schemas.add(list_name, custom::list_schema(&definition, &gvk));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state() -> DiscoveryState {
+        let kinds: Vec<Arc<Kind>> = pintle_kinds::builtin().kinds.into_iter().map(Arc::new).collect();
+        DiscoveryState::new(&kinds, None)
+    }
+
+    fn parsed(rendered: &Rendered) -> Value {
+        json::parse(&rendered.json).unwrap().value
+    }
+
+    #[test]
+    fn every_document_is_whole() {
+        let state = state();
+        for name in document_names(&state) {
+            let document = parsed(&v3(&state, &name, &|_| None, true).unwrap());
+            let known = document.at(&["components", "schemas"]).cloned().unwrap_or(Value::object());
+            let mut text = Vec::new();
+            json::print(&document, &mut text);
+            let text = String::from_utf8(text).unwrap();
+            for target in
+                text.split("\"#/components/schemas/").skip(1).filter_map(|rest| rest.split('"').next())
+            {
+                assert!(known.get(target).is_some(), "{name}: {target} is not there");
+            }
+        }
+        assert!(v3(&state, "apis/none.example.com/v1", &|_| None, true).is_none());
+    }
+
+    #[test]
+    fn what_all_operations_take_is_said_once() {
+        let document = parsed(&v3(&state(), "api/v1", &|_| None, false).unwrap());
+        let item =
+            document.at(&["paths", "/api/v1/namespaces/{namespace}/pods/{name}/proxy/{path}"]).unwrap();
+        let names: Vec<&str> = item.items_at(&["parameters"]).iter().map(|p| p.str_at(&["name"])).collect();
+        assert_eq!(names, ["name", "namespace", "path", "path"]);
+        assert_eq!(item.str_at(&["head", "operationId"]), "connectCoreV1HeadNamespacedPodProxyWithPath");
+        let list = document.at(&["paths", "/api/v1/pods", "get"]).unwrap();
+        assert_eq!(list.str_at(&["operationId"]), "listCoreV1PodForAllNamespaces");
+        assert!(list.get("parameters").is_none());
+    }
+
+    #[test]
+    fn definitions_are_published() {
+        let gvk = Gvk { group: "x.example.com".into(), version: "v1".into(), kind: "Box".into() };
+        let definition = br#"{"spec":{"names":{"plural":"boxes","listKind":"BoxList"},"versions":[{"name":"v1","schema":
+            {"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","required":["note","size"],
+            "properties":{"port":{"x-kubernetes-int-or-string":true},"note":{"type":"string","nullable":true},
+            "size":{"type":"integer","default":1}}}}}}}]}}"#;
+        let definition = json::parse(definition).unwrap().value;
+        let in_words = |dialect| {
+            let schema = custom::schema(&definition, &gvk, dialect);
+            let mut text = Vec::new();
+            json::print(schema.at(&["properties", "spec"]).unwrap(), &mut text);
+            String::from_utf8(text).unwrap()
+        };
+        assert_eq!(
+            in_words(Dialect::V3),
+            r#"{"properties":{"note":{"nullable":true,"type":"string"},"port":{"anyOf":[{"type":"integer"},{"type":"string"}],"x-kubernetes-int-or-string":true},"size":{"default":1,"type":"integer"}},"required":["note","size"],"type":"object"}"#
+        );
+        assert_eq!(
+            in_words(Dialect::V2),
+            r#"{"properties":{"note":{},"port":{"x-kubernetes-int-or-string":true},"size":{"type":"integer"}},"required":["size"],"type":"object"}"#
+        );
+    }
+
+    #[test]
+    fn both_documents_are_written_in_protobuf() {
+        let state = state();
+        // swagger: "2.0" and openapi: "3.0.0" are the first fields.
+        assert!(v2(&state, &|_| None, false).protobuf().starts_with(b"\x0a\x032.0\x12"));
+        let policy = v3(&state, "apis/policy/v1", &|_| None, false).unwrap();
+        assert!(policy.protobuf().starts_with(b"\x0a\x053.0.0\x12"));
     }
 }

@@ -149,7 +149,9 @@ impl Dialect {
             out.set_at(&["parameters"], Value::Array(params));
         }
         if self == Dialect::V2 {
-            out.set_at(&["consumes"], texts(operation.consumes.iter().copied()));
+            if !operation.consumes.is_empty() {
+                out.set_at(&["consumes"], texts(operation.consumes.iter().copied()));
+            }
             out.set_at(&["produces"], texts(operation.produces.iter().copied()));
             out.set_at(&["schemes"], texts(["https"]));
         }

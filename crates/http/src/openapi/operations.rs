@@ -1,6 +1,7 @@
 //! The operations of a group-version, as its kinds' scopes, verbs and subresources make them.
 
 use super::model::{Content, Gvk, Operation, Param};
+use super::params::{DELETE, LIST, LOG, PATCH, WRITE, connect, query};
 use super::schemas::Schemas;
 use crate::discovery::{Group, Resource, Version};
 use crate::negotiate::{Media, names, stream_names};
@@ -15,65 +16,6 @@ pub(super) const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 const OK: (u16, &str) = (200, "OK");
 const CREATED: (u16, &str) = (201, "Created");
 const ACCEPTED: (u16, &str) = (202, "Accepted");
-
-const LIST: &[(&str, &str)] = &[
-    ("allowWatchBookmarks", "boolean"),
-    ("continue", "string"),
-    ("fieldSelector", "string"),
-    ("labelSelector", "string"),
-    ("limit", "integer"),
-    ("resourceVersion", "string"),
-    ("resourceVersionMatch", "string"),
-    ("sendInitialEvents", "boolean"),
-    ("shardSelector", "string"),
-    ("timeoutSeconds", "integer"),
-    ("watch", "boolean"),
-];
-const WRITE: &[(&str, &str)] =
-    &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string")];
-const PATCH: &[(&str, &str)] =
-    &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string"), ("force", "boolean")];
-const DELETE: &[(&str, &str)] = &[
-    ("dryRun", "string"),
-    ("gracePeriodSeconds", "integer"),
-    ("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean"),
-    ("orphanDependents", "boolean"),
-    ("propagationPolicy", "string"),
-];
-const LOG: &[(&str, &str)] = &[
-    ("container", "string"),
-    ("follow", "boolean"),
-    ("insecureSkipTLSVerifyBackend", "boolean"),
-    ("limitBytes", "integer"),
-    ("previous", "boolean"),
-    ("sinceSeconds", "integer"),
-    ("stream", "string"),
-    ("tailLines", "integer"),
-    ("timestamps", "boolean"),
-];
-
-/// Parameters of streams to pods, services and nodes, by the kind of their options.
-fn connect_params(kind: &str) -> &'static [(&'static str, &'static str)] {
-    match kind {
-        "PodAttachOptions" => &[
-            ("container", "string"),
-            ("stderr", "boolean"),
-            ("stdin", "boolean"),
-            ("stdout", "boolean"),
-            ("tty", "boolean"),
-        ],
-        "PodExecOptions" => &[
-            ("command", "string"),
-            ("container", "string"),
-            ("stderr", "boolean"),
-            ("stdin", "boolean"),
-            ("stdout", "boolean"),
-            ("tty", "boolean"),
-        ],
-        "PodPortForwardOptions" => &[("ports", "integer")],
-        _ => &[("path", "string")],
-    }
-}
 
 /// The operations of one resource, and what is needed to name them.
 struct Builder<'a> {
@@ -120,7 +62,8 @@ pub(super) fn document(
         gvk: None,
         params: Vec::new(),
         body: None,
-        consumes: media.clone(),
+        // The OpenID documents are added without a word about what they read.
+        consumes: if schema.is_empty() { Vec::new() } else { media.clone() },
         produces: media,
         codes: &[OK],
         answer: if schema.is_empty() { Content::Text } else { Content::Schema(schema.to_string()) },
@@ -165,16 +108,6 @@ fn article(noun: &str) -> &'static str {
         _ if noun.starts_with(['A', 'E', 'I', 'O', 'U', 'a', 'e', 'i', 'o', 'u']) => " an ",
         _ => " a ",
     }
-}
-
-fn query(params: &[(&'static str, &'static str)]) -> Vec<Param> {
-    let param = |(name, type_): &(&'static str, &'static str)| Param {
-        name,
-        place: "query",
-        type_,
-        description: String::new(),
-    };
-    params.iter().map(param).collect()
 }
 
 impl Builder<'_> {
@@ -413,7 +346,7 @@ impl Builder<'_> {
                     version: sub.gvk.version.to_string(),
                     kind: sub.gvk.kind.to_string(),
                 });
-                operation.params = query(connect_params(&sub.gvk.kind));
+                operation.params = query(connect(&sub.gvk.kind));
                 operation.produces = vec!["*/*"];
                 operation.answer = Content::Text;
                 self.push(&format!("{path}{below}"), operation);

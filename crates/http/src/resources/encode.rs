@@ -93,6 +93,9 @@ pub(super) fn metadata_key() -> EncodingKey {
     EncodingKey(METADATA)
 }
 
+/// The form of an object without its type, as lists of built-in kinds have it.
+pub(super) const LIST_ITEM: u16 = 31;
+
 /// Keys are made of a version, a form and an encoding.
 const FORM_SHIFT: u32 = 3;
 const VERSION_SHIFT: u32 = 8;
@@ -115,6 +118,9 @@ pub(super) fn write_tree(schema: &Schema, tree: &Value, encoding: Encoding, out:
         Encoding::Protobuf => {
             proto::encode(schema, tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]), tree, out)
         }
-        Encoding::Cbor => cbor::encode(tree, out),
+        Encoding::Cbor => {
+            cbor::write_self_described(out);
+            typed::encode_cbor(schema, tree, out);
+        }
     }
 }

@@ -1,15 +1,17 @@
 //! Lists: a header, the kept bytes of each item, a footer; large ones are written as the client reads.
 
 use super::Resources;
-use super::encode::write_tree;
+use super::encode::{LIST_ITEM, form_key, write_tree};
 use crate::Body;
 use crate::api::{ApiRequest, ApiResponse};
 use crate::negotiate::Encoding;
+use crate::statuspb::{Writer, envelope};
 use bytes::{Bytes, BytesMut};
 use pintle_cache::Object;
 use pintle_engine::{Listed, Target};
 use pintle_meta::Status;
-use pintle_value::{Value, json};
+use pintle_schema::{proto, typed};
+use pintle_value::{Value, cbor, json};
 use std::sync::Arc;
 
 /// Lists up to this size are written at once.
@@ -39,6 +41,13 @@ impl Resources {
         if encoding == Encoding::JSON && target.version == target.kind.storage {
             return Ok(ApiResponse::new(200, media, json_list(target, listed)));
         }
+        match encoding {
+            Encoding::Protobuf => {
+                return Ok(ApiResponse::new(200, media, self.protobuf_list(target, &listed)?));
+            }
+            Encoding::Cbor => return Ok(ApiResponse::new(200, media, self.cbor_list(target, &listed)?)),
+            _ => {}
+        }
         let mut items = Vec::with_capacity(listed.items.len());
         for object in &listed.items {
             let mut tree = self.engine.tree_in(target, object, object.revision())?;
@@ -57,7 +66,59 @@ impl Resources {
         }
         Ok(ApiResponse::new(200, media, out))
     }
+
+    /// The list in protobuf: its own message, then the kept messages of its items.
+    fn protobuf_list(&self, target: &Target, listed: &Listed) -> Result<Vec<u8>, Status> {
+        let head = list_head(target, listed);
+        let (api_version, kind) = (head.str_at(&["apiVersion"]), head.str_at(&["kind"]));
+        let mut message = Writer::default();
+        if let Some(schema) = self.types.by_kind(api_version, kind) {
+            proto::encode_message(&schema, &head, &mut message.0);
+        }
+        for object in &listed.items {
+            let document = self.object_bytes(target, object, Encoding::Protobuf)?;
+            let item = proto::open(&document).map_err(|e| Status::internal(&e.to_string()))?;
+            message.bytes(LIST_ITEMS, item.raw);
+        }
+        Ok(envelope(api_version, kind, &message.0))
+    }
+
+    /// The list in CBOR, from the kept encodings of its items; shorter keys come first.
+    fn cbor_list(&self, target: &Target, listed: &Listed) -> Result<Vec<u8>, Status> {
+        let head = list_head(target, listed);
+        let mut out = Vec::new();
+        cbor::write_self_described(&mut out);
+        cbor::write_map_head(4, &mut out);
+        cbor::write_text("kind", &mut out);
+        cbor::write_text(head.str_at(&["kind"]), &mut out);
+        cbor::write_text("items", &mut out);
+        cbor::write_array_head(listed.items.len(), &mut out);
+        for object in &listed.items {
+            out.extend_from_slice(&self.cbor_item(target, object)?);
+        }
+        cbor::write_text("metadata", &mut out);
+        cbor::encode_item(head.get("metadata").unwrap_or(&Value::Null), &mut out);
+        cbor::write_text("apiVersion", &mut out);
+        cbor::write_text(head.str_at(&["apiVersion"]), &mut out);
+        Ok(out)
+    }
+
+    fn cbor_item(&self, target: &Target, object: &Object) -> Result<Bytes, Status> {
+        object.encoded(form_key(target.version, LIST_ITEM, Encoding::Cbor), |object| {
+            let mut tree = self.engine.tree_in(target, object, object.revision())?;
+            if target.kind_version().protobuf {
+                tree.remove_at(&["kind"]);
+                tree.remove_at(&["apiVersion"]);
+            }
+            let mut out = Vec::new();
+            typed::encode_cbor(&target.kind_version().schema, &tree, &mut out);
+            Ok(out.into())
+        })
+    }
 }
+
+/// The field of every list message that holds an item.
+const LIST_ITEMS: u64 = 2;
 
 /// A list without its items, as a tree.
 fn list_head(target: &Target, listed: &Listed) -> Value {

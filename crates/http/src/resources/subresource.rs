@@ -36,6 +36,12 @@ impl Resources {
         }
     }
 
+    /// The log of a pod's container.
+    pub(super) fn log(&self, request: &ApiRequest, target: &Target) -> Result<ApiResponse, Status> {
+        self.engine.pod_log(target, request.param("container"))?;
+        Ok(ApiResponse::new(200, "text/plain", Vec::new()))
+    }
+
     /// A create that stores nothing under its own name: reviews, bindings, evictions, tokens.
     pub(super) async fn create_virtual(
         &self,

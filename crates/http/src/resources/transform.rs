@@ -238,3 +238,26 @@ fn read(compact: &[u8]) -> Result<Value, Status> {
     let parsed = pintle_value::json::parse(compact);
     parsed.map(|parsed| parsed.value).map_err(|error| Status::internal(&error.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_types_as_go_does() {
+        let builtin = pintle_kinds::builtin();
+        for (kind, expected) in [
+            ("ConfigMap", "*core.ConfigMap"),
+            ("Event", "*core.Event"),
+            ("Role", "*rbac.Role"),
+            ("Deployment", "*apps.Deployment"),
+            ("FlowSchema", "*flowcontrol.FlowSchema"),
+            ("CustomResourceDefinition", "*apiextensions.CustomResourceDefinition"),
+        ] {
+            let kind = builtin.kinds.iter().find(|k| k.kind == kind).unwrap();
+            assert_eq!(go_type(kind, true, false), expected);
+            assert_eq!(go_type(kind, true, true), format!("{expected}List"));
+            assert_eq!(go_type(kind, false, true), "*unstructured.UnstructuredList");
+        }
+    }
+}

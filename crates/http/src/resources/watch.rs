@@ -29,8 +29,11 @@ const PIECE_BYTES: usize = 64 * 1024;
 const UNREAD_MAX: Duration = Duration::from_secs(60);
 
 impl Resources {
-    pub(super) fn watch(&self, request: &ApiRequest, target: Target) -> Result<ApiResponse, Status> {
+    pub(super) async fn watch(&self, request: &ApiRequest, target: Target) -> Result<ApiResponse, Status> {
         let encoding = request.accept.encoding;
+        if !target.kind.verbs.watch {
+            return Err(Status::method_not_supported(&target.kind.group_resource(), "watch"));
+        }
         let list = self.list_request(request, target)?;
         let timeout = match list.options.timeout_seconds {
             Some(seconds) if seconds > 0 => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
@@ -45,18 +48,17 @@ impl Resources {
         };
         let (sender, receiver) = mpsc::channel(PIECES_MAX);
         let bookmarks = list.options.allow_watch_bookmarks;
-        match self.engine.watch(&list) {
+        match self.engine.watch(&list).await {
             Ok(watched) => {
                 let watcher = match bookmarks {
                     true => watched.watcher.with_bookmarks(BOOKMARK_EVERY),
                     false => watched.watcher,
                 };
-                // Only who wants bookmarks is told that way.
-                let announces = bookmarks && watched.announces_initial_end;
+                let announces = watched.announces_initial_end;
                 tokio::spawn(follow(writer, watcher, announces, bookmarks, Instant::now() + timeout, sender));
             }
-            Err(status) if status.code == 410 => {
-                // A revision that is gone is told within the stream.
+            Err(status) if matches!(status.code, 410 | 504) => {
+                // A revision that is gone, or that does not come, is told within the stream.
                 _ = sender.try_send(writer.error(&status));
             }
             Err(status) => return Err(status),
@@ -224,7 +226,7 @@ impl Frames {
         let mut object = Vec::new();
         match self.encoding.media() {
             Media::Json => typed::encode_json(schema, tree, &mut object),
-            Media::Cbor => cbor::encode_item(tree, &mut object),
+            Media::Cbor => typed::encode_cbor(schema, tree, &mut object),
             _ => write_tree(schema, tree, self.encoding, &mut object),
         }
         self.wrap(kind, &object)

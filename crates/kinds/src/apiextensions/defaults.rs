@@ -1,10 +1,9 @@
 //! Defaults in a schema: they must be what the schema itself would accept.
 
 use super::props::{DEPTH_MAX, Props};
-use pintle_meta::field::FieldError;
-use pintle_meta::{FieldErrors, GroupVersion, names, objectmeta};
+use pintle_meta::FieldErrors;
 use pintle_schema::{Arena, Node, NodeId, Shape, structural};
-use pintle_value::{Path, Str, Value};
+use pintle_value::{Path, Value};
 
 /// Where a schema is within the object around it, for defaults inside of metadata.
 #[derive(Clone)]
@@ -149,13 +148,7 @@ impl Compiled {
     fn validate(&self, default: &Value, path: &Path<'_>) -> FieldErrors {
         let mut errors = FieldErrors::new();
         structural::validate(&self.arena, self.node, default, &Path::ROOT, &mut errors);
-        let base = path.to_str();
-        let moved = errors.0.into_iter().map(|error| {
-            let root = error.field.is_empty() || error.field == "<nil>";
-            let field = if root { base.clone() } else { Str::from(format!("{base}.{}", error.field)) };
-            FieldError { field, ..error }
-        });
-        FieldErrors(moved.collect())
+        structural::within(errors, &path.to_str())
     }
 }
 
@@ -170,7 +163,7 @@ fn embedded_objects(
     match value {
         Value::Object(map) => {
             if embedded {
-                embedded_object(value, path, errors);
+                structural::validate_object(value, path, errors);
             }
             for (key, member) in map.iter() {
                 if let Some(property) = schema.property(key) {
@@ -190,48 +183,5 @@ fn embedded_objects(
             }
         }
         _ => {}
-    }
-}
-
-fn embedded_object(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    for key in ["apiVersion", "kind"] {
-        if object.get(key).is_none() {
-            errors.required(&path.field(key), "");
-        }
-    }
-    if let Some(given) = object.get("apiVersion") {
-        let at = path.field("apiVersion");
-        match given.as_str() {
-            None => errors.invalid(&at, given, "must be a string"),
-            Some("") => errors.invalid(&at, "", "must not be empty"),
-            Some(text) => {
-                if let Err(why) = GroupVersion::parse(text) {
-                    errors.invalid(&at, text, &why.to_string());
-                }
-            }
-        }
-    }
-    if let Some(given) = object.get("kind") {
-        let at = path.field("kind");
-        match given.as_str() {
-            None => errors.invalid(&at, given, "must be a string"),
-            Some("") => errors.invalid(&at, "", "must not be empty"),
-            Some(text) => {
-                let wrong = names::is_dns1035_label(&text.to_lowercase());
-                if !wrong.is_empty() {
-                    let why = format!("may have mixed case, but should otherwise match: {}", wrong.join(","));
-                    errors.invalid(&at, text, &why);
-                }
-            }
-        }
-    }
-    if let Some(metadata) = object.get("metadata") {
-        let mut metadata = metadata.clone();
-        if metadata.str_at(&["name"]).is_empty() {
-            metadata.set_at(&["name"], "fakename".into());
-        }
-        let namespaced = !metadata.str_at(&["namespace"]).is_empty();
-        let at = path.field("metadata");
-        objectmeta::validate_create(&metadata, namespaced, &names::path_segment_name, &at, errors);
     }
 }

@@ -271,3 +271,71 @@ fn validate_preservation(object: &Value, old: Option<&Value>, errors: &mut Field
         errors.invalid(&Path::of("spec").field("preserveUnknownFields"), true, why);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{created, defaulted, tree};
+
+    fn definition(schema: &str) -> String {
+        format!(
+            r#"{{"metadata":{{"name":"as.b.c"}},"spec":{{"group":"b.c","scope":"Namespaced",
+                "names":{{"plural":"as","singular":"a","kind":"A","listKind":"AList"}},"conversion":{{"strategy":"None"}},
+                "versions":[{{"name":"v1","served":true,"storage":true,"schema":{{"openAPIV3Schema":{schema}}}}}]}},
+                "status":{{"storedVersions":["v1"]}}}}"#
+        )
+    }
+
+    #[test]
+    fn names_and_conversion_have_defaults() {
+        let out = defaulted(
+            &Definition,
+            r#"{"spec":{"names":{"kind":"Thing"},"versions":[{"name":"v1","storage":true}]}}"#,
+        );
+        let expected = concat!(
+            r#"{"spec":{"conversion":{"strategy":"None"},"names":{"kind":"Thing","listKind":"ThingList","#,
+            r#""singular":"thing"},"versions":[{"name":"v1","storage":true}]},"status":{"storedVersions":["v1"]}}"#
+        );
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn schemas_are_structural() {
+        let at = "spec.validation.openAPIV3Schema";
+        let cases = [
+            (r#"{"type":"object"}"#, vec![]),
+            (
+                r#"{"type":"array"}"#,
+                vec![
+                    ".items: Required value: must be specified",
+                    ".type: Invalid value: \"array\": must be object at the root",
+                ],
+            ),
+            (
+                r#"{"type":"object","properties":{"a":{"anyOf":[{"type":"string"}]}}}"#,
+                vec![
+                    ".properties[a].anyOf[0].type: Forbidden: must be empty to be structural",
+                    ".properties[a].type: Required value: must not be empty for specified object fields",
+                ],
+            ),
+            (
+                r#"{"type":"object","properties":{"a":{"type":"string","default":1}}}"#,
+                vec![
+                    ".properties[a].default: Invalid value: \"integer\":  in body must be of type string: \"integer\"",
+                ],
+            ),
+        ];
+        for (schema, expected) in cases {
+            let expected: Vec<String> = expected.iter().map(|e| format!("{at}{e}")).collect();
+            assert_eq!(created(&Definition, &definition(schema)), expected, "{schema}");
+        }
+    }
+
+    #[test]
+    fn the_end_begins_with_a_finalizer_and_a_condition() {
+        let mut object = tree(r#"{"metadata":{},"status":{}}"#);
+        assert!(Definition.begin_deletion(&mut object, "2020-01-01T00:00:00Z"));
+        assert_eq!(object.items_at(&["metadata", "finalizers"]), [Value::from(CLEANUP_FINALIZER)]);
+        assert!(Condition::is_true(&object, "Terminating"));
+    }
+}

@@ -1,37 +1,8 @@
 //! Formats of texts and numbers that are checked; others are let through, with a warning.
 
 use super::props::{DEPTH_MAX, Props};
+use pintle_schema::structural;
 use pintle_value::Value;
-
-/// Formats of texts, without their dashes.
-const TEXT_FORMATS: [&str; 26] = [
-    "bsonobjectid",
-    "byte",
-    "cidr",
-    "creditcard",
-    "date",
-    "datetime",
-    "duration",
-    "email",
-    "hexcolor",
-    "hostname",
-    "ipv4",
-    "ipv6",
-    "isbn",
-    "isbn10",
-    "isbn13",
-    "k8slongname",
-    "k8sshortname",
-    "mac",
-    "password",
-    "rgbcolor",
-    "ssn",
-    "uri",
-    "uuid",
-    "uuid3",
-    "uuid4",
-    "uuid5",
-];
 
 /// The formats of a definition's schemas that nobody checks; what all versions have alike counts once.
 pub(super) fn unrecognized(object: &Value) -> Vec<String> {
@@ -64,7 +35,7 @@ fn collect(schema: Props<'_>, out: &mut Vec<String>, depth: usize) {
 
 fn is_known(kind: &str, format: &str) -> bool {
     match kind {
-        "" | "string" => TEXT_FORMATS.contains(&format.replace('-', "").as_str()),
+        "" | "string" => structural::is_for_texts(format),
         "integer" => matches!(format, "int32" | "int64"),
         "number" => matches!(format, "float" | "double"),
         _ => false,

@@ -124,7 +124,7 @@ impl<'a> Scan<'a> {
         self.open += 1;
         self.at += 1;
         self.repeatable = false;
-        let Some(rest) = self.rest().strip_prefix('?') else { return None };
+        let rest = self.rest().strip_prefix('?')?;
         let named = ["P<", "<"].into_iter().find_map(|open| rest.strip_prefix(open));
         if let Some(name) = named.filter(|name| !name.starts_with(['=', '!'])) {
             let length = name.find('>').map_or(name.len(), |end| end + 1);

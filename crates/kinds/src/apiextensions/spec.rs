@@ -4,9 +4,9 @@
 //! columns, selectable fields) belongs to the spec as a whole there, and errors about it are found under the spec.
 
 use super::props::Props;
-use super::{conversion, defaults, names, openapi, selectable, shown, structural};
+use super::{conversion, defaults, names, openapi, selectable, shown, structural, version};
 use pintle_meta::field::Plain;
-use pintle_meta::{FieldErrors, field, names as meta_names};
+use pintle_meta::{FieldErrors, names as meta_names};
 use pintle_value::{Path, Value};
 
 /// How strict the checks are: what was accepted once stays accepted.
@@ -223,13 +223,13 @@ fn validate_version(
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
-    deprecation(version, &path.field("deprecationWarning"), errors);
+    version::deprecation(version, &path.field("deprecationWarning"), errors);
     let has_status = shared.has_status(version);
     let schema = shared.own(version, "schema");
     validate_schema(schema, has_status, options, &path.field("schema"), errors);
-    validate_subresources(shared.own(version, "subresources"), &path.field("subresources"), errors);
+    version::subresources(shared.own(version, "subresources"), &path.field("subresources"), errors);
     let columns = shared.own(version, "additionalPrinterColumns");
-    validate_columns(columns, &path.field("additionalPrinterColumns"), errors);
+    version::columns(columns, &path.field("additionalPrinterColumns"), errors);
     let fields = shared.own(version, "selectableFields").and_then(Value::as_array).unwrap_or(&[]);
     if fields.is_empty() {
         return;
@@ -266,9 +266,9 @@ fn validate_shared(shared: &Shared<'_>, options: &Options, path: &Path<'_>, erro
     let any_status = shared.versions.iter().any(|v| shared.has_status(v));
     let schema = shared.of_spec("schema");
     validate_schema(schema, any_status, options, &path.field("validation"), errors);
-    validate_subresources(shared.of_spec("subresources"), &path.field("subresources"), errors);
+    version::subresources(shared.of_spec("subresources"), &path.field("subresources"), errors);
     let columns = shared.of_spec("additionalPrinterColumns");
-    validate_columns(columns, &path.field("additionalPrinterColumns"), errors);
+    version::columns(columns, &path.field("additionalPrinterColumns"), errors);
     let fields = shared.of_spec("selectableFields").and_then(Value::as_array).unwrap_or(&[]);
     if fields.is_empty() {
         return;
@@ -308,28 +308,6 @@ fn version_set(spec: &Value, shared: &Shared<'_>, path: &Path<'_>, errors: &mut 
     let wrong = meta_names::is_dns1035_label(&first);
     if !wrong.is_empty() {
         errors.invalid(&path.field("version"), first.as_str(), &wrong.join(","));
-    }
-}
-
-/// How long a deprecation warning may be.
-const WARNING_BYTES_MAX: usize = 256;
-
-fn deprecation(version: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let Some(warning) = version.get("deprecationWarning").and_then(Value::as_str) else { return };
-    if version.get("deprecated").and_then(Value::as_bool) != Some(true) {
-        return errors.invalid(path, warning, "can only be set for deprecated versions");
-    }
-    if warning.len() > WARNING_BYTES_MAX {
-        errors.invalid(path, warning, "must be <= 256 characters long");
-    }
-    if warning.is_empty() {
-        errors.invalid(path, warning, "must not be an empty string");
-    }
-    if let Some((at, _)) = warning.char_indices().find(|(_, c)| !field::is_print(*c)) {
-        let why = format!(
-            "must only contain printable UTF-8 characters; non-printable character found at index {at}"
-        );
-        errors.invalid(path, warning, &why);
     }
 }
 
@@ -402,80 +380,6 @@ fn status_root(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
                 "only [{allowed}] fields are allowed at the root of the schema if the status subresource is enabled"
             );
             return errors.invalid(&path.field("openAPIV3Schema"), Plain(&shown::schema(schema)), &why);
-        }
-    }
-}
-
-fn validate_subresources(subresources: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
-    let Some(scale) = subresources.and_then(|s| s.get("scale")).filter(|s| !s.is_null()) else { return };
-    let rules: [(&str, &str, &[&str], &str, bool); 3] = [
-        (
-            "specReplicasPath",
-            "scale.specReplicasPath",
-            &[".spec."],
-            "should be a json path under .spec",
-            true,
-        ),
-        (
-            "statusReplicasPath",
-            "scale.statusReplicasPath",
-            &[".status."],
-            "should be a json path under .status",
-            true,
-        ),
-        (
-            "labelSelectorPath",
-            "scale.labelSelectorPath",
-            &[".spec.", ".status."],
-            "should be a json path under either .spec or .status",
-            false,
-        ),
-    ];
-    for (key, name, prefixes, why, required) in rules {
-        let given = scale.str_at(&[key]);
-        let at = path.field(name);
-        if given.is_empty() {
-            if required {
-                errors.required(&at, "");
-            }
-        } else if !given.starts_with('.') {
-            errors.invalid(&at, given, "must be a simple json path starting with .");
-        } else if !prefixes.iter().any(|prefix| given.starts_with(prefix)) {
-            errors.invalid(&at, given, why);
-        }
-    }
-}
-
-fn validate_columns(columns: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
-    const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
-    const FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
-    for (at, column) in columns.and_then(Value::as_array).unwrap_or(&[]).iter().enumerate() {
-        let at = path.index(at);
-        let text = |key: &str| column.str_at(&[key]);
-        if text("name").is_empty() {
-            errors.required(&at.field("name"), "");
-        }
-        let types = format!("must be one of {}", TYPES.join(","));
-        if text("type").is_empty() {
-            errors.required(&at.field("type"), &types);
-        } else if !TYPES.contains(&text("type")) {
-            errors.invalid(&at.field("type"), text("type"), &types);
-        }
-        if !text("format").is_empty() && !FORMATS.contains(&text("format")) {
-            errors.invalid(
-                &at.field("format"),
-                text("format"),
-                &format!("must be one of {}", FORMATS.join(",")),
-            );
-        }
-        if text("jsonPath").is_empty() {
-            errors.required(&at.field("JSONPath"), "");
-        } else if !text("jsonPath").starts_with('.') {
-            errors.invalid(
-                &at.field("JSONPath"),
-                text("jsonPath"),
-                "must be a simple json path starting with .",
-            );
         }
     }
 }

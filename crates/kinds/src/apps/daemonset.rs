@@ -80,8 +80,7 @@ impl Hooks for DaemonSet {
         if old.is_some_and(|old| template_generation(old) == template_generation(object)) {
             return Vec::new();
         }
-        let at = ["spec", "template"];
-        warnings::template(object.at(&at), old.and_then(|o| o.at(&at)), &SPEC.field("template"))
+        warnings::template(object.at(&["spec", "template"]), &SPEC.field("template"))
     }
 
     fn new_generation(&self, object: &Value, old: &Value) -> bool {

@@ -156,7 +156,7 @@ pub(super) fn spec_warnings(spec: &Value, path: &Path<'_>) -> Vec<String> {
             "{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
         ));
     }
-    found.extend(warnings::template(spec.get("template"), None, &path.field("template")));
+    found.extend(warnings::template(spec.get("template"), &path.field("template")));
     found
 }
 

@@ -42,6 +42,7 @@ impl Hooks for Pod {
             Scope::Sub(_) => {}
         }
         podspec::disabled::drop_fields(object.get_mut("spec"), old.get("spec"));
+        podspec::disabled::drop_status_fields(object.get_mut("status"), old.get("status"));
         if matches!(scope, Scope::Sub("ephemeralcontainers" | "resize")) {
             count_generation(object, old);
         }

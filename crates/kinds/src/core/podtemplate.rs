@@ -36,7 +36,7 @@ impl Hooks for PodTemplate {
         if old.is_some_and(|old| podspec::options::generation(old) == podspec::options::generation(object)) {
             return Vec::new();
         }
-        warnings::template(object.get("template"), old.and_then(|o| o.get("template")), &Path::of("template"))
+        warnings::template(object.get("template"), &Path::of("template"))
     }
 
     fn new_generation(&self, object: &Value, old: &Value) -> bool {

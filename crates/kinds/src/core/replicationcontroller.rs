@@ -64,19 +64,19 @@ impl Hooks for ReplicationController {
         validate_spec(workload::spec_of(object), &options, errors);
     }
 
-    /// On updates kube-apiserver looks at the old template for what is new in it; so do we.
+    /// On updates kube-apiserver takes the old template for the new one; so do we.
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         let (at, path) = (["spec", "template"], SPEC.field("template"));
         let Some(old) = old else {
             let mut found: Vec<String> =
                 workload::name_warning(object, workload::POD_NAMES).into_iter().collect();
-            found.extend(warnings::template(object.at(&at), None, &path));
+            found.extend(warnings::template(object.at(&at), &path));
             return found;
         };
         if podspec::options::generation(old) == podspec::options::generation(object) {
             return Vec::new();
         }
-        warnings::template(old.at(&at), object.at(&at), &path)
+        warnings::template(old.at(&at), &path)
     }
 
     fn new_generation(&self, object: &Value, old: &Value) -> bool {

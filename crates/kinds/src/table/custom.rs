@@ -46,7 +46,7 @@ impl CustomColumns {
 
     pub(super) fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         let cells = self.columns.iter().map(|(column, path)| match path.first(object) {
-            Some(found) => cell(&column.type_, &found, now),
+            Some(found) => cell(&column.type_, found, now),
             None => Value::Null,
         });
         std::iter::once(name(object)).chain(cells).collect()

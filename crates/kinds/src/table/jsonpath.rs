@@ -2,7 +2,6 @@
 
 use super::jsonpath_parse;
 use pintle_value::{Str, Value};
-use std::borrow::Cow;
 use std::cmp::Ordering;
 
 /// How deep `..` descends.
@@ -47,7 +46,7 @@ pub(super) struct Slice {
 
 /// Values that were found. An error carries what was at hand when it came up: `[?(@.a[0])]` only asks whether
 /// there was anything.
-type Found<'a> = Result<Vec<Cow<'a, Value>>, Vec<Cow<'a, Value>>>;
+type Found<'a> = Result<Vec<&'a Value>, Vec<&'a Value>>;
 
 impl JsonPath {
     /// Reads a path as it stands in a definition, without braces; `None` if it is none.
@@ -56,8 +55,8 @@ impl JsonPath {
     }
 
     /// The first value that the path leads to.
-    pub(super) fn first<'a>(&'a self, object: &'a Value) -> Option<Cow<'a, Value>> {
-        let mut results = self.actions.iter().map(|steps| walk(vec![Cow::Borrowed(object)], steps, 0));
+    pub(super) fn first<'a>(&'a self, object: &'a Value) -> Option<&'a Value> {
+        let mut results = self.actions.iter().map(|steps| walk(vec![object], steps, 0));
         let first = results.next()?.ok()?.into_iter().next()?;
         // Also an action that is not shown spoils the cell when it fails.
         results.all(|result| result.is_ok()).then_some(first)
@@ -74,12 +73,12 @@ impl JsonPath {
     }
 }
 
-fn walk<'a>(mut values: Vec<Cow<'a, Value>>, steps: &'a [Step], depth: usize) -> Found<'a> {
+fn walk<'a>(mut values: Vec<&'a Value>, steps: &'a [Step], depth: usize) -> Found<'a> {
     for step in steps {
         values = match step {
-            Step::Field(name) => values.iter().filter_map(|value| member(value, name)).collect(),
+            Step::Field(name) => values.iter().filter_map(|value| value.get(name)).collect(),
             Step::Slice(slice) => sliced(values, *slice)?,
-            Step::Wildcard => values.iter().flat_map(children).collect(),
+            Step::Wildcard => values.iter().flat_map(|value| children(value)).collect(),
             Step::Recursive => {
                 let mut all = Vec::new();
                 values.iter().for_each(|value| descend(value, depth, &mut all));
@@ -96,67 +95,55 @@ fn walk<'a>(mut values: Vec<Cow<'a, Value>>, steps: &'a [Step], depth: usize) ->
                 all
             }
             Step::Exists(left) => filtered(values, |item| {
-                let found = walk(vec![item.clone()], left, depth).unwrap_or_else(|at_hand| at_hand);
+                let found = walk(vec![item], left, depth).unwrap_or_else(|at_hand| at_hand);
                 Ok(!found.is_empty())
             })?,
             Step::Filter { left, operator, right } => filtered(values, |item| {
-                let side = |steps| match walk(vec![item.clone()], steps, depth) {
+                let side = |steps| match walk(vec![item], steps, depth) {
                     Ok(found) if found.len() > 1 => Err(()),
                     Ok(found) => Ok(found.into_iter().next()),
                     Err(_) => Err(()),
                 };
                 let (Some(left), Some(right)) = (side(left)?, side(right)?) else { return Ok(false) };
-                compare(&left, operator, &right).ok_or(())
+                compare(left, operator, right).ok_or(())
             })?,
-            Step::Literal(value) => values.iter().map(|_| Cow::Borrowed(value)).collect(),
+            Step::Literal(value) => values.iter().map(|_| value).collect(),
             Step::Word => return Err(values),
         };
     }
     Ok(values)
 }
 
-fn member<'a>(value: &Cow<'a, Value>, name: &str) -> Option<Cow<'a, Value>> {
-    match value {
-        Cow::Borrowed(value) => value.get(name).map(Cow::Borrowed),
-        Cow::Owned(value) => value.get(name).cloned().map(Cow::Owned),
-    }
-}
-
 /// Members or items.
-fn children<'a>(value: &Cow<'a, Value>) -> Vec<Cow<'a, Value>> {
-    // Values are owned only where they are literals, which have no children.
-    let Cow::Borrowed(value) = value else { return Vec::new() };
-    match *value {
-        Value::Object(map) => map.values().map(Cow::Borrowed).collect(),
-        Value::Array(items) => items.iter().map(Cow::Borrowed).collect(),
+fn children(value: &Value) -> Vec<&Value> {
+    match value {
+        Value::Object(map) => map.values().collect(),
+        Value::Array(items) => items.iter().collect(),
         _ => Vec::new(),
     }
 }
 
 /// A value with children, and all such below it.
-fn descend<'a>(value: &Cow<'a, Value>, depth: usize, out: &mut Vec<Cow<'a, Value>>) {
+fn descend<'a>(value: &'a Value, depth: usize, out: &mut Vec<&'a Value>) {
     let below = children(value);
     if below.is_empty() || depth > DEPTH_MAX {
         // A text counts as the list of its bytes.
         if value.as_str().is_some_and(|text| !text.is_empty()) {
-            out.push(value.clone());
+            out.push(value);
         }
         return;
     }
-    out.push(value.clone());
+    out.push(value);
     below.iter().for_each(|child| descend(child, depth + 1, out));
 }
 
-fn sliced(values: Vec<Cow<'_, Value>>, slice: Slice) -> Found<'_> {
+fn sliced(values: Vec<&Value>, slice: Slice) -> Found<'_> {
     let mut out = Vec::new();
     for value in &values {
         if value.is_null() {
             continue;
         }
-        let items = match value {
-            Cow::Borrowed(Value::Array(items)) => items,
-            _ => return Err(values),
-        };
+        let Value::Array(items) = value else { return Err(values) };
         let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
         let mut from = slice.from.unwrap_or(0);
         if from < 0 {
@@ -173,24 +160,18 @@ fn sliced(values: Vec<Cow<'_, Value>>, slice: Slice) -> Found<'_> {
         let step = usize::try_from(slice.step.unwrap_or(1)).unwrap_or(0);
         let (Ok(first), Ok(end)) = (usize::try_from(from), usize::try_from(to)) else { return Err(values) };
         let Some(part) = items.get(first..end).filter(|_| step > 0) else { return Err(values) };
-        out.extend(part.iter().step_by(step).map(Cow::Borrowed));
+        out.extend(part.iter().step_by(step));
     }
     Ok(out)
 }
 
 /// The items of lists that pass.
-fn filtered<'a>(
-    values: Vec<Cow<'a, Value>>,
-    passes: impl Fn(&Cow<'a, Value>) -> Result<bool, ()>,
-) -> Found<'a> {
+fn filtered<'a>(values: Vec<&'a Value>, passes: impl Fn(&'a Value) -> Result<bool, ()>) -> Found<'a> {
     let mut out = Vec::new();
     for value in &values {
-        let items = match value {
-            Cow::Borrowed(Value::Array(items)) => items,
-            _ => return Err(values),
-        };
-        for item in items.iter().map(Cow::Borrowed) {
-            match passes(&item) {
+        let Value::Array(items) = value else { return Err(values) };
+        for item in items {
+            match passes(item) {
                 Ok(true) => out.push(item),
                 Ok(false) => {}
                 Err(()) => return Err(values),
@@ -242,7 +223,7 @@ mod tests {
                 None => "-".to_string(),
                 Some(value) => {
                     let mut out = Vec::new();
-                    json::print(&value, &mut out);
+                    json::print(value, &mut out);
                     String::from_utf8(out).unwrap()
                 }
             },

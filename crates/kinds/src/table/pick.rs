@@ -234,12 +234,12 @@ impl<'a> Reader<'a> {
     fn string(&mut self) -> Option<&'a [u8]> {
         self.expect(b'"')?;
         let start = self.at;
-        self.to_string_end()?;
+        self.skip_to_quote()?;
         self.bytes.get(start..self.at - 1)
     }
 
     /// Moves behind the closing quote of a string.
-    fn to_string_end(&mut self) -> Option<()> {
+    fn skip_to_quote(&mut self) -> Option<()> {
         loop {
             let rest = self.bytes.get(self.at..)?;
             let stop = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
@@ -256,7 +256,7 @@ impl<'a> Reader<'a> {
         match self.peek()? {
             b'"' => {
                 self.at += 1;
-                self.to_string_end()
+                self.skip_to_quote()
             }
             b'{' | b'[' => self.skip_container(),
             b',' | b':' | b'}' | b']' => None,
@@ -275,7 +275,7 @@ impl<'a> Reader<'a> {
             let stop = rest.iter().position(|byte| matches!(byte, b'"' | b'{' | b'[' | b'}' | b']'))?;
             self.at += stop + 1;
             match rest.get(stop)? {
-                b'"' => self.to_string_end()?,
+                b'"' => self.skip_to_quote()?,
                 b'{' | b'[' => depth += 1,
                 _ => {
                     depth -= 1;

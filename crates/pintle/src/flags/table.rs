@@ -101,6 +101,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         "true",
         "Whether a token counts only while its service account exists",
     ),
+    used(
+        "service-account-extend-token-expiration",
+        Bool,
+        "true",
+        "Whether tokens of pods live longer than they say and old ones are only remarked upon",
+    ),
     used("service-account-max-token-expiration", Duration, "", "Longest life of a service-account token"),
     used("token-auth-file", Text, "", "CSV file of static tokens: token,user,uid,\"group1,group2\""),
     used(
@@ -232,7 +238,6 @@ pub(crate) const FLAGS: &[Flag] = &[
     accepted("requestheader-group-headers", List, ""),
     accepted("requestheader-uid-headers", List, ""),
     accepted("requestheader-username-headers", List, ""),
-    accepted("service-account-extend-token-expiration", Bool, "true"),
     accepted("authorization-config", Text, ""),
     accepted("authorization-policy-file", Text, ""),
     accepted("authorization-webhook-cache-authorized-ttl", Duration, "5m0s"),

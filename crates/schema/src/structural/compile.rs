@@ -22,6 +22,7 @@ fn complete_object(root: NodeId, metadata: NodeId, arena: &mut Arena) {
         Shape::Struct(known) => known.fields.to_vec(),
         _ => Vec::new(),
     };
+    let rules = known.iter().find(|f| f.name == "metadata").map(|f| f.node);
     let mut fields: Vec<Field> = known
         .into_iter()
         .filter(|f| !matches!(f.name.as_str(), "kind" | "apiVersion" | "metadata"))
@@ -31,7 +32,10 @@ fn complete_object(root: NodeId, metadata: NodeId, arena: &mut Arena) {
         field("kind", text, false),
         field("metadata", metadata, false),
     ]);
-    arena.node_mut(root).shape = Shape::Struct(structure(fields, MapKind::Granular));
+    let node = arena.node_mut(root);
+    node.shape = Shape::Struct(structure(fields, MapKind::Granular));
+    node.metadata = Some(metadata);
+    node.metadata_rules = rules;
 }
 
 fn node(schema: &Value, arena: &mut Arena, depth: usize) -> NodeId {
@@ -41,6 +45,10 @@ fn node(schema: &Value, arena: &mut Arena, depth: usize) -> NodeId {
     let shape = shape(map, arena, depth);
     let mut out = Node::of(shape);
     out.default = map.get("default").cloned();
+    out.type_name = match is_true(map, "x-kubernetes-int-or-string") {
+        true => "integer,string".into(),
+        false => text(map, "type").into(),
+    };
     out.nullable = is_true(map, "nullable");
     out.preserve_unknown = is_true(map, "x-kubernetes-preserve-unknown-fields");
     out.embedded = is_true(map, "x-kubernetes-embedded-resource");
@@ -54,19 +62,26 @@ fn shape(map: &Map, arena: &mut Arena, depth: usize) -> Shape {
     }
     match text(map, "type") {
         "object" => object_shape(map, arena, depth),
-        "array" => {
-            let item = match map.get("items") {
-                Some(items) => node(items, arena, depth + 1),
-                None => arena.push(Node::of(Shape::Any)),
-            };
-            Shape::List { item, kind: list_kind(map) }
-        }
+        "array" => list_shape(map, arena, depth),
         "string" => Shape::String,
         "integer" => Shape::Int { bits: 64 },
         "number" => Shape::Float,
         "boolean" => Shape::Bool,
+        // Within junctors, fields and items go without a type.
+        "" if map.contains_key("properties") || map.contains_key("additionalProperties") => {
+            object_shape(map, arena, depth)
+        }
+        "" if matches!(map.get("items"), Some(Value::Object(_))) => list_shape(map, arena, depth),
         _ => Shape::Any,
     }
+}
+
+fn list_shape(map: &Map, arena: &mut Arena, depth: usize) -> Shape {
+    let item = match map.get("items") {
+        Some(items) => node(items, arena, depth + 1),
+        None => arena.push(Node::of(Shape::Any)),
+    };
+    Shape::List { item, kind: list_kind(map) }
 }
 
 fn object_shape(map: &Map, arena: &mut Arena, depth: usize) -> Shape {
@@ -80,7 +95,7 @@ fn object_shape(map: &Map, arena: &mut Arena, depth: usize) -> Shape {
             return Shape::Map { value, kind };
         }
         Some(Value::Bool(true)) => {
-            let value = arena.push(Node { preserve_unknown: true, ..Node::of(Shape::Any) });
+            let value = arena.push(Node::of(Shape::Any));
             return Shape::Map { value, kind };
         }
         _ => {}

@@ -2,7 +2,8 @@
 
 use super::{default, prune, prune_nulls};
 use crate::typed::{self, Strict, TypeError};
-use crate::{Schema, Shape};
+use crate::{NodeId, Schema, Shape};
+use pintle_meta::field::Shown;
 use pintle_value::{Path, Str, Value};
 
 /// Makes an untyped tree the canonical tree of a custom resource. Unknown fields are dropped and collected.
@@ -18,11 +19,79 @@ pub fn decode(schema: &Schema, mut tree: Value, strict: &mut Strict) -> Result<V
         tree.set_at(&["metadata"], metadata);
     }
     let metadata = tree.as_object_mut().and_then(|map| map.remove("metadata"));
-    prune(schema.arena(), schema.root(), &mut tree, &Path::ROOT, &mut strict.unknown);
-    prune_nulls(schema.arena(), schema.root(), &mut tree);
+    let mut unknown = Vec::new();
+    prune(schema.arena(), schema.root(), &mut tree, &Path::ROOT, &mut unknown);
+    unknown.sort_unstable();
+    strict.unknown.append(&mut unknown);
+    if let Some(metadata) = schema.node().metadata {
+        let coerce = Coerce { schema, metadata: &schema.at(metadata) };
+        coerce.node(schema.root(), &mut tree, &Path::ROOT, &mut strict.unknown)?;
+    }
     default(schema.arena(), schema.root(), &mut tree);
+    prune_nulls(schema.arena(), schema.root(), &mut tree);
     if let Some(metadata) = metadata {
         tree.set_at(&["metadata"], metadata);
     }
     Ok(tree)
+}
+
+/// Makes the metadata of objects within the object what Go reads.
+struct Coerce<'a> {
+    schema: &'a Schema,
+    metadata: &'a Schema,
+}
+
+impl Coerce<'_> {
+    fn node(
+        &self,
+        id: NodeId,
+        value: &mut Value,
+        path: &Path<'_>,
+        unknown: &mut Vec<Str>,
+    ) -> Result<(), TypeError> {
+        let node = self.schema.arena().node(id);
+        match (&node.shape, value) {
+            (shape, Value::Object(map)) => {
+                if node.embedded
+                    && let Some(metadata) = map.get_mut("metadata").filter(|m| !m.is_null())
+                {
+                    self.metadata_of(metadata, &path.field("metadata"), unknown)?;
+                }
+                for (key, member) in map.iter_mut() {
+                    match shape {
+                        Shape::Struct(known) => {
+                            if let Some(field) = known.field(key).filter(|f| Some(f.node) != node.metadata) {
+                                self.node(field.node, member, &path.field(key), unknown)?;
+                            }
+                        }
+                        Shape::Map { value: each, .. } => {
+                            self.node(*each, member, &path.field(key), unknown)?
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            (Shape::List { item, .. }, Value::Array(items)) => {
+                for (at, member) in items.iter_mut().enumerate() {
+                    self.node(*item, member, &path.index(at), unknown)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn metadata_of(
+        &self,
+        value: &mut Value,
+        path: &Path<'_>,
+        unknown: &mut Vec<Str>,
+    ) -> Result<(), TypeError> {
+        let mut strict = Strict::default();
+        let decoded = typed::decode(self.metadata, value.clone(), Some(&mut strict))
+            .map_err(|error| error.within(&path.to_str(), &Shown::shown(&&*value)))?;
+        unknown.extend(strict.unknown.iter().map(|field| Str::from(format!("{path}.{field}"))));
+        *value = decoded;
+        Ok(())
+    }
 }

@@ -48,14 +48,14 @@ fn default_element(arena: &Arena, id: NodeId, value: &mut Value) {
     default(arena, id, value);
 }
 
-/// Drops nulls of fields that may not be null and have no default to take their place.
+/// Drops nulls of fields that may not be null. Goes after defaulting, which puts something in the place of others.
 pub fn prune_nulls(arena: &Arena, id: NodeId, value: &mut Value) {
     match (&arena.node(id).shape, value) {
         (Shape::Struct(known), Value::Object(map)) => {
             map.retain(|key, member| {
                 let Some(field) = known.field(key) else { return true };
                 let node = arena.node(field.node);
-                let drop = member.is_null() && !node.nullable && node.default.is_some();
+                let drop = member.is_null() && !node.nullable;
                 if !drop {
                     prune_nulls(arena, field.node, member);
                 }
@@ -65,7 +65,7 @@ pub fn prune_nulls(arena: &Arena, id: NodeId, value: &mut Value) {
         (Shape::Map { value: each, .. }, Value::Object(map)) => {
             map.retain(|_, member| {
                 let node = arena.node(*each);
-                let drop = member.is_null() && !node.nullable && node.default.is_some();
+                let drop = member.is_null() && !node.nullable;
                 if !drop {
                     prune_nulls(arena, *each, member);
                 }

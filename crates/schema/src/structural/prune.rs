@@ -42,6 +42,11 @@ pub fn prune(arena: &Arena, id: NodeId, value: &mut Value, path: &Path<'_>, unkn
                 false
             });
         }
+        (Shape::Any, Value::Array(items)) if !node.preserve_unknown => {
+            for (at, member) in items.iter_mut().enumerate() {
+                prune(arena, id, member, &path.index(at), unknown);
+            }
+        }
         _ => {}
     }
 }

@@ -1,194 +1,367 @@
-//! Validation of a value against the checks of its schema, in kube-apiserver's words.
+//! Validation of a value against its schema, in kube-apiserver's words and order: the type, the junctors, the text
+//! or number, the items, the enum, the fields.
 
-use crate::{Arena, Checks, NodeId, Shape};
+use super::{formats, numbers, regexp};
+use crate::{Arena, Checks, ListKind, Node, NodeId, Shape};
 use pintle_meta::FieldErrors;
-use pintle_meta::field::{ErrorKind, quoted};
-use pintle_value::{Path, Value, json};
+use pintle_meta::field::{ErrorKind, FieldError, Plain, Shown, quoted};
+use pintle_value::{Path, Str, Value, json};
+
+/// Largest float that counts as an integer.
+const INTEGER_MAX: f64 = 9_007_199_254_740_991.0;
+/// The field of errors that name their field only in words.
+const NOWHERE: &str = "<nil>";
 
 /// All that the schema has against `value`.
 pub fn validate(arena: &Arena, id: NodeId, value: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let node = arena.node(id);
-    if value.is_null() && (node.nullable || path.is_root()) {
-        return;
+    validate_change(arena, id, value, None, path, errors);
+}
+
+/// All that the schema has against what changed from `old` to `value`; what stayed as it was is let through.
+pub fn validate_change(
+    arena: &Arena,
+    id: NodeId,
+    value: &Value,
+    old: Option<&Value>,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    let outcome = Walk { arena }.node(id, value, old, path);
+    errors.0.extend(outcome.errors.0);
+}
+
+/// The same errors, found within the field `base`.
+pub fn within(errors: FieldErrors, base: &str) -> FieldErrors {
+    let moved = errors.0.into_iter().map(|error| {
+        let field = match error.field.trim_start_matches('.') {
+            "" | NOWHERE => Str::from(base),
+            field => Str::from(format!("{base}.{field}")),
+        };
+        FieldError { field, ..error }
+    });
+    FieldErrors(moved.collect())
+}
+
+/// What came of a check: errors, and how much was fine.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub(super) errors: FieldErrors,
+    pub(super) matches: usize,
+}
+
+impl Outcome {
+    pub(super) fn merge(&mut self, other: Outcome) {
+        self.matches += other.matches;
+        for error in other.errors.0 {
+            if !self.errors.0.contains(&error) {
+                self.errors.0.push(error);
+            }
+        }
     }
-    if !check_type(&node.shape, value, path, errors) {
-        return;
+
+    fn applied(&mut self, other: Outcome) {
+        self.merge(other);
+        self.matches += 1;
     }
-    if let Some(checks) = &node.checks {
-        check(checks, arena, value, path, errors);
+
+    /// An error that names its field only in words.
+    pub(super) fn nowhere(&mut self, why: &str) {
+        let mut found = FieldErrors::new();
+        found.invalid(&Path::of(NOWHERE), "", why);
+        self.merge(Outcome { errors: found, matches: 0 });
     }
-    match (&node.shape, value) {
-        (Shape::Struct(known), Value::Object(map)) => {
-            for (key, member) in map.iter() {
-                if let Some(field) = known.field(key).filter(|_| !(path.is_root() && key == "metadata")) {
-                    validate(arena, field.node, member, &path.field(key), errors);
+}
+
+struct Walk<'a> {
+    arena: &'a Arena,
+}
+
+impl Walk<'_> {
+    /// A value; nothing is said of one that did not change.
+    fn node(&self, id: NodeId, value: &Value, old: Option<&Value>, path: &Path<'_>) -> Outcome {
+        let mut outcome = self.check(id, value, old, path);
+        if !outcome.errors.is_empty() && old == Some(value) {
+            outcome.errors.0.clear();
+        }
+        outcome
+    }
+
+    fn check(&self, id: NodeId, value: &Value, old: Option<&Value>, path: &Path<'_>) -> Outcome {
+        let node = self.arena.node(id);
+        let none = Checks::default();
+        let checks = node.checks.as_deref().unwrap_or(&none);
+        let format = formats::known(&node.type_name, &checks.format);
+        let mut out = Outcome::default();
+        if value.is_null() {
+            out.merge(check_type(node, format, value, path));
+            out.merge(check_enum(checks, value, path));
+            return out;
+        }
+        if !node.type_name.is_empty() || !format.is_empty() {
+            out.applied(check_type(node, format, value, path));
+        }
+        out.applied(self.junctors(checks, value, old, path));
+        match value {
+            Value::String(text) => {
+                out.applied(check_text(checks, text, path));
+                if !format.is_empty() && formats::is_for_texts(format) {
+                    out.applied(check_format(format, text, path));
                 }
             }
+            Value::Int(_) | Value::Float(_) => {
+                out.applied(numbers::check(&node.type_name, format, checks, value, path))
+            }
+            Value::Array(items) => out.applied(self.items(node, checks, items, old, path)),
+            Value::Null | Value::Bool(_) | Value::Object(_) => {}
         }
-        (Shape::Map { value: each, .. }, Value::Object(map)) => {
-            for (key, member) in map.iter() {
-                validate(arena, *each, member, &path.field(key), errors);
+        out.applied(check_enum(checks, value, path));
+        if let Value::Object(_) = value {
+            out.applied(self.fields(node, checks, value, old, path));
+        }
+        out.matches += 1;
+        out
+    }
+
+    fn junctors(&self, checks: &Checks, value: &Value, old: Option<&Value>, path: &Path<'_>) -> Outcome {
+        let mut out = Outcome::default();
+        let name = || quoted(&path.to_str());
+        if !checks.any_of.is_empty() {
+            let (fitting, failed) = self.branches(&checks.any_of, true, value, old, path);
+            if fitting == 0 {
+                out.nowhere(&format!("{} must validate at least one schema (anyOf)", name()));
+            }
+            out.merge(failed);
+        }
+        if !checks.one_of.is_empty() {
+            let (fitting, failed) = self.branches(&checks.one_of, false, value, old, path);
+            let found = match fitting {
+                0 => "Found none valid".to_string(),
+                n => format!("Found {n} valid alternatives"),
+            };
+            if fitting != 1 {
+                out.nowhere(&format!("{} must validate one and only one schema (oneOf). {found}", name()));
+            }
+            out.merge(failed);
+        }
+        let mut fitting = 0;
+        for id in &checks.all_of {
+            let outcome = self.check(*id, value, old, path);
+            fitting += usize::from(outcome.errors.is_empty());
+            out.merge(outcome);
+        }
+        if fitting != checks.all_of.len() {
+            let none = if fitting == 0 { ". None validated" } else { "" };
+            out.nowhere(&format!("{} must validate all the schemas (allOf){none}", name()));
+        }
+        if checks.not.is_some_and(|id| self.check(id, value, old, path).errors.is_empty()) {
+            out.nowhere(&format!("{} must not validate the schema (not)", name()));
+        }
+        out.matches += 1;
+        out
+    }
+
+    /// How many branches fit, and the errors of the one that comes closest when none does.
+    fn branches(
+        &self,
+        ids: &[NodeId],
+        first_only: bool,
+        value: &Value,
+        old: Option<&Value>,
+        path: &Path<'_>,
+    ) -> (usize, Outcome) {
+        let mut fitting = 0;
+        let mut best: Option<Outcome> = None;
+        let mut first = None;
+        for id in ids {
+            let outcome = self.check(*id, value, old, path);
+            if outcome.errors.is_empty() {
+                fitting += 1;
+                first.get_or_insert(outcome);
+                if first_only {
+                    break;
+                }
+            } else if fitting == 0 && best.as_ref().is_none_or(|best| outcome.matches > best.matches) {
+                best = Some(outcome);
             }
         }
-        (Shape::List { item, .. }, Value::Array(items)) => {
+        let kept = if fitting == 0 { best } else { first };
+        (fitting, kept.unwrap_or_default())
+    }
+
+    fn items(
+        &self,
+        node: &Node,
+        checks: &Checks,
+        items: &[Value],
+        old: Option<&Value>,
+        path: &Path<'_>,
+    ) -> Outcome {
+        let mut out = Outcome::default();
+        if let Shape::List { item, kind } = &node.shape {
+            let before = old.and_then(Value::as_array);
             for (at, member) in items.iter().enumerate() {
-                validate(arena, *item, member, &path.index(at), errors);
+                let old = before.and_then(|before| correlated(kind, before, member));
+                out.merge(self.node(*item, member, old, &path.index(at)));
             }
         }
-        _ => {}
+        let size = Plain(&items.len().to_string()).shown();
+        if let Some(min) = checks.min_items.filter(|min| items.len() < *min) {
+            let why = format!("{path} in body should have at least {min} items");
+            out.errors.push(ErrorKind::Invalid, path, Some(&size), &why);
+        }
+        if let Some(max) = checks.max_items.filter(|max| items.len() > *max) {
+            out.errors.too_many(path, items.len(), max);
+        }
+        if checks.unique_items
+            && items.iter().enumerate().any(|(at, v)| items.iter().take(at).any(|u| u == v))
+        {
+            out.errors.invalid(path, "", &format!("{path} in body shouldn't contain duplicates"));
+        }
+        out.matches += 1;
+        out
+    }
+
+    fn fields(
+        &self,
+        node: &Node,
+        checks: &Checks,
+        value: &Value,
+        old: Option<&Value>,
+        path: &Path<'_>,
+    ) -> Outcome {
+        let mut out = Outcome::default();
+        let Value::Object(map) = value else { return out };
+        let size = map.len().to_string();
+        if let Some(min) = checks.min_properties.filter(|min| map.len() < *min) {
+            let why = format!("{path} in body should have at least {min} properties");
+            out.errors.push(ErrorKind::Invalid, path, Some(&size), &why);
+        }
+        if let Some(max) = checks.max_properties.filter(|max| map.len() > *max) {
+            out.errors.too_many(path, map.len(), max);
+        }
+        let before = |key: &str| old.and_then(|old| old.get(key));
+        match &node.shape {
+            Shape::Map { value: each, .. } => {
+                for (key, member) in map.iter() {
+                    // At the root such fields keep the dot that goes before them.
+                    let dotted = format!(".{key}");
+                    let at = if path.is_root() { Path::of(&dotted) } else { path.field(key) };
+                    out.merge(self.node(*each, member, before(key), &at));
+                }
+            }
+            Shape::Struct(known) => {
+                for field in &known.fields {
+                    let rules = if Some(field.node) == node.metadata {
+                        node.metadata_rules
+                    } else {
+                        Some(field.node)
+                    };
+                    if let (Some(rules), Some(member)) = (rules, map.get(&field.name)) {
+                        let old = before(&field.name);
+                        out.merge(self.node(rules, member, old, &path.field(&field.name)));
+                    }
+                }
+            }
+            _ => {}
+        }
+        for name in checks.required.iter().filter(|name| !map.contains_key(name)) {
+            out.errors.required(&path.field(name), "");
+        }
+        out
+    }
+}
+
+/// The item of the old list that is the same as `member`: only lists with keys tell.
+fn correlated<'a>(kind: &ListKind, before: &'a [Value], member: &Value) -> Option<&'a Value> {
+    let ListKind::Map(keys) = kind else { return None };
+    let same = |other: &&Value| keys.iter().all(|key| other.get(key) == member.get(key));
+    member.as_object().and_then(|_| before.iter().find(same))
+}
+
+/// The type of a value, as a schema names it, and its format.
+fn type_of(value: &Value) -> (&'static str, &'static str) {
+    match value {
+        Value::Null => ("null", ""),
+        Value::Bool(_) => ("boolean", ""),
+        Value::Int(_) => ("integer", "int64"),
+        Value::Float(_) => ("number", "float64"),
+        Value::String(_) => ("string", ""),
+        Value::Array(_) => ("array", ""),
+        Value::Object(_) => ("object", ""),
     }
 }
 
 /// Whether the value has the type of its schema; the error names both.
-fn check_type(shape: &Shape, value: &Value, path: &Path<'_>, errors: &mut FieldErrors) -> bool {
-    let wanted = match shape {
-        Shape::Struct(_) | Shape::Map { .. } => "object",
-        Shape::List { .. } => "array",
-        Shape::String => "string",
-        Shape::Int { .. } => "integer",
-        Shape::Float => "number",
-        Shape::Bool => "boolean",
-        Shape::IntOrString => "integer,string",
-        _ => return true,
+fn check_type(node: &Node, format: &str, value: &Value, path: &Path<'_>) -> Outcome {
+    let types: Vec<&str> = node.type_name.split(',').filter(|t| !t.is_empty()).collect();
+    let has = |wanted: &str| types.contains(&wanted);
+    let (actual, actual_format) = type_of(value);
+    let fits = match value {
+        Value::Null => types.is_empty() || node.nullable,
+        Value::Float(f) => has("number") || (has("integer") && f.fract() == 0.0 && f.abs() <= INTEGER_MAX),
+        Value::Int(_) => has("integer") || has("number"),
+        _ => has(actual),
     };
-    let actual = json_schema_type(value);
-    let fits = match wanted {
-        "number" => matches!(actual, "number" | "integer"),
-        "integer,string" => matches!(actual, "integer" | "string"),
-        wanted => wanted == actual,
+    let mut out = Outcome::default();
+    let text_or_list = matches!(value, Value::String(_) | Value::Array(_));
+    let (wanted, shown) = if value.is_null() {
+        (node.type_name.as_str(), actual)
+    } else if !format.is_empty() && !text_or_list && !fits && actual_format != format {
+        (format, actual_format)
+    } else if !format.is_empty() && text_or_list && !has("number") && !has("integer") {
+        out.matches = 1;
+        return out;
+    } else {
+        (node.type_name.as_str(), actual)
     };
-    if !fits {
-        let shown = quoted(actual);
-        let detail = format!("{path} in body must be of type {wanted}: {shown}");
-        errors.push(ErrorKind::TypeInvalid, path, Some(&shown), &detail);
+    if fits {
+        out.matches = 1;
+        return out;
     }
-    fits
+    let shown = quoted(shown);
+    let why = format!("{path} in body must be of type {wanted}: {shown}");
+    out.errors.push(ErrorKind::TypeInvalid, path, Some(&shown), &why);
+    out
 }
 
-fn json_schema_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Int(_) => "integer",
-        Value::Float(f) if f.fract() == 0.0 => "integer",
-        Value::Float(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
-fn check(checks: &Checks, arena: &Arena, value: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    if !checks.enumeration.is_empty() && !checks.enumeration.contains(value) {
+fn check_enum(checks: &Checks, value: &Value, path: &Path<'_>) -> Outcome {
+    let mut out = Outcome::default();
+    let same = |allowed: &Value| match (allowed, value) {
+        (Value::Null, _) | (_, Value::Null) => false,
+        #[expect(clippy::cast_precision_loss, reason = "Go converts one to the other too")]
+        (Value::Float(f), Value::Int(i)) | (Value::Int(i), Value::Float(f)) => *f == *i as f64,
+        (allowed, value) => allowed == value,
+    };
+    if !checks.enumeration.is_empty() && !checks.enumeration.iter().any(same) {
         let supported: Vec<String> = checks.enumeration.iter().map(plain).collect();
         let supported: Vec<&str> = supported.iter().map(String::as_str).collect();
-        errors.not_supported(path, value, &supported);
+        out.errors.not_supported(path, value, &supported);
     }
-    match value {
-        Value::Int(_) | Value::Float(_) => check_number(checks, value, path, errors),
-        Value::String(text) => check_text(checks, text, value, path, errors),
-        Value::Array(items) => check_items(checks, items, value, path, errors),
-        Value::Object(map) => {
-            for name in checks.required.iter().filter(|name| !map.contains_key(name)) {
-                errors.required(&path.field(name), "");
-            }
-            if let Some(max) = checks.max_properties.filter(|max| map.len() > *max) {
-                errors.too_many(path, map.len(), max);
-            }
-            if let Some(min) = checks.min_properties.filter(|min| map.len() < *min) {
-                errors.invalid(path, value, &format!("{path} in body should have at least {min} properties"));
-            }
-        }
-        _ => {}
-    }
-    check_branches(checks, arena, value, path, errors);
+    out
 }
 
-fn check_number(checks: &Checks, value: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    #[expect(clippy::cast_precision_loss, reason = "bounds are float64 in Go too")]
-    let number = match value {
-        Value::Int(i) => *i as f64,
-        Value::Float(f) => *f,
-        _ => return,
-    };
-    if let Some(max) = checks.maximum {
-        let (over, word) = match checks.exclusive_maximum {
-            true => (number >= max, "less than"),
-            false => (number > max, "less than or equal to"),
-        };
-        if over {
-            errors.invalid(path, value, &format!("{path} in body should be {word} {max}"));
-        }
-    }
-    if let Some(min) = checks.minimum {
-        let (under, word) = match checks.exclusive_minimum {
-            true => (number <= min, "greater than"),
-            false => (number < min, "greater than or equal to"),
-        };
-        if under {
-            errors.invalid(path, value, &format!("{path} in body should be {word} {min}"));
-        }
-    }
-    if let Some(factor) =
-        checks.multiple_of.filter(|factor| *factor != 0.0 && (number / factor).fract() != 0.0)
-    {
-        errors.invalid(path, value, &format!("{path} in body should be a multiple of {factor}"));
-    }
-}
-
-fn check_text(checks: &Checks, text: &str, value: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+/// Length and pattern: the first that does not fit is told.
+fn check_text(checks: &Checks, text: &str, path: &Path<'_>) -> Outcome {
+    let mut out = Outcome::default();
     let length = text.chars().count();
     if let Some(max) = checks.max_length.filter(|max| length > *max) {
-        errors.too_long(path, max);
+        out.errors.too_long(path, max);
+    } else if let Some(min) = checks.min_length.filter(|min| length < *min) {
+        out.errors.invalid(path, text, &format!("{path} in body should be at least {min} chars long"));
+    } else if !checks.pattern.is_empty() && !regexp::is_match(&checks.pattern, text) {
+        out.errors.invalid(path, text, &format!("{path} in body should match '{}'", checks.pattern));
     }
-    if let Some(min) = checks.min_length.filter(|min| length < *min) {
-        errors.invalid(path, value, &format!("{path} in body should be at least {min} chars long"));
-    }
+    out
 }
 
-fn check_items(checks: &Checks, items: &[Value], value: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    if let Some(max) = checks.max_items.filter(|max| items.len() > *max) {
-        errors.too_many(path, items.len(), max);
+fn check_format(format: &str, text: &str, path: &Path<'_>) -> Outcome {
+    let mut out = Outcome::default();
+    if !formats::fits(format, text) {
+        let shown = quoted(text);
+        let why = format!("{path} in body must be of type {format}: {shown}");
+        out.errors.push(ErrorKind::TypeInvalid, path, Some(&shown), &why);
     }
-    if let Some(min) = checks.min_items.filter(|min| items.len() < *min) {
-        errors.invalid(path, value, &format!("{path} in body should have at least {min} items"));
-    }
-}
-
-fn check_branches(checks: &Checks, arena: &Arena, value: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let fits = |id: &NodeId| {
-        let mut found = FieldErrors::new();
-        validate(arena, *id, value, path, &mut found);
-        found.is_empty()
-    };
-    for id in &checks.all_of {
-        validate(arena, *id, value, path, errors);
-    }
-    if !checks.any_of.is_empty() && !checks.any_of.iter().any(fits) {
-        errors.invalid(
-            path,
-            value,
-            &format!("{} must validate at least one schema (anyOf)", quoted(&path.to_str())),
-        );
-    }
-    if !checks.one_of.is_empty() {
-        let count = checks.one_of.iter().filter(|id| fits(id)).count();
-        let found = match count {
-            1 => return,
-            0 => "Found none valid".to_string(),
-            n => format!("Found {n} valid alternatives"),
-        };
-        let detail =
-            format!("{} must validate one and only one schema (oneOf). {found}", quoted(&path.to_str()));
-        errors.invalid(path, value, &detail);
-    }
-    if checks.not.as_ref().is_some_and(fits) {
-        errors.invalid(
-            path,
-            value,
-            &format!("{} must not validate the schema (not)", quoted(&path.to_str())),
-        );
-    }
+    out
 }
 
 fn plain(value: &Value) -> String {

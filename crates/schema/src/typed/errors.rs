@@ -42,6 +42,12 @@ pub struct Mismatch {
 }
 
 impl TypeError {
+    /// The same error, of an object that is found at `path` and was `shown` there.
+    pub(crate) fn within(&self, path: &str, shown: &str) -> TypeError {
+        let message = format!("{path}: Invalid value: {shown}: {}", self.message);
+        TypeError { message, mismatch: self.mismatch.clone() }
+    }
+
     /// The text of the error.
     pub fn message(&self) -> &str {
         &self.message

@@ -61,7 +61,7 @@ async fn write_until_killed(client: Client, history: History, writer: u64, mut r
         let write = next(&mut random) % 1_000_000_000;
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": name, "labels": {"half": if write % 2 == 0 { "even" } else { "odd" }}},
+            "metadata": {"name": name, "labels": {"half": if write.is_multiple_of(2) { "even" } else { "odd" }}},
             "data": {"write": write.to_string()},
         });
         let path = format!("{}/{name}", collection());
@@ -99,7 +99,7 @@ struct Watcher {
 impl Watcher {
     fn selects(&self, write: u64) -> bool {
         match self.half {
-            "even" => write % 2 == 0,
+            "even" => write.is_multiple_of(2),
             "odd" => write % 2 == 1,
             _ => true,
         }
@@ -111,7 +111,7 @@ impl Watcher {
 
     /// Watches from where it is until the stream ends; then, perhaps, forgets all and starts over.
     async fn run_once(&mut self, client: &Client) {
-        if next(&mut self.random) % 8 == 0 {
+        if next(&mut self.random).is_multiple_of(8) {
             self.revision = None;
             self.restarted += 1;
         }

@@ -23,6 +23,11 @@ pub fn encode(value: &Value, out: &mut Vec<u8>) {
     encode_item(value, out);
 }
 
+/// Writes the tag that says what a document is; its item must follow.
+pub fn write_self_described(out: &mut Vec<u8>) {
+    out.extend_from_slice(&SELF_DESCRIBED);
+}
+
 /// What is left of a container that was begun.
 enum Rest<'a> {
     Items(std::slice::Iter<'a, Value>),

@@ -284,3 +284,53 @@ fn scaling_policy(policy: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         errors.invalid(&path.field("periodSeconds"), period, &detail);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::validate;
+    use crate::testing::tree;
+    use pintle_meta::FieldErrors;
+
+    fn faults(spec: &str, old: Option<&str>) -> Vec<String> {
+        let mut errors = FieldErrors::new();
+        validate(&tree(spec), old.map(tree).as_ref(), &mut errors);
+        errors.0.iter().map(ToString::to_string).collect()
+    }
+
+    const TARGET: &str =
+        r#""scaleTargetRef":{"kind":"Deployment","name":"d","apiVersion":"apps/v1"},"maxReplicas":3"#;
+
+    #[test]
+    fn targets_replicas_and_metrics() {
+        for (rest, expected) in [
+            ("", vec![]),
+            (
+                r#","minReplicas":4"#,
+                vec!["spec.maxReplicas: Invalid value: 3: must be greater than or equal to `minReplicas`"],
+            ),
+            (
+                r#","metrics":[{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":0}}}]"#,
+                vec![
+                    "spec.metrics[0].resource.target.averageUtilization: Invalid value: 0: must be greater than 0",
+                ],
+            ),
+            (
+                r#","behavior":{"scaleUp":{"policies":[{"type":"Pods","value":1,"periodSeconds":1801}]}}"#,
+                vec![
+                    "spec.behavior.scaleUp.policies[0].periodSeconds: Invalid value: 1801: must be less than or equal to 1800",
+                ],
+            ),
+        ] {
+            assert_eq!(faults(&format!("{{{TARGET}{rest}}}"), None), expected, "{rest}");
+        }
+    }
+
+    #[test]
+    fn a_target_that_does_not_change_is_not_judged_again() {
+        let spec = r#"{"scaleTargetRef":{"kind":"K","name":"d","apiVersion":"a/b/c"},"maxReplicas":3}"#;
+        let fault =
+            "spec.scaleTargetRef.apiVersion: Invalid value: \"a/b/c\": unexpected GroupVersion string: a/b/c";
+        assert_eq!(faults(spec, None), [fault]);
+        assert_eq!(faults(spec, Some(spec)), [""; 0]);
+    }
+}

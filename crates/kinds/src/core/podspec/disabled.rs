@@ -4,6 +4,9 @@ use super::defaults::CONTAINER_LISTS;
 use crate::fill::items;
 use pintle_value::Value;
 
+/// The lists of what containers are doing.
+const STATUS_LISTS: [&str; 3] = ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"];
+
 /// Drops fields of disabled features from a pod spec.
 pub(crate) fn drop_fields(spec: Option<&mut Value>, old: Option<&Value>) {
     let Some(spec) = spec else { return };
@@ -18,6 +21,30 @@ pub(crate) fn drop_fields(spec: Option<&mut Value>, old: Option<&Value>) {
     if !old.is_some_and(has_stop_signal) {
         drop_stop_signals(spec);
     }
+}
+
+/// Drops fields of disabled features from the status of a pod.
+pub(crate) fn drop_status_fields(status: Option<&mut Value>, old: Option<&Value>) {
+    let Some(status) = status else { return };
+    let claims = "nodeAllocatableResourceClaimStatuses";
+    if old.is_none_or(|old| old.items_at(&[claims]).is_empty()) {
+        status.remove_at(&[claims]);
+    }
+    if old.is_some_and(has_volume_status) {
+        return;
+    }
+    for list in STATUS_LISTS {
+        for container in items(status, list) {
+            for mount in items(container, "volumeMounts") {
+                mount.remove_at(&["volumeStatus"]);
+            }
+        }
+    }
+}
+
+fn has_volume_status(status: &Value) -> bool {
+    let statuses = STATUS_LISTS.iter().flat_map(|list| status.items_at(&[list]));
+    statuses.flat_map(|s| s.items_at(&["volumeMounts"])).any(|m| m.get("volumeStatus").is_some())
 }
 
 fn has_projection(spec: &Value, source: &str) -> bool {

@@ -103,3 +103,24 @@ fn among(places: Vec<Place>) -> Vec<String> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::warnings;
+    use crate::testing::tree;
+
+    #[test]
+    fn files_that_hide_each_other_are_told() {
+        let volumes = tree(
+            r#"[{"name":"v","configMap":{"name":"m","items":[{"path":"a"},{"path":"a/b"},{"path":"c"}]}},
+                {"name":"p","projected":{"sources":[{}]}}]"#,
+        );
+        assert_eq!(
+            warnings(volumes.as_array().unwrap()),
+            [
+                r#"volume "v" (ConfigMap "m"): overlapping paths: "a/b" with "a""#,
+                r#"volume "p" (Projected) has no sources provided"#,
+            ]
+        );
+    }
+}

@@ -72,11 +72,11 @@ pub(crate) fn validate(
     let limits = amounts(requirements.get("limits"));
     let requests = amounts(requirements.get("requests"));
     for (name, amount) in &limits {
-        amount_of(name, amount, of, &limit_path.key(name), options, errors);
+        amount_of(name, amount, of, &limit_path.key(name), errors);
         huge_page_value(name, amount, &limit_path.key(name), options, errors);
     }
     for (name, amount) in &requests {
-        amount_of(name, amount, of, &request_path.key(name), options, errors);
+        amount_of(name, amount, of, &request_path.key(name), errors);
         within_limit(name, amount, limits.get(name), &request_path, &limit_path, errors);
         huge_page_value(name, amount, &request_path.key(name), options, errors);
     }
@@ -87,14 +87,7 @@ pub(crate) fn validate(
     claim_names(list(requirements, "claims"), claims, &path.field("claims"), errors);
 }
 
-fn amount_of(
-    name: &str,
-    amount: &Quantity,
-    of: Of,
-    path: &Path<'_>,
-    _options: &Options,
-    errors: &mut FieldErrors,
-) {
+fn amount_of(name: &str, amount: &Quantity, of: Of, path: &Path<'_>, errors: &mut FieldErrors) {
     match of {
         Of::Container => container_resource_name(name, path, errors),
         Of::Pod => pod_resource_name(name, path, errors),
@@ -333,5 +326,57 @@ pub(crate) fn validate_claims(claims: &[Value], mirror: bool, path: &Path<'_>, e
                 check::each(names::dns_subdomain(name, false), &path.field(key), name, errors);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    fn faults(requirements: &str, of: Of) -> Vec<String> {
+        let mut errors = FieldErrors::new();
+        let path = Path::of("r");
+        validate(&tree(requirements), of, &Claims::from(["known"]), &path, &Options::default(), &mut errors);
+        errors.0.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn requests_limits_and_claims() {
+        for (requirements, expected) in [
+            (r#"{"requests":{"cpu":"1"},"limits":{"cpu":"2"}}"#, vec![]),
+            (
+                r#"{"requests":{"cpu":"2"},"limits":{"cpu":"1"}}"#,
+                vec![r#"r.requests: Invalid value: "2": must be less than or equal to cpu limit of 1"#],
+            ),
+            (
+                r#"{"requests":{"example.com/x":"1"}}"#,
+                vec!["r.limits: Required value: Limit must be set for non overcommitable resources"],
+            ),
+            (
+                r#"{"limits":{"example.com/x":"1500m"}}"#,
+                vec![r#"r.limits[example.com/x]: Invalid value: "1500m": must be an integer"#],
+            ),
+            (
+                r#"{"limits":{"cpu":"1","hugepages-2Mi":"3Mi"}}"#,
+                vec![
+                    r#"r.limits[hugepages-2Mi]: Invalid value: "3Mi": 3Mi is not positive integer multiple of hugepages-2Mi"#,
+                ],
+            ),
+            (
+                r#"{"claims":[{"name":"gone"}]}"#,
+                vec![
+                    r#"r.claims[0]: Not found: "gone": must be one of the names in pod.spec.resourceClaims: known"#,
+                ],
+            ),
+        ] {
+            assert_eq!(faults(requirements, Of::Container), expected, "{requirements}");
+        }
+        assert_eq!(
+            faults(r#"{"limits":{"ephemeral-storage":"1"}}"#, Of::Pod),
+            [
+                r#"r.limits[ephemeral-storage]: Unsupported value: "ephemeral-storage": supported values: "cpu", "hugepages-", "memory""#
+            ]
+        );
     }
 }

@@ -122,3 +122,29 @@ pub(crate) fn only_deleted_gates(new: &Value, old: &Value, path: &Path<'_>, erro
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    #[test]
+    fn tolerations_may_only_be_added() {
+        let old = tree(r#"[{"key":"a","operator":"Exists","tolerationSeconds":5,"effect":"NoExecute"}]"#);
+        for (new, expected) in [
+            (
+                r#"[{"key":"a","operator":"Exists","tolerationSeconds":9,"effect":"NoExecute"},{"operator":"Exists"}]"#,
+                None,
+            ),
+            (
+                "[]",
+                Some("t: Forbidden: existing toleration can not be modified except its tolerationSeconds"),
+            ),
+        ] {
+            let mut errors = FieldErrors::new();
+            let (new, old) = (tree(new), old.as_array().unwrap());
+            only_added(new.as_array().unwrap(), old, &Path::of("t"), &Options::default(), &mut errors);
+            assert_eq!(errors.0.first().map(ToString::to_string).as_deref(), expected, "{new:?}");
+        }
+    }
+}

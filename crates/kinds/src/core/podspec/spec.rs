@@ -73,7 +73,7 @@ pub(crate) fn validate(
     names_and_times(spec, path, errors);
     scheduling::tolerations(list(spec, "tolerations"), &path.field("tolerations"), options, errors);
     host_aliases(spec, &path.field("hostAliases"), errors);
-    classes_and_overhead(spec, &pod.claims, path, options, errors);
+    classes_and_overhead(spec, path, options, errors);
     windows::os(spec, path, errors);
     if let Some(group) = member(spec, "schedulingGroup") {
         scheduling_group(group, &path.field("schedulingGroup"), errors);
@@ -243,13 +243,7 @@ fn host_aliases(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn classes_and_overhead(
-    spec: &Value,
-    _claims: &Claims<'_>,
-    path: &Path<'_>,
-    options: &Options,
-    errors: &mut FieldErrors,
-) {
+fn classes_and_overhead(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
     let priority = text(spec, "priorityClassName");
     if !priority.is_empty() {
         check::each(

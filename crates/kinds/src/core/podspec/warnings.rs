@@ -66,7 +66,7 @@ pub(crate) fn pod(object: &Value) -> Vec<String> {
 }
 
 /// Warnings about the template at `path`.
-pub(crate) fn template(template: Option<&Value>, _old: Option<&Value>, path: &Path<'_>) -> Vec<String> {
+pub(crate) fn template(template: Option<&Value>, path: &Path<'_>) -> Vec<String> {
     template.map_or_else(Vec::new, |t| of(t, path))
 }
 
