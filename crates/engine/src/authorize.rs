@@ -1,11 +1,13 @@
-//! Rights that can only be asked for when the objects are known: a PUT or apply that turns out to create needs the
-//! right to create.
+//! Rights that can only be asked for when the objects are known (a PUT or apply that turns out to create), and the
+//! policy that roles and bindings make.
 
 use crate::Engine;
 use crate::propose::Change;
 use crate::write::WriteRequest;
+use pintle_auth::authz::rbac::{Policy, PolicyKind};
 use pintle_auth::authz::{self, Attributes, Decision};
 use pintle_meta::Status;
+use pintle_value::Value;
 
 impl Engine {
     /// Refuses a write that would create, by a user who may not.
@@ -31,5 +33,36 @@ impl Engine {
             Decision::Allow(_) => Ok(()),
             Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(authz::forbidden(&question, &reason)),
         }
+    }
+}
+
+impl Engine {
+    /// The policy as roles and bindings say it now.
+    pub fn policy(&self) -> Policy {
+        let mut policy = Policy::default();
+        for resource in self.cache.resources() {
+            let Some(kind) = policy_kind(resource.prefix()) else { continue };
+            for object in resource.view().iter() {
+                let tree =
+                    pintle_value::json::parse(object.json()).map_or(Value::Null, |parsed| parsed.value);
+                policy.insert(kind, &tree);
+            }
+        }
+        policy
+    }
+
+    /// Whether objects under this prefix of the store are part of the policy.
+    pub fn is_policy(prefix: &str) -> bool {
+        policy_kind(prefix).is_some()
+    }
+}
+
+fn policy_kind(prefix: &str) -> Option<PolicyKind> {
+    match prefix {
+        "/registry/roles/" => Some(PolicyKind::Role),
+        "/registry/clusterroles/" => Some(PolicyKind::ClusterRole),
+        "/registry/rolebindings/" => Some(PolicyKind::RoleBinding),
+        "/registry/clusterrolebindings/" => Some(PolicyKind::ClusterRoleBinding),
+        _ => None,
     }
 }

@@ -86,6 +86,15 @@ impl Resources {
         self.object_response(request, target, &object, 200)
     }
 
+    /// Who changes a role or a binding finds it in force with the next request.
+    fn refresh_policy(&self, target: &Target) {
+        if let Some(rules) =
+            self.access.rules.as_ref().filter(|_| Engine::is_policy(&target.kind.store_prefix))
+        {
+            rules.set(self.engine.policy());
+        }
+    }
+
     /// What the engine calls the target of a request.
     fn target(&self, request: &ApiRequest) -> Target {
         let resource = &request.target.resource;

@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::data_dir::DataDir;
 use pintle_admission::{Chain, Settings, SettingsError};
 use pintle_auth::Authorizer;
-use pintle_auth::authz::rbac::{Policy, PolicyKind, Rbac};
+use pintle_auth::authz::rbac::Rbac;
 use pintle_cache::{Cache, CloseReason, Filter, Item};
 use pintle_engine::{Clock, Engine, Random, Registry};
 use pintle_kinds::{Types, builtin};
@@ -143,46 +143,23 @@ fn target_of(engine: &Engine, object: &Value) -> Option<pintle_engine::Target> {
 /// Keeps the policy in step with roles and bindings until the cache shuts down.
 pub(crate) async fn follow_policy(engine: Arc<Engine>, rbac: Arc<Rbac>) {
     let mut watcher = engine.cache.watch_all(Filter::default());
-    rbac.set(policy(&engine));
+    rbac.set(engine.policy());
     while let Some(item) = watcher.next().await {
         match item {
             Item::Event(delivery) => {
-                let changed = delivery.source().is_some_and(|e| policy_kind(e.resource()).is_some());
+                let changed = delivery.source().is_some_and(|e| Engine::is_policy(e.resource()));
                 if changed {
-                    rbac.set(policy(&engine));
+                    rbac.set(engine.policy());
                 }
             }
             Item::Closed(CloseReason::Slow) => {
                 watcher = engine.cache.watch_all(Filter::default());
-                rbac.set(policy(&engine));
+                rbac.set(engine.policy());
             }
             Item::Closed(_) => return,
             Item::InitialEventsEnd(_) | Item::Bookmark(_) => {}
         }
     }
-}
-
-fn policy_kind(prefix: &str) -> Option<PolicyKind> {
-    match prefix {
-        "/registry/roles/" => Some(PolicyKind::Role),
-        "/registry/clusterroles/" => Some(PolicyKind::ClusterRole),
-        "/registry/rolebindings/" => Some(PolicyKind::RoleBinding),
-        "/registry/clusterrolebindings/" => Some(PolicyKind::ClusterRoleBinding),
-        _ => None,
-    }
-}
-
-/// The policy as the objects say it now.
-pub(crate) fn policy(engine: &Engine) -> Policy {
-    let mut policy = Policy::default();
-    for resource in engine.cache.resources() {
-        let Some(kind) = policy_kind(resource.prefix()) else { continue };
-        for object in resource.view().iter() {
-            let tree = pintle_value::json::parse(object.json()).map_or(Value::Null, |parsed| parsed.value);
-            policy.insert(kind, &tree);
-        }
-    }
-    policy
 }
 
 struct SystemClock;

@@ -108,7 +108,7 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
     let tls = tls::server_config(pki::serving_certificate(&serving, folder.path())?, hints, config.http2)?;
 
     let health = Arc::new(Health::default());
-    rbac.set(objects::policy(&engine));
+    rbac.set(engine.policy());
     tokio::spawn(objects::follow_policy(engine.clone(), rbac.clone()));
     pintle_controllers::start(&engine, |name| config.runs_controller(name));
     let access = Access {

@@ -20,7 +20,9 @@ impl Resources {
             let status = self.engine.delete_corrupt(target).await?;
             return Ok(respond::status(&status, Some(request.accept.encoding)));
         }
-        match self.engine.delete(target, &options, &request.user).await? {
+        let deleted = self.engine.delete(target, &options, &request.user).await?;
+        self.refresh_policy(target);
+        match deleted {
             Deleted::Status(status) => Ok(respond::status(&status, Some(request.accept.encoding))),
             Deleted::Object { object, gone } => {
                 // Only who asks in the old way for dependents to go too is told that the object waits.
