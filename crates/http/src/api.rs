@@ -30,9 +30,6 @@ pub trait Api: Send + Sync {
     fn definition(&self, _kind: &pintle_kinds::Kind) -> Option<pintle_value::Value> {
         None
     }
-
-    /// The server is about to end: watches and other streams are to end now. Requests may still come for a moment.
-    fn stop(&self) {}
 }
 
 /// A request for a resource that is served, by someone who may make it.

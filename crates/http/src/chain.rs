@@ -368,12 +368,7 @@ fn random_uuid() -> String {
     if aws_lc_rs::rand::fill(&mut bytes).is_err() {
         return String::new();
     }
-    let number = u128::from_be_bytes(bytes);
-    let number = number & !(0xf << 76) | 0x4 << 76;
-    let number = number & !(0x3 << 62) | 0x2 << 62;
-    let hex = format!("{number:032x}");
-    let cut = |from: usize, to: usize| hex.get(from..to).unwrap_or("");
-    format!("{}-{}-{}-{}-{}", cut(0, 8), cut(8, 12), cut(12, 16), cut(16, 20), cut(20, 32))
+    pintle_meta::generated::uid(bytes).into()
 }
 
 fn labels(info: &RequestInfo, method: &str) -> Labels {

@@ -14,7 +14,6 @@ pub enum Ownable {
     Only(Paths),
 }
 
-const STATUS: Paths = &[&["status"]];
 const SPEC_AND_METADATA: Paths = &[&["spec"], &["metadata"]];
 
 /// What a write of `scope` can own of an object of this kind.
@@ -27,47 +26,28 @@ pub fn ownable(kind: &Kind, scope: Scope<'_>) -> Ownable {
             &["spec", "initContainers", "*", "resources"],
             &["spec", "initContainers", "*", "resizePolicy"],
         ]),
-        (group, plural, scope) => Ownable::AllBut(match reset(group, plural, scope) {
-            Some(paths) => paths,
-            None => kind.hooks.reset_fields(scope),
-        }),
+        (_, _, Scope::Sub("status")) if status_resets_metadata(kind) => Ownable::AllBut(SPEC_AND_METADATA),
+        (_, _, scope) => Ownable::AllBut(kind.hooks.reset_fields(scope)),
     }
 }
 
-/// The fields that built-in kinds reset, where they are not just the spec or the status.
-fn reset(group: &str, plural: &str, scope: Scope<'_>) -> Option<Paths> {
-    let Scope::Sub(sub) = scope else {
-        return (plural == "certificatesigningrequests").then_some(&[&["spec"], &["status"]]);
-    };
-    let resets_metadata = matches!(
-        (group, plural),
-        ("admissionregistration.k8s.io", "validatingadmissionpolicies")
-            | ("apiextensions.k8s.io", "customresourcedefinitions")
-            | ("apiregistration.k8s.io", "apiservices")
+/// Kinds whose status endpoint leaves the metadata alone too and that have nothing else to say in hooks of their own.
+fn status_resets_metadata(kind: &Kind) -> bool {
+    matches!(
+        (kind.group.as_str(), kind.plural.as_str()),
+        ("apiextensions.k8s.io", "customresourcedefinitions")
             | ("flowcontrol.apiserver.k8s.io", "flowschemas" | "prioritylevelconfigurations")
-            | ("internal.apiserver.k8s.io", "storageversions")
             | ("networking.k8s.io", "servicecidrs")
-            | ("resource.k8s.io", "resourceclaims" | "devicetaintrules")
             | ("storage.k8s.io", "volumeattachments")
-            | ("storagemigration.k8s.io", "storageversionmigrations")
-    );
-    match (plural, sub) {
-        ("certificatesigningrequests", "approval") => Some(&[&["spec"], &["status", "certificate"]]),
-        ("certificatesigningrequests", "status") => Some(&[&["spec"], &["status", "conditions"]]),
-        ("deployments", "status") => Some(&[&["spec"], &["metadata", "labels"]]),
-        ("pods", "status") => {
-            Some(&[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]])
-        }
-        ("namespaces", "finalize") => Some(STATUS),
-        (_, "status") if resets_metadata => Some(SPEC_AND_METADATA),
-        _ => None,
-    }
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::builtin;
+
+    const STATUS: Paths = &[&["status"]];
 
     #[test]
     fn what_an_endpoint_resets_is_not_owned() {
