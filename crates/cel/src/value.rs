@@ -101,8 +101,12 @@ pub enum Object<'a> {
 pub trait Opaque: Any + fmt::Debug + Send + Sync {
     /// Its type.
     fn cel_type(&self) -> Type;
-    /// `==` with another opaque value.
-    fn equals(&self, other: &dyn Opaque) -> bool;
+    /// `==` with another value. Most of cel-go's types answer "no such overload" for a value of another type.
+    fn equals(&self, other: &Value<'_>) -> Result<bool, EvalError>;
+    /// What the running cost takes for its size; 1 where it has none.
+    fn size(&self) -> u64 {
+        1
+    }
     /// For the library to get its own type back.
     fn as_any(&self) -> &dyn Any;
 }
