@@ -4,7 +4,14 @@
 //! Nothing here knows of Kubernetes but `library::kubernetes`.
 
 pub mod ast;
+mod checker;
+pub mod cost;
 pub mod decl;
+pub mod env;
+pub mod issue;
+pub mod library;
+pub mod parser;
 pub mod shape;
 pub mod types;
+mod validate;
 pub mod value;
