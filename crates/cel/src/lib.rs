@@ -5,6 +5,9 @@
 
 pub mod ast;
 pub mod decl;
+mod number;
+pub mod regexp;
 pub mod shape;
+pub mod time;
 pub mod types;
 pub mod value;
