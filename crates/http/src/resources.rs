@@ -83,7 +83,7 @@ impl Resources {
         }
         let options = GetOptions::from_query(query);
         let object = self.engine.get(target, &options.resource_version).await?;
-        self.object_response(request, target, &object, 200)
+        self.object_response(request, target, &object, 200).await
     }
 
     /// Who changes a role or a binding finds it in force with the next request.
