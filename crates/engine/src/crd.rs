@@ -1,6 +1,6 @@
 //! A CustomResourceDefinition into a `Kind`: from here on a custom resource is a kind like any other.
 
-use crate::Engine;
+use crate::{Engine, Target};
 use pintle_kinds::custom::{Custom, WITH_STATUS, WITHOUT_STATUS};
 use pintle_kinds::definition::Condition;
 use pintle_kinds::endpoint::Conversion;
@@ -94,7 +94,17 @@ impl Engine {
     }
 }
 
+/// Where definitions are kept.
+const DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
+
 impl crate::Engine {
+    /// Who writes a definition finds it in force with the next request.
+    pub(crate) async fn wait_until_served(&self, target: &Target, revision: u64) {
+        if target.kind.store_prefix == DEFINITIONS {
+            self.registry.wait_settled(revision).await;
+        }
+    }
+
     /// The CustomResourceDefinition that a kind was made of, as it is now; `None` for kinds that are built in.
     pub fn definition_of(&self, kind: &Kind) -> Option<Value> {
         let kinds = self.registry.kinds();

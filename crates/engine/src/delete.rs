@@ -59,6 +59,11 @@ impl Engine {
     ) -> Result<Deleted, Status> {
         for _ in 0..ATTEMPTS_MAX {
             if let Attempt::Done(deleted) = self.attempt_delete(target, options, user).await? {
+                if let Deleted::Object { object, .. } = &deleted
+                    && !options.dry_run
+                {
+                    self.wait_until_served(target, object.revision()).await;
+                }
                 return Ok(deleted);
             }
         }

@@ -28,7 +28,7 @@ pub use delete::Deleted;
 pub use environment::{Clock, Random};
 pub use propose::{Body, Change, PatchType};
 pub use read::{ListRequest, Listed};
-pub use registry::{Kinds, Registry};
+pub use registry::{Kinds, Members, Registry};
 pub use subresource::{Access, Made, TokenObjects};
 pub use target::{Target, object_key};
 pub use watch::Watched;

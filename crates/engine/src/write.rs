@@ -75,7 +75,12 @@ impl Engine {
                 turn = Some(self.turns.0.lock().await);
             }
             match self.attempt(request).await? {
-                Attempt::Done(written) => return Ok(written),
+                Attempt::Done(written) => {
+                    if !request.dry_run {
+                        self.wait_until_served(&request.target, written.object.revision()).await;
+                    }
+                    return Ok(written);
+                }
                 Attempt::Again => {}
                 Attempt::NameTaken(status) => {
                     names_taken += 1;
