@@ -143,6 +143,23 @@ pub struct Comprehension {
     pub result: Expr,
 }
 
+impl Expr {
+    /// The expressions directly within, in the order of evaluation.
+    pub fn children(&self) -> Vec<&Expr> {
+        match &self.kind {
+            ExprKind::Literal(_) | ExprKind::Ident(_) => Vec::new(),
+            ExprKind::Select { operand, .. } => vec![operand],
+            ExprKind::Call { target, args, .. } => target.as_deref().into_iter().chain(args).collect(),
+            ExprKind::List { elements, .. } => elements.iter().collect(),
+            ExprKind::Map(entries) => entries.iter().flat_map(|entry| [&entry.key, &entry.value]).collect(),
+            ExprKind::Struct { fields, .. } => fields.iter().map(|field| &field.value).collect(),
+            ExprKind::Comprehension(it) => {
+                vec![&it.iter_range, &it.accu_init, &it.loop_condition, &it.loop_step, &it.result]
+            }
+        }
+    }
+}
+
 /// The names that operators have as functions.
 pub mod operators {
     /// `c ? a : b`

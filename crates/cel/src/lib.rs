@@ -4,7 +4,20 @@
 //! Nothing here knows of Kubernetes but `library::kubernetes`.
 
 pub mod ast;
+mod checker;
+pub mod cost;
 pub mod decl;
+pub mod env;
+mod eval;
+pub mod issue;
+pub mod library;
+mod number;
+pub mod parser;
+mod plan;
+pub mod program;
+pub mod regexp;
 pub mod shape;
+pub mod time;
 pub mod types;
+mod validate;
 pub mod value;
