@@ -1,5 +1,6 @@
 //! Every mutation but deletion: one function from the request to the commit.
 
+use crate::convert::Conversions;
 use crate::propose::{self, Change, Proposed};
 use crate::{Engine, Target, metadata, object, ownership, subresource};
 use bytes::Bytes;
@@ -74,7 +75,12 @@ impl Engine {
                 turn = Some(self.turns.0.lock().await);
             }
             match self.attempt(request).await? {
-                Attempt::Done(written) => return Ok(written),
+                Attempt::Done(written) => {
+                    if !request.dry_run {
+                        self.wait_until_served(&request.target, written.object.revision()).await;
+                    }
+                    return Ok(written);
+                }
                 Attempt::Again => {}
                 Attempt::NameTaken(status) => {
                     names_taken += 1;
@@ -91,9 +97,9 @@ impl Engine {
     async fn attempt(&self, request: &WriteRequest) -> Result<Attempt, Status> {
         let live = match request.change {
             Change::Create(_) => None,
-            _ => self.live(&request.target)?,
+            _ => self.working_live(&request.target).await?,
         };
-        let Proposed { object: mut candidate, mut warnings } = self.propose(request, live.as_ref())?;
+        let Proposed { object: mut candidate, mut warnings } = self.propose(request, live.as_ref()).await?;
         let target = &request.target;
         let live_tree = live.as_ref().map(|live| &live.tree);
         let generated = candidate.str_at(&["metadata", "name"]).is_empty();
@@ -106,20 +112,21 @@ impl Engine {
             None => self.prepare_create(target, &mut candidate)?,
             Some(old) => prepare_update(target, &mut candidate, old)?,
         }
+        let hooks = target.working_version().hooks;
         if live_tree.is_none() {
-            target.kind.hooks.asked_by(&mut candidate, &asker(&request.user));
+            hooks.asked_by(&mut candidate, &asker(&request.user));
         }
-        target.kind.hooks.stamp(target.scope(), &mut candidate, live_tree, &self.now_text());
+        hooks.stamp(target.scope(), &mut candidate, live_tree, &self.now_text());
         let mut along = self.allocate(request, live_tree, &mut candidate)?;
-        typed::normalize(&target.kind.storage_version().schema, &mut candidate);
+        typed::normalize(&target.working_version().schema, &mut candidate);
         match live_tree {
             None => validate_create(target, &candidate)?,
             Some(old) => validate_update(target, &candidate, old)?,
         }
         if target.scope() == Scope::Main {
-            warnings.extend(target.kind.hooks.warnings(&candidate, live_tree));
+            warnings.extend(hooks.warnings(&candidate, live_tree));
         }
-        target.kind.hooks.canonicalize(&mut candidate);
+        hooks.canonicalize(&mut candidate);
         if let Some(old) = live_tree {
             ownership::keep_times(&mut candidate, old);
         }
@@ -128,20 +135,37 @@ impl Engine {
         }
         self.admit_finally(request, live_tree, &candidate, &mut warnings)?;
         along.extend(self.charge(request, live_tree, &candidate)?);
+        let candidate = self.to_storage(target, candidate).await?;
         match live {
             None => self.commit_create(request, candidate, generated, along, warnings).await,
             Some(live) => self.commit_update(request, live, candidate, along, warnings).await,
         }
     }
 
-    /// The object the client wants, in the stored version.
-    fn propose(&self, request: &WriteRequest, live: Option<&Live>) -> Result<Proposed, Status> {
+    /// The live object in the version that the write works in.
+    async fn working_live(&self, target: &Target) -> Result<Option<Live>, Status> {
+        let Some(Live { object, tree }) = self.live(target)? else { return Ok(None) };
+        let tree = self.convert(&target.kind, tree, target.working()).await?;
+        Ok(Some(Live { object, tree }))
+    }
+
+    /// The object the client wants, in the version that the write works in.
+    async fn propose(&self, request: &WriteRequest, live: Option<&Live>) -> Result<Proposed, Status> {
         let target = &request.target;
-        let spoken = live.map(|live| self.in_version(target, &live.tree));
-        let mut proposed = match subresource::scale::paths(target) {
-            Some(paths) => self.propose_scale(request, live, paths)?,
-            None => self.propose_on(request, target, spoken.as_ref())?,
+        let mut conversions = Conversions::default();
+        let proposed = loop {
+            let proposed = match subresource::scale::paths(target) {
+                Some(paths) => self.propose_scale(request, live, paths, &conversions),
+                None => {
+                    let spoken = live.map(|live| self.spoken(target, &live.tree));
+                    self.propose_on(request, target, spoken.as_deref(), &conversions)
+                }
+            };
+            if !conversions.make(self, &target.kind).await {
+                break proposed;
+            }
         };
+        let mut proposed = proposed?;
         if let Change::Replace(_) = request.change {
             check_uid(target, &proposed.object, live)?;
         }
@@ -152,7 +176,7 @@ impl Engine {
                 return Err(Status::not_found(&target.group_resource(), &target.name));
             }
         }
-        self.to_storage(target, &mut proposed.object);
+        object::convert(&target.kind, &mut proposed.object, target.version, target.working());
         Ok(proposed)
     }
 
@@ -162,6 +186,7 @@ impl Engine {
         request: &WriteRequest,
         target: &Target,
         spoken: Option<&Value>,
+        conversions: &Conversions,
     ) -> Result<Proposed, Status> {
         let now = self.now_text();
         let manager = metadata::manager(&request.field_manager, &request.user_agent);
@@ -174,14 +199,14 @@ impl Engine {
                 let mut proposed = propose::decode_object(&cx, body)?;
                 metadata::wipe_system_fields(&mut proposed.object);
                 metadata::settle_namespace(&mut proposed.object, target)?;
-                ownership::record(target, owner, None, &mut proposed.object);
+                ownership::record_with(target, owner, None, &mut proposed.object, conversions);
                 proposed
             }
             Change::Replace(body) => {
                 let mut proposed = propose::decode_object(&cx, body)?;
                 metadata::settle_namespace(&mut proposed.object, target)?;
                 metadata::check_name(&proposed.object, target)?;
-                ownership::record(target, owner, spoken, &mut proposed.object);
+                ownership::record_with(target, owner, spoken, &mut proposed.object, conversions);
                 proposed
             }
             Change::Patch(kind, body) => {
@@ -189,12 +214,13 @@ impl Engine {
                     return Err(Status::not_found(&target.group_resource(), &target.name));
                 };
                 let mut proposed = propose::patch_object(&cx, spoken, *kind, body)?;
-                ownership::record(target, owner, Some(spoken), &mut proposed.object);
+                ownership::record_with(target, owner, Some(spoken), &mut proposed.object, conversions);
                 proposed
             }
             Change::Apply { body, force } => {
                 let config = propose::Configuration::decode(body)?;
-                let (mut object, unknown) = ownership::apply(target, owner, spoken, &config.tree, *force)?;
+                let (mut object, unknown) =
+                    ownership::apply(target, owner, spoken, &config.tree, *force, conversions)?;
                 propose::complete(target, &mut object);
                 let warnings = config.complaints(request.validation, &unknown)?;
                 check_no_uid(target, &object, spoken)?;
@@ -245,7 +271,7 @@ impl Engine {
             object.set_at(&["metadata", "name"], Value::String(name));
         }
         metadata::settle_namespace(object, target)?;
-        target.kind.hooks.prepare_create(object);
+        target.working_version().hooks.prepare_create(object);
         match target.kind.rules.generation {
             Generation::Counted | Generation::Fixed => metadata::set_generation(object, 1),
             Generation::CountedFromZero => metadata::set_generation(object, 0),
@@ -462,12 +488,13 @@ fn check_revision(target: &Target, object: &mut Value, live: &Live) -> Result<()
 fn prepare_update(target: &Target, object: &mut Value, old: &Value) -> Result<(), Status> {
     metadata::settle_namespace(object, target)?;
     metadata::set_generation(object, metadata::generation(old));
-    target.kind.hooks.prepare_update(target.scope(), object, old);
+    let hooks = target.working_version().hooks;
+    hooks.prepare_update(target.scope(), object, old);
     metadata::inherit(object, old);
     let counted = matches!(target.kind.rules.generation, Generation::Counted | Generation::CountedFromZero);
     let changes_spec = matches!(target.scope(), Scope::Main | Scope::Sub("ephemeralcontainers" | "resize"));
     let counts = counted && changes_spec;
-    if counts && target.kind.hooks.new_generation(object, old) {
+    if counts && hooks.new_generation(object, old) {
         metadata::set_generation(object, metadata::generation(old) + 1);
     }
     Ok(())
@@ -495,7 +522,7 @@ fn validate_create(target: &Target, object: &Value) -> Result<(), Status> {
 
 /// What the schema of a custom resource has against an object; built-in kinds are checked by their hooks.
 fn validate_by_schema(target: &Target, object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
-    let schema = &target.kind.storage_version().schema;
+    let schema = &target.working_version().schema;
     if schema.is_go() {
         return;
     }

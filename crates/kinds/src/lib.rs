@@ -18,6 +18,7 @@ mod core;
 pub mod custom;
 mod diff;
 mod discovery;
+pub mod endpoint;
 mod events;
 mod fields;
 mod fill;
