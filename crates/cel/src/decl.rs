@@ -12,6 +12,9 @@ pub type Run = for<'a> fn(&[Value<'a>]) -> Result<Value<'a>, EvalError>;
 /// A call whose constant arguments were worked on once, when the program was planned (a compiled pattern, say).
 pub type Prepared = Arc<dyn for<'a> Fn(&[Value<'a>]) -> Result<Value<'a>, EvalError> + Send + Sync>;
 
+/// Works on the constant arguments of a call once; none where that does not make it faster.
+pub type Prepare = fn(&[Option<Value<'static>>]) -> Option<Prepared>;
+
 /// One overload of a function.
 #[derive(Clone)]
 pub struct Overload {
@@ -26,7 +29,7 @@ pub struct Overload {
     /// Runs it; the evaluator picks the overload by the arguments' types at run time where the checker could not.
     pub run: Run,
     /// Tried when the program is planned, with the constant arguments given: a faster form of `run`.
-    pub prepare: Option<fn(&[Option<Value<'static>>]) -> Option<Prepared>>,
+    pub prepare: Option<Prepare>,
 }
 
 /// A function with its overloads.
@@ -56,4 +59,29 @@ pub struct Constant {
     pub of: Type,
     /// Its value.
     pub value: Value<'static>,
+}
+
+impl Overload {
+    /// Called as `name(a, b)`.
+    pub fn function(id: &'static str, params: impl Into<Vec<Type>>, result: Type, run: Run) -> Overload {
+        Overload { id, member: false, params: params.into(), result, run, prepare: None }
+    }
+
+    /// Called as `a.name(b)`.
+    pub fn method(id: &'static str, params: impl Into<Vec<Type>>, result: Type, run: Run) -> Overload {
+        Overload { member: true, ..Overload::function(id, params, result, run) }
+    }
+
+    /// With a faster form for constant arguments.
+    #[must_use]
+    pub fn prepared(self, prepare: Prepare) -> Overload {
+        Overload { prepare: Some(prepare), ..self }
+    }
+}
+
+impl Function {
+    /// A function with its overloads.
+    pub fn new(name: &'static str, overloads: impl Into<Vec<Overload>>) -> Function {
+        Function { name, overloads: overloads.into() }
+    }
 }

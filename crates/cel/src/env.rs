@@ -50,6 +50,9 @@ pub struct Options {
     pub cross_type_comparisons: bool,
     /// Whether `has()` costs anything.
     pub presence_test_has_cost: bool,
+    /// Whether literals and conversions of constants are worked out when a program is planned: they cost nothing then, and
+    /// a conversion that fails is a mistake of the expression.
+    pub fold_constants: bool,
 }
 
 impl Default for Options {
@@ -60,6 +63,7 @@ impl Default for Options {
             homogeneous_literals: false,
             cross_type_comparisons: false,
             presence_test_has_cost: true,
+            fold_constants: false,
         }
     }
 }
@@ -95,6 +99,7 @@ impl Env {
                     options.homogeneous_literals = true;
                     options.cross_type_comparisons = true;
                     options.presence_test_has_cost = false;
+                    options.fold_constants = true;
                 });
                 library::kubernetes().into_iter().fold(env, Env::with_library)
             })

@@ -96,6 +96,23 @@ impl Type {
     }
 }
 
+impl Type {
+    /// The name that a value of the type, or the type as a value, goes by at run time.
+    pub fn runtime_name(&self) -> Arc<str> {
+        match self {
+            Type::Null => "null_type".into(),
+            Type::Timestamp => "google.protobuf.Timestamp".into(),
+            Type::Duration => "google.protobuf.Duration".into(),
+            Type::Wrapper(of) => of.runtime_name(),
+            Type::List(_) => "list".into(),
+            Type::Map(_) => "map".into(),
+            Type::Type(_) => "type".into(),
+            Type::Object(name) | Type::Param(name) | Type::Opaque(name, _) => name.clone(),
+            simple => simple.to_string().into(),
+        }
+    }
+}
+
 /// The form that messages of the checker use.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

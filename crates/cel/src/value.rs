@@ -4,8 +4,22 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::shape::Shape;
-use crate::types::Type;
+pub use crate::time::Timestamp;
+use crate::types::{OPTIONAL, Type};
+
+mod equal;
+mod list;
+mod map;
+mod object;
+mod order;
+mod read;
+mod text;
+
+pub use list::{Joined, List};
+pub use map::{Entries, Map};
+pub use object::Object;
+pub(crate) use read::ANY;
+pub use text::Text;
 
 /// A value at run time.
 #[derive(Clone, Debug)]
@@ -42,61 +56,6 @@ pub enum Value<'a> {
     Opaque(Arc<dyn Opaque>),
 }
 
-/// Seconds and nanoseconds since the epoch, years 1 to 9999.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Timestamp {
-    /// Whole seconds since 1970-01-01T00:00:00Z.
-    pub seconds: i64,
-    /// 0 to 999,999,999.
-    pub nanos: u32,
-}
-
-/// Text that is borrowed from the tree or shared.
-#[derive(Clone, Debug)]
-pub enum Text<'a> {
-    /// Of the tree or the expression.
-    Borrowed(&'a str),
-    /// Computed.
-    Shared(Arc<str>),
-}
-
-impl Text<'_> {
-    /// The text itself.
-    pub fn as_str(&self) -> &str {
-        match self {
-            Text::Borrowed(text) => text,
-            Text::Shared(text) => text,
-        }
-    }
-}
-
-/// A list: computed, or part of a tree.
-#[derive(Clone, Debug)]
-pub enum List<'a> {
-    /// Computed.
-    Shared(Arc<[Value<'a>]>),
-    /// Part of a tree, each element read as its shape says.
-    Tree(&'a [pintle_value::Value], &'a Shape),
-}
-
-/// A map: computed, or part of a tree.
-#[derive(Clone, Debug)]
-pub enum Map<'a> {
-    /// Computed; entries in the order in which they were made.
-    Shared(Arc<[(Value<'a>, Value<'a>)]>),
-    /// Part of a tree, each value read as its shape says.
-    Tree(&'a pintle_value::Map, &'a Shape),
-}
-
-/// A value of a type with fields: part of a tree, or computed.
-#[derive(Clone, Debug)]
-pub enum Object<'a> {
-    /// Part of a tree.
-    Tree(&'a pintle_value::Map, &'a Shape),
-    /// Computed by an object literal: the type's name and the fields that were set.
-    Shared(Arc<str>, Arc<[(Arc<str>, Value<'a>)]>),
-}
-
 /// A library's own type at run time.
 pub trait Opaque: Any + fmt::Debug + Send + Sync {
     /// Its type.
@@ -114,7 +73,7 @@ pub trait Opaque: Any + fmt::Debug + Send + Sync {
 /// What went wrong while evaluating.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvalError {
-    /// An error of the expression itself, in cel-go's words: `no such key: a`, `divide by zero`.
+    /// An error of the expression itself, in cel-go's words: `no such key: a`, `division by zero`.
     #[error("{0}")]
     Failed(String),
     /// No overload takes these arguments.
@@ -123,4 +82,117 @@ pub enum EvalError {
     /// The running cost went over its limit.
     #[error("operation cancelled: actual cost limit exceeded")]
     CostLimit,
+}
+
+impl EvalError {
+    /// An error of the expression itself.
+    pub fn failed(message: impl Into<String>) -> EvalError {
+        EvalError::Failed(message.into())
+    }
+}
+
+impl<'a> Value<'a> {
+    /// A computed list.
+    pub fn list(elements: Vec<Value<'a>>) -> Value<'a> {
+        Value::List(List::Shared(elements.into()))
+    }
+
+    /// A computed map; of two entries with one key the later counts.
+    pub fn map(entries: Vec<(Value<'a>, Value<'a>)>) -> Value<'a> {
+        Value::Map(Map::of(entries))
+    }
+
+    /// `optional.of(value)`
+    pub fn some(value: Value<'a>) -> Value<'a> {
+        Value::Optional(Some(Arc::new(value)))
+    }
+
+    /// The type that `type(x)` gives: without the types of elements, keys and values.
+    pub fn cel_type(&self) -> Type {
+        match self {
+            Value::Null => Type::Null,
+            Value::Bool(_) => Type::Bool,
+            Value::Int(_) => Type::Int,
+            Value::Uint(_) => Type::Uint,
+            Value::Double(_) => Type::Double,
+            Value::String(_) => Type::String,
+            Value::Bytes(_) => Type::Bytes,
+            Value::Timestamp(_) => Type::Timestamp,
+            Value::Duration(_) => Type::Duration,
+            Value::List(_) => Type::list(Type::Dyn),
+            // An object of a tree is a map while it runs, as in kube-apiserver.
+            Value::Map(_) | Value::Object(Object::Tree(..)) => Type::map(Type::Dyn, Type::Dyn),
+            Value::Object(Object::Shared(name, _)) => Type::Object(name.clone()),
+            Value::Type(_) => Type::Type(None),
+            Value::Optional(_) => Type::optional(Type::Dyn),
+            Value::Opaque(opaque) => opaque.cel_type(),
+        }
+    }
+
+    /// The name of the type at run time: what errors and `type(x) == y` go by.
+    pub fn type_name(&self) -> Arc<str> {
+        match self {
+            Value::Null => "null_type".into(),
+            Value::Optional(_) => OPTIONAL.into(),
+            value => value.cel_type().runtime_name(),
+        }
+    }
+
+    /// How many elements, entries, code points or bytes there are; 1 for what has no size.
+    pub fn size(&self) -> u64 {
+        match self {
+            Value::String(text) => text.size(),
+            Value::Bytes(bytes) => bytes.len() as u64,
+            Value::List(list) => list.len() as u64,
+            Value::Map(map) => map.len() as u64,
+            Value::Object(object) => object.len() as u64,
+            Value::Optional(Some(value)) => value.size(),
+            Value::Opaque(opaque) => opaque.size(),
+            _ => 1,
+        }
+    }
+
+    /// The text of a string.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Value::String(text) => Some(text.as_str()),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(text: &'a str) -> Self {
+        Value::String(Text::Borrowed(text))
+    }
+}
+
+impl From<String> for Value<'_> {
+    fn from(text: String) -> Self {
+        Value::String(Text::Shared(text.into()))
+    }
+}
+
+impl From<Arc<str>> for Value<'_> {
+    fn from(text: Arc<str>) -> Self {
+        Value::String(Text::Shared(text))
+    }
+}
+
+impl From<bool> for Value<'_> {
+    fn from(bool: bool) -> Self {
+        Value::Bool(bool)
+    }
+}
+
+impl From<i64> for Value<'_> {
+    fn from(int: i64) -> Self {
+        Value::Int(int)
+    }
+}
+
+impl From<f64> for Value<'_> {
+    fn from(double: f64) -> Self {
+        Value::Double(double)
+    }
 }

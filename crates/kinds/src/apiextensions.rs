@@ -8,7 +8,6 @@ mod formats;
 mod names;
 mod openapi;
 mod props;
-mod regexp;
 mod selectable;
 mod shown;
 mod spec;

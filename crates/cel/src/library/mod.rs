@@ -6,6 +6,8 @@ use crate::env::Checked;
 use crate::parser::{Macro, macros};
 use crate::types::Type;
 
+mod standard;
+
 /// What a library adds to an environment.
 #[derive(Clone, Default)]
 pub struct Library {
@@ -30,7 +32,7 @@ pub type Validator = fn(&Checked, &mut dyn FnMut(crate::ast::Id, String));
 
 /// The standard library of the language.
 pub(crate) fn standard() -> Library {
-    Library { macros: macros::STANDARD.to_vec(), ..Library::default() }
+    Library { functions: standard::functions(), macros: macros::STANDARD.to_vec(), ..Library::default() }
 }
 
 /// What Kubernetes adds to the standard library.

@@ -1,7 +1,8 @@
 //! Validation of a value against its schema, in kube-apiserver's words and order: the type, the junctors, the text
 //! or number, the items, the enum, the fields.
 
-use super::{formats, numbers, regexp};
+use super::{formats, numbers};
+use pintle_cel::regexp;
 use crate::{Arena, Checks, ListKind, Node, NodeId, Shape};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::{ErrorKind, FieldError, Plain, Shown, quoted};

@@ -1,0 +1,2 @@
+//! Runs plans.
+pub(crate) mod operator;
