@@ -19,5 +19,7 @@ pub const TWO_VARIABLES: &[Macro] = &[];
 pub const BINDINGS: &[Macro] = &[];
 /// optMap, optFlatMap
 pub const OPTIONAL: &[Macro] = &[];
+/// sortBy
+pub const LISTS: &[Macro] = &[];
 /// math.greatest, math.least
 pub const MATH: &[Macro] = &[];
