@@ -161,6 +161,12 @@ impl World for Engine {
         view.range(namespace, None).filter_map(|object| object::tree(object).ok()).collect()
     }
 
+    fn resource(&self, version: &GroupVersion, kind: &str) -> Option<(String, bool)> {
+        let kinds = self.registry.kinds();
+        let (kind, _) = kinds.by_kind(version, kind)?;
+        Some((kind.plural.to_string(), kind.namespaced))
+    }
+
     fn random(&self) -> u64 {
         self.random.number()
     }
