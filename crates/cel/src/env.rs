@@ -7,7 +7,7 @@ use crate::ast::{Ast, Expr, Id};
 use crate::cost::{self, CostEstimate, CostModel, Estimator};
 use crate::decl::{Constant, Function, Variable};
 use crate::issue::Issues;
-use crate::library::{self, Library, Tracker, Validator};
+use crate::library::{self, Library, Pricing, Tracker, Validator};
 use crate::parser::Macro;
 use crate::shape::{Provider, Shape};
 use crate::types::Type;
@@ -34,6 +34,7 @@ struct Base {
     mixed_arguments: Vec<&'static str>,
     estimators: HashMap<&'static str, Estimator>,
     trackers: HashMap<&'static str, Tracker>,
+    pricing: Vec<Pricing>,
     options: Options,
 }
 
@@ -122,6 +123,7 @@ impl Env {
         base.mixed_arguments.extend(library.mixed_arguments);
         base.estimators.extend(library.estimators);
         base.trackers.extend(library.trackers);
+        base.pricing.extend(library.pricing);
         base.options.optional_syntax |= library.optional_syntax;
         self
     }
@@ -226,9 +228,10 @@ impl Env {
         self.base.estimators.get(overload).copied()
     }
 
-    /// What prices a call of the overload after it was made, before a cost model is asked.
-    pub(crate) fn tracker(&self, overload: &str) -> Option<Tracker> {
-        self.base.trackers.get(overload).copied()
+    /// What prices a call after it was made; none for what the language prices itself.
+    pub(crate) fn tracker(&self, function: &str, overload: &str) -> Option<Tracker> {
+        let of_overload = self.base.trackers.get(overload).copied();
+        of_overload.or_else(|| self.base.pricing.iter().find_map(|pricing| pricing(function, overload)))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::decl::{Function, Prepared, Run};
 use crate::env::{Checked, Env, Reference};
 use crate::eval::operator::Operator;
 use crate::eval::{Price, literal_list, literal_map};
+use crate::library::Tracker;
 use crate::program::PlanError;
 use crate::shape::Shape;
 use crate::types::Type;
@@ -105,6 +106,8 @@ pub(crate) struct Call {
     pub(crate) args: Box<[Node]>,
     pub(crate) how: How,
     pub(crate) price: Price,
+    /// What a library prices the call with.
+    pub(crate) tracker: Option<Tracker>,
 }
 
 /// How a call finds its implementation.
@@ -190,6 +193,8 @@ pub(crate) enum FoldKind {
         filter: Option<Node>,
         /// What is added: a list literal, or a constant list.
         items: Node,
+        /// What making the empty list at the start costs.
+        init_cost: u64,
     },
 }
 

@@ -66,7 +66,8 @@ impl Program {
 
     fn new(env: &Env, plan: Plan) -> Program {
         let presence_test_has_cost = env.options().presence_test_has_cost;
-        Program { plan, prices: Prices { model: None, presence_test_has_cost } }
+        let equality = env.tracker("_==_", "equals");
+        Program { plan, prices: Prices { model: None, equality, presence_test_has_cost } }
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Outcome;
 use crate::cost::{CostModel, REGEX_LENGTH_FACTOR, STRING_TRAVERSAL_FACTOR};
+use crate::library::Tracker;
 use crate::plan::Call;
 use crate::value::Value;
 
@@ -75,6 +76,8 @@ fn traversal(size: u64) -> u64 {
 /// What an evaluation is charged by.
 pub(crate) struct Prices {
     pub(crate) model: Option<Arc<dyn CostModel>>,
+    /// What a library prices `==` with.
+    pub(crate) equality: Option<Tracker>,
     /// Whether `has()` costs anything itself.
     pub(crate) presence_test_has_cost: bool,
 }
@@ -85,11 +88,14 @@ impl Prices {
     }
 
     pub(super) fn equality(&self, left: &Outcome<'_>, right: &Outcome<'_>) -> u64 {
-        if let (Some(model), Ok(left @ Value::Opaque(_)), Ok(right)) = (&self.model, left, right)
-            && let Some(cost) =
-                model.call_cost("_==_", "equals", &[left.clone(), right.clone()], &Value::Null)
-        {
-            return cost;
+        // Only a library's own types have prices of their own.
+        if let (Ok(left @ Value::Opaque(_)), Ok(right)) = (left, right) {
+            let args = [left.clone(), right.clone()];
+            let of_library = self.equality.and_then(|tracker| tracker(&args, &Value::Null));
+            let of_model = || self.model.as_ref()?.call_cost("_==_", "equals", &args, &Value::Null);
+            if let Some(cost) = of_library.or_else(of_model) {
+                return cost;
+            }
         }
         let smaller = match (left, right) {
             (Ok(left), Ok(right)) => left.smaller_size(right),
@@ -99,6 +105,9 @@ impl Prices {
     }
 
     pub(super) fn call(&self, call: &Call, args: &[Value<'_>], result: &Value<'_>) -> u64 {
+        if let Some(cost) = call.tracker.and_then(|tracker| tracker(args, result)) {
+            return cost;
+        }
         if let Some(model) = &self.model
             && let Some(cost) = model.call_cost(call.function, call.overload, args, result)
         {

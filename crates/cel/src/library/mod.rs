@@ -13,7 +13,7 @@ mod string_format;
 pub mod strings;
 pub mod two_variable;
 
-pub use price::Tracker;
+pub use price::{Pricing, Tracker};
 
 use crate::cost::Estimator;
 use crate::decl::Function;
@@ -38,8 +38,10 @@ pub struct Library {
     pub mixed_arguments: Vec<&'static str>,
     /// Static costs by the overload's id.
     pub estimators: Vec<(&'static str, Estimator)>,
-    /// Actual costs by the overload's id; they go before what a cost model says.
+    /// Actual costs by the overload's id; they go before all others.
     pub trackers: Vec<(&'static str, Tracker)>,
+    /// Actual costs by the function's name and the overload's id.
+    pub pricing: Option<Pricing>,
     /// Whether `a.?b`, `a[?b]`, `{?a: b}` and `[?a]` can be written.
     pub optional_syntax: bool,
 }

@@ -54,6 +54,8 @@ impl Planner<'_> {
             Form::Append(filter, items) => FoldKind::Append {
                 filter: filter.map(|filter| self.within(filter, &variables)).transpose()?,
                 items: self.within(items, &variables)?,
+                // The list that it begins with is a constant where those are folded, and free.
+                init_cost: if self.folds() { 0 } else { crate::cost::LIST_CREATE },
             },
         })
     }

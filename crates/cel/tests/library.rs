@@ -1,0 +1,4 @@
+//! The libraries, by expressions.
+
+#[path = "library/cost.rs"]
+mod cost;
