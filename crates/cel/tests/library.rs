@@ -1,10 +1,13 @@
 //! The libraries, by expressions: what holds, what fails while it runs, and what is refused before.
 
+use pintle_cel::cost::{CostEstimate, CostModel};
 use pintle_cel::env::Env;
 use pintle_cel::value::Value;
 
 #[path = "library/cost.rs"]
 mod cost;
+#[path = "library/extensions.rs"]
+mod extensions;
 #[path = "library/kubernetes.rs"]
 mod of_kubernetes;
 
@@ -25,12 +28,12 @@ fn check_holds(env: &Env, expressions: &[&str]) {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), expressions.len(), wrong.join("\n"));
 }
 
-/// Each expression fails while it runs, with an error that begins so.
+/// Each expression fails while it runs, or before, with an error that says so.
 fn check_fails(env: &Env, expressions: &[(&str, &str)]) {
     let wrong: Vec<String> = expressions
         .iter()
         .filter_map(|(text, expected)| match outcome(env, text) {
-            Err(found) if found.starts_with(expected) => None,
+            Err(found) if found.contains(expected) => None,
             Ok(found) | Err(found) => Some(format!("{text}\n    {found}\n    not {expected}")),
         })
         .collect();
@@ -43,6 +46,31 @@ fn check_refused(env: &Env, expressions: &[(&str, &str)]) {
         let issues = env.compile(text).err().unwrap_or_else(|| panic!("{text} compiles"));
         assert!(issues.to_string().contains(expected), "{text}: {issues}");
     }
+}
+
+/// Each expression is estimated between two figures, and costs the third.
+fn check_costs(
+    env: &Env,
+    model: &dyn CostModel,
+    variables: &[(&str, Value<'_>)],
+    costs: &[(&str, u64, u64, u64)],
+) {
+    let mut wrong = Vec::new();
+    for (text, min, max, cost) in costs {
+        let checked = env.compile(text).unwrap_or_else(|issues| panic!("{text}: {issues}"));
+        let estimate = checked.estimate(model);
+        if estimate != (CostEstimate { min: *min, max: *max }) {
+            wrong.push(format!("{text}\n    estimated {estimate:?}, not {min}..{max}"));
+        }
+        let program = checked.plan().unwrap_or_else(|error| panic!("{text}: {error}"));
+        let evaluation = program.eval(variables, None);
+        if let Err(error) = &evaluation.result {
+            wrong.push(format!("{text}\n    {error}"));
+        } else if evaluation.cost != *cost {
+            wrong.push(format!("{text}\n    cost {}, not {cost}", evaluation.cost));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), costs.len(), wrong.join("\n"));
 }
 
 fn outcome(env: &Env, text: &str) -> Result<String, String> {

@@ -54,6 +54,11 @@ pub(crate) fn standard() -> Library {
     Library { functions: standard::functions(), macros: macros::STANDARD.to_vec(), ..Library::default() }
 }
 
+/// `cel.bind`, which Kubernetes does not have.
+pub fn bindings() -> Library {
+    Library { macros: macros::BINDINGS.to_vec(), ..Library::default() }
+}
+
 /// What Kubernetes 1.36 adds to the standard library.
 pub(crate) fn kubernetes() -> Vec<Library> {
     let mut libraries = vec![

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pintle_cel::cost::{CostEstimate, CostModel, Node, SizeEstimate};
+use pintle_cel::cost::{CostModel, Node, SizeEstimate};
 use pintle_cel::env::Env;
 use pintle_cel::library::kubernetes::authorizer::{self, Authorizer, Decision, Question};
 use pintle_cel::library::kubernetes::cost::Kubernetes;
@@ -262,26 +262,5 @@ fn calls_cost_what_they_cost_in_kubernetes() {
         .with_options(|options| options.presence_test_has_cost = false)
         .with_variable("authorizer", Type::Object(authorizer::AUTHORIZER.into()));
     let authorizer = authorizer::authorizer(Arc::new(AlwaysAllows));
-    let mut wrong = Vec::new();
-    for (text, min, max, cost) in COSTS {
-        let checked = match env.compile(text) {
-            Ok(checked) => checked,
-            Err(issues) => {
-                wrong.push(format!("{text}\n    {issues}"));
-                continue;
-            }
-        };
-        let estimate = checked.estimate(&Kubernetes(Short));
-        if estimate != (CostEstimate { min: *min, max: *max }) {
-            wrong.push(format!("{text}\n    estimated {estimate:?}, not {min}..{max}"));
-        }
-        let program = checked.plan().expect("a program");
-        let evaluation = program.eval(&[("authorizer", authorizer.clone())], None);
-        if let Err(error) = &evaluation.result {
-            wrong.push(format!("{text}\n    {error}"));
-        } else if evaluation.cost != *cost {
-            wrong.push(format!("{text}\n    cost {}, not {cost}", evaluation.cost));
-        }
-    }
-    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), COSTS.len(), wrong.join("\n"));
+    super::check_costs(&env, &Kubernetes(Short), &[("authorizer", authorizer)], COSTS);
 }
