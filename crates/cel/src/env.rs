@@ -7,7 +7,7 @@ use crate::ast::{Ast, Expr, Id};
 use crate::cost::{self, CostEstimate, CostModel, Estimator};
 use crate::decl::{Constant, Function, Variable};
 use crate::issue::Issues;
-use crate::library::{self, Library, Tracker, Validator};
+use crate::library::{self, Library, Pricing, Tracker, Validator};
 use crate::parser::Macro;
 use crate::shape::{Provider, Shape};
 use crate::types::Type;
@@ -34,6 +34,7 @@ struct Base {
     mixed_arguments: Vec<&'static str>,
     estimators: HashMap<&'static str, Estimator>,
     trackers: HashMap<&'static str, Tracker>,
+    pricing: Option<Pricing>,
     options: Options,
 }
 
@@ -122,6 +123,7 @@ impl Env {
         base.mixed_arguments.extend(library.mixed_arguments);
         base.estimators.extend(library.estimators);
         base.trackers.extend(library.trackers);
+        base.pricing = library.pricing.or(base.pricing);
         base.options.optional_syntax |= library.optional_syntax;
         self
     }
@@ -226,9 +228,11 @@ impl Env {
         self.base.estimators.get(overload).copied()
     }
 
-    /// What prices a call of the overload after it was made, before a cost model is asked.
-    pub(crate) fn tracker(&self, overload: &str) -> Option<Tracker> {
-        self.base.trackers.get(overload).copied()
+    /// What prices a call of the overload after it was made: the first that has an answer.
+    pub(crate) fn trackers(&self, function: &str, overload: &str) -> Vec<Tracker> {
+        let own = self.base.trackers.get(overload).copied();
+        let general = self.base.pricing.and_then(|pricing| pricing(function, overload));
+        own.into_iter().chain(general).collect()
     }
 }
 

@@ -13,7 +13,7 @@ mod string_format;
 pub mod strings;
 pub mod two_variable;
 
-pub use price::Tracker;
+pub use price::{Pricing, Tracker};
 
 use crate::cost::Estimator;
 use crate::decl::Function;
@@ -40,6 +40,8 @@ pub struct Library {
     pub estimators: Vec<(&'static str, Estimator)>,
     /// Actual costs by the overload's id; they go before what a cost model says.
     pub trackers: Vec<(&'static str, Tracker)>,
+    /// Actual costs by function, asked after `trackers`.
+    pub pricing: Option<Pricing>,
     /// Whether `a.?b`, `a[?b]`, `{?a: b}` and `[?a]` can be written.
     pub optional_syntax: bool,
 }
