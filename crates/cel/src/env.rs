@@ -52,6 +52,9 @@ pub struct Options {
     pub cross_type_comparisons: bool,
     /// Whether `has()` costs anything.
     pub presence_test_has_cost: bool,
+    /// Whether a map literal with a key twice, or with a key that is no key, fails, as does `has(x.y)` where `x` has no
+    /// fields. The language's specification wants that; cel-go lets it pass.
+    pub strict: bool,
     /// Whether literals and conversions of constants are worked out when a program is planned: they cost nothing then, and
     /// a conversion that fails is a mistake of the expression.
     pub fold_constants: bool,
@@ -65,6 +68,7 @@ impl Default for Options {
             homogeneous_literals: false,
             cross_type_comparisons: false,
             presence_test_has_cost: true,
+            strict: true,
             fold_constants: false,
         }
     }
@@ -101,6 +105,7 @@ impl Env {
                     options.homogeneous_literals = true;
                     options.cross_type_comparisons = true;
                     options.presence_test_has_cost = false;
+                    options.strict = false;
                     options.fold_constants = true;
                 });
                 library::kubernetes().into_iter().fold(env, Env::with_library)

@@ -1,7 +1,7 @@
 //! `Program`: a planned expression. Programs are shared between threads and evaluated over borrowed values.
 
 use crate::ast::Ast;
-use crate::env::{Checked, Env};
+use crate::env::{Checked, Env, Options};
 use crate::eval::{Evaluator, Prices};
 use crate::plan::{self, Plan};
 use crate::value::{EvalError, Value};
@@ -55,9 +55,9 @@ impl Program {
     }
 
     fn new(env: &Env, plan: Plan) -> Program {
-        let presence_test_has_cost = env.options().presence_test_has_cost;
+        let Options { presence_test_has_cost, strict, .. } = *env.options();
         let equality = env.trackers(crate::ast::operators::EQUALS, "equals");
-        Program { plan, prices: Prices { equality, presence_test_has_cost } }
+        Program { plan, prices: Prices { equality, strict, presence_test_has_cost } }
     }
 }
 

@@ -75,6 +75,8 @@ fn traversal(size: u64) -> u64 {
 pub(crate) struct Prices {
     /// What may know the price of an equality with a library's own value.
     pub(crate) equality: Vec<Tracker>,
+    /// Whether map literals and presence tests are held to the specification.
+    pub(crate) strict: bool,
     /// Whether `has()` costs anything itself.
     pub(crate) presence_test_has_cost: bool,
 }
