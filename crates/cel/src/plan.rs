@@ -191,6 +191,8 @@ pub(crate) enum FoldKind {
         filter: Option<Node>,
         /// What is added: a list literal, or a constant list.
         items: Node,
+        /// What making the empty list costs.
+        init: u64,
     },
 }
 
