@@ -136,7 +136,7 @@ fn presence_tests_and_constants_are_free_in_kubernetes() {
         ("duration('1h') < duration('2h')", 1),
         ("[1,2,3,4,5].map(x, x)", 66),
         ("ints.map(x, 1)", 6),
-        ("ints.filter(x, x > 1)", 18),
+        ("ints.filter(x, x > 1)", 19),
     ];
     let env = environment().with_options(|options| {
         options.presence_test_has_cost = false;
