@@ -101,13 +101,11 @@ pub(crate) enum Set {
 /// A function's call.
 pub(crate) struct Call {
     pub(crate) function: &'static str,
-    /// The overload's id where types left only one.
-    pub(crate) overload: &'static str,
     pub(crate) args: Box<[Node]>,
     pub(crate) how: How,
     pub(crate) price: Price,
-    /// What a library prices the call with.
-    pub(crate) tracker: Option<Tracker>,
+    /// What else may know the price, asked first.
+    pub(crate) trackers: Vec<Tracker>,
 }
 
 /// How a call finds its implementation.
@@ -193,8 +191,8 @@ pub(crate) enum FoldKind {
         filter: Option<Node>,
         /// What is added: a list literal, or a constant list.
         items: Node,
-        /// What making the empty list at the start costs.
-        init_cost: u64,
+        /// What making the empty list costs.
+        init: u64,
     },
 }
 

@@ -1,9 +1,7 @@
 //! What calls cost while they run, as cel-go counts.
 
-use std::sync::Arc;
-
 use super::Outcome;
-use crate::cost::{CostModel, REGEX_LENGTH_FACTOR, STRING_TRAVERSAL_FACTOR};
+use crate::cost::{REGEX_LENGTH_FACTOR, STRING_TRAVERSAL_FACTOR};
 use crate::library::Tracker;
 use crate::plan::Call;
 use crate::value::Value;
@@ -75,9 +73,10 @@ fn traversal(size: u64) -> u64 {
 
 /// What an evaluation is charged by.
 pub(crate) struct Prices {
-    pub(crate) model: Option<Arc<dyn CostModel>>,
-    /// What a library prices `==` with.
-    pub(crate) equality: Option<Tracker>,
+    /// What may know the price of an equality with a library's own value.
+    pub(crate) equality: Vec<Tracker>,
+    /// Whether map literals and presence tests are held to the specification.
+    pub(crate) strict: bool,
     /// Whether `has()` costs anything itself.
     pub(crate) presence_test_has_cost: bool,
 }
@@ -88,12 +87,9 @@ impl Prices {
     }
 
     pub(super) fn equality(&self, left: &Outcome<'_>, right: &Outcome<'_>) -> u64 {
-        // Only a library's own types have prices of their own.
         if let (Ok(left @ Value::Opaque(_)), Ok(right)) = (left, right) {
             let args = [left.clone(), right.clone()];
-            let of_library = self.equality.and_then(|tracker| tracker(&args, &Value::Null));
-            let of_model = || self.model.as_ref()?.call_cost("_==_", "equals", &args, &Value::Null);
-            if let Some(cost) = of_library.or_else(of_model) {
+            if let Some(cost) = self.equality.iter().find_map(|tracker| tracker(&args, &Value::Null)) {
                 return cost;
             }
         }
@@ -105,12 +101,7 @@ impl Prices {
     }
 
     pub(super) fn call(&self, call: &Call, args: &[Value<'_>], result: &Value<'_>) -> u64 {
-        if let Some(cost) = call.tracker.and_then(|tracker| tracker(args, result)) {
-            return cost;
-        }
-        if let Some(model) = &self.model
-            && let Some(cost) = model.call_cost(call.function, call.overload, args, result)
-        {
+        if let Some(cost) = call.trackers.iter().find_map(|tracker| tracker(args, result)) {
             return cost;
         }
         let size = |index: usize| args.get(index).map_or(1, Value::size);

@@ -40,7 +40,7 @@ pub struct Library {
     pub estimators: Vec<(&'static str, Estimator)>,
     /// Actual costs by the overload's id; they go before all others.
     pub trackers: Vec<(&'static str, Tracker)>,
-    /// Actual costs by the function's name and the overload's id.
+    /// Actual costs by function, asked after `trackers`.
     pub pricing: Option<Pricing>,
     /// Whether `a.?b`, `a[?b]`, `{?a: b}` and `[?a]` can be written.
     pub optional_syntax: bool,

@@ -6,7 +6,7 @@ use crate::value::Value;
 /// The cost of a call that was made, the target first among the arguments; none to leave it to the model.
 pub type Tracker = fn(&[Value<'_>], &Value<'_>) -> Option<u64>;
 
-/// What prices the calls of a function, given its name and the overload's id; none for what it does not know.
+/// Finds what prices the calls of a function and overload.
 pub type Pricing = fn(&str, &str) -> Option<Tracker>;
 
 /// The size of a node: what the expression tells, what the model knows, or anything.
