@@ -72,6 +72,28 @@ impl Type {
     pub fn param(name: &str) -> Type {
         Type::Param(name.into())
     }
+
+    /// The name without parameters, which the type has as a value: `list`, `google.protobuf.Timestamp`.
+    pub fn name(&self) -> &str {
+        match self {
+            Type::Dyn => "dyn",
+            Type::Null => "null_type",
+            Type::Bool => "bool",
+            Type::Int => "int",
+            Type::Uint => "uint",
+            Type::Double => "double",
+            Type::String => "string",
+            Type::Bytes => "bytes",
+            Type::Timestamp => "google.protobuf.Timestamp",
+            Type::Duration => "google.protobuf.Duration",
+            Type::Wrapper(of) => of.name(),
+            Type::List(_) => "list",
+            Type::Map(_) => "map",
+            Type::Object(name) | Type::Opaque(name, _) | Type::Param(name) => name,
+            Type::Type(_) => "type",
+            Type::Error => "error",
+        }
+    }
 }
 
 impl Type {

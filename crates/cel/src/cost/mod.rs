@@ -2,9 +2,14 @@
 //!
 //! A cost is a count of abstract units; everything saturates instead of overflowing.
 
+mod estimate;
+
 use std::sync::Arc;
 
+pub(crate) use estimate::estimate;
+
 use crate::ast::Expr;
+use crate::shape::{Shape, ShapeKind};
 use crate::types::Type;
 use crate::value::Value;
 
@@ -97,6 +102,25 @@ pub struct NoModel;
 
 impl CostModel for NoModel {}
 
+/// The most that a value on `path` of `root` can hold. The path's first part is left out: whatever the variable, the way
+/// begins at `root`. Keys of maps count nothing, as scalars and objects do whose `max_elements` is 0.
+pub fn size_on_path(root: &Shape, path: &[Arc<str>]) -> Option<SizeEstimate> {
+    let mut max = root.max_elements;
+    let mut shape = Some(root);
+    for part in path.get(1..)? {
+        let next = match (&**part, &shape?.kind) {
+            ("@items" | "@values", ShapeKind::List { element, .. }) => Some(element),
+            ("@items" | "@values", ShapeKind::Map { value }) => Some(value),
+            ("@keys", ShapeKind::Map { .. }) => None,
+            (field, ShapeKind::Object(object)) => Some(&object.fields.get(field)?.shape),
+            _ => return None,
+        };
+        shape = next.map(|next| &**next);
+        max = shape.map_or(0, |shape| shape.max_elements);
+    }
+    Some(SizeEstimate { min: 0, max })
+}
+
 /// The estimate of one overload, which a library brings along.
 pub type Estimator = fn(&dyn CostModel, Option<&Node<'_>>, &[Node<'_>]) -> Option<CallEstimate>;
 
@@ -179,9 +203,4 @@ impl CallEstimate {
 /// `units * factor`, rounded up; a float that is too large saturates.
 fn scale(units: u64, factor: f64) -> u64 {
     (units as f64 * factor).ceil() as u64
-}
-
-/// What `checked` can cost.
-pub(crate) fn estimate(_checked: &crate::env::Checked, _model: &dyn CostModel) -> CostEstimate {
-    CostEstimate::default()
 }
