@@ -7,7 +7,7 @@ use crate::ast::{Ast, Expr, Id};
 use crate::cost::{self, CostEstimate, CostModel, Estimator};
 use crate::decl::{Constant, Function, Variable};
 use crate::issue::Issues;
-use crate::library::{self, Library, Validator};
+use crate::library::{self, Library, Tracker, Validator};
 use crate::parser::Macro;
 use crate::shape::{Provider, Shape};
 use crate::types::Type;
@@ -33,6 +33,7 @@ struct Base {
     validators: Vec<Validator>,
     mixed_arguments: Vec<&'static str>,
     estimators: HashMap<&'static str, Estimator>,
+    trackers: HashMap<&'static str, Tracker>,
     options: Options,
 }
 
@@ -120,6 +121,7 @@ impl Env {
         base.validators.extend(library.validators);
         base.mixed_arguments.extend(library.mixed_arguments);
         base.estimators.extend(library.estimators);
+        base.trackers.extend(library.trackers);
         base.options.optional_syntax |= library.optional_syntax;
         self
     }
@@ -222,6 +224,11 @@ impl Env {
 
     pub(crate) fn estimator(&self, overload: &str) -> Option<Estimator> {
         self.base.estimators.get(overload).copied()
+    }
+
+    /// What prices a call of the overload after it was made, before a cost model is asked.
+    pub(crate) fn tracker(&self, overload: &str) -> Option<Tracker> {
+        self.base.trackers.get(overload).copied()
     }
 }
 
