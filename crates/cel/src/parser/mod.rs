@@ -48,6 +48,8 @@ const RESERVED: [&str; 17] = [
     "while",
 ];
 
+const ESCAPED_UNSUPPORTED: &str = "unsupported syntax: '`'";
+
 pub(crate) fn parse(text: &str, macros: &[Macro], options: &Options) -> Result<Ast, Issues> {
     let shared: Arc<str> = text.into();
     let mut issues = Issues::new(shared.clone());
@@ -351,7 +353,7 @@ impl Parser<'_> {
             Kind::Ident => Ok(text.into()),
             Kind::EscapedIdent if self.options.escaped_identifiers => Ok(text.trim_matches('`').into()),
             Kind::EscapedIdent => {
-                self.mistake(token.offset, "unsupported syntax: '`'");
+                self.mistake(token.offset, ESCAPED_UNSUPPORTED);
                 Ok("".into())
             }
             _ => Err(Stop::Syntax),
@@ -485,16 +487,17 @@ impl Parser<'_> {
             let token = self.advance();
             let before = self.issues.clone();
             let field = self.field_name(&token)?;
-            if self.issues != before {
-                self.issues = before;
-                self.mistake(start, "unsupported syntax: '`'");
-            }
             let colon = self.expect(Kind::Colon)?;
             let field_id = self.tree.id(colon.offset);
-            if let Some(question) = question.filter(|_| !self.options.optional_syntax) {
-                self.mistake(question.offset, "unsupported syntax '?'");
-            }
             let value = self.expr()?;
+            // cel-go does not look at the value of a field that it refuses.
+            if let Some(question) = question.filter(|_| !self.options.optional_syntax) {
+                self.issues = before;
+                self.mistake(question.offset, "unsupported syntax '?'");
+            } else if token.kind == Kind::EscapedIdent && !self.options.escaped_identifiers {
+                self.issues = before;
+                self.mistake(start, ESCAPED_UNSUPPORTED);
+            }
             height = height.max(value.height);
             fields.push(StructField {
                 id: field_id,
@@ -560,13 +563,16 @@ impl Parser<'_> {
             // The entry's id comes before its key's, though the colon that gives its place comes after.
             let entry_id = self.tree.id(u32::MAX);
             let question = self.accept(Kind::Question);
-            if let Some(token) = question.filter(|_| !self.options.optional_syntax) {
-                self.mistake(token.offset, "unsupported syntax '?'");
-            }
+            let before = self.issues.clone();
             let key = self.expr()?;
             let colon = self.expect(Kind::Colon)?;
             self.tree.place(entry_id, colon.offset);
             let value = self.expr()?;
+            // cel-go does not look at an entry that it refuses.
+            if let Some(token) = question.filter(|_| !self.options.optional_syntax) {
+                self.issues = before;
+                self.mistake(token.offset, "unsupported syntax '?'");
+            }
             height = height.max(key.height).max(value.height);
             let optional = question.is_some();
             entries.push(MapEntry { id: entry_id, key: key.expr, value: value.expr, optional });
