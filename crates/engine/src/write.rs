@@ -95,19 +95,31 @@ impl Engine {
         Err(Status::conflict(&request.target.group_resource(), &request.target.name, MODIFIED))
     }
 
+    /// One try. What a client is warned of goes with the object or beside the error.
     async fn attempt(&self, request: &WriteRequest) -> Result<Attempt, Status> {
+        let mut warnings = Vec::new();
+        let done = self.attempt_with(request, &mut warnings).await;
+        done.map_err(|status| Status { warnings, ..status })
+    }
+
+    async fn attempt_with(
+        &self,
+        request: &WriteRequest,
+        warnings: &mut Vec<String>,
+    ) -> Result<Attempt, Status> {
         let live = match request.change {
             Change::Create(_) => None,
             _ => self.working_live(&request.target).await?,
         };
-        let Proposed { object: mut candidate, mut warnings } = self.propose(request, live.as_ref()).await?;
+        let Proposed { object: mut candidate, warnings: noted } = self.propose(request, live.as_ref()).await?;
+        warnings.extend(noted);
         let target = &request.target;
         let live_tree = live.as_ref().map(|live| &live.tree);
         let generated = candidate.str_at(&["metadata", "name"]).is_empty();
         if let Some(live) = &live {
             check_revision(target, &mut candidate, live)?;
         }
-        self.admit(request, live_tree, &mut candidate, &mut warnings)?;
+        self.admit(request, live_tree, &mut candidate, warnings)?;
         warnings.extend(metadata::dedup_owner_references(&mut candidate, metadata::Dedup::Admission));
         match live_tree {
             None => self.prepare_create(target, &mut candidate)?,
@@ -122,7 +134,7 @@ impl Engine {
         typed::normalize(&target.working_version().schema, &mut candidate);
         match live_tree {
             None => validate_create(target, &candidate)?,
-            Some(old) => validate_update(target, &candidate, old, &mut warnings)?,
+            Some(old) => validate_update(target, &candidate, old, warnings)?,
         }
         if target.scope() == Scope::Main {
             warnings.extend(hooks.warnings(&candidate, live_tree));
@@ -134,12 +146,12 @@ impl Engine {
         if live_tree.is_none() {
             self.authorize_creation(request)?;
         }
-        self.admit_finally(request, live_tree, &candidate, &mut warnings)?;
+        self.admit_finally(request, live_tree, &candidate, warnings)?;
         along.extend(self.charge(request, live_tree, &candidate)?);
         let candidate = self.to_storage(target, candidate).await?;
         match live {
-            None => self.commit_create(request, candidate, generated, along, warnings).await,
-            Some(live) => self.commit_update(request, live, candidate, along, warnings).await,
+            None => self.commit_create(request, candidate, generated, along, warnings.clone()).await,
+            Some(live) => self.commit_update(request, live, candidate, along, warnings.clone()).await,
         }
     }
 
