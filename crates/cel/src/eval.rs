@@ -247,6 +247,9 @@ impl<'a, 'v> Evaluator<'a, 'v> {
         let mut values = Vec::with_capacity(entries.len());
         for (key, element) in entries {
             let key = self.eval(key)?;
+            if self.prices.strict {
+                check_new_key(&key, &values)?;
+            }
             let value = self.eval(&element.node)?;
             match (element.optional, value) {
                 (false, value) => values.push((key, value)),
@@ -286,6 +289,17 @@ fn limited<T>(outcome: Result<T, EvalError>) -> Result<Result<T, EvalError>, Eva
 
 fn size(outcome: &Outcome<'_>) -> u64 {
     outcome.as_ref().map_or(1, Value::size)
+}
+
+/// What the specification wants of a key in a literal: a type that keys can have, and to be new.
+fn check_new_key(key: &Value<'_>, entries: &[(Value<'_>, Value<'_>)]) -> Result<(), EvalError> {
+    if !matches!(key, Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::String(_)) {
+        return Err(EvalError::Failed(format!("unsupported key type: {}", key.type_name())));
+    }
+    match entries.iter().any(|(known, _)| known.equals(key).unwrap_or(false)) {
+        true => Err(EvalError::Failed(format!("Failed with repeated key: {key}"))),
+        false => Ok(()),
+    }
 }
 
 fn not_optional(key: &Value<'_>, value: &Value<'_>) -> EvalError {

@@ -10,6 +10,7 @@ use crate::decl::{Function, Prepared, Run};
 use crate::env::{Checked, Env, Reference};
 use crate::eval::operator::Operator;
 use crate::eval::{Price, literal_list, literal_map};
+use crate::library::Tracker;
 use crate::program::PlanError;
 use crate::shape::Shape;
 use crate::types::Type;
@@ -100,11 +101,11 @@ pub(crate) enum Set {
 /// A function's call.
 pub(crate) struct Call {
     pub(crate) function: &'static str,
-    /// The overload's id where types left only one.
-    pub(crate) overload: &'static str,
     pub(crate) args: Box<[Node]>,
     pub(crate) how: How,
     pub(crate) price: Price,
+    /// What else may know the price, asked first.
+    pub(crate) trackers: Vec<Tracker>,
 }
 
 /// How a call finds its implementation.
@@ -190,6 +191,8 @@ pub(crate) enum FoldKind {
         filter: Option<Node>,
         /// What is added: a list literal, or a constant list.
         items: Node,
+        /// What making the empty list costs.
+        init: u64,
     },
 }
 

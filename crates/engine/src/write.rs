@@ -9,8 +9,9 @@ use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_kinds::{Asker, Generation, Scope};
 use pintle_meta::options::FieldValidation;
+use pintle_meta::field::{ErrorKind, FieldError};
 use pintle_meta::{FieldErrors, Status, names, objectmeta, rv};
-use pintle_schema::{Schema, Shape, structural, typed};
+use pintle_schema::{Schema, Shape, rules, structural, typed};
 use pintle_store::{Expect, Revision, Write, WriteError};
 use pintle_value::{Path, Str, Value};
 use std::sync::Arc;
@@ -94,19 +95,31 @@ impl Engine {
         Err(Status::conflict(&request.target.group_resource(), &request.target.name, MODIFIED))
     }
 
+    /// One try. What a client is warned of goes with the object or beside the error.
     async fn attempt(&self, request: &WriteRequest) -> Result<Attempt, Status> {
+        let mut warnings = Vec::new();
+        let done = self.attempt_with(request, &mut warnings).await;
+        done.map_err(|status| Status { warnings, ..status })
+    }
+
+    async fn attempt_with(
+        &self,
+        request: &WriteRequest,
+        warnings: &mut Vec<String>,
+    ) -> Result<Attempt, Status> {
         let live = match request.change {
             Change::Create(_) => None,
             _ => self.working_live(&request.target).await?,
         };
-        let Proposed { object: mut candidate, mut warnings } = self.propose(request, live.as_ref()).await?;
+        let Proposed { object: mut candidate, warnings: noted } = self.propose(request, live.as_ref()).await?;
+        warnings.extend(noted);
         let target = &request.target;
         let live_tree = live.as_ref().map(|live| &live.tree);
         let generated = candidate.str_at(&["metadata", "name"]).is_empty();
         if let Some(live) = &live {
             check_revision(target, &mut candidate, live)?;
         }
-        self.admit(request, live_tree, &mut candidate, &mut warnings)?;
+        self.admit(request, live_tree, &mut candidate, warnings)?;
         warnings.extend(metadata::dedup_owner_references(&mut candidate, metadata::Dedup::Admission));
         match live_tree {
             None => self.prepare_create(target, &mut candidate)?,
@@ -121,7 +134,7 @@ impl Engine {
         typed::normalize(&target.working_version().schema, &mut candidate);
         match live_tree {
             None => validate_create(target, &candidate)?,
-            Some(old) => validate_update(target, &candidate, old)?,
+            Some(old) => validate_update(target, &candidate, old, warnings)?,
         }
         if target.scope() == Scope::Main {
             warnings.extend(hooks.warnings(&candidate, live_tree));
@@ -133,12 +146,12 @@ impl Engine {
         if live_tree.is_none() {
             self.authorize_creation(request)?;
         }
-        self.admit_finally(request, live_tree, &candidate, &mut warnings)?;
+        self.admit_finally(request, live_tree, &candidate, warnings)?;
         along.extend(self.charge(request, live_tree, &candidate)?);
         let candidate = self.to_storage(target, candidate).await?;
         match live {
-            None => self.commit_create(request, candidate, generated, along, warnings).await,
-            Some(live) => self.commit_update(request, live, candidate, along, warnings).await,
+            None => self.commit_create(request, candidate, generated, along, warnings.clone()).await,
+            Some(live) => self.commit_update(request, live, candidate, along, warnings.clone()).await,
         }
     }
 
@@ -513,6 +526,7 @@ fn validate_create(target: &Target, object: &Value) -> Result<(), Status> {
         objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors);
     }
     validate_by_schema(target, object, None, &mut errors);
+    validate_by_rules(target, object, None, 0, &mut errors, &mut Vec::new());
     kind.hooks.validate_create_in(target.kind_version(), object, &mut errors);
     if errors.is_empty() {
         objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
@@ -552,9 +566,41 @@ fn validate_status_by_schema(schema: &Schema, object: &Value, old: Option<&Value
     errors.0.extend(structural::within(found, "status").0);
 }
 
+/// The rules that an object breaks. They are not looked at when the kind's own errors (from `own` on) leave it open
+/// whether the object is of its schema's types and sizes.
+fn validate_by_rules(
+    target: &Target,
+    object: &Value,
+    old: Option<&Value>,
+    own: usize,
+    errors: &mut FieldErrors,
+    warnings: &mut Vec<String>,
+) {
+    let schema = &target.working_version().schema;
+    let Some(scope) = schema.rules() else { return };
+    let blocks = |error: &FieldError| {
+        use ErrorKind::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
+        matches!(error.kind, NotSupported | Required | TooLong | TooMany | TypeInvalid)
+    };
+    if errors.0.iter().skip(own).any(blocks) {
+        let why = "some validation rules were not checked because the object was invalid; correct the existing errors \
+                   to complete validation";
+        return errors.invalid(&Path::of("<nil>"), None::<&Value>, why);
+    }
+    let before = old.map(|old| rules::Before { arena: schema.arena(), root: schema.root(), old });
+    let outcome = rules::validate(scope, object, before, &Path::ROOT, rules::REQUEST_BUDGET);
+    errors.0.extend(outcome.errors.0);
+    warnings.extend(outcome.warnings);
+}
+
 /// All that is wrong with a changed object. Metadata is checked twice, by the rules of any object and by the
 /// kind's, and its errors come twice, as kube-apiserver lists them.
-fn validate_update(target: &Target, object: &Value, old: &Value) -> Result<(), Status> {
+fn validate_update(
+    target: &Target,
+    object: &Value,
+    old: &Value,
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
     let kind = &target.kind;
     let null = Value::Null;
     let (meta, old_meta) = (object.get("metadata").unwrap_or(&null), old.get("metadata").unwrap_or(&null));
@@ -562,6 +608,7 @@ fn validate_update(target: &Target, object: &Value, old: &Value) -> Result<(), S
     let mut errors = FieldErrors::new();
     objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
     objectmeta::validate_update(meta, old_meta, &path, &mut errors);
+    let own = errors.0.len();
     if kind.hooks.validates_metadata() {
         objectmeta::validate_update(meta, old_meta, &path, &mut errors);
         if kind.storage_version().schema.is_go() {
@@ -569,6 +616,7 @@ fn validate_update(target: &Target, object: &Value, old: &Value) -> Result<(), S
         }
     }
     validate_by_schema(target, object, Some(old), &mut errors);
+    validate_by_rules(target, object, Some(old), own, &mut errors, warnings);
     kind.hooks.validate_update_in(target.kind_version(), target.scope(), object, old, &mut errors);
     if errors.is_empty() {
         return Ok(());

@@ -131,19 +131,39 @@ impl<'a> Evaluator<'a, '_> {
                     let found = Object::read_field(map, json, shape)?;
                     return Ok(found.ok_or_else(|| Missing::Key(Value::from(&**name))));
                 }
-                find(value, &Value::from(&**name))
+                self.find(value, &Value::from(&**name))
             }
-            By::Key(key) => find(value, key),
+            By::Key(key) => self.find(value, key),
             By::Attribute(attribute) => {
                 let key = self.resolve(attribute)?;
                 check_key(&key)?;
-                find(value, &key)
+                self.find(value, &key)
             }
             By::Node(node) => {
                 let key = self.eval(node)?;
                 check_key(&key)?;
-                find(value, &key)
+                self.find(value, &key)
             }
+        }
+    }
+
+    fn find(&self, value: &Value<'a>, key: &Value<'a>) -> Result<Result<Value<'a>, Missing<'a>>, EvalError> {
+        let missing = || Missing::Key(key.clone());
+        match value {
+            Value::Map(map) => Ok(map.find(key)?.ok_or_else(missing)),
+            Value::Object(object) => match key {
+                Value::String(name) => Ok(object.get(name.as_str())?.ok_or_else(missing)),
+                _ => Err(EvalError::NoSuchOverload),
+            },
+            Value::List(list) => match index_of(key)? {
+                Some(index) => match list.get(index) {
+                    Some(element) => element.map(Ok),
+                    None => Ok(Err(Missing::Index(key.clone()))),
+                },
+                None => Ok(Err(Missing::Index(key.clone()))),
+            },
+            _ if self.prices.strict => Err(missing().into_error()),
+            _ => Ok(Err(missing())),
         }
     }
 
@@ -190,25 +210,6 @@ impl Missing<'_> {
             Missing::Key(key) => format!("no such key: {key}"),
             Missing::Index(index) => format!("index out of bounds: {index}"),
         })
-    }
-}
-
-fn find<'a>(value: &Value<'a>, key: &Value<'a>) -> Result<Result<Value<'a>, Missing<'a>>, EvalError> {
-    let missing = || Missing::Key(key.clone());
-    match value {
-        Value::Map(map) => Ok(map.find(key)?.ok_or_else(missing)),
-        Value::Object(object) => match key {
-            Value::String(name) => Ok(object.get(name.as_str())?.ok_or_else(missing)),
-            _ => Err(EvalError::NoSuchOverload),
-        },
-        Value::List(list) => match index_of(key)? {
-            Some(index) => match list.get(index) {
-                Some(element) => element.map(Ok),
-                None => Ok(Err(Missing::Index(key.clone()))),
-            },
-            None => Ok(Err(Missing::Index(key.clone()))),
-        },
-        _ => Ok(Err(missing())),
     }
 }
 

@@ -101,7 +101,10 @@ impl<'a> Evaluator<'a, '_> {
             FoldKind::General(general) => self.general(fold, general, &range),
             FoldKind::All(predicate) => self.quantify(fold, predicate, &range, false),
             FoldKind::Exists(predicate) => self.quantify(fold, predicate, &range, true),
-            FoldKind::Append { filter, items } => self.append(fold, filter.as_ref(), items, &range),
+            FoldKind::Append { filter, items, init } => {
+                self.charge(*init)?;
+                self.append(fold, filter.as_ref(), items, &range)
+            }
         }
     }
 

@@ -13,7 +13,7 @@ mod string_format;
 pub mod strings;
 pub mod two_variable;
 
-pub use price::Tracker;
+pub use price::{Pricing, Tracker};
 
 use crate::cost::Estimator;
 use crate::decl::Function;
@@ -38,8 +38,10 @@ pub struct Library {
     pub mixed_arguments: Vec<&'static str>,
     /// Static costs by the overload's id.
     pub estimators: Vec<(&'static str, Estimator)>,
-    /// Actual costs by the overload's id; they go before what a cost model says.
+    /// Actual costs by the overload's id; they go before all others.
     pub trackers: Vec<(&'static str, Tracker)>,
+    /// Actual costs by function, asked after `trackers`.
+    pub pricing: Option<Pricing>,
     /// Whether `a.?b`, `a[?b]`, `{?a: b}` and `[?a]` can be written.
     pub optional_syntax: bool,
 }
@@ -50,6 +52,11 @@ pub type Validator = fn(&Checked, &mut dyn FnMut(crate::ast::Id, String));
 /// The standard library of the language.
 pub(crate) fn standard() -> Library {
     Library { functions: standard::functions(), macros: macros::STANDARD.to_vec(), ..Library::default() }
+}
+
+/// `cel.bind`, which Kubernetes does not have.
+pub fn bindings() -> Library {
+    Library { macros: macros::BINDINGS.to_vec(), ..Library::default() }
 }
 
 /// What Kubernetes 1.36 adds to the standard library.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Fold, FoldKind, General, Node, Planner};
 use crate::ast::{Comprehension, Expr, ExprKind, Literal, operators};
+use crate::cost::LIST_CREATE;
 use crate::program::PlanError;
 
 impl Planner<'_> {
@@ -54,6 +55,7 @@ impl Planner<'_> {
             Form::Append(filter, items) => FoldKind::Append {
                 filter: filter.map(|filter| self.within(filter, &variables)).transpose()?,
                 items: self.within(items, &variables)?,
+                init: if self.folds() { 0 } else { LIST_CREATE },
             },
         })
     }
