@@ -87,9 +87,15 @@ impl Engine {
     }
 
     fn compile_schema(&self, source: &Value) -> Schema {
-        let mut arena = Arena::default();
-        let metadata = arena.graft(self.metadata_schema.arena(), self.metadata_schema.root());
-        let root = structural::compile(source, metadata, &mut arena);
+        // All custom resources share the nodes of their metadata.
+        let (base, metadata) = self.custom_metadata.get_or_init(|| {
+            let mut base = Arena::default();
+            let metadata = base.graft(self.metadata_schema.arena(), self.metadata_schema.root());
+            (Arc::new(base), metadata)
+        });
+        let mut arena = Arena::on(base.clone());
+        let root = structural::compile(source, *metadata, &mut arena);
+        arena.shrink();
         Schema::new(Arc::new(arena), root)
     }
 }

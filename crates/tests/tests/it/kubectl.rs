@@ -7,7 +7,7 @@ use pintle_testkit::Server;
 use serde_json::Value;
 
 /// What a command must print.
-enum Prints {
+pub(crate) enum Prints {
     /// Exactly this.
     Exactly(&'static str),
     /// Every one of these, anywhere.
@@ -67,13 +67,22 @@ const COMMANDS: &[(&str, &str, u32, Prints)] = &[
     ("get namespace team", "", 0, Fails("namespaces \"team\" not found")),
 ];
 
-struct Kubectl {
+pub(crate) struct Kubectl {
     kubeconfig: PathBuf,
     home: PathBuf,
 }
 
 impl Kubectl {
-    fn run(&self, line: &str, input: &str) -> Output {
+    /// kubectl as the administrator of a server, with a home of its own.
+    pub(crate) fn new(server: &Server) -> Kubectl {
+        let home = server.data_dir().join("home");
+        std::fs::create_dir_all(&home).unwrap();
+        let kubeconfig = server.kubeconfig();
+        assert!(Path::new(&kubeconfig).is_file(), "the server wrote no admin.kubeconfig");
+        Kubectl { kubeconfig, home }
+    }
+
+    pub(crate) fn run(&self, line: &str, input: &str) -> Output {
         let mut command = Command::new(program());
         command.args(line.split(' ')).env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.home);
         run(command, input)
@@ -108,13 +117,14 @@ fn minor_version(kubectl: &Kubectl) -> u32 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands() {
     let server = Server::start_ephemeral().await.unwrap();
-    let home = server.data_dir().join("home");
-    std::fs::create_dir_all(&home).unwrap();
-    let kubectl = Kubectl { kubeconfig: server.kubeconfig(), home };
-    assert!(Path::new(&kubectl.kubeconfig).is_file(), "the server wrote no admin.kubeconfig");
-    let minor = minor_version(&kubectl);
+    check(&Kubectl::new(&server), COMMANDS);
+}
+
+/// Runs commands one after another; what goes wrong is told at the end.
+pub(crate) fn check(kubectl: &Kubectl, commands: &[(&str, &str, u32, Prints)]) {
+    let minor = minor_version(kubectl);
     let mut wrong = Vec::new();
-    for (line, input, since, prints) in COMMANDS {
+    for (line, input, since, prints) in commands {
         if minor < *since {
             continue;
         }
@@ -129,5 +139,5 @@ async fn commands() {
             wrong.push(format!("$ kubectl {line}\n{}\n{out}{err}", output.status));
         }
     }
-    assert!(wrong.is_empty(), "{} of {} commands:\n{}", wrong.len(), COMMANDS.len(), wrong.join("\n"));
+    assert!(wrong.is_empty(), "{} of {} commands:\n{}", wrong.len(), commands.len(), wrong.join("\n"));
 }
