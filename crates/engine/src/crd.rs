@@ -48,6 +48,7 @@ impl Engine {
                 ..Rules::default()
             },
             hooks: sources.get(storage).map_or(&WITHOUT_STATUS, |source| hooks(source)),
+            definition: definition_id(definition),
             conversion: spec.get("conversion").and_then(Conversion::of).map(Arc::new),
             group,
             kind,
@@ -118,6 +119,12 @@ impl crate::Engine {
         let object = self.kept(definitions, &format!("{}.{}", kind.plural, kind.group))?;
         crate::object::tree(&object).ok()
     }
+}
+
+/// Names one state of what a definition says.
+fn definition_id(definition: &Value) -> Str {
+    let generation = definition.at(&["metadata", "generation"]).and_then(Value::as_int).unwrap_or(0);
+    Str::from(format!("{}/{generation}", definition.str_at(&["metadata", "uid"])))
 }
 
 /// What discovery shows to tell storage versions apart.
