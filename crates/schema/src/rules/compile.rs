@@ -1,7 +1,7 @@
 //! A rule as a definition writes it, and what its expressions compile to.
 
 use super::field_path;
-use pintle_cel::cost::{CostModel, NoModel, Node, SizeEstimate, size_on_path};
+use pintle_cel::cost::{CostModel, Node, SizeEstimate, size_on_path};
 use pintle_cel::env::{Checked, Env};
 use pintle_cel::library::kubernetes::cost::Kubernetes;
 use pintle_cel::program::Program;
@@ -174,10 +174,7 @@ pub fn cost_max(checked: &Checked, shape: &Shape) -> u64 {
     checked.estimate(&Kubernetes(Sizes(shape))).max
 }
 
-/// An expression with Kubernetes' prices.
+/// An expression ready to run; its environment brings Kubernetes' prices along.
 fn program(checked: &Checked) -> Result<Program, String> {
-    static PRICES: OnceLock<Arc<dyn CostModel>> = OnceLock::new();
-    let prices = PRICES.get_or_init(|| Arc::new(Kubernetes(NoModel)));
-    let program = checked.plan().map_err(|why| why.to_string())?;
-    Ok(program.with_cost_model(prices.clone()))
+    checked.plan().map_err(|why| why.to_string())
 }
