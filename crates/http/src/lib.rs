@@ -18,6 +18,7 @@ pub mod resources;
 pub mod respond;
 pub mod route;
 pub mod server;
+mod stall;
 mod statuspb;
 pub mod tls;
 pub mod version;

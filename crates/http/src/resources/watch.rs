@@ -26,7 +26,7 @@ const PIECES_MAX: usize = 16;
 /// Frames that are ready together go out together, up to this size.
 const PIECE_BYTES: usize = 64 * 1024;
 /// How long a client may leave a full buffer unread before it is cut off.
-const UNREAD_MAX: Duration = Duration::from_secs(60);
+const UNREAD_MAX: Duration = Duration::from_secs(15);
 
 impl Resources {
     pub(super) async fn watch(&self, request: &ApiRequest, target: Target) -> Result<ApiResponse, Status> {

@@ -4,5 +4,6 @@
 mod clients;
 mod crash;
 mod kubectl;
+mod process;
 mod transcripts;
 mod watchers;
