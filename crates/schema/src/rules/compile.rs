@@ -174,11 +174,7 @@ pub fn cost_max(checked: &Checked, shape: &Shape) -> u64 {
     checked.estimate(&Kubernetes(Sizes(shape))).max
 }
 
-<<<<<<< HEAD
-/// An expression with the prices of its environment.
-=======
 /// An expression ready to run; its environment brings Kubernetes' prices along.
->>>>>>> cellib
 fn program(checked: &Checked) -> Result<Program, String> {
     checked.plan().map_err(|why| why.to_string())
 }

@@ -7,5 +7,6 @@ mod conversion;
 mod crash;
 mod examples;
 mod kubectl;
+mod process;
 mod transcripts;
 mod watchers;
