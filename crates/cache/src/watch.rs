@@ -265,7 +265,9 @@ impl Watcher {
     fn idle(&mut self, published: u64) -> Step {
         self.position = self.position.max(published);
         match &self.resource {
-            Some(resource) if resource.is_gone() || resource.epoch() != self.epoch => self.close(CloseReason::Gone),
+            Some(resource) if resource.is_gone() || resource.epoch() != self.epoch => {
+                self.close(CloseReason::Gone)
+            }
             _ => Step::Wait,
         }
     }

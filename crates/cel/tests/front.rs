@@ -200,7 +200,9 @@ fn quote(units: impl Iterator<Item = Result<char, u8>>) -> String {
             Ok('\t') => out.push_str("\\t"),
             Ok('\u{b}') => out.push_str("\\v"),
             Ok(char) if char < ' ' || char == '\u{7f}' => write!(out, "\\x{:02x}", u32::from(char)).unwrap(),
-            Ok(char @ ('\u{80}'..='\u{9f}' | '\u{fffb}')) => write!(out, "\\u{:04x}", u32::from(char)).unwrap(),
+            Ok(char @ ('\u{80}'..='\u{9f}' | '\u{fffb}')) => {
+                write!(out, "\\u{:04x}", u32::from(char)).unwrap()
+            }
             Ok(char @ '\u{88888}') => write!(out, "\\U{:08x}", u32::from(char)).unwrap(),
             Ok(char) => out.push(char),
             Err(byte) => write!(out, "\\x{byte:02x}").unwrap(),

@@ -211,7 +211,8 @@ impl Definitions {
             return;
         }
         // Watches end with a changed definition as in kube-apiserver, but see the objects of one that ends go.
-        let changed = old.is_some_and(|old| (&old.accepted, old.generation) != (&served.accepted, served.generation));
+        let changed =
+            old.is_some_and(|old| (&old.accepted, old.generation) != (&served.accepted, served.generation));
         let kind = kind.unwrap_or_else(|| self.engine.compile(definition));
         self.engine.serve_again(Arc::new(kind), changed);
         self.served.insert(name.clone(), served);

@@ -122,7 +122,8 @@ fn look_up(engine: &Engine, graph: &Graph, owner: &Owner, namespace: &str) -> Fo
     // A kind that is not served cannot be judged: leave its dependents alone.
     let Ok(version) = GroupVersion::parse(&owner.api_version) else { return Found::Solid };
     let kinds = engine.registry.kinds();
-    let known = kinds.groups().get(&version.group).is_some_and(|all| all.iter().any(|k| k.kind == owner.kind));
+    let known =
+        kinds.groups().get(&version.group).is_some_and(|all| all.iter().any(|k| k.kind == owner.kind));
     if known { Found::Dangling } else { Found::Solid }
 }
 

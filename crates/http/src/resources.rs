@@ -150,7 +150,8 @@ impl Api for Resources {
         if published.changes == changes {
             return published.state.clone();
         }
-        let state = Arc::new(DiscoveryState::new(self.engine.registry.kinds().groups(), Some(&published.state)));
+        let state =
+            Arc::new(DiscoveryState::new(self.engine.registry.kinds().groups(), Some(&published.state)));
         self.discovery.store(Arc::new(Published { changes, state: state.clone() }));
         state
     }

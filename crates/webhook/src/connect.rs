@@ -53,8 +53,8 @@ pub(crate) async fn open(
     let config = verify::config(ca_bundle)?;
     let stream = dial(host, *port).await?;
     _ = stream.set_nodelay(true);
-    let server_name = ServerName::try_from(name.to_string())
-        .map_err(|_| format!("tls: invalid server name \"{name}\""))?;
+    let server_name =
+        ServerName::try_from(name.to_string()).map_err(|_| format!("tls: invalid server name \"{name}\""))?;
     let tls = TlsConnector::from(Arc::new(config))
         .connect(server_name, stream)
         .await

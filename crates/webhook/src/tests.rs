@@ -35,15 +35,27 @@ fn service(name: &str) -> Place {
 async fn what_cannot_be_reached_is_told_as_go_does() {
     let refused = "dial tcp 127.0.0.1:1: connect: connection refused";
     for (place, expected) in [
-        (Place::Url("https://127.0.0.1:1".into()), format!("Post \"https://127.0.0.1:1/?timeout=10s\": {refused}")),
-        (Place::Url("https://127.0.0.1:1/a/b".into()), format!("Post \"https://127.0.0.1:1/a/b?timeout=10s\": {refused}")),
+        (
+            Place::Url("https://127.0.0.1:1".into()),
+            format!("Post \"https://127.0.0.1:1/?timeout=10s\": {refused}"),
+        ),
+        (
+            Place::Url("https://127.0.0.1:1/a/b".into()),
+            format!("Post \"https://127.0.0.1:1/a/b?timeout=10s\": {refused}"),
+        ),
         (service("closed"), format!("Post \"https://closed.ns.svc:443/convert?timeout=10s\": {refused}")),
-        (service("none"), "Post \"https://none.ns.svc:443/convert?timeout=10s\": service \"none\" not found".to_string()),
+        (
+            service("none"),
+            "Post \"https://none.ns.svc:443/convert?timeout=10s\": service \"none\" not found".to_string(),
+        ),
     ] {
         assert_eq!(call(place, certificate()).await, expected);
     }
     let broken = call(Place::Url("https://127.0.0.1:1".into()), b"no certificate".to_vec()).await;
-    assert!(broken.ends_with("unable to load root certificates: unable to parse bytes as PEM block"), "{broken}");
+    assert!(
+        broken.ends_with("unable to load root certificates: unable to parse bytes as PEM block"),
+        "{broken}"
+    );
 }
 
 #[test]

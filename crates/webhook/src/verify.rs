@@ -69,7 +69,10 @@ impl ServerCertVerifier for Believed {
             self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match signed {
             Err(error) if self.certificates.iter().any(|known| known == end_entity) => {
-                if matches!(error, Error::InvalidCertificate(CertificateError::Expired | CertificateError::NotValidYet)) {
+                if matches!(
+                    error,
+                    Error::InvalidCertificate(CertificateError::Expired | CertificateError::NotValidYet)
+                ) {
                     return Err(error);
                 }
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
@@ -119,7 +122,9 @@ pub(crate) fn in_words(error: &std::io::Error, name: &str) -> String {
             }
             other => other.to_string(),
         },
-        Some(Error::InvalidMessage(_)) => return "http: server gave HTTP response to HTTPS client".to_string(),
+        Some(Error::InvalidMessage(_)) => {
+            return "http: server gave HTTP response to HTTPS client".to_string();
+        }
         Some(other) => return format!("remote error: tls: {other}"),
         None if error.kind() == std::io::ErrorKind::UnexpectedEof => return "EOF".to_string(),
         None => return error.to_string(),

@@ -135,13 +135,18 @@ fn name(at: usize) -> String {
 /// A definition of ordinary size: some sixty described fields, a status, columns.
 fn definition(at: usize) -> Value {
     let field = |n: usize| {
-        let described = format!("field {n} says how many of its kind the controller keeps, and why it does so.");
+        let described =
+            format!("field {n} says how many of its kind the controller keeps, and why it does so.");
         let schema = match n % 4 {
             0 => json!({"type": "string", "description": described, "maxLength": 253}),
             1 => json!({"type": "integer", "format": "int32", "description": described, "minimum": 0}),
-            2 => json!({"type": "array", "description": described, "items": {"type": "object", "required": ["name"],
-                "properties": {"name": {"type": "string"}, "value": {"type": "string"}}}}),
-            _ => json!({"type": "object", "description": described, "additionalProperties": {"type": "string"}}),
+            2 => {
+                json!({"type": "array", "description": described, "items": {"type": "object", "required": ["name"],
+                "properties": {"name": {"type": "string"}, "value": {"type": "string"}}}})
+            }
+            _ => {
+                json!({"type": "object", "description": described, "additionalProperties": {"type": "string"}})
+            }
         };
         (format!("field{n}"), schema)
     };

@@ -51,7 +51,11 @@ pub(crate) const BENCHES: &[Bench] = &[
     bench!("list-table", "the same as a Table", read::list_table),
     bench!("list-protobuf", "the same in protobuf", read::list_protobuf),
     bench!("watch", "updates seen by 1,000 watchers", watch::fan_out),
-    bench!("crds", "2,000 definitions: time until established, memory, discovery and OpenAPI", definitions::many),
+    bench!(
+        "crds",
+        "2,000 definitions: time until established, memory, discovery and OpenAPI",
+        definitions::many
+    ),
     bench!("memory", "memory per object at --objects ConfigMaps of 1 KB", resources::memory),
 ];
 

@@ -96,7 +96,8 @@ impl DiscoveryState {
             by_name.insert(name.clone(), group);
         }
         if by_name.len() > members.len() {
-            let gone: Vec<Str> = by_name.keys().filter(|name| !members.contains_key(*name)).cloned().collect();
+            let gone: Vec<Str> =
+                by_name.keys().filter(|name| !members.contains_key(*name)).cloned().collect();
             for name in gone {
                 groups.remove(&order::group_rank(&name));
                 by_name.remove(&name);

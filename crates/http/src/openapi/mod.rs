@@ -180,16 +180,12 @@ fn custom_hash(group: &Group, version: &Version, cbor: bool) -> Option<String> {
 }
 
 /// The hash of a document of OpenAPI v3.
-fn v3_hash(
-    state: &DiscoveryState,
-    name: &str,
-    definitions: Definitions<'_>,
-    cbor: bool,
-) -> Option<String> {
-    let custom = name.strip_prefix("apis/").and_then(|name| name.split_once('/')).and_then(|(group, version)| {
-        let group = state.group(group)?;
-        custom_hash(group, group.version(version)?, cbor)
-    });
+fn v3_hash(state: &DiscoveryState, name: &str, definitions: Definitions<'_>, cbor: bool) -> Option<String> {
+    let custom =
+        name.strip_prefix("apis/").and_then(|name| name.split_once('/')).and_then(|(group, version)| {
+            let group = state.group(group)?;
+            custom_hash(group, group.version(version)?, cbor)
+        });
     custom.or_else(|| v3(state, name, definitions, cbor).map(|rendered| rendered.hash.clone()))
 }
 

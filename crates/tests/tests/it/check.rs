@@ -17,7 +17,13 @@ fn box_of(spec: &str) -> String {
 /// Code and output of a check of these documents on stdin.
 fn check(documents: &[&str], flags: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(binary().unwrap());
-    command.arg("check").arg("-").args(flags).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .arg("check")
+        .arg("-")
+        .args(flags)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(documents.join("\n---\n").as_bytes()).unwrap();
@@ -32,11 +38,27 @@ fn says_what_the_server_would_say() {
     let bad_definition = bad_definition.replace("boxes.example.com", "other.example.com");
     let cases: &[(&[&str], i32, &[&str])] = &[
         // Resources may stand before their definitions.
-        (&[&box_of("{\"size\":3}"), DEFINITION], 0, &["Box b: ok\n", "boxes.example.com: ok\n", "2 checked, 0 refused, 0 skipped\n"]),
-        (&[DEFINITION, &box_of("{\"size\":4}")], 1, &["Box b: invalid\n  spec.size: Invalid value: 4: spec.size in body should be less than or equal to 3\n"]),
+        (
+            &[&box_of("{\"size\":3}"), DEFINITION],
+            0,
+            &["Box b: ok\n", "boxes.example.com: ok\n", "2 checked, 0 refused, 0 skipped\n"],
+        ),
+        (
+            &[DEFINITION, &box_of("{\"size\":4}")],
+            1,
+            &[
+                "Box b: invalid\n  spec.size: Invalid value: 4: spec.size in body should be less than or equal to 3\n",
+            ],
+        ),
         (&[DEFINITION, &box_of("{\"sise\":1}")], 1, &["strict decoding error: unknown field \"spec.sise\""]),
         (&[&box_of("{}")], 0, &["Box b: skipped: no definition of it was given\n"]),
-        (&[&bad_definition], 1, &["metadata.name: Invalid value: \"other.example.com\": must be spec.names.plural+\".\"+spec.group"]),
+        (
+            &[&bad_definition],
+            1,
+            &[
+                "metadata.name: Invalid value: \"other.example.com\": must be spec.names.plural+\".\"+spec.group",
+            ],
+        ),
     ];
     for (documents, code, texts) in cases {
         let (got, output) = check(documents, &[]);

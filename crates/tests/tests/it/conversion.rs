@@ -43,9 +43,8 @@ fn converted(object: &Value, desired: &str) -> Value {
         spec.insert("host".into(), host.into());
         spec.insert("port".into(), port.into());
     } else {
-        let mut take = |key: &str| {
-            spec.remove(key).and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
-        };
+        let mut take =
+            |key: &str| spec.remove(key).and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
         let text = format!("{}:{}", take("host"), take("port"));
         spec.remove("mode");
         spec.insert("hostPort".into(), text.into());
@@ -97,8 +96,12 @@ async fn all_requests_work_in_both_versions() {
         watches_and_tables(&admin).await;
         applies(&admin).await;
         scales(&admin).await;
-        let (_, metrics) = admin.send(&Request::new("GET", "/metrics")).await.map(|a| (a.status(), a.text())).unwrap();
-        assert!(metrics.contains("apiserver_conversion_webhook_request_total{failure_type=\"\",result=\"success\"}"));
+        let (_, metrics) =
+            admin.send(&Request::new("GET", "/metrics")).await.map(|a| (a.status(), a.text())).unwrap();
+        assert!(
+            metrics
+                .contains("apiserver_conversion_webhook_request_total{failure_type=\"\",result=\"success\"}")
+        );
         assert!(metrics.contains("apiserver_crd_conversion_webhook_duration_seconds_count{crd_name=\"places.conv.example.com\",from_version=\"v1\",succeeded=\"true\",to_version=\"v2\"}"));
     }
 }
@@ -141,8 +144,8 @@ async fn watches_and_tables(admin: &Client) {
     let mut stream = admin.open(&Request::new("GET", &query)).await.unwrap();
     let first = String::from_utf8(stream.next_part().await.unwrap().unwrap().to_vec()).unwrap();
     assert!(first.contains("\"host\":\"h\""), "{first}");
-    let request =
-        Request::new("GET", &path("v2", "places", "")).header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
+    let request = Request::new("GET", &path("v2", "places", ""))
+        .header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
     let (_, table) = admin.ask(&request).await.unwrap();
     assert_eq!(table["rows"][0]["cells"], json!(["a", "h"]), "{table}");
     let (code, deleted) = admin.delete(&path("v2", "places", "/c")).await.unwrap();
@@ -163,7 +166,8 @@ async fn applies(admin: &Client) {
     assert_eq!(code, 200, "{other}");
     let (code, refused) = admin.ask(&apply("v2", "two", json!({"replicas": 5}))).await.unwrap();
     assert_eq!(code, 409, "{refused}");
-    let (code, same) = admin.ask(&apply("v2", "one", json!({"host": "h", "port": "3", "replicas": 1}))).await.unwrap();
+    let (code, same) =
+        admin.ask(&apply("v2", "one", json!({"host": "h", "port": "3", "replicas": 1}))).await.unwrap();
     assert_eq!(code, 200, "{same}");
     let (_, stored) = admin.get(&path("v1", "places", "/applied")).await.unwrap();
     assert_eq!(stored["spec"]["hostPort"], "h:3");
@@ -204,15 +208,43 @@ async fn answers_are_not_believed_blindly() {
     let of = "conversion webhook for conv.example.com/v1, Kind=Place";
     let cases: &[Spoiled] = &[
         ("failed", |a| a["response"]["result"] = json!({"status": "Failure", "message": "no"}), "failed: no"),
-        ("no message", |a| a["response"]["result"] = json!({}), "failed: response.result.status was '', not 'Success'"),
+        (
+            "no message",
+            |a| a["response"]["result"] = json!({}),
+            "failed: response.result.status was '', not 'Success'",
+        ),
         ("no response", |a| a["response"] = Value::Null, "failed: no response provided"),
-        ("wrong kind", |a| a["kind"] = "Status".into(), "failed: expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got /, Kind="),
+        (
+            "wrong kind",
+            |a| a["kind"] = "Status".into(),
+            "failed: expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got /, Kind=",
+        ),
         ("no objects", |a| a["response"]["convertedObjects"] = json!([]), "returned 0 objects, expected 1"),
-        ("other version", |a| a["response"]["convertedObjects"][0]["apiVersion"] = "x/v9".into(), "returned invalid object at index 0: invalid groupVersion (expected conv.example.com/v2, received x/v9)"),
-        ("other kind", |a| a["response"]["convertedObjects"][0]["kind"] = "X".into(), "returned invalid object at index 0: invalid kind (expected Place, received X)"),
-        ("other name", |a| a["response"]["convertedObjects"][0]["metadata"]["name"] = "z".into(), "returned invalid object: must have the same name: a != z"),
-        ("no metadata", |a| a["response"]["convertedObjects"][0]["metadata"]["labels"] = json!({"x": 1}), "returned invalid metadata: metadata.labels[x] must be a string, but is int64 in converted object"),
-        ("bad label", |a| a["response"]["convertedObjects"][0]["metadata"]["labels"] = json!({"x y": "1"}), "returned invalid metadata: metadata.labels: Invalid value: \"x y\": name part must consist of"),
+        (
+            "other version",
+            |a| a["response"]["convertedObjects"][0]["apiVersion"] = "x/v9".into(),
+            "returned invalid object at index 0: invalid groupVersion (expected conv.example.com/v2, received x/v9)",
+        ),
+        (
+            "other kind",
+            |a| a["response"]["convertedObjects"][0]["kind"] = "X".into(),
+            "returned invalid object at index 0: invalid kind (expected Place, received X)",
+        ),
+        (
+            "other name",
+            |a| a["response"]["convertedObjects"][0]["metadata"]["name"] = "z".into(),
+            "returned invalid object: must have the same name: a != z",
+        ),
+        (
+            "no metadata",
+            |a| a["response"]["convertedObjects"][0]["metadata"]["labels"] = json!({"x": 1}),
+            "returned invalid metadata: metadata.labels[x] must be a string, but is int64 in converted object",
+        ),
+        (
+            "bad label",
+            |a| a["response"]["convertedObjects"][0]["metadata"]["labels"] = json!({"x y": "1"}),
+            "returned invalid metadata: metadata.labels: Invalid value: \"x y\": name part must consist of",
+        ),
     ];
     for (title, change, expected) in cases {
         *spoil.lock().unwrap() = *change;
@@ -283,7 +315,8 @@ async fn a_webhook_that_is_gone_breaks_only_what_needs_it() {
     }
     let name = format!("{DEFINITIONS}/places.conv.example.com");
     assert_eq!(admin.put(&name, &live).await.unwrap().0, 200);
-    for (version, expected) in [("v1", json!({"hostPort": "h:1"})), ("v2", json!({"host": "h", "port": "1"}))] {
+    for (version, expected) in [("v1", json!({"hostPort": "h:1"})), ("v2", json!({"host": "h", "port": "1"}))]
+    {
         let (code, got) = admin.get(&path(version, "places", "/a")).await.unwrap();
         assert_eq!((code, &got["spec"]), (200, &expected), "{version} {got}");
     }
