@@ -97,6 +97,8 @@ pub struct Field {
 pub struct Provider {
     /// Objects by name.
     pub objects: BTreeMap<Arc<str>, Arc<ObjectShape>>,
+    /// Tells the names of types that have every field, each of any type.
+    pub open: Option<fn(&str) -> bool>,
 }
 
 impl Shape {
@@ -126,6 +128,11 @@ impl Shape {
 }
 
 impl Provider {
+    /// Whether the type of this name has every field.
+    pub fn is_open(&self, name: &str) -> bool {
+        self.open.is_some_and(|open| open(name))
+    }
+
     /// Takes in every object type within `shape`.
     pub fn add(&mut self, shape: &Shape) {
         match &shape.kind {
