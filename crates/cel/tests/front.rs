@@ -349,3 +349,52 @@ fn trees_types_and_messages() {
     }
     assert!(failed.is_empty(), "{}\n{} failed, {passed} passed", failed.join("\n"), failed.len());
 }
+
+fn issues_of(expr: &str) -> String {
+    match Env::standard().parse(expr) {
+        Ok(_) => "parses".into(),
+        Err(issues) => issues.to_string(),
+    }
+}
+
+#[test]
+fn try_it() {
+    for expr in [
+        "self.count ==",
+        "self.count = 1",
+        "(self.count == 1",
+        "self.name == 'a",
+        "self.count == 1 self.name == 'a'",
+        "while == 1",
+        "self.in == 'a'",
+        "self.count < 9223372036854775808",
+        "self.name == '\\q'",
+        "// nothing",
+        "self.true",
+        "",
+        "-1 foo",
+        "a.b.",
+        "f(1,",
+        "[1, 2",
+        "{1: 2",
+        "{1 2}",
+        "a b c",
+        "a ? b",
+        "a ? b : ",
+        "a[1",
+        "1 + + 2",
+        "&& a",
+        "a &&",
+        "x..y",
+        "foo(,)",
+        "a == b)",
+        "'a' 'b'",
+        "if (a) { b }",
+        "a.b{c",
+        "!",
+        "-",
+        "a.?",
+    ] {
+        println!("{expr}\n{}\n", issues_of(expr));
+    }
+}

@@ -55,12 +55,12 @@ pub(crate) fn parse(text: &str, macros: &[Macro], options: &Options) -> Result<A
     let mut issues = Issues::new(shared.clone());
     let chars = text.chars().count();
     if chars > TEXT_CHARS_MAX {
-        issues.report(
-            None,
-            format!("expression code point size exceeds limit: size: {chars}, limit {TEXT_CHARS_MAX}"),
-        );
+        let message =
+            format!("expression code point size exceeds limit: size: {chars}, limit {TEXT_CHARS_MAX}");
+        issues.report(None, message);
+        return issues.unless_any(Ast { root: nothing(0), source: Source::default() });
     }
-    let lexed = if issues.is_empty() { lexer::lex(text) } else { lexer::lex("") };
+    let lexed = lexer::lex(text);
     let mut parser = Parser {
         text,
         tokens: &lexed.tokens,
@@ -81,14 +81,15 @@ pub(crate) fn parse(text: &str, macros: &[Macro], options: &Options) -> Result<A
             issues.report(None, message);
             issues.unless_any(Ast { root: nothing(0), source: Source::default() })
         }
-        outcome => {
+        // Only the lexer found something wrong.
+        Ok(_) => {
             let mut issues = parser.issues;
-            if outcome.is_err() {
-                issues = if chars > TEXT_CHARS_MAX { issues } else { Issues::new(shared.clone()) };
-            }
-            if chars <= TEXT_CHARS_MAX {
-                recovery::explain(text, &lexed, &mut issues, outcome.is_err().then_some(options));
-            }
+            recovery::unrecognized(text, &lexed, &mut issues);
+            issues.unless_any(Ast { root: nothing(0), source: Source::default() })
+        }
+        Err(_) => {
+            let mut issues = Issues::new(shared);
+            recovery::explain(text, &lexed, &mut issues);
             issues.unless_any(Ast { root: nothing(0), source: Source::default() })
         }
     }
