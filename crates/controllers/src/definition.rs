@@ -36,6 +36,8 @@ pub(crate) struct Definitions {
     registered: HashMap<Str, Vec<Str>>,
     /// Definitions that are to be looked at.
     due: BTreeSet<Str>,
+    /// The revision up to which events came.
+    seen: u64,
     endings: JoinSet<Str>,
     ending: BTreeSet<Str>,
 }
@@ -61,9 +63,11 @@ impl Definitions {
             served: HashMap::new(),
             registered: HashMap::new(),
             due: BTreeSet::new(),
+            seen: engine.cache.revision(),
             endings: JoinSet::new(),
             ending: BTreeSet::new(),
         };
+        engine.registry.settle(engine.cache.revision());
         definitions.look_at_all(&resource);
         for name in definitions.due.clone() {
             if let Ok(Some(definition)) =
@@ -92,6 +96,7 @@ impl Definitions {
                     failed.insert(name);
                 }
             }
+            self.engine.registry.settle(self.seen);
             if !swept {
                 swept = true;
                 self.sweep_registrations().await;
@@ -108,10 +113,14 @@ impl Definitions {
                 }
             };
             match item {
-                Some(Item::Event(delivery)) => _ = self.due.insert(delivery.object().name().into()),
+                Some(Item::Event(delivery)) => {
+                    self.seen = self.seen.max(delivery.revision());
+                    self.due.insert(delivery.object().name().into());
+                }
                 Some(Item::Closed(CloseReason::Slow)) => {
                     let Some(resource) = self.engine.cache.resource(PREFIX) else { return };
                     let Some(watcher) = follow(&resource) else { return };
+                    self.seen = self.seen.max(resource.view().revision());
                     self.watcher = watcher;
                     self.look_at_all(&resource);
                 }

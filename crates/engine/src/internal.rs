@@ -158,6 +158,7 @@ fn reads_alike(old: &Kind, new: &Kind) -> bool {
         && old.namespaced == new.namespaced
         && old.storage == new.storage
         && old.kind == new.kind
+        && old.conversion == new.conversion
         && old.versions.len() == new.versions.len()
         && old.versions.iter().zip(&new.versions).all(|(a, b)| same_version(a, b))
 }

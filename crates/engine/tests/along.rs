@@ -68,6 +68,8 @@ async fn engine(networks: &[&str]) -> Arc<Engine> {
             node_ports: 30000..=32767,
         },
         turns: pintle_engine::Turns::default(),
+        webhooks: Arc::new(pintle_webhook::Client::default()),
+        conversion_metrics: pintle_engine::ConversionMetrics::default(),
     });
     engine.serve_all(builtin.kinds.into_iter().map(Arc::new));
     cache.attach(&*store);

@@ -18,6 +18,7 @@ mod core;
 pub mod custom;
 mod diff;
 mod discovery;
+pub mod endpoint;
 mod events;
 mod fields;
 mod fill;
@@ -40,7 +41,7 @@ mod testing;
 mod webhook;
 mod workload;
 
-pub use apiextensions::{approval, definition};
+pub use apiextensions::{approval, definition, rules as definition_rules};
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
 pub use core::service::addresses as service_addresses;
 pub use core::service::allocate as service_allocation;

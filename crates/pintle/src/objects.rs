@@ -66,6 +66,8 @@ pub(crate) async fn open(
         types: builtin.types.clone(),
         service_ranges: config.service_ranges.clone(),
         turns: pintle_engine::Turns::default(),
+        webhooks: Arc::new(pintle_webhook::Client::default()),
+        conversion_metrics: pintle_engine::ConversionMetrics::default(),
     });
     engine.serve_all(builtin.kinds.into_iter().map(Arc::new));
     cache.attach(&*store);

@@ -38,7 +38,7 @@ pub struct Library {
     pub mixed_arguments: Vec<&'static str>,
     /// Static costs by the overload's id.
     pub estimators: Vec<(&'static str, Estimator)>,
-    /// Actual costs by the overload's id; they go before what a cost model says.
+    /// Actual costs by the overload's id; they go before all others.
     pub trackers: Vec<(&'static str, Tracker)>,
     /// Actual costs by function, asked after `trackers`.
     pub pricing: Option<Pricing>,
@@ -52,6 +52,11 @@ pub type Validator = fn(&Checked, &mut dyn FnMut(crate::ast::Id, String));
 /// The standard library of the language.
 pub(crate) fn standard() -> Library {
     Library { functions: standard::functions(), macros: macros::STANDARD.to_vec(), ..Library::default() }
+}
+
+/// `cel.bind`, which Kubernetes does not have.
+pub fn bindings() -> Library {
+    Library { macros: macros::BINDINGS.to_vec(), ..Library::default() }
 }
 
 /// What Kubernetes 1.36 adds to the standard library.

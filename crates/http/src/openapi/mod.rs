@@ -235,7 +235,7 @@ fn v2(state: &DiscoveryState, definitions: Definitions<'_>, cbor: bool) -> Arc<R
             paths.extend(other_paths(name).unwrap_or_default());
         }
         let core = state.group("");
-        for group in core.into_iter().chain(state.groups().iter().map(|g| &**g)) {
+        for group in core.into_iter().chain(state.groups().map(|g| &**g)) {
             if group.installed && !group.name.is_empty() {
                 paths.extend(group_paths(group));
             }
@@ -285,7 +285,7 @@ mod tests {
 
     fn state() -> DiscoveryState {
         let kinds: Vec<Arc<Kind>> = pintle_kinds::builtin().kinds.into_iter().map(Arc::new).collect();
-        DiscoveryState::new(&kinds, None)
+        DiscoveryState::new(pintle_engine::Registry::new(kinds).kinds().groups(), None)
     }
 
     fn parsed(rendered: &Rendered) -> Value {

@@ -111,7 +111,13 @@ async fn follow(
         let mut closed = false;
         while let Some(item) = next {
             let frame = match item {
-                Item::Event(delivery) => writer.event(&delivery),
+                Item::Event(delivery) => match writer.prepare(&delivery).await {
+                    Ok(()) => writer.event(&delivery),
+                    Err(status) => {
+                        piece.extend_from_slice(&writer.error(&status));
+                        None
+                    }
+                },
                 Item::InitialEventsEnd(revision) if announces_initial_end => writer.bookmark(revision, true),
                 Item::InitialEventsEnd(_) => Some(Bytes::new()),
                 Item::Bookmark(revision) => writer.bookmark(revision, false),
@@ -146,6 +152,11 @@ struct Frames {
 }
 
 impl Frames {
+    /// Has the object of an event converted, where that is left to a webhook.
+    async fn prepare(&self, delivery: &Delivery) -> Result<(), Status> {
+        self.engine.prepare(&self.target, std::slice::from_ref(delivery.object())).await
+    }
+
     /// The frame of an event; `None` where it cannot be told, which ends the watch.
     fn event(&mut self, delivery: &Delivery) -> Option<Bytes> {
         let Some(transformer) = &self.transformer else {
@@ -174,7 +185,7 @@ impl Frames {
     fn make(&self, delivery: &Delivery) -> Bytes {
         let object = delivery.object();
         let kind = delivery.kind().as_str();
-        if self.encoding.media() == Media::Json && self.target.version == self.target.kind.storage {
+        if self.encoding.media() == Media::Json && self.engine.shows_kept_bytes(&self.target) {
             let mut out = Vec::with_capacity(object.json_len_max() + 40);
             out.extend_from_slice(b"{\"type\":\"");
             out.extend_from_slice(kind.as_bytes());

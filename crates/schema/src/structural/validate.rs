@@ -2,8 +2,8 @@
 //! or number, the items, the enum, the fields.
 
 use super::{formats, numbers};
-use pintle_cel::regexp;
 use crate::{Arena, Checks, ListKind, Node, NodeId, Shape};
+use pintle_cel::regexp;
 use pintle_meta::FieldErrors;
 use pintle_meta::field::{ErrorKind, FieldError, Plain, Shown, quoted};
 use pintle_value::{Path, Str, Value, json};

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod clients;
+mod conversion;
 mod crash;
 mod kubectl;
 mod transcripts;

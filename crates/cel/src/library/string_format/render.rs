@@ -107,19 +107,16 @@ fn plain_double(double: f64) -> String {
 }
 
 fn plain_number(value: &Value<'_>, places: usize, verb: char) -> Option<String> {
-    match value {
-        Value::Double(double) => Some(named(*double, "Infinity").unwrap_or_else(|| match verb {
-            'e' => scientific(*double, places),
-            _ => format!("{double:.places$}"),
-        })),
-        // Go's `fmt` refuses to write an integer so, and cel-go passes on what it says instead.
-        Value::Int(int) => {
-            let sign = if *int < 0 { "-" } else { "" };
-            Some(format!("%!{verb}(int64={sign}{:0places$})", int.unsigned_abs()))
-        }
-        Value::Uint(uint) => Some(format!("%!{verb}(uint64={uint:0places$})")),
-        _ => None,
-    }
+    let double = match value {
+        Value::Double(double) => *double,
+        Value::Int(int) => *int as f64,
+        Value::Uint(uint) => *uint as f64,
+        _ => return None,
+    };
+    Some(named(double, "Infinity").unwrap_or_else(|| match verb {
+        'e' => scientific(double, places),
+        _ => format!("{double:.places$}"),
+    }))
 }
 
 /// `1.5e+03`
