@@ -186,6 +186,8 @@ pub(crate) enum FoldKind {
     All(Node),
     /// `exists`: goes on until true.
     Exists(Node),
+    /// `exists_one`: counts.
+    ExistsOne(Node),
     /// `map`, `filter`: a list grows.
     Append {
         filter: Option<Node>,

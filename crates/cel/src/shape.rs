@@ -127,6 +127,15 @@ impl Shape {
     }
 }
 
+impl ObjectShape {
+    /// Whether a field has this name in the tree.
+    pub fn has_member(&self, json: &str) -> bool {
+        // Most fields are called the same in expressions.
+        self.fields.get(json).is_some_and(|field| field.json == json)
+            || self.fields.values().any(|field| field.json == json)
+    }
+}
+
 impl Provider {
     /// Whether the type of this name has every field.
     pub fn is_open(&self, name: &str) -> bool {
