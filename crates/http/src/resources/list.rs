@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 /// Lists up to this size are written at once.
 const WHOLE_BYTES_MAX: usize = 64 * 1024;
-/// Larger lists are written in pieces of about this size.
-const CHUNK_BYTES: usize = 64 * 1024;
+/// Larger lists are written in pieces of about this size. A connection takes up to sixteen of them ahead of its client.
+pub(super) const CHUNK_BYTES: usize = 16 * 1024;
 
 impl Resources {
     pub(super) async fn list(&self, request: &ApiRequest, target: Target) -> Result<ApiResponse, Status> {
@@ -227,7 +227,7 @@ impl Iterator for ItemChunks {
 
     fn next(&mut self) -> Option<Bytes> {
         let mut out = std::mem::take(&mut self.header);
-        out.reserve(CHUNK_BYTES);
+        out.reserve(CHUNK_BYTES + CHUNK_BYTES / 8);
         while out.len() < CHUNK_BYTES {
             let Some(object) = self.items.next() else {
                 out.extend_from_slice(&self.footer.take().unwrap_or_default());
