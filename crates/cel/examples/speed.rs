@@ -4,7 +4,7 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pintle_cel::env::Env;
 use pintle_cel::shape::{Field, ListKind, ObjectShape, Shape, ShapeKind};
@@ -37,7 +37,11 @@ fn main() {
     let old = object.clone();
     println!("| rule | compile µs | evaluate ns | cost |\n| --- | --- | --- | --- |");
     for rule in RULES {
-        let program = env.compile(rule).unwrap_or_else(|issues| panic!("{issues}")).plan().expect("the rule can be planned");
+        let program = env
+            .compile(rule)
+            .unwrap_or_else(|issues| panic!("{issues}"))
+            .plan()
+            .expect("the rule can be planned");
         let this = Value::read(&object, &shape).expect("the object has the shape");
         let before = Value::read(&old, &shape).expect("the object has the shape");
         let variables = [("self", this), ("oldSelf", before)];
@@ -53,18 +57,15 @@ fn main() {
     }
 }
 
-/// Seconds that one call takes: the best of some runs.
+/// Seconds that one call takes: the best of many short runs, which a busy machine disturbs least.
 fn per_round(mut work: impl FnMut()) -> f64 {
     let mut best = f64::INFINITY;
-    for _ in 0..20 {
-        let (start, mut rounds) = (Instant::now(), 0);
-        while start.elapsed() < Duration::from_millis(5) {
-            for _ in 0..50 {
-                work();
-            }
-            rounds += 50;
+    for _ in 0..2_000 {
+        let start = Instant::now();
+        for _ in 0..32 {
+            work();
         }
-        best = best.min(start.elapsed().as_secs_f64() / f64::from(rounds));
+        best = best.min(start.elapsed().as_secs_f64() / 32.0);
     }
     best
 }
@@ -89,5 +90,8 @@ fn object(name: &str, fields: Vec<(&str, ShapeKind)>) -> ShapeKind {
     let field = |(name, kind): (&str, ShapeKind)| {
         (name.into(), Field { json: name.into(), shape: Arc::new(Shape::of(kind)), required: false })
     };
-    ShapeKind::Object(Arc::new(ObjectShape { name: name.into(), fields: fields.into_iter().map(field).collect() }))
+    ShapeKind::Object(Arc::new(ObjectShape {
+        name: name.into(),
+        fields: fields.into_iter().map(field).collect(),
+    }))
 }
