@@ -13,12 +13,14 @@ mod internal;
 mod metadata;
 mod object;
 mod ownership;
+mod precondition;
 mod propose;
 mod read;
 mod registry;
 mod status;
 mod subresource;
 mod target;
+mod validation;
 mod watch;
 mod write;
 
@@ -41,6 +43,7 @@ use pintle_meta::{GroupVersion, Status, Timestamp};
 use pintle_schema::{Schema, structural};
 use pintle_store::{Expect, Revision, Store, StoreFault, Write, WriteError};
 use pintle_value::Value;
+use std::borrow::Cow;
 use std::sync::Arc;
 use write::Live;
 
@@ -137,10 +140,13 @@ impl Engine {
     }
 
     /// `tree` (in the stored version) in the version that the request speaks.
-    fn in_version(&self, target: &Target, tree: &Value) -> Value {
+    fn in_version<'t>(&self, target: &Target, tree: &'t Value) -> Cow<'t, Value> {
+        if target.version == target.kind.storage {
+            return Cow::Borrowed(tree);
+        }
         let mut out = tree.clone();
         object::convert(&target.kind, &mut out, target.kind.storage, target.version);
-        out
+        Cow::Owned(out)
     }
 
     /// An object as a tree in the version that the request speaks, with this resourceVersion (0 is none).

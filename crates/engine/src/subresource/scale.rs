@@ -68,7 +68,7 @@ impl Engine {
         let Some(live) = live else {
             return Err(Status::not_found(&target.kind.group_resource(), &target.name));
         };
-        let mut parent = self.in_version(target, &live.tree);
+        let mut parent = self.in_version(target, &live.tree).into_owned();
         let (mut old, found) = view(target, paths, &parent)?;
         if !found {
             old.set_at(&["spec", "replicas"], Value::Int(UNSET));
