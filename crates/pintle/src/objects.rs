@@ -45,12 +45,17 @@ pub(crate) async fn open(
         unreachable_seconds: config.unreachable_seconds,
         authorizer: authorizer.clone(),
     })?;
-    let options = Options::default();
+    let retention = config.retention;
+    let options = Options { retention, ..Options::default() };
     let store: Arc<dyn Store> = Arc::new(match config.ephemeral {
         true => Embedded::ephemeral(options)?,
         false => Embedded::open(&folder.path().join("store"), options)?,
     });
-    let cache = Cache::new(pintle_cache::Options::default());
+    let cache = Cache::new(pintle_cache::Options {
+        retention,
+        snapshot_age_max: retention,
+        ..pintle_cache::Options::default()
+    });
     let builtin = builtin();
     let metadata_schema =
         builtin.types.by_go("meta/v1.ObjectMeta").unwrap_or_else(|| unreachable!("a built-in type"));
