@@ -3,7 +3,7 @@
 use crate::error::WaitTimeout;
 use crate::filter::Filter;
 use crate::group::Group;
-use crate::options::{AGING_EVERY, Options};
+use crate::options::{AGING_EVERY, AGING_EVERY_MIN, Options};
 use crate::orphans::Orphans;
 use crate::resource::{Registration, Resource};
 use crate::shared::Shared;
@@ -117,13 +117,15 @@ impl Cache {
     /// wakes all watchers itself and nothing grows old.
     pub async fn run(self: Arc<Cache>) {
         let _running = Dispatching::begin(&self.shared);
-        let mut aging = Instant::now() + AGING_EVERY;
+        // Where little is kept, that is looked after more often.
+        let every = AGING_EVERY.min(self.shared.options.retention).max(AGING_EVERY_MIN);
+        let mut aging = Instant::now() + every;
         while !self.shared.is_closed() {
             match timeout_at(aging, self.shared.queued.notified()).await {
                 Ok(()) => self.shared.dispatch(),
                 Err(_) => {
                     self.age();
-                    aging = Instant::now() + AGING_EVERY;
+                    aging = Instant::now() + every;
                 }
             }
         }

@@ -28,6 +28,8 @@ pub(crate) const SEGMENT_EVENTS_NAME: usize = 4;
 pub(crate) const ORPHAN_EVENTS_MAX: usize = 100_000;
 /// How often windows and snapshots are aged.
 pub(crate) const AGING_EVERY: Duration = Duration::from_secs(5);
+/// ... and how often at most, however little is to be kept.
+pub(crate) const AGING_EVERY_MIN: Duration = Duration::from_millis(10);
 
 /// How much the cache remembers. `Options::default()` is right for production.
 #[derive(Clone)]

@@ -47,12 +47,15 @@ pub(crate) async fn open(
         unreachable_seconds: config.unreachable_seconds,
         authorizer: authorizer.clone(),
     })?;
-    let options = Options::default();
+    let retention = config.retention;
+    let options = Options { retention, ..Options::default() };
     let store: Arc<dyn Store> = Arc::new(match config.ephemeral {
         true => Embedded::ephemeral(options)?,
         false => Embedded::open(&folder.path().join("store"), options)?,
     });
-    let (engine, types) = engine(store, admission, authorizer, config.service_ranges.clone());
+    let kept =
+        pintle_cache::Options { retention, snapshot_age_max: retention, ..pintle_cache::Options::default() };
+    let (engine, types) = engine(store, admission, authorizer, config.service_ranges.clone(), kept);
     let bootstrap = |status| ObjectsError::Bootstrap(Box::new(status));
     make(&engine, config).await.map_err(bootstrap)?;
     make_service_network(&engine, config).await.map_err(bootstrap)?;
@@ -73,7 +76,7 @@ pub(crate) fn in_memory() -> Result<Arc<Engine>, ObjectsError> {
     })?;
     let store: Arc<dyn Store> = Arc::new(Embedded::ephemeral(Options::default())?);
     let ranges = Ranges { networks: Vec::new(), node_ports: 0..=0 };
-    Ok(engine(store, admission, authorizer, ranges).0)
+    Ok(engine(store, admission, authorizer, ranges, pintle_cache::Options::default()).0)
 }
 
 /// An engine that serves the built-in kinds from `store`.
@@ -82,8 +85,9 @@ fn engine(
     admission: Chain,
     authorizer: Arc<dyn Authorizer>,
     service_ranges: Ranges,
+    kept: pintle_cache::Options,
 ) -> (Arc<Engine>, Types) {
-    let cache = Cache::new(pintle_cache::Options::default());
+    let cache = Cache::new(kept);
     let builtin = builtin();
     let metadata_schema =
         builtin.types.by_go("meta/v1.ObjectMeta").unwrap_or_else(|| unreachable!("a built-in type"));
