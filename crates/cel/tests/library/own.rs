@@ -7,6 +7,7 @@ use pintle_cel::library::kubernetes::authorizer::{
     self, Authorizer, Decision, Question, Resource, Subject, Target,
 };
 use pintle_cel::library::kubernetes::jsonpatch;
+use pintle_cel::shape::{ListKind, Shape, ShapeKind};
 use pintle_cel::types::Type;
 use pintle_cel::value::Value;
 
@@ -130,6 +131,25 @@ fn values_of_a_library_and_others() {
         &kubernetes(),
         &[("ip('1.2.3.4') == cidr('1.2.3.0/24')", "found no matching overload for '_==_'")],
     );
+}
+
+#[test]
+fn a_list_of_a_schema_is_never_zero() {
+    let element = Arc::new(Shape::of(ShapeKind::Int));
+    let shape = Arc::new(Shape::of(ShapeKind::List { element, list: ListKind::Ordered }));
+    let env = kubernetes().with_shape("self", shape.clone());
+    let tree = pintle_value::Value::Array(Vec::new());
+    for (text, expected) in [
+        ("optional.ofNonZeroValue(self).hasValue()", "true"),
+        ("optional.ofNonZeroValue([]).hasValue()", "false"),
+        ("optional.ofNonZeroValue(optional.none()).hasValue()", "true"),
+    ] {
+        let program =
+            env.compile(text).unwrap_or_else(|issues| panic!("{issues}")).plan().expect("a program");
+        let value = Value::read(&tree, &shape).expect("a list");
+        let found = program.eval(&[("self", value)], None).result.expect("a value");
+        assert_eq!(found.to_string(), expected, "{text}");
+    }
 }
 
 /// Allows what is said about pods, and tells what it was asked.
