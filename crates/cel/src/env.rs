@@ -167,6 +167,13 @@ impl Env {
         self
     }
 
+    /// Declares the types of which `open` knows the names: they have every field, each of any type.
+    #[must_use]
+    pub fn with_open_types(mut self, open: fn(&str) -> bool) -> Env {
+        Arc::make_mut(&mut self.provider).open = Some(open);
+        self
+    }
+
     /// Names are looked up within `container` first: `a.b.c` finds `x` as `a.b.c.x`, `a.b.x`, `a.x`, `x`.
     #[must_use]
     pub fn with_container(mut self, container: &str) -> Env {

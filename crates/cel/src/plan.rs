@@ -186,6 +186,8 @@ pub(crate) enum FoldKind {
     All(Node),
     /// `exists`: goes on until true.
     Exists(Node),
+    /// `exists_one`: counts.
+    ExistsOne(Node),
     /// `map`, `filter`: a list grows.
     Append {
         filter: Option<Node>,
@@ -297,7 +299,7 @@ impl<'e> Planner<'e> {
 
     fn object(&mut self, name: &Arc<str>, fields: &[crate::ast::StructField]) -> Result<Node, PlanError> {
         let known = names_within(self.env.container(), name)
-            .find(|name| self.env.provider().objects.contains_key(name));
+            .find(|name| self.env.provider().objects.contains_key(name) || self.env.provider().is_open(name));
         let Some(name) = known else { return Err(PlanError(format!("unknown type: {name}"))) };
         let mut planned = Vec::with_capacity(fields.len());
         for field in fields {

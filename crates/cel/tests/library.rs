@@ -10,6 +10,8 @@ mod cost;
 mod extensions;
 #[path = "library/kubernetes.rs"]
 mod of_kubernetes;
+#[path = "library/own.rs"]
+mod own;
 
 /// Everything that a Kubernetes expression can use; literals may mix types, to say more in less.
 fn kubernetes() -> Env {

@@ -78,9 +78,9 @@ impl Engine {
             _ => None,
         };
         let mut tree = match converted {
-            Some(bytes) => {
-                json::parse(&bytes).map(|parsed| parsed.value).map_err(|e| Status::internal(&e.to_string()))?
-            }
+            Some(bytes) => json::parse(&bytes)
+                .map(|parsed| parsed.value)
+                .map_err(|e| Status::internal(&e.to_string()))?,
             None => object::tree(object)?,
         };
         match revision {

@@ -48,6 +48,7 @@ impl Engine {
                 ..Rules::default()
             },
             hooks: sources.get(storage).map_or(&WITHOUT_STATUS, |source| hooks(source)),
+            definition: definition_id(definition),
             conversion: spec.get("conversion").and_then(Conversion::of).map(Arc::new),
             group,
             kind,
@@ -87,9 +88,15 @@ impl Engine {
     }
 
     fn compile_schema(&self, source: &Value) -> Schema {
-        let mut arena = Arena::default();
-        let metadata = arena.graft(self.metadata_schema.arena(), self.metadata_schema.root());
-        let root = structural::compile(source, metadata, &mut arena);
+        // All custom resources share the nodes of their metadata.
+        let (base, metadata) = self.custom_metadata.get_or_init(|| {
+            let mut base = Arena::default();
+            let metadata = base.graft(self.metadata_schema.arena(), self.metadata_schema.root());
+            (Arc::new(base), metadata)
+        });
+        let mut arena = Arena::on(base.clone());
+        let root = structural::compile(source, *metadata, &mut arena);
+        arena.shrink();
         Schema::new(Arc::new(arena), root).with_rules(rules::Scope::of(source, true))
     }
 }
@@ -112,6 +119,12 @@ impl crate::Engine {
         let object = self.kept(definitions, &format!("{}.{}", kind.plural, kind.group))?;
         crate::object::tree(&object).ok()
     }
+}
+
+/// Names one state of what a definition says.
+fn definition_id(definition: &Value) -> Str {
+    let generation = definition.at(&["metadata", "generation"]).and_then(Value::as_int).unwrap_or(0);
+    Str::from(format!("{}/{generation}", definition.str_at(&["metadata", "uid"])))
 }
 
 /// What discovery shows to tell storage versions apart.

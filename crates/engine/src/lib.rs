@@ -40,11 +40,11 @@ use pintle_cache::{Cache, Object};
 use pintle_kinds::service_allocation::Ranges;
 use pintle_kinds::{Kind, Types};
 use pintle_meta::{GroupVersion, Status, Timestamp};
-use pintle_schema::Schema;
+use pintle_schema::{Arena, NodeId, Schema};
 use pintle_store::{Expect, Revision, Store, StoreFault, Write, WriteError};
 use pintle_value::Value;
 use pintle_webhook::Caller;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use write::Live;
 
 /// The engine: one per server.
@@ -65,6 +65,8 @@ pub struct Engine {
     pub random: Arc<dyn Random>,
     /// The schema of `metadata`, which custom resources share.
     pub metadata_schema: Schema,
+    /// The same as custom resources have it, made with the first of them.
+    pub custom_metadata: OnceLock<(Arc<Arena>, NodeId)>,
     /// The schemas of kinds that are no resources.
     pub types: Types,
     /// Where services get their addresses and node ports from.

@@ -250,5 +250,6 @@ fn face_kind(parent: &Kind, gvk: &GroupVersionKind, schema: pintle_schema::Schem
         rules: Rules::default(),
         hooks: &NoHooks,
         conversion: None,
+        definition: Str::default(),
     }
 }

@@ -8,8 +8,8 @@ use pintle_admission::{Attributes, Operation};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_kinds::{Asker, Generation, Scope};
-use pintle_meta::options::FieldValidation;
 use pintle_meta::field::{ErrorKind, FieldError};
+use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, Status, names, objectmeta, rv};
 use pintle_schema::{Schema, Shape, rules, structural, typed};
 use pintle_store::{Expect, Revision, Write, WriteError};
@@ -111,7 +111,8 @@ impl Engine {
             Change::Create(_) => None,
             _ => self.working_live(&request.target).await?,
         };
-        let Proposed { object: mut candidate, warnings: noted } = self.propose(request, live.as_ref()).await?;
+        let Proposed { object: mut candidate, warnings: noted } =
+            self.propose(request, live.as_ref()).await?;
         warnings.extend(noted);
         let target = &request.target;
         let live_tree = live.as_ref().map(|live| &live.tree);

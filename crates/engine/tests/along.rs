@@ -62,6 +62,7 @@ async fn engine(networks: &[&str]) -> Arc<Engine> {
         clock: Arc::new(Fixed),
         random: Arc::new(Crowded(AtomicU64::new(1))),
         metadata_schema: builtin.types.by_go("meta/v1.ObjectMeta").unwrap(),
+        custom_metadata: Default::default(),
         types: builtin.types.clone(),
         service_ranges: Ranges {
             networks: networks.iter().map(|n| net::parse_cidr_sloppy(n).unwrap()).collect(),

@@ -97,6 +97,7 @@ fn add_resource(
         rules: row.map(|r| r.rules).unwrap_or_default(),
         hooks: hooks_for(&gv.group, kind),
         conversion: None,
+        definition: Str::default(),
     });
     kinds.len() - 1
 }

@@ -39,6 +39,8 @@ pub struct Kind {
     pub rules: Rules,
     /// What no schema can say.
     pub hooks: &'static dyn Hooks,
+    /// Which definition it was made of, and which state of it; "" for built-in kinds.
+    pub definition: Str,
     /// Who turns its objects from one version into another, where that is left to others.
     pub conversion: Option<Arc<Conversion>>,
 }

@@ -11,13 +11,26 @@ pub struct NodeId(pub u32);
 /// All nodes of a set of schemas. The built-in types share one arena, each custom resource version has its own.
 #[derive(Debug, Default)]
 pub struct Arena {
+    /// Nodes that come first and are shared with other arenas.
+    base: Option<Arc<Arena>>,
+    base_len: usize,
     nodes: Vec<Node>,
 }
 
 impl Arena {
+    /// An arena that begins with the nodes of another one.
+    pub fn on(base: Arc<Arena>) -> Arena {
+        Arena { base_len: base.base_len + base.nodes.len(), base: Some(base), nodes: Vec::new() }
+    }
+
+    /// Gives back room that no node takes.
+    pub fn shrink(&mut self) {
+        self.nodes.shrink_to_fit();
+    }
+
     /// Adds a node.
     pub fn push(&mut self, node: Node) -> NodeId {
-        let id = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
+        let id = NodeId(u32::try_from(self.base_len + self.nodes.len()).unwrap_or(u32::MAX));
         self.nodes.push(node);
         id
     }
@@ -25,7 +38,18 @@ impl Arena {
     /// The node `id`. Ids come from this arena's `push`.
     #[expect(clippy::indexing_slicing, reason = "ids are handed out by push and nodes are never removed")]
     pub fn node(&self, id: NodeId) -> &Node {
-        &self.nodes[id.0 as usize]
+        match (id.0 as usize).checked_sub(self.base_len) {
+            Some(own) => &self.nodes[own],
+            None => self.shared(id),
+        }
+    }
+
+    #[cold]
+    fn shared(&self, id: NodeId) -> &Node {
+        match &self.base {
+            Some(base) => base.node(id),
+            None => unreachable!("only an arena with a base has a first node"),
+        }
     }
 
     /// Works out, once all nodes are there, which fields the structs of Go types always write.
@@ -62,10 +86,10 @@ impl Arena {
         self.push(node)
     }
 
-    /// The node `id`, while the arena is being built.
+    /// The node `id`, which is none of the base, while the arena is being built.
     #[expect(clippy::indexing_slicing, reason = "ids are handed out by push and nodes are never removed")]
     pub fn node_mut(&mut self, id: NodeId) -> &mut Node {
-        &mut self.nodes[id.0 as usize]
+        &mut self.nodes[id.0 as usize - self.base_len]
     }
 }
 

@@ -1,6 +1,7 @@
 //! The benches, one entry each. A new bench is a function and a line of the table.
 
 mod custom;
+mod definitions;
 mod large;
 mod read;
 mod resources;
@@ -74,6 +75,11 @@ pub(crate) const BENCHES: &[Bench] = &[
     bench!("list-table", "the same as a Table", read::list_table),
     bench!("list-protobuf", "the same in protobuf", read::list_protobuf),
     bench!("watch", "updates seen by 1,000 watchers", watch::fan_out),
+    bench!(
+        "crds",
+        "2,000 definitions: time until established, memory, discovery and OpenAPI",
+        definitions::many
+    ),
     bench!("memory", "memory per object at --objects ConfigMaps of 1 KB", resources::memory),
 ];
 

@@ -61,12 +61,7 @@ impl ConversionMetrics {
     ) {
         let result = if failure.is_some() { "failure" } else { "success" };
         let failure_type = failure.map_or("", Failure::name);
-        add(
-            &self.calls,
-            CALL_BUCKETS,
-            format!("failure_type=\"{failure_type}\",result=\"{result}\""),
-            took,
-        );
+        add(&self.calls, CALL_BUCKETS, format!("failure_type=\"{failure_type}\",result=\"{result}\""), took);
         let name = |at: usize| kind.versions.get(at).map(|v| v.name.as_str()).unwrap_or("");
         let labels = format!(
             "crd_name=\"{}.{}\",from_version=\"{}\",succeeded=\"{}\",to_version=\"{}\"",

@@ -97,7 +97,9 @@ impl Place<'_> {
     fn error(&self, why: &str) -> String {
         let Place { of, index, in_list } = self;
         match in_list {
-            true => format!("conversion webhook for {of} returned invalid converted object at index {index}: {why}"),
+            true => format!(
+                "conversion webhook for {of} returned invalid converted object at index {index}: {why}"
+            ),
             false => format!("conversion webhook for {of} returned invalid object: {why}"),
         }
     }
@@ -113,7 +115,9 @@ impl Place<'_> {
     fn metadata_error(&self, why: &str) -> String {
         let Place { of, index, in_list } = self;
         match in_list {
-            true => format!("conversion webhook for {of} returned invalid metadata in object at index {index}: {why}"),
+            true => format!(
+                "conversion webhook for {of} returned invalid metadata in object at index {index}: {why}"
+            ),
             false => format!("conversion webhook for {of} returned invalid metadata: {why}"),
         }
     }
@@ -164,7 +168,10 @@ fn restore_metadata(original: &Value, converted: &mut Value) -> Result<(), Strin
                 metadata.set_at(&[field], Value::Object(new.clone()));
             }
             other => {
-                return Err(format!("invalid metadata.{field} of type {} in converted object", go_type(other)));
+                return Err(format!(
+                    "invalid metadata.{field} of type {} in converted object",
+                    go_type(other)
+                ));
             }
         }
     }
@@ -177,7 +184,9 @@ fn check_texts(field: &str, new: &Map, old: Option<&Value>) -> Result<(), String
     for (key, value) in new.iter() {
         if value.as_str().is_none() {
             let found = go_type(value);
-            return Err(format!("metadata.{field}[{key}] must be a string, but is {found} in converted object"));
+            return Err(format!(
+                "metadata.{field}[{key}] must be a string, but is {found} in converted object"
+            ));
         }
     }
     if old.and_then(Value::as_object) == Some(new) {
@@ -204,6 +213,3 @@ fn go_type(value: &Value) -> &'static str {
         Value::Object(_) => "map[string]interface {}",
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -222,8 +222,7 @@ fn replicas_paths(target: &Target) -> Vec<ReplicasPath> {
 
 /// What is wrong with the numbers of a custom resource that has a scale. Checked whichever way it is written.
 pub(crate) fn validate_numbers(target: &Target, object: &Value, errors: &mut FieldErrors) {
-    let Some(paths) = target.working_version().subresource("scale").and_then(|sub| sub.scale.as_ref())
-    else {
+    let Some(paths) = target.working_version().subresource("scale").and_then(|sub| sub.scale.as_ref()) else {
         return;
     };
     for path in [&paths.spec_replicas, &paths.status_replicas] {

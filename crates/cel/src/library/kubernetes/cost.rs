@@ -39,16 +39,6 @@ impl<S: CostModel> CostModel for Kubernetes<S> {
     ) -> Option<CallEstimate> {
         estimate(&self.0, function, overload, target, args)
     }
-
-    fn call_cost(
-        &self,
-        function: &str,
-        overload: &str,
-        args: &[Value<'_>],
-        result: &Value<'_>,
-    ) -> Option<u64> {
-        tracker(function, overload)?(args, result)
-    }
 }
 
 fn estimate(
