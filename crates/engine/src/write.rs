@@ -1,5 +1,6 @@
 //! Every mutation but deletion: one function from the request to the commit.
 
+use crate::convert::Conversions;
 use crate::propose::{self, Change, Proposed};
 use crate::{Engine, Target, metadata, object, ownership, subresource};
 use bytes::Bytes;
@@ -7,9 +8,10 @@ use pintle_admission::{Attributes, Operation};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_kinds::{Asker, Generation, Scope};
+use pintle_meta::field::{ErrorKind, FieldError};
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, Status, names, objectmeta, rv};
-use pintle_schema::{Schema, Shape, structural, typed};
+use pintle_schema::{Schema, Shape, rules, structural, typed};
 use pintle_store::{Expect, Revision, Write, WriteError};
 use pintle_value::{Path, Str, Value};
 use std::sync::Arc;
@@ -74,7 +76,12 @@ impl Engine {
                 turn = Some(self.turns.0.lock().await);
             }
             match self.attempt(request).await? {
-                Attempt::Done(written) => return Ok(written),
+                Attempt::Done(written) => {
+                    if !request.dry_run {
+                        self.wait_until_served(&request.target, written.object.revision()).await;
+                    }
+                    return Ok(written);
+                }
                 Attempt::Again => {}
                 Attempt::NameTaken(status) => {
                     names_taken += 1;
@@ -88,60 +95,91 @@ impl Engine {
         Err(Status::conflict(&request.target.group_resource(), &request.target.name, MODIFIED))
     }
 
+    /// One try. What a client is warned of goes with the object or beside the error.
     async fn attempt(&self, request: &WriteRequest) -> Result<Attempt, Status> {
+        let mut warnings = Vec::new();
+        let done = self.attempt_with(request, &mut warnings).await;
+        done.map_err(|status| Status { warnings, ..status })
+    }
+
+    async fn attempt_with(
+        &self,
+        request: &WriteRequest,
+        warnings: &mut Vec<String>,
+    ) -> Result<Attempt, Status> {
         let live = match request.change {
             Change::Create(_) => None,
-            _ => self.live(&request.target)?,
+            _ => self.working_live(&request.target).await?,
         };
-        let Proposed { object: mut candidate, mut warnings } = self.propose(request, live.as_ref())?;
+        let Proposed { object: mut candidate, warnings: noted } =
+            self.propose(request, live.as_ref()).await?;
+        warnings.extend(noted);
         let target = &request.target;
         let live_tree = live.as_ref().map(|live| &live.tree);
         let generated = candidate.str_at(&["metadata", "name"]).is_empty();
         if let Some(live) = &live {
             check_revision(target, &mut candidate, live)?;
         }
-        self.admit(request, live_tree, &mut candidate, &mut warnings)?;
+        self.admit(request, live_tree, &mut candidate, warnings)?;
         warnings.extend(metadata::dedup_owner_references(&mut candidate, metadata::Dedup::Admission));
         match live_tree {
             None => self.prepare_create(target, &mut candidate)?,
             Some(old) => prepare_update(target, &mut candidate, old)?,
         }
+        let hooks = target.working_version().hooks;
         if live_tree.is_none() {
-            target.kind.hooks.asked_by(&mut candidate, &asker(&request.user));
+            hooks.asked_by(&mut candidate, &asker(&request.user));
         }
-        target.kind.hooks.stamp(target.scope(), &mut candidate, live_tree, &self.now_text());
+        hooks.stamp(target.scope(), &mut candidate, live_tree, &self.now_text());
         let mut along = self.allocate(request, live_tree, &mut candidate)?;
-        typed::normalize(&target.kind.storage_version().schema, &mut candidate);
+        typed::normalize(&target.working_version().schema, &mut candidate);
         match live_tree {
             None => validate_create(target, &candidate)?,
-            Some(old) => validate_update(target, &candidate, old)?,
+            Some(old) => validate_update(target, &candidate, old, warnings)?,
         }
         if target.scope() == Scope::Main {
-            warnings.extend(target.kind.hooks.warnings(&candidate, live_tree));
+            warnings.extend(hooks.warnings(&candidate, live_tree));
         }
-        target.kind.hooks.canonicalize(&mut candidate);
+        hooks.canonicalize(&mut candidate);
         if let Some(old) = live_tree {
             ownership::keep_times(&mut candidate, old);
         }
         if live_tree.is_none() {
             self.authorize_creation(request)?;
         }
-        self.admit_finally(request, live_tree, &candidate, &mut warnings)?;
+        self.admit_finally(request, live_tree, &candidate, warnings)?;
         along.extend(self.charge(request, live_tree, &candidate)?);
+        let candidate = self.to_storage(target, candidate).await?;
         match live {
-            None => self.commit_create(request, candidate, generated, along, warnings).await,
-            Some(live) => self.commit_update(request, live, candidate, along, warnings).await,
+            None => self.commit_create(request, candidate, generated, along, warnings.clone()).await,
+            Some(live) => self.commit_update(request, live, candidate, along, warnings.clone()).await,
         }
     }
 
-    /// The object the client wants, in the stored version.
-    fn propose(&self, request: &WriteRequest, live: Option<&Live>) -> Result<Proposed, Status> {
+    /// The live object in the version that the write works in.
+    async fn working_live(&self, target: &Target) -> Result<Option<Live>, Status> {
+        let Some(Live { object, tree }) = self.live(target)? else { return Ok(None) };
+        let tree = self.convert(&target.kind, tree, target.working()).await?;
+        Ok(Some(Live { object, tree }))
+    }
+
+    /// The object the client wants, in the version that the write works in.
+    async fn propose(&self, request: &WriteRequest, live: Option<&Live>) -> Result<Proposed, Status> {
         let target = &request.target;
-        let spoken = live.map(|live| self.in_version(target, &live.tree));
-        let mut proposed = match subresource::scale::paths(target) {
-            Some(paths) => self.propose_scale(request, live, paths)?,
-            None => self.propose_on(request, target, spoken.as_ref())?,
+        let mut conversions = Conversions::default();
+        let proposed = loop {
+            let proposed = match subresource::scale::paths(target) {
+                Some(paths) => self.propose_scale(request, live, paths, &conversions),
+                None => {
+                    let spoken = live.map(|live| self.spoken(target, &live.tree));
+                    self.propose_on(request, target, spoken.as_deref(), &conversions)
+                }
+            };
+            if !conversions.make(self, &target.kind).await {
+                break proposed;
+            }
         };
+        let mut proposed = proposed?;
         if let Change::Replace(_) = request.change {
             check_uid(target, &proposed.object, live)?;
         }
@@ -152,7 +190,7 @@ impl Engine {
                 return Err(Status::not_found(&target.group_resource(), &target.name));
             }
         }
-        self.to_storage(target, &mut proposed.object);
+        object::convert(&target.kind, &mut proposed.object, target.version, target.working());
         Ok(proposed)
     }
 
@@ -162,6 +200,7 @@ impl Engine {
         request: &WriteRequest,
         target: &Target,
         spoken: Option<&Value>,
+        conversions: &Conversions,
     ) -> Result<Proposed, Status> {
         let now = self.now_text();
         let manager = metadata::manager(&request.field_manager, &request.user_agent);
@@ -174,14 +213,14 @@ impl Engine {
                 let mut proposed = propose::decode_object(&cx, body)?;
                 metadata::wipe_system_fields(&mut proposed.object);
                 metadata::settle_namespace(&mut proposed.object, target)?;
-                ownership::record(target, owner, None, &mut proposed.object);
+                ownership::record_with(target, owner, None, &mut proposed.object, conversions);
                 proposed
             }
             Change::Replace(body) => {
                 let mut proposed = propose::decode_object(&cx, body)?;
                 metadata::settle_namespace(&mut proposed.object, target)?;
                 metadata::check_name(&proposed.object, target)?;
-                ownership::record(target, owner, spoken, &mut proposed.object);
+                ownership::record_with(target, owner, spoken, &mut proposed.object, conversions);
                 proposed
             }
             Change::Patch(kind, body) => {
@@ -189,12 +228,13 @@ impl Engine {
                     return Err(Status::not_found(&target.group_resource(), &target.name));
                 };
                 let mut proposed = propose::patch_object(&cx, spoken, *kind, body)?;
-                ownership::record(target, owner, Some(spoken), &mut proposed.object);
+                ownership::record_with(target, owner, Some(spoken), &mut proposed.object, conversions);
                 proposed
             }
             Change::Apply { body, force } => {
                 let config = propose::Configuration::decode(body)?;
-                let (mut object, unknown) = ownership::apply(target, owner, spoken, &config.tree, *force)?;
+                let (mut object, unknown) =
+                    ownership::apply(target, owner, spoken, &config.tree, *force, conversions)?;
                 propose::complete(target, &mut object);
                 let warnings = config.complaints(request.validation, &unknown)?;
                 check_no_uid(target, &object, spoken)?;
@@ -245,7 +285,7 @@ impl Engine {
             object.set_at(&["metadata", "name"], Value::String(name));
         }
         metadata::settle_namespace(object, target)?;
-        target.kind.hooks.prepare_create(object);
+        target.working_version().hooks.prepare_create(object);
         match target.kind.rules.generation {
             Generation::Counted | Generation::Fixed => metadata::set_generation(object, 1),
             Generation::CountedFromZero => metadata::set_generation(object, 0),
@@ -462,12 +502,13 @@ fn check_revision(target: &Target, object: &mut Value, live: &Live) -> Result<()
 fn prepare_update(target: &Target, object: &mut Value, old: &Value) -> Result<(), Status> {
     metadata::settle_namespace(object, target)?;
     metadata::set_generation(object, metadata::generation(old));
-    target.kind.hooks.prepare_update(target.scope(), object, old);
+    let hooks = target.working_version().hooks;
+    hooks.prepare_update(target.scope(), object, old);
     metadata::inherit(object, old);
     let counted = matches!(target.kind.rules.generation, Generation::Counted | Generation::CountedFromZero);
     let changes_spec = matches!(target.scope(), Scope::Main | Scope::Sub("ephemeralcontainers" | "resize"));
     let counts = counted && changes_spec;
-    if counts && target.kind.hooks.new_generation(object, old) {
+    if counts && hooks.new_generation(object, old) {
         metadata::set_generation(object, metadata::generation(old) + 1);
     }
     Ok(())
@@ -486,6 +527,7 @@ fn validate_create(target: &Target, object: &Value) -> Result<(), Status> {
         objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors);
     }
     validate_by_schema(target, object, None, &mut errors);
+    validate_by_rules(target, object, None, 0, &mut errors, &mut Vec::new());
     kind.hooks.validate_create_in(target.kind_version(), object, &mut errors);
     if errors.is_empty() {
         objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
@@ -495,7 +537,7 @@ fn validate_create(target: &Target, object: &Value) -> Result<(), Status> {
 
 /// What the schema of a custom resource has against an object; built-in kinds are checked by their hooks.
 fn validate_by_schema(target: &Target, object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
-    let schema = &target.kind.storage_version().schema;
+    let schema = &target.working_version().schema;
     if schema.is_go() {
         return;
     }
@@ -525,9 +567,41 @@ fn validate_status_by_schema(schema: &Schema, object: &Value, old: Option<&Value
     errors.0.extend(structural::within(found, "status").0);
 }
 
+/// The rules that an object breaks. They are not looked at when the kind's own errors (from `own` on) leave it open
+/// whether the object is of its schema's types and sizes.
+fn validate_by_rules(
+    target: &Target,
+    object: &Value,
+    old: Option<&Value>,
+    own: usize,
+    errors: &mut FieldErrors,
+    warnings: &mut Vec<String>,
+) {
+    let schema = &target.working_version().schema;
+    let Some(scope) = schema.rules() else { return };
+    let blocks = |error: &FieldError| {
+        use ErrorKind::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
+        matches!(error.kind, NotSupported | Required | TooLong | TooMany | TypeInvalid)
+    };
+    if errors.0.iter().skip(own).any(blocks) {
+        let why = "some validation rules were not checked because the object was invalid; correct the existing errors \
+                   to complete validation";
+        return errors.invalid(&Path::of("<nil>"), None::<&Value>, why);
+    }
+    let before = old.map(|old| rules::Before { arena: schema.arena(), root: schema.root(), old });
+    let outcome = rules::validate(scope, object, before, &Path::ROOT, rules::REQUEST_BUDGET);
+    errors.0.extend(outcome.errors.0);
+    warnings.extend(outcome.warnings);
+}
+
 /// All that is wrong with a changed object. Metadata is checked twice, by the rules of any object and by the
 /// kind's, and its errors come twice, as kube-apiserver lists them.
-fn validate_update(target: &Target, object: &Value, old: &Value) -> Result<(), Status> {
+fn validate_update(
+    target: &Target,
+    object: &Value,
+    old: &Value,
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
     let kind = &target.kind;
     let null = Value::Null;
     let (meta, old_meta) = (object.get("metadata").unwrap_or(&null), old.get("metadata").unwrap_or(&null));
@@ -535,6 +609,7 @@ fn validate_update(target: &Target, object: &Value, old: &Value) -> Result<(), S
     let mut errors = FieldErrors::new();
     objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
     objectmeta::validate_update(meta, old_meta, &path, &mut errors);
+    let own = errors.0.len();
     if kind.hooks.validates_metadata() {
         objectmeta::validate_update(meta, old_meta, &path, &mut errors);
         if kind.storage_version().schema.is_go() {
@@ -542,6 +617,7 @@ fn validate_update(target: &Target, object: &Value, old: &Value) -> Result<(), S
         }
     }
     validate_by_schema(target, object, Some(old), &mut errors);
+    validate_by_rules(target, object, Some(old), own, &mut errors, warnings);
     kind.hooks.validate_update_in(target.kind_version(), target.scope(), object, old, &mut errors);
     if errors.is_empty() {
         return Ok(());

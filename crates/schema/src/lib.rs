@@ -3,6 +3,7 @@
 
 pub mod model;
 pub mod proto;
+pub mod rules;
 pub mod structural;
 pub mod typed;
 

@@ -1,5 +1,20 @@
 //! Libraries: lists of declarations that an environment takes in. Each module offers `library() -> Library`.
 
+pub mod encoders;
+pub mod kubernetes;
+pub mod lists;
+pub mod math;
+mod operand;
+pub mod optional;
+mod price;
+pub mod regex;
+pub mod sets;
+mod string_format;
+pub mod strings;
+pub mod two_variable;
+
+pub use price::{Pricing, Tracker};
+
 use crate::cost::Estimator;
 use crate::decl::Function;
 use crate::env::Checked;
@@ -23,6 +38,10 @@ pub struct Library {
     pub mixed_arguments: Vec<&'static str>,
     /// Static costs by the overload's id.
     pub estimators: Vec<(&'static str, Estimator)>,
+    /// Actual costs by the overload's id; they go before all others.
+    pub trackers: Vec<(&'static str, Tracker)>,
+    /// Actual costs by function, asked after `trackers`.
+    pub pricing: Option<Pricing>,
     /// Whether `a.?b`, `a[?b]`, `{?a: b}` and `[?a]` can be written.
     pub optional_syntax: bool,
 }
@@ -35,11 +54,21 @@ pub(crate) fn standard() -> Library {
     Library { functions: standard::functions(), macros: macros::STANDARD.to_vec(), ..Library::default() }
 }
 
-/// What Kubernetes adds to the standard library.
+/// `cel.bind`, which Kubernetes does not have.
+pub fn bindings() -> Library {
+    Library { macros: macros::BINDINGS.to_vec(), ..Library::default() }
+}
+
+/// What Kubernetes 1.36 adds to the standard library.
 pub(crate) fn kubernetes() -> Vec<Library> {
-    vec![
+    let mut libraries = vec![
         Library { validators: crate::validate::KUBERNETES.to_vec(), ..Library::default() },
-        Library { macros: macros::OPTIONAL.to_vec(), optional_syntax: true, ..Library::default() },
-        Library { macros: macros::TWO_VARIABLES.to_vec(), ..Library::default() },
-    ]
+        optional::library(u32::MAX),
+        strings::library(2),
+        sets::library(),
+        two_variable::library(),
+        lists::library(3),
+    ];
+    libraries.extend(kubernetes::libraries());
+    libraries
 }

@@ -67,6 +67,9 @@ pub const OPTIONAL: &[Macro] = &[
     Macro { name: "optFlatMap", args: Some(2), receiver: true, rewrite: opt_flat_map },
 ];
 
+/// sortBy
+pub const LISTS: &[Macro] = &[Macro { name: "sortBy", args: Some(2), receiver: true, rewrite: sort_by }];
+
 /// math.greatest, math.least
 pub const MATH: &[Macro] = &[
     Macro { name: "greatest", args: None, receiver: true, rewrite: math_greatest },
@@ -329,6 +332,32 @@ fn let_in(tree: &mut Builder, name: Arc<str>, init: Expr, result: Expr) -> Expr 
         loop_step,
         result,
     })
+}
+
+/// The target under a name, sorted by the list of the keys of its elements.
+fn sort_by(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Rewritten, (Id, String)> {
+    let name: Arc<str> = "@__sortBy_input__".into();
+    let input = tree.ident(&name);
+    let target = target.ok_or((0, String::new()))?;
+    if matches!(target.kind, ExprKind::Literal(_) | ExprKind::Map(_) | ExprKind::Struct { .. }) {
+        let mistake =
+            "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
+        return Err((target.id, mistake.into()));
+    }
+    let range = tree.copy(&input);
+    let Rewritten::To(keys) = map(tree, Some(range), args)? else {
+        return Err((target.id, String::new()));
+    };
+    let sorted = tree.copy(&input);
+    let sorted = tree.at(
+        tree.macro_at,
+        ExprKind::Call {
+            function: "@sortByAssociatedKeys".into(),
+            target: Some(Box::new(sorted)),
+            args: vec![keys],
+        },
+    );
+    Ok(Rewritten::To(let_in(tree, name, target, sorted)))
 }
 
 fn opt_map(tree: &mut Builder, target: Option<Expr>, args: Vec<Expr>) -> Result<Rewritten, (Id, String)> {

@@ -168,8 +168,7 @@ impl Object<'_> {
                     }
                 }
                 // Members without a declared field compare as trees, and only where both objects have them.
-                let undeclared =
-                    ours.iter().filter(|(key, _)| !declared.fields.values().any(|field| field.json == **key));
+                let undeclared = ours.iter().filter(|(key, _)| !declared.has_member(key));
                 Ok(undeclared
                     .into_iter()
                     .all(|(key, value)| theirs.get(key).is_none_or(|theirs| theirs == value)))

@@ -53,7 +53,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "controllers",
         List,
         "*",
-        "Controllers that run inside the server: * for those on by default (garbage-collector, namespace), \
+        "Controllers that run inside the server: * for those on by default (flow-schema, garbage-collector, namespace), \
          -name to leave one out; resourcequota and serviceaccount run only when they are named",
     ),
     used("advertise-address", Ip, "", "Address that clients outside are told; empty: the bind address"),

@@ -2,11 +2,12 @@
 //! or number, the items, the enum, the fields.
 
 use super::{formats, numbers};
-use pintle_cel::regexp;
 use crate::{Arena, Checks, ListKind, Node, NodeId, Shape};
+use pintle_cel::regexp;
 use pintle_meta::FieldErrors;
 use pintle_meta::field::{ErrorKind, FieldError, Plain, Shown, quoted};
 use pintle_value::{Path, Str, Value, json};
+use std::collections::{HashMap, HashSet};
 
 /// Largest float that counts as an integer.
 const INTEGER_MAX: f64 = 9_007_199_254_740_991.0;
@@ -28,7 +29,9 @@ pub fn validate_change(
     errors: &mut FieldErrors,
 ) {
     let outcome = Walk { arena }.node(id, value, old, path);
-    errors.0.extend(outcome.errors.0);
+    let mut told = HashSet::new();
+    let is_new = |error: &FieldError| told.insert((error.field.clone(), error.body.clone()));
+    errors.0.extend(outcome.errors.0.into_iter().filter(is_new));
 }
 
 /// The same errors, found within the field `base`.
@@ -43,7 +46,7 @@ pub fn within(errors: FieldErrors, base: &str) -> FieldErrors {
     FieldErrors(moved.collect())
 }
 
-/// What came of a check: errors, and how much was fine.
+/// What came of a check: errors, some of them more than once, and how much was fine.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) errors: FieldErrors,
@@ -53,11 +56,7 @@ pub(super) struct Outcome {
 impl Outcome {
     pub(super) fn merge(&mut self, other: Outcome) {
         self.matches += other.matches;
-        for error in other.errors.0 {
-            if !self.errors.0.contains(&error) {
-                self.errors.0.push(error);
-            }
-        }
+        self.errors.0.extend(other.errors.0);
     }
 
     fn applied(&mut self, other: Outcome) {
@@ -199,9 +198,9 @@ impl Walk<'_> {
     ) -> Outcome {
         let mut out = Outcome::default();
         if let Shape::List { item, kind } = &node.shape {
-            let before = old.and_then(Value::as_array);
+            let before = Before::of(kind, old);
             for (at, member) in items.iter().enumerate() {
-                let old = before.and_then(|before| correlated(kind, before, member));
+                let old = before.as_ref().and_then(|before| before.counterpart(member));
                 out.merge(self.node(*item, member, old, &path.index(at)));
             }
         }
@@ -272,11 +271,39 @@ impl Walk<'_> {
     }
 }
 
-/// The item of the old list that is the same as `member`: only lists with keys tell.
-fn correlated<'a>(kind: &ListKind, before: &'a [Value], member: &Value) -> Option<&'a Value> {
-    let ListKind::Map(keys) = kind else { return None };
-    let same = |other: &&Value| keys.iter().all(|key| other.get(key) == member.get(key));
-    member.as_object().and_then(|_| before.iter().find(same))
+/// The items of an old list by what identifies them: only lists with keys tell.
+struct Before<'a> {
+    keys: &'a [Str],
+    items: HashMap<Vec<u8>, &'a Value>,
+}
+
+impl<'a> Before<'a> {
+    fn of(kind: &'a ListKind, old: Option<&'a Value>) -> Option<Self> {
+        let (ListKind::Map(keys), Some(Value::Array(old))) = (kind, old) else { return None };
+        let mut items = HashMap::with_capacity(old.len());
+        for item in old {
+            items.entry(identity(keys, item)).or_insert(item);
+        }
+        Some(Before { keys, items })
+    }
+
+    /// The old item that is the same as `member`.
+    fn counterpart(&self, member: &Value) -> Option<&'a Value> {
+        member.as_object()?;
+        self.items.get(&identity(self.keys, member)).copied()
+    }
+}
+
+/// The values of an item's keys, written one after another.
+fn identity(keys: &[Str], item: &Value) -> Vec<u8> {
+    let mut out = Vec::new();
+    for key in keys {
+        if let Some(value) = item.get(key) {
+            json::print(value, &mut out);
+        }
+        out.push(b',');
+    }
+    out
 }
 
 /// The type of a value, as a schema names it, and its format.
@@ -294,11 +321,10 @@ fn type_of(value: &Value) -> (&'static str, &'static str) {
 
 /// Whether the value has the type of its schema; the error names both.
 fn check_type(node: &Node, format: &str, value: &Value, path: &Path<'_>) -> Outcome {
-    let types: Vec<&str> = node.type_name.split(',').filter(|t| !t.is_empty()).collect();
-    let has = |wanted: &str| types.contains(&wanted);
+    let has = |wanted: &str| node.type_name.split(',').any(|name| name == wanted);
     let (actual, actual_format) = type_of(value);
     let fits = match value {
-        Value::Null => types.is_empty() || node.nullable,
+        Value::Null => node.type_name.is_empty() || node.nullable,
         Value::Float(f) => has("number") || (has("integer") && f.fract() == 0.0 && f.abs() <= INTEGER_MAX),
         Value::Int(_) => has("integer") || has("number"),
         _ => has(actual),
