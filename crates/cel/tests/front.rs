@@ -359,42 +359,59 @@ fn issues_of(expr: &str) -> String {
 
 #[test]
 fn try_it() {
-    for expr in [
-        "self.count ==",
-        "self.count = 1",
-        "(self.count == 1",
-        "self.name == 'a",
-        "self.count == 1 self.name == 'a'",
-        "while == 1",
-        "self.in == 'a'",
-        "self.count < 9223372036854775808",
-        "self.name == '\\q'",
-        "// nothing",
-        "self.true",
-        "",
-        "-1 foo",
-        "a.b.",
-        "f(1,",
-        "[1, 2",
-        "{1: 2",
-        "{1 2}",
-        "a b c",
-        "a ? b",
-        "a ? b : ",
-        "a[1",
-        "1 + + 2",
-        "&& a",
-        "a &&",
-        "x..y",
-        "foo(,)",
-        "a == b)",
-        "'a' 'b'",
-        "if (a) { b }",
-        "a.b{c",
-        "!",
-        "-",
-        "a.?",
-    ] {
-        println!("{expr}\n{}\n", issues_of(expr));
+    let cases: Vec<Json> =
+        serde_json::from_str(&std::fs::read_to_string("/tmp/ptests.json").unwrap()).unwrap();
+    let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().concat();
+    let (mut ok, mut bad) = (0, 0);
+    for case in cases {
+        let Some(expected) = case["e"].as_str() else { continue };
+        let expr = case["i"].as_str().unwrap();
+        let found = match Env::standard()
+            .with_library(Library {
+                macros: [macros::TWO_VARIABLES, macros::OPTIONAL].concat(),
+                ..Library::default()
+            })
+            .with_options(|o| {
+                o.escaped_identifiers =
+                    case["body"].as_str().unwrap().contains("EnableIdentEscapeSyntax(true)")
+            })
+            .parse(expr)
+        {
+            Ok(_) => "parses".into(),
+            Err(issues) => issues.to_string(),
+        };
+        if squeeze(expected) == squeeze(&found) {
+            ok += 1
+        } else {
+            bad += 1;
+            println!("=== {expr}\n--- expected\n{expected}\n--- found\n{found}\n");
+        }
     }
+    println!("{ok} ok, {bad} bad");
+}
+
+#[test]
+fn timing() {
+    for (name, expr) in [
+        ("chain", format!("{} ==", "a.b.c[1] + f(x, 2) == ".repeat(4000))),
+        ("ands", format!("{} &&", vec!["a.b.c[1] + f(x, 2) == 3 "; 3500].join("&&"))),
+        ("minus", format!("x{} ==", "-1.a".repeat(20000))),
+        ("dots", format!("x{} ==", ".a".repeat(40000))),
+        ("parens", "(".repeat(90000)),
+        ("brackets", "[-".repeat(40000)),
+        ("braces", "{a:".repeat(30000)),
+        ("minuses", "-".repeat(90000)),
+    ] {
+        let start = std::time::Instant::now();
+        let issues = issues_of(&expr);
+        println!("{name} {:?} {}", start.elapsed(), issues.chars().take(150).collect::<String>());
+    }
+    let rule = "self.spec.replicas >= 1 && self.metadata.name.startsWith('a') && self.list.all(x, x.size() < 10 && x != '')";
+    let env = Env::standard().with_variable("self", Type::Dyn);
+    env.compile(rule).unwrap();
+    let start = std::time::Instant::now();
+    for _ in 0..1000 {
+        env.compile(rule).unwrap();
+    }
+    println!("compile {:?}", start.elapsed() / 1000);
 }
