@@ -4,5 +4,6 @@
 mod clients;
 mod crash;
 mod kubectl;
+mod memory;
 mod transcripts;
 mod watchers;
