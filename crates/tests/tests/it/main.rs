@@ -8,6 +8,7 @@ mod crash;
 mod definitions;
 mod examples;
 mod kubectl;
+mod memory;
 mod process;
 mod transcripts;
 mod watchers;
