@@ -19,7 +19,7 @@ pub fn library(version: u32) -> Library {
     Library {
         functions,
         macros: macros::OPTIONAL.to_vec(),
-        types: vec![(OPTIONAL, Type::optional(Type::param("V")))],
+        types: vec![(OPTIONAL, Type::opaque(OPTIONAL))],
         optional_syntax: true,
         ..Library::default()
     }
