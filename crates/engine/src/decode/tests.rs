@@ -288,7 +288,16 @@ fn damaged_patches_never_panic() {
             let body = Body { bytes: damaged.into(), media: Media::Yaml };
             if let Ok(configuration) = Configuration::decode(&body) {
                 let owner = crate::ownership::Owner { manager: "m", now: "2026-01-01T00:00:00Z" };
-                _ = crate::ownership::apply(&target, owner, Some(&live), &configuration.tree, round % 2 == 0);
+                let conversions = crate::convert::Conversions::default();
+                let force = round % 2 == 0;
+                _ = crate::ownership::apply(
+                    &target,
+                    owner,
+                    Some(&live),
+                    &configuration.tree,
+                    force,
+                    &conversions,
+                );
             }
         }
     }
