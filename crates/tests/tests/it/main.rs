@@ -3,6 +3,7 @@
 
 mod clients;
 mod crash;
+mod informers;
 mod kubectl;
 mod process;
 mod transcripts;
