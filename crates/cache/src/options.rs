@@ -16,6 +16,8 @@ pub(crate) const WATCH_STEPS_MAX: usize = 1024;
 pub(crate) const WAKE_DIRECT_MAX: usize = 8;
 /// Other encodings kept beside one object or one event; further ones are made each time.
 pub(crate) const ENCODINGS_MAX: usize = 16;
+/// Other versions kept beside one object on top of that; they cannot be made each time.
+pub(crate) const CONVERTED_MAX: usize = 64;
 /// Events per segment of the chain that the watchers of a whole resource follow.
 pub(crate) const SEGMENT_EVENTS_ALL: usize = 64;
 /// The same for the watchers of one namespace or field value.

@@ -3,7 +3,7 @@
 use crate::Body;
 use crate::chain::{self, Context};
 use crate::respond;
-use crate::stall::Unstalled;
+use crate::stream::ClientStream;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -32,7 +32,7 @@ const HEADER_BYTES_MAX: usize = 1024 * 1024;
 /// How often HTTP/2 connections are probed, and how long an answer may take.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long a client may leave its buffers full before its connection is cut off.
+/// How long a client may leave a full buffer unread before it is cut off.
 const UNREAD_MAX: Duration = Duration::from_secs(15);
 /// How long to wait when a connection cannot be accepted, such as for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -130,14 +130,12 @@ async fn connection(
     if let Err(e) = stream.set_nodelay(true) {
         tracing::debug!("no TCP_NODELAY: {e}");
     }
-    let stream =
-        match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(Unstalled::new(stream, UNREAD_MAX)))
-            .await
-        {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(e)) => return tracing::debug!("TLS handshake: {e}"),
-            Err(_) => return tracing::debug!("TLS handshake: timeout"),
-        };
+    let stream = ClientStream::new(stream, UNREAD_MAX);
+    let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(e)) => return tracing::debug!("TLS handshake: {e}"),
+        Err(_) => return tracing::debug!("TLS handshake: timeout"),
+    };
     let peer = Arc::new(identify(&context, stream.get_ref().1));
     let service = service_fn(move |request: Request<Incoming>| {
         let (context, peer) = (Arc::clone(&context), Arc::clone(&peer));

@@ -18,6 +18,7 @@ mod core;
 pub mod custom;
 mod diff;
 mod discovery;
+pub mod endpoint;
 mod events;
 mod fields;
 mod fill;
@@ -40,7 +41,7 @@ mod testing;
 mod webhook;
 mod workload;
 
-pub use apiextensions::{approval, definition};
+pub use apiextensions::{approval, definition, rules as definition_rules};
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
 pub use certificates::certificate_request_common_name;
 pub use core::podspec::resources::is_extended as is_extended_resource;

@@ -132,12 +132,15 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
         }
         given => given.to_string(),
     };
+    let metrics = Metrics::default();
+    let converted = engine.clone();
+    metrics.add_source(move |out| converted.conversion_metrics.render(out));
     let context = Arc::new(ServerContext {
         api: Arc::clone(&api),
         authenticator,
         authorizer,
         health: Arc::clone(&health),
-        metrics: Arc::new(Metrics::default()),
+        metrics: Arc::new(metrics),
         openid: OpenId::new(config.issuers.first().map_or("", String::as_str), &jwks_uri, &account_keys),
         git_version: config.git_version.clone(),
         address: OnceLock::from(public.clone()),

@@ -13,6 +13,7 @@ const UNSERVED: &[(&str, &str)] = &[
         "admissionregistration.k8s.io/v1beta1",
         "MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration",
     ),
+    ("apiextensions.k8s.io/v1beta1", "CustomResourceDefinition"),
     ("apps/v1beta1", "ControllerRevision Deployment StatefulSet"),
     ("apps/v1beta2", "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet"),
     ("authentication.k8s.io/v1alpha1", "SelfSubjectReview"),

@@ -16,18 +16,18 @@ use std::sync::Arc;
 
 /// Lists up to this size are written at once.
 const WHOLE_BYTES_MAX: usize = 64 * 1024;
-/// Larger lists are written in pieces of about this size.
-const CHUNK_BYTES: usize = 64 * 1024;
+/// Larger lists are written in pieces of about this size. A connection takes up to sixteen of them ahead of its client.
+pub(super) const CHUNK_BYTES: usize = 16 * 1024;
 
 impl Resources {
     pub(super) async fn list(&self, request: &ApiRequest, target: Target) -> Result<ApiResponse, Status> {
         let list = self.list_request(request, target)?;
         let listed = self.engine.list(&list).await?;
-        self.list_response(request, &list.target, listed)
+        self.list_response(request, &list.target, listed).await
     }
 
     /// A list as the answer to a request.
-    pub(super) fn list_response(
+    pub(super) async fn list_response(
         &self,
         request: &ApiRequest,
         target: &Target,
@@ -35,10 +35,11 @@ impl Resources {
     ) -> Result<ApiResponse, Status> {
         let encoding = request.accept.encoding;
         let media = encoding.media().name();
+        self.engine.prepare(target, &listed.items).await?;
         if let Some(transformer) = self.transformer(request, target)? {
             return Ok(ApiResponse::new(200, media, transformer.list(listed)?));
         }
-        if encoding == Encoding::JSON && target.version == target.kind.storage {
+        if encoding == Encoding::JSON && self.engine.shows_kept_bytes(target) {
             return Ok(ApiResponse::new(200, media, json_list(target, listed)));
         }
         match encoding {
@@ -226,7 +227,7 @@ impl Iterator for ItemChunks {
 
     fn next(&mut self) -> Option<Bytes> {
         let mut out = std::mem::take(&mut self.header);
-        out.reserve(CHUNK_BYTES);
+        out.reserve(CHUNK_BYTES + CHUNK_BYTES / 8);
         while out.len() < CHUNK_BYTES {
             let Some(object) = self.items.next() else {
                 out.extend_from_slice(&self.footer.take().unwrap_or_default());

@@ -5,14 +5,12 @@ use super::protobuf;
 use super::{Form, Source, Transformer};
 use crate::Body;
 use crate::negotiate::{Encoding, Media};
+use crate::resources::list::CHUNK_BYTES;
 use bytes::Bytes;
 use pintle_cache::Object;
 use pintle_engine::Listed;
 use pintle_meta::{Status, Timestamp};
 use std::sync::Arc;
-
-/// Lists are written in pieces of about this size.
-const CHUNK_BYTES: usize = 64 * 1024;
 
 impl Transformer {
     /// A list as the whole answer.

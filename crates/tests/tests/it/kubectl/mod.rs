@@ -15,7 +15,7 @@ use pintle_testkit::server::Options;
 use serde_json::Value;
 
 /// What a command must print.
-enum Prints {
+pub(crate) enum Prints {
     /// Exactly this.
     Exactly(&'static str),
     /// Every one of these, anywhere.
@@ -27,9 +27,9 @@ use Prints::{All, Exactly, Fails};
 
 /// Command (words in single quotes may have spaces), input on stdin, oldest minor version of kubectl that knows it,
 /// and what it prints.
-type Row<'a> = (&'a str, &'a str, u32, Prints);
+pub(crate) type Row<'a> = (&'a str, &'a str, u32, Prints);
 
-struct Kubectl {
+pub(crate) struct Kubectl {
     kubeconfig: PathBuf,
     home: PathBuf,
     /// What `edit` starts.
@@ -91,7 +91,7 @@ fn minor_version(kubectl: &Kubectl) -> u32 {
 }
 
 /// A server of its own and kubectl for it.
-async fn start(flags: &[&str]) -> (Server, Kubectl) {
+pub(crate) async fn start(flags: &[&str]) -> (Server, Kubectl) {
     let flags = flags.iter().map(ToString::to_string).collect();
     let server = Server::start_with(Options { ephemeral: true, flags }).await.unwrap();
     let home = server.data_dir().join("home");
@@ -102,7 +102,7 @@ async fn start(flags: &[&str]) -> (Server, Kubectl) {
 }
 
 /// Runs a table from top to bottom and tells all that was wrong.
-fn check(kubectl: &Kubectl, rows: &[Row<'_>]) {
+pub(crate) fn check(kubectl: &Kubectl, rows: &[Row<'_>]) {
     let minor = minor_version(kubectl);
     let mut wrong = Vec::new();
     for (line, input, _, prints) in rows.iter().filter(|row| minor >= row.2) {
