@@ -7,6 +7,7 @@ mod conversion;
 mod crash;
 mod definitions;
 mod examples;
+mod informers;
 mod kubectl;
 mod memory;
 mod process;
