@@ -10,7 +10,7 @@ const READERS: usize = 60;
 const READERS_BYTES_MAX: u64 = 64 << 20;
 /// The collection: objects much larger and much smaller than what is written at once.
 const LARGE: (usize, usize) = (16, 900_000);
-const SMALL: (usize, usize) = (1_000, 30_000);
+const SMALL: (usize, usize) = (500, 30_000);
 
 fn rss_bytes(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
