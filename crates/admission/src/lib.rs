@@ -266,6 +266,12 @@ impl Chain {
         !self.disabled.iter().any(|disabled| disabled == name)
     }
 
+    /// Whether code that is not part of the server may change objects: webhooks and policies.
+    pub fn calls_others(&self) -> bool {
+        let is_other = |name: &str| matches!(name, "MutatingAdmissionWebhook" | "MutatingAdmissionPolicy");
+        self.plugins.iter().any(|plugin| is_other(plugin.name()))
+    }
+
     /// Lets every plugin change the object. What it would grant must be its writer's own.
     pub fn mutate(
         &self,

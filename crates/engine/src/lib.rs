@@ -14,12 +14,14 @@ mod internal;
 mod metadata;
 mod object;
 mod ownership;
+mod precondition;
 mod propose;
 mod read;
 mod registry;
 mod status;
 mod subresource;
 mod target;
+mod validation;
 mod watch;
 mod write;
 

@@ -186,7 +186,7 @@ fn mark_reset(object: &mut Value, resets: bool) {
 pub(crate) fn complete(target: &Target, object: &mut Value) {
     let version = target.kind_version();
     target.kind.hooks.default(&version.name, object);
-    typed::normalize(&version.schema, object);
+    typed::settle(&version.schema, object, typed::Empties::Shown);
 }
 
 fn duplicates(paths: &[Str]) -> Vec<String> {

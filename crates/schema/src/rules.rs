@@ -7,6 +7,8 @@ mod escape;
 pub mod field_path;
 mod scope;
 mod shape;
+#[cfg(test)]
+mod tests;
 mod validate;
 
 pub use compile::{Compiled, Compiler, Message, Reason, Rule, cost_max};

@@ -1,5 +1,6 @@
 //! The benches, one entry each. A new bench is a function and a line of the table.
 
+mod custom;
 mod definitions;
 mod large;
 mod read;
@@ -64,6 +65,11 @@ pub(crate) const BENCHES: &[Bench] = &[
         large::custom
     ),
     bench!("large-deployment", "the same of a Deployment", large::deployment),
+    bench!(
+        "create-rules",
+        "durable POST of a custom resource with ten CEL rules, 1 and 32 clients",
+        custom::create
+    ),
     bench!("list", "list of 10,000 ConfigMaps in one answer", read::list),
     bench!("list-chunks", "the same in pages of 500", read::list_chunks),
     bench!("list-table", "the same as a Table", read::list_table),

@@ -16,14 +16,14 @@ const UPDATED_OBJECTS: u64 = 1024;
 
 /// What is written.
 #[derive(Clone, Copy)]
-struct Subject {
+pub(super) struct Subject {
     /// Follows the name of the bench.
-    suffix: &'static str,
-    collection: fn(namespace: &str) -> String,
+    pub(super) suffix: &'static str,
+    pub(super) collection: fn(namespace: &str) -> String,
     /// The object with this name; another number makes another object.
-    object: fn(name: &str, n: u64) -> Value,
+    pub(super) object: fn(name: &str, n: u64) -> Value,
     /// A merge patch that changes something.
-    patch: fn(n: u64) -> Value,
+    pub(super) patch: fn(n: u64) -> Value,
 }
 
 const CONFIG_MAP: Subject = Subject {
@@ -105,7 +105,7 @@ pub(super) async fn apply_deployment(context: &Context) -> Result<Vec<Row>, Benc
     change(context, "apply", DEPLOYMENT, force).await
 }
 
-async fn create_of(context: &Context, subject: Subject) -> Result<Vec<Row>, BenchError> {
+pub(super) async fn create_of(context: &Context, subject: Subject) -> Result<Vec<Row>, BenchError> {
     let mut rows = Vec::new();
     for clients in CLIENTS {
         let name = format!("create{}", subject.suffix);

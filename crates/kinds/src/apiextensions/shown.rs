@@ -163,7 +163,7 @@ fn as_json(value: &Value) -> String {
 
 /// A list of versions; what all of them share is not theirs.
 pub(super) fn versions(versions: Option<&Value>, has: impl Fn(&str) -> bool) -> String {
-    let Some(Value::Array(all)) = versions else { return "[]".to_string() };
+    let Some(Value::Array(all)) = versions else { return "null".to_string() };
     let plain = [
         ("name", "Name", "\"\""),
         ("served", "Served", "false"),

@@ -156,6 +156,11 @@ async fn create(engine: &Engine, target: &Target, document: &Document) -> Findin
     };
     let mut finding = Finding::skipped(document, "");
     finding.outcome = outcome;
-    finding.warnings = warnings;
+    // Clients are told the same thing once.
+    for warning in warnings {
+        if !finding.warnings.contains(&warning) {
+            finding.warnings.push(warning);
+        }
+    }
     finding
 }

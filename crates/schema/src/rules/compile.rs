@@ -116,7 +116,7 @@ impl Compiler {
             Err(Wrong::Issues(issues)) => return Some(Err(format!("compilation failed: {issues}"))),
             Err(Wrong::Type) => return Some(Err("cel expression must evaluate to a bool".to_string())),
         };
-        let program = match program(&checked) {
+        let program = match checked.plan() {
             Ok(program) => program,
             Err(why) => return Some(Err(format!("program instantiation failed: {why}"))),
         };
@@ -135,7 +135,7 @@ impl Compiler {
             Err(Wrong::Type) => return Err("messageExpression must evaluate to a string".to_string()),
         };
         let program =
-            program(&checked).map_err(|why| format!("messageExpression instantiation failed: {why}"))?;
+            checked.plan().map_err(|why| format!("messageExpression instantiation failed: {why}"))?;
         Ok(Message { program, cost_max: cost_max(&checked, &self.shape) })
     }
 
@@ -172,9 +172,4 @@ impl CostModel for Sizes<'_> {
 /// What one evaluation of an expression over variables of a shape may cost.
 pub fn cost_max(checked: &Checked, shape: &Shape) -> u64 {
     checked.estimate(&Kubernetes(Sizes(shape))).max
-}
-
-/// An expression ready to run; its environment brings Kubernetes' prices along.
-fn program(checked: &Checked) -> Result<Program, String> {
-    checked.plan().map_err(|why| why.to_string())
 }

@@ -1,12 +1,13 @@
 //! Validation of a value against its schema, in kube-apiserver's words and order: the type, the junctors, the text
 //! or number, the items, the enum, the fields.
 
-use super::{formats, numbers};
+use super::{formats, lists, numbers};
 use crate::{Arena, Checks, ListKind, Node, NodeId, Shape};
 use pintle_cel::regexp;
 use pintle_meta::FieldErrors;
 use pintle_meta::field::{ErrorKind, FieldError, Plain, Shown, quoted};
 use pintle_value::{Path, Str, Value, json};
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
 /// Largest float that counts as an integer.
@@ -200,7 +201,7 @@ impl Walk<'_> {
         if let Shape::List { item, kind } = &node.shape {
             let before = Before::of(kind, old);
             for (at, member) in items.iter().enumerate() {
-                let old = before.as_ref().and_then(|before| before.counterpart(member));
+                let old = before.as_ref().and_then(|before| before.counterpart(at, member));
                 out.merge(self.node(*item, member, old, &path.index(at)));
             }
         }
@@ -274,35 +275,38 @@ impl Walk<'_> {
 /// The items of an old list by what identifies them: only lists with keys tell.
 struct Before<'a> {
     keys: &'a [Str],
-    items: HashMap<Vec<u8>, &'a Value>,
+    items: &'a [Value],
+    /// The items by their keys, made when one is not where it was.
+    index: OnceCell<HashMap<Vec<u8>, &'a Value>>,
 }
 
 impl<'a> Before<'a> {
     fn of(kind: &'a ListKind, old: Option<&'a Value>) -> Option<Self> {
-        let (ListKind::Map(keys), Some(Value::Array(old))) = (kind, old) else { return None };
-        let mut items = HashMap::with_capacity(old.len());
-        for item in old {
-            items.entry(identity(keys, item)).or_insert(item);
-        }
-        Some(Before { keys, items })
+        let (ListKind::Map(keys), Some(Value::Array(items))) = (kind, old) else { return None };
+        Some(Before { keys, items, index: OnceCell::new() })
     }
 
-    /// The old item that is the same as `member`.
-    fn counterpart(&self, member: &Value) -> Option<&'a Value> {
+    /// The old item that is the same as `member`, which is at this place of the new list.
+    fn counterpart(&self, at: usize, member: &Value) -> Option<&'a Value> {
         member.as_object()?;
-        self.items.get(&identity(self.keys, member)).copied()
+        let same = |old: &&Value| self.keys.iter().all(|key| old.get(key) == member.get(key));
+        if let Some(old) = self.items.get(at).filter(same) {
+            return Some(old);
+        }
+        let index = self.index.get_or_init(|| {
+            let mut index = HashMap::with_capacity(self.items.len());
+            for item in self.items {
+                index.entry(identity(self.keys, item)).or_insert(item);
+            }
+            index
+        });
+        index.get(&identity(self.keys, member)).copied()
     }
 }
 
-/// The values of an item's keys, written one after another.
 fn identity(keys: &[Str], item: &Value) -> Vec<u8> {
     let mut out = Vec::new();
-    for key in keys {
-        if let Some(value) = item.get(key) {
-            json::print(value, &mut out);
-        }
-        out.push(b',');
-    }
+    lists::write_keys(item, keys, &mut out);
     out
 }
 

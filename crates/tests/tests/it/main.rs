@@ -5,6 +5,7 @@ mod check;
 mod clients;
 mod conversion;
 mod crash;
+mod definitions;
 mod examples;
 mod kubectl;
 mod process;

@@ -223,7 +223,7 @@ const RULES: [(Rule, Alternatives); 17] = [
 /// A set of kinds of tokens, and whether the end of a rule is among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Set {
-    kinds: u64,
+    pub(super) kinds: u64,
     pub(super) end_of_rule: bool,
 }
 
@@ -258,9 +258,15 @@ pub(super) enum Edge {
     /// Into a rule, to come back to `follow`.
     Call {
         rule: Rule,
+        precedence: u8,
         follow: StateId,
     },
     Precedence(u8, StateId),
+    /// From the end of a rule to after a call of it; whether that call began the recursion of a left-recursive rule.
+    Return {
+        to: StateId,
+        outermost: bool,
+    },
 }
 
 /// What a state is to the recovery from errors.
@@ -313,11 +319,14 @@ pub(super) struct Network {
     pub(super) states: Vec<State>,
     starts: Vec<StateId>,
     pub(super) rules: Vec<Choice>,
+    /// What can come next at each state, within its rule.
+    pub(super) looks: Vec<Set>,
 }
 
 impl Network {
     pub(super) fn new() -> Network {
-        let mut network = Network { states: Vec::new(), starts: Vec::new(), rules: Vec::new() };
+        let mut network =
+            Network { states: Vec::new(), starts: Vec::new(), rules: Vec::new(), looks: Vec::new() };
         let ends: Vec<StateId> = RULES
             .iter()
             .map(|(rule, _)| {
@@ -332,8 +341,23 @@ impl Network {
             let choice = network.choice(*rule, choice, alternatives, *end);
             network.rules.push(choice);
         }
+        network.looks = (0..network.states.len()).map(|state| network.look(state)).collect();
         network.return_everywhere(&ends);
         network
+    }
+
+    fn look(&self, state: StateId) -> Set {
+        if self.kind(state) == StateKind::RuleEnd {
+            return Set { kinds: 0, end_of_rule: true };
+        }
+        let next = |edge: &Edge| match edge {
+            Edge::Epsilon(to) | Edge::Precedence(_, to) => self.look(*to),
+            Edge::Tokens(tokens, _) => *tokens,
+            // No rule can be empty, so what follows the call does not matter.
+            Edge::Call { rule, .. } => self.look(self.start(*rule)),
+            Edge::Return { .. } => Set::default(),
+        };
+        self.edges(state).iter().map(next).fold(Set::default(), Set::and)
     }
 
     pub(super) fn start(&self, rule: Rule) -> StateId {
@@ -429,7 +453,7 @@ impl Network {
 
     fn call(&mut self, rule: Rule, called: Rule, precedence: u8, at: StateId) -> (Option<Step>, StateId) {
         let follow = self.state(StateKind::Plain, rule);
-        self.edge(at, Edge::Call { rule: called, follow });
+        self.edge(at, Edge::Call { rule: called, precedence, follow });
         (Some(Step::Call(called, precedence, at)), follow)
     }
 
@@ -472,17 +496,18 @@ impl Network {
 
     /// From the end of each rule a way to everywhere it is called from: for predictions that do not know the caller.
     fn return_everywhere(&mut self, ends: &[StateId]) {
-        let returns: Vec<(Rule, StateId)> = self
-            .states
-            .iter()
-            .flat_map(|state| &state.edges)
-            .filter_map(|edge| match edge {
-                Edge::Call { rule, follow } => Some((*rule, *follow)),
-                _ => None,
-            })
-            .collect();
-        for (rule, follow) in returns {
-            self.edge(ends.get(rule as usize).copied().unwrap_or_default(), Edge::Epsilon(follow));
+        let calls: Vec<Edge> = self.states.iter().flat_map(|state| state.edges.clone()).collect();
+        for edge in calls {
+            if let Edge::Call { rule, precedence, follow } = edge {
+                let outermost = precedence == 0 && is_recursive(rule);
+                let end = ends.get(rule as usize).copied().unwrap_or_default();
+                self.edge(end, Edge::Return { to: follow, outermost });
+            }
         }
     }
+}
+
+/// Whether the rule was left-recursive, so that its loop goes by precedence.
+pub(super) fn is_recursive(rule: Rule) -> bool {
+    matches!(rule, Rule::Relation | Rule::Calc | Rule::Member)
 }

@@ -6,10 +6,11 @@ mod predict;
 
 use std::sync::OnceLock;
 
-use super::DEPTH_MAX;
 use super::lexer::{Kind, Lexed, Token};
+use super::{DEPTH_MAX, literal};
+use crate::env::Options;
 use crate::issue::Issues;
-use grammar::{Choice, Edge, Loop, Network, Rule, Set, StateId, StateKind, Step};
+use grammar::{Choice, Edge, Loop, Network, Rule, Set, StateId, StateKind, Step, is_recursive};
 use predict::{Decision, NoViable};
 
 /// How often the parser recovers from errors.
@@ -31,7 +32,11 @@ pub(super) fn unrecognized(text: &str, lexed: &Lexed, issues: &mut Issues) {
 }
 
 /// Reports the syntax errors of a text that does not parse.
-pub(super) fn explain(text: &str, lexed: &Lexed, issues: &mut Issues) {
+pub(super) fn explain(text: &str, lexed: &Lexed, options: &Options, issues: &mut Issues) {
+    explain_with(text, lexed, options, issues, false);
+}
+
+fn explain_with(text: &str, lexed: &Lexed, options: &Options, issues: &mut Issues, by_simulation: bool) {
     static NETWORK: OnceLock<Network> = OnceLock::new();
     unrecognized(text, lexed, issues);
     let kinds: Vec<Kind> = lexed.tokens.iter().map(|token| token.kind).collect();
@@ -47,10 +52,16 @@ pub(super) fn explain(text: &str, lexed: &Lexed, issues: &mut Issues) {
         recovering: false,
         last_error: None,
         recoveries: 0,
+        options,
+        by_simulation,
+        complaints: Vec::new(),
         issues,
     };
-    // An abort is reported where it happens.
-    let _ = recovery.rule(Rule::Start, 0, None);
+    // An abort is reported where it happens; the tree is not looked at then.
+    if recovery.rule(Rule::Start, 0, None).is_ok() {
+        let complaints = std::mem::take(&mut recovery.complaints);
+        complaints.into_iter().for_each(|(offset, message)| recovery.issues.report(Some(offset), message));
+    }
 }
 
 struct Recovery<'a> {
@@ -68,7 +79,26 @@ struct Recovery<'a> {
     /// The token and the states of the last error.
     last_error: Option<(usize, Vec<StateId>)>,
     recoveries: usize,
+    options: &'a Options,
+    /// Whether every prediction is simulated, for the test that `foresee` finds the same.
+    by_simulation: bool,
+    /// What cel-go finds wrong with the tree that comes of the recovery.
+    complaints: Vec<(u32, String)>,
     issues: &'a mut Issues,
+}
+
+/// What a prediction is about.
+#[derive(Clone, Copy)]
+enum Point {
+    /// Which of the alternatives of a rule, or of its loop.
+    Among(Rule),
+    /// Whether the loop of a rule goes on: 1 or 2.
+    Again(Rule),
+}
+
+/// The prediction that a loop goes on, or ends.
+fn again(goes_on: bool) -> usize {
+    if goes_on { 1 } else { 2 }
 }
 
 /// Why a rule ends early.
@@ -146,7 +176,7 @@ impl Recovery<'_> {
             self.state = choice.state;
             self.sync()?;
             if choice.predicted {
-                self.predict(choice.state, precedence, false)?
+                self.predict(Point::Among(rule), choice.state, precedence)?
             } else {
                 let sets = self.alternative_sets(choice.state);
                 let kind = self.kind(0);
@@ -154,9 +184,57 @@ impl Recovery<'_> {
                 found.ok_or(Failure::NoViable(self.next, self.next))? + 1
             }
         };
-        match choice.alternatives.get(alternative - 1) {
+        let (first, complaints) = (self.next, self.complaints.len());
+        let outcome = match choice.alternatives.get(alternative - 1) {
             Some(steps) => self.steps(steps, rule, precedence),
             None => Ok(()),
+        };
+        match rule {
+            Rule::Primary if alternative <= 2 => self.complain_about_name(first, complaints),
+            Rule::Literal => self.complain_about_literal(first),
+            Rule::EscapeIdent if alternative == 2 && !self.options.escaped_identifiers => {
+                let offset = self.token(first).map_or(0, |token| token.offset);
+                self.complaints.push((offset, super::ESCAPED_UNSUPPORTED.into()));
+            }
+            _ => {}
+        }
+        outcome
+    }
+
+    /// A variable or a function must not have a reserved name; the arguments of one that has are not looked at.
+    fn complain_about_name(&mut self, first: usize, complaints: usize) {
+        let (Some(start), dotted) = (self.token(first), self.kinds.get(first) == Some(&Kind::Dot)) else {
+            return;
+        };
+        let Some(name) = self.token(first + usize::from(dotted)).filter(|token| token.kind == Kind::Ident)
+        else {
+            return;
+        };
+        if super::RESERVED.contains(&name.text(self.text)) {
+            let complaint = (start.offset, format!("reserved identifier: {}", name.text(self.text)));
+            self.complaints.truncate(complaints);
+            self.complaints.push(complaint);
+        }
+    }
+
+    fn complain_about_literal(&mut self, first: usize) {
+        let negative = self.kinds.get(first) == Some(&Kind::Minus);
+        let (Some(start), Some(token)) = (self.token(first), self.token(first + usize::from(negative)))
+        else {
+            return;
+        };
+        let text = token.text(self.text);
+        let value = match token.kind {
+            Kind::Int => literal::int(text, negative),
+            Kind::Uint => literal::uint(text),
+            Kind::Float => literal::double(text, negative),
+            Kind::String => literal::string(text),
+            Kind::Bytes => literal::bytes(text),
+            _ => return,
+        };
+        if let Err(message) = value {
+            let offset = start.offset;
+            self.complaints.push((offset, message.into()));
         }
     }
 
@@ -187,20 +265,16 @@ impl Recovery<'_> {
     }
 
     fn star(&mut self, it: &Loop, rule: Rule, precedence: u8) -> Result<(), Failure> {
-        let recursive = matches!(rule, Rule::Relation | Rule::Calc | Rule::Member);
         self.state = it.entry;
         self.sync()?;
         loop {
             let goes_on = if it.predicted {
-                self.predict(it.entry, precedence, recursive)? == 1
+                self.predict(Point::Again(rule), it.entry, precedence)? == 1
             } else {
                 self.alternative_sets(it.entry).first().is_some_and(|set| set.has(self.kind(0)))
             };
             if !goes_on {
                 return Ok(());
-            }
-            if recursive {
-                self.deeper(rule)?;
             }
             self.choice(&it.body, rule, precedence)?;
             self.state = it.back;
@@ -220,7 +294,7 @@ impl Recovery<'_> {
                 if matches!(synced, Err(Failure::Abort)) {
                     return synced;
                 }
-                self.predict(it.back, precedence, false)? == 1
+                self.predict(Point::Again(rule), it.back, precedence)? == 1
             } else {
                 synced?;
                 self.alternative_sets(it.back).first().is_some_and(|set| set.has(self.kind(0)))
@@ -231,17 +305,90 @@ impl Recovery<'_> {
         }
     }
 
-    fn predict(&self, state: StateId, precedence: u8, of_recursion: bool) -> Result<usize, Failure> {
+    fn predict(&self, point: Point, state: StateId, precedence: u8) -> Result<usize, Failure> {
+        let foreseen = if self.by_simulation { None } else { self.foresee(point, state, precedence) };
+        let predicted = foreseen.unwrap_or_else(|| self.simulate(point, state, precedence));
+        predicted.map_err(|NoViable(index)| Failure::NoViable(self.next, self.next + index))
+    }
+
+    fn simulate(&self, point: Point, state: StateId, precedence: u8) -> Result<usize, NoViable> {
         let returns = self.callers.iter().filter_map(|caller| self.network.follow((*caller)?));
         let decision = Decision {
             network: self.network,
             state,
             precedence,
-            of_recursion,
+            of_recursion: matches!(point, Point::Again(rule) if is_recursive(rule)),
             callers: predict::stack(returns),
             tokens: self.kinds.get(self.next..).unwrap_or_default(),
         };
-        decision.predict().map_err(|NoViable(index)| Failure::NoViable(self.next, self.next + index))
+        decision.predict()
+    }
+
+    /// What the simulation would find, where a few tokens tell. The simulation is slow, and this covers nearly all.
+    fn foresee(&self, point: Point, state: StateId, precedence: u8) -> Option<Result<usize, NoViable>> {
+        let begins_member = |kind| self.look(self.network.start(Rule::Member)).has(kind);
+        Some(Ok(match (point, self.kind(0)) {
+            (Point::Again(Rule::Member), kind) => again(matches!(kind, Kind::Dot | Kind::LeftBracket)),
+            (Point::Again(Rule::Relation), kind) => {
+                again(precedence <= 1 && super::relation_operator(kind).is_some())
+            }
+            (Point::Again(Rule::Calc), kind) => {
+                again(super::calc_operator(kind).is_some_and(|(_, its)| precedence <= u8::from(its > 0) + 1))
+            }
+            // Another `-`, which can also belong to a number after the last one.
+            (Point::Again(Rule::Unary), Kind::Minus) if begins_member(self.kind(1)) => 1,
+            (Point::Again(Rule::Unary), Kind::Minus) => return Some(Err(NoViable(1))),
+            (Point::Again(Rule::Unary), _) => 2,
+            // A comma, which can also be the last.
+            (Point::Again(_), Kind::Comma) => {
+                let next = self.kind(1);
+                let rule = if matches!(point, Point::Again(Rule::FieldInit)) {
+                    Rule::OptField
+                } else {
+                    Rule::OptExpr
+                };
+                again(self.look(self.network.start(rule)).has(next))
+            }
+            (Point::Again(_), _) => 2,
+            (Point::Among(Rule::Primary), Kind::Dot) if self.kind(1) != Kind::Ident => {
+                return Some(Err(NoViable(1)));
+            }
+            (Point::Among(Rule::Primary), Kind::Dot) => self.foresee_name(2),
+            (Point::Among(Rule::Primary), Kind::Ident) => self.foresee_name(1),
+            (Point::Among(Rule::Member), Kind::Dot) => match (self.kind(1), self.kind(2)) {
+                (Kind::Ident, Kind::LeftParen) => 2,
+                (Kind::Ident | Kind::EscapedIdent | Kind::Question, _) => 1,
+                _ => return Some(Err(NoViable(1))),
+            },
+            (Point::Among(Rule::Literal), Kind::Minus) => match self.kind(1) {
+                Kind::Int => 1,
+                Kind::Float => 3,
+                _ => return Some(Err(NoViable(1))),
+            },
+            (Point::Among(Rule::Unary), Kind::Minus) => match (self.kind(1), self.kind(2)) {
+                // `-1` is a number or a negation until the whole member is seen.
+                (Kind::Int | Kind::Float, Kind::Dot | Kind::LeftBracket) => return None,
+                (Kind::Int | Kind::Float, after) if self.after_rule().has(after) => 1,
+                (Kind::Int | Kind::Float, _) => return Some(Err(NoViable(0))),
+                (kind, _) if begins_member(kind) => 3,
+                _ => return Some(Err(NoViable(1))),
+            },
+            (Point::Among(_), kind) => {
+                let sets = self.alternative_sets(state);
+                sets.iter().position(|set| set.has(kind))? + 1
+            }
+        }))
+    }
+
+    /// A variable, a call, or an object, `ahead` being after its first name.
+    fn foresee_name(&self, mut ahead: usize) -> usize {
+        if self.kind(ahead) == Kind::LeftParen {
+            return 2;
+        }
+        while self.kind(ahead) == Kind::Dot && self.kind(ahead + 1) == Kind::Ident {
+            ahead += 2;
+        }
+        if self.kind(ahead) == Kind::LeftBrace { 6 } else { 1 }
     }
 
     fn match_token(&mut self, set: Set, next: StateId) -> Result<(), Failure> {
@@ -443,29 +590,20 @@ impl Recovery<'_> {
 
     /// What can come next within the rule.
     fn look(&self, state: StateId) -> Set {
-        let mut set = Set::default();
-        self.look_into(state, &mut set);
-        set
+        self.network.looks.get(state).copied().unwrap_or_default()
     }
 
-    fn look_into(&self, state: StateId, set: &mut Set) {
-        if self.network.kind(state) == StateKind::RuleEnd {
-            set.end_of_rule = true;
-            return;
-        }
-        for edge in self.network.edges(state) {
-            match edge {
-                Edge::Epsilon(to) | Edge::Precedence(_, to) => self.look_into(*to, set),
-                Edge::Tokens(tokens, _) => *set = set.and(*tokens),
-                // No rule can be empty, so what follows the call does not matter.
-                Edge::Call { rule, .. } => self.look_into(self.network.start(*rule), set),
-            }
-        }
+    /// What can come after the rule under way.
+    fn after_rule(&self) -> Set {
+        self.return_to_callers(Set { end_of_rule: true, ..Set::default() })
     }
 
     /// What can come next, rules that end returning to their callers.
     fn look_in_context(&self, state: StateId) -> Set {
-        let mut set = self.look(state);
+        self.return_to_callers(self.look(state))
+    }
+
+    fn return_to_callers(&self, mut set: Set) -> Set {
         for caller in self.callers.iter().rev() {
             if !std::mem::take(&mut set.end_of_rule) {
                 return set;
@@ -482,4 +620,36 @@ impl Recovery<'_> {
 /// In quotes, with tabs and line ends spelled out.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\t', "\\t").replace('\n', "\\n").replace('\r', "\\r"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lexer::lex;
+    use super::*;
+
+    fn explained(text: &str, by_simulation: bool) -> String {
+        let mut issues = Issues::new(text.into());
+        explain_with(text, &lex(text), &Options::default(), &mut issues, by_simulation);
+        issues.to_string()
+    }
+
+    /// Texts of random tokens: what is foreseen is what the simulation finds.
+    #[test]
+    fn foreseen_as_simulated() {
+        let words = [
+            "a", "b", "1", "1.5", "2u", "'s'", "true", "null", ".", ".", "(", ")", "[", "]", "{", "}", ",",
+            ":", "?", "+", "-", "-", "*", "==", "<", "in", "&&", "||", "!", "`a`", "if",
+        ];
+        let mut seed: u64 = 42;
+        let mut random = |below: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(seed >> 33).unwrap() % below
+        };
+        for _ in 0..1_000 {
+            let length = 1 + random(9);
+            let text: Vec<&str> = (0..length).map(|_| words[random(words.len())]).collect();
+            let text = text.join(" ");
+            assert_eq!(explained(&text, false), explained(&text, true), "{text}");
+        }
+    }
 }
