@@ -46,6 +46,8 @@ pub(crate) struct Config {
     pub(crate) http2: bool,
     pub(crate) streams_max: u32,
     pub(crate) external_host: String,
+    /// How long history is kept.
+    pub(crate) retention: Duration,
     /// The version that clients are told.
     pub(crate) git_version: String,
 }
@@ -89,6 +91,9 @@ const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 const DEFAULT_SERVICE_NETWORK: &str = "10.0.0.0/24";
 /// HTTP/2 requests at once on one connection unless another number is named.
 const DEFAULT_STREAMS_MAX: u32 = 100;
+
+/// As good as for ever; the room for history is limited all the same.
+const RETENTION_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// Flags that cannot be obeyed, and what would not hold if they were ignored like others.
 const NOT_TO_BE_IGNORED: [(&str, &str); 3] = [
@@ -167,6 +172,10 @@ impl Config {
                 Ok(n) => n,
             },
             external_host: flags.text("external-hostname").to_string(),
+            retention: match flags.duration("etcd-compaction-interval") {
+                Duration::ZERO => RETENTION_MAX,
+                interval => interval,
+            },
             git_version: match flags.text("version") {
                 name if name.starts_with('v') => name.to_string(),
                 _ => GIT_VERSION.to_string(),

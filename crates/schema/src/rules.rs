@@ -11,7 +11,7 @@ mod shape;
 mod tests;
 mod validate;
 
-pub use compile::{Compiled, Compiler, Message, Reason, Rule, cost_max};
+pub use compile::{Compiled, Compiler, Message, Reason, Rule};
 pub use escape::escape;
 pub use scope::{Scope, has_rules};
 pub use shape::{REQUEST_BYTES_MAX, cardinality_max, shape};

@@ -73,7 +73,7 @@ pub(crate) fn standard() -> Library {
     Library { functions: standard::functions(), macros: macros::STANDARD.to_vec(), ..Library::default() }
 }
 
-/// `cel.bind`, which Kubernetes does not have.
+/// `cel.bind`, which Kubernetes has only for device selectors.
 pub fn bindings() -> Library {
     Library { macros: macros::BINDINGS.to_vec(), ..Library::default() }
 }

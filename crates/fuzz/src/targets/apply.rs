@@ -85,7 +85,10 @@ impl History<'_> {
     }
 
     fn decoded(&self, object: Value) -> Option<Value> {
-        pintle_schema::decode(&self.kind.schema, object, &mut typed::Strict::default()).ok()
+        let mut object =
+            pintle_schema::decode(&self.kind.schema, object, &mut typed::Strict::default()).ok()?;
+        typed::normalize(&self.kind.schema, &mut object);
+        Some(object)
     }
 
     /// What an apply makes of the live object; none if it is refused for what it is.
@@ -106,6 +109,10 @@ impl History<'_> {
             same("force changes nothing where nothing conflicts", &gentle.object, &forced.object)?;
         }
         let Some(object) = self.decoded(forced.object) else { return Ok(None) };
+        if object.at(&["metadata", "managedFields"]).is_none() {
+            // Nobody owns anything: the next apply finds an object that nobody tracks.
+            return Ok(Some(object));
+        }
         let again = apply(&self.cx, Some(&object), config, owner, false);
         let again = again.map_err(|error| format!("what was applied cannot be applied again: {error}"))?;
         let again = self.decoded(again.object).ok_or("what was applied cannot be decoded again")?;

@@ -46,7 +46,7 @@ impl Kubectl {
         command
     }
 
-    fn run(&self, line: &str, input: &str) -> Output {
+    pub(crate) fn run(&self, line: &str, input: &str) -> Output {
         run(self.command(line), input)
     }
 }
