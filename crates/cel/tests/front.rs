@@ -1,5 +1,7 @@
 //! The parser and the checker against the conformance cases: the trees, types and messages that cel-go has for them.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
+
 use std::fmt::Write as _;
 
 use pintle_cel::ast::{Expr, ExprKind, Literal};

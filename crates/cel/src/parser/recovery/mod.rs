@@ -1,16 +1,22 @@
 //! What is wrong with a text that does not parse, in the words of cel-go: its parser is made by ANTLR, which goes on after
 //! an error by leaving out or making up tokens. This does the same over the same grammar, for its messages only.
 
+mod complain;
+mod follow;
+mod foresee;
 mod grammar;
+mod network;
 mod predict;
 
 use std::sync::OnceLock;
 
+use super::DEPTH_MAX;
 use super::lexer::{Kind, Lexed, Token};
-use super::{DEPTH_MAX, literal};
 use crate::env::Options;
 use crate::issue::Issues;
-use grammar::{Choice, Edge, Loop, Network, Rule, Set, StateId, StateKind, Step, is_recursive};
+use foresee::Point;
+use grammar::{Rule, is_recursive};
+use network::{Choice, Loop, Network, Set, StateId, StateKind, Step};
 use predict::{Decision, NoViable};
 
 /// How often the parser recovers from errors.
@@ -85,20 +91,6 @@ struct Recovery<'a> {
     /// What cel-go finds wrong with the tree that comes of the recovery.
     complaints: Vec<(u32, String)>,
     issues: &'a mut Issues,
-}
-
-/// What a prediction is about.
-#[derive(Clone, Copy)]
-enum Point {
-    /// Which of the alternatives of a rule, or of its loop.
-    Among(Rule),
-    /// Whether the loop of a rule goes on: 1 or 2.
-    Again(Rule),
-}
-
-/// The prediction that a loop goes on, or ends.
-fn again(goes_on: bool) -> usize {
-    if goes_on { 1 } else { 2 }
 }
 
 /// Why a rule ends early.
@@ -201,43 +193,6 @@ impl Recovery<'_> {
         outcome
     }
 
-    /// A variable or a function must not have a reserved name; the arguments of one that has are not looked at.
-    fn complain_about_name(&mut self, first: usize, complaints: usize) {
-        let (Some(start), dotted) = (self.token(first), self.kinds.get(first) == Some(&Kind::Dot)) else {
-            return;
-        };
-        let Some(name) = self.token(first + usize::from(dotted)).filter(|token| token.kind == Kind::Ident)
-        else {
-            return;
-        };
-        if super::RESERVED.contains(&name.text(self.text)) {
-            let complaint = (start.offset, format!("reserved identifier: {}", name.text(self.text)));
-            self.complaints.truncate(complaints);
-            self.complaints.push(complaint);
-        }
-    }
-
-    fn complain_about_literal(&mut self, first: usize) {
-        let negative = self.kinds.get(first) == Some(&Kind::Minus);
-        let (Some(start), Some(token)) = (self.token(first), self.token(first + usize::from(negative)))
-        else {
-            return;
-        };
-        let text = token.text(self.text);
-        let value = match token.kind {
-            Kind::Int => literal::int(text, negative),
-            Kind::Uint => literal::uint(text),
-            Kind::Float => literal::double(text, negative),
-            Kind::String => literal::string(text),
-            Kind::Bytes => literal::bytes(text),
-            _ => return,
-        };
-        if let Err(message) = value {
-            let offset = start.offset;
-            self.complaints.push((offset, message.into()));
-        }
-    }
-
     fn steps(&mut self, steps: &[Step], rule: Rule, precedence: u8) -> Result<(), Failure> {
         for step in steps {
             match step {
@@ -322,73 +277,6 @@ impl Recovery<'_> {
             tokens: self.kinds.get(self.next..).unwrap_or_default(),
         };
         decision.predict()
-    }
-
-    /// What the simulation would find, where a few tokens tell. The simulation is slow, and this covers nearly all.
-    fn foresee(&self, point: Point, state: StateId, precedence: u8) -> Option<Result<usize, NoViable>> {
-        let begins_member = |kind| self.look(self.network.start(Rule::Member)).has(kind);
-        Some(Ok(match (point, self.kind(0)) {
-            (Point::Again(Rule::Member), kind) => again(matches!(kind, Kind::Dot | Kind::LeftBracket)),
-            (Point::Again(Rule::Relation), kind) => {
-                again(precedence <= 1 && super::relation_operator(kind).is_some())
-            }
-            (Point::Again(Rule::Calc), kind) => {
-                again(super::calc_operator(kind).is_some_and(|(_, its)| precedence <= u8::from(its > 0) + 1))
-            }
-            // Another `-`, which can also belong to a number after the last one.
-            (Point::Again(Rule::Unary), Kind::Minus) if begins_member(self.kind(1)) => 1,
-            (Point::Again(Rule::Unary), Kind::Minus) => return Some(Err(NoViable(1))),
-            (Point::Again(Rule::Unary), _) => 2,
-            // A comma, which can also be the last.
-            (Point::Again(_), Kind::Comma) => {
-                let next = self.kind(1);
-                let rule = if matches!(point, Point::Again(Rule::FieldInit)) {
-                    Rule::OptField
-                } else {
-                    Rule::OptExpr
-                };
-                again(self.look(self.network.start(rule)).has(next))
-            }
-            (Point::Again(_), _) => 2,
-            (Point::Among(Rule::Primary), Kind::Dot) if self.kind(1) != Kind::Ident => {
-                return Some(Err(NoViable(1)));
-            }
-            (Point::Among(Rule::Primary), Kind::Dot) => self.foresee_name(2),
-            (Point::Among(Rule::Primary), Kind::Ident) => self.foresee_name(1),
-            (Point::Among(Rule::Member), Kind::Dot) => match (self.kind(1), self.kind(2)) {
-                (Kind::Ident, Kind::LeftParen) => 2,
-                (Kind::Ident | Kind::EscapedIdent | Kind::Question, _) => 1,
-                _ => return Some(Err(NoViable(1))),
-            },
-            (Point::Among(Rule::Literal), Kind::Minus) => match self.kind(1) {
-                Kind::Int => 1,
-                Kind::Float => 3,
-                _ => return Some(Err(NoViable(1))),
-            },
-            (Point::Among(Rule::Unary), Kind::Minus) => match (self.kind(1), self.kind(2)) {
-                // `-1` is a number or a negation until the whole member is seen.
-                (Kind::Int | Kind::Float, Kind::Dot | Kind::LeftBracket) => return None,
-                (Kind::Int | Kind::Float, after) if self.after_rule().has(after) => 1,
-                (Kind::Int | Kind::Float, _) => return Some(Err(NoViable(0))),
-                (kind, _) if begins_member(kind) => 3,
-                _ => return Some(Err(NoViable(1))),
-            },
-            (Point::Among(_), kind) => {
-                let sets = self.alternative_sets(state);
-                sets.iter().position(|set| set.has(kind))? + 1
-            }
-        }))
-    }
-
-    /// A variable, a call, or an object, `ahead` being after its first name.
-    fn foresee_name(&self, mut ahead: usize) -> usize {
-        if self.kind(ahead) == Kind::LeftParen {
-            return 2;
-        }
-        while self.kind(ahead) == Kind::Dot && self.kind(ahead + 1) == Kind::Ident {
-            ahead += 2;
-        }
-        if self.kind(ahead) == Kind::LeftBrace { 6 } else { 1 }
     }
 
     fn match_token(&mut self, set: Set, next: StateId) -> Result<(), Failure> {
@@ -555,65 +443,6 @@ impl Recovery<'_> {
         }
         out.push_str(self.text.get(at..last.end).unwrap_or_default());
         out
-    }
-
-    /// What can come at the current state, given the callers.
-    fn expected(&self) -> Set {
-        let mut following = self.look(self.state);
-        let mut expected = following;
-        for caller in self.callers.iter().rev() {
-            let Some(follow) = caller.and_then(|caller| self.network.follow(caller)) else { break };
-            if !following.end_of_rule {
-                break;
-            }
-            following = self.look(follow);
-            expected = expected.and(following);
-        }
-        expected.end_of_rule = false;
-        if following.end_of_rule { expected.and(Set::of(&[Kind::End])) } else { expected }
-    }
-
-    /// What can come after any of the rules under way.
-    fn recovery_set(&self) -> Set {
-        let follows = self.callers.iter().filter_map(|caller| self.network.follow((*caller)?));
-        follows.fold(Set::default(), |set, follow| set.and(self.look(follow)))
-    }
-
-    /// The first tokens of each way out of a choice.
-    fn alternative_sets(&self, choice: StateId) -> Vec<Set> {
-        let target = |edge: &Edge| match edge {
-            Edge::Epsilon(to) => Some(*to),
-            _ => None,
-        };
-        self.network.edges(choice).iter().filter_map(target).map(|to| self.look(to)).collect()
-    }
-
-    /// What can come next within the rule.
-    fn look(&self, state: StateId) -> Set {
-        self.network.looks.get(state).copied().unwrap_or_default()
-    }
-
-    /// What can come after the rule under way.
-    fn after_rule(&self) -> Set {
-        self.return_to_callers(Set { end_of_rule: true, ..Set::default() })
-    }
-
-    /// What can come next, rules that end returning to their callers.
-    fn look_in_context(&self, state: StateId) -> Set {
-        self.return_to_callers(self.look(state))
-    }
-
-    fn return_to_callers(&self, mut set: Set) -> Set {
-        for caller in self.callers.iter().rev() {
-            if !std::mem::take(&mut set.end_of_rule) {
-                return set;
-            }
-            match caller.and_then(|caller| self.network.follow(caller)) {
-                Some(follow) => set = set.and(self.look(follow)),
-                None => return set.and(Set::of(&[Kind::End])),
-            }
-        }
-        set
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::super::lexer::Kind;
-use super::grammar::{Edge, Network, StateId, StateKind};
+use super::network::{Edge, Network, StateId, StateKind};
 
 /// More than this many configurations are not followed; no message is worth it.
 const CONFIGS_MAX: usize = 5_000;
