@@ -71,7 +71,7 @@ pub(crate) struct Group {
     tail: Mutex<Tail>,
     slots: usize,
     segments_max: usize,
-    pub(crate) wake: Notify,
+    pub(crate) wake: Arc<Notify>,
     pub(crate) watchers: AtomicUsize,
     /// Already handed to the dispatcher.
     pub(crate) queued: AtomicBool,
@@ -85,7 +85,7 @@ impl Group {
             tail: Mutex::new(Tail { segments: VecDeque::new(), last, used: 0 }),
             slots,
             segments_max: (events_max / slots).max(1),
-            wake: Notify::new(),
+            wake: Arc::new(Notify::new()),
             watchers: AtomicUsize::new(0),
             queued: AtomicBool::new(false),
         })

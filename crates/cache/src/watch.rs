@@ -11,11 +11,12 @@ use crate::shared::Shared;
 use crate::view::View;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::sync::futures::OwnedNotified;
 use tokio::time::{Instant, Sleep, sleep};
 
 /// Where a watch begins.
@@ -43,6 +44,8 @@ pub struct Watcher {
     /// Everything up to this revision was delivered or is not selected.
     position: u64,
     bookmarks: Option<Bookmarks>,
+    /// The next wake-up, made before the last look at what is there.
+    woken: Pin<Box<OwnedNotified>>,
 }
 
 struct Bookmarks {
@@ -94,6 +97,7 @@ impl Watcher {
             None => Phase::Replay(VecDeque::new(), position, None),
             Some(view) => Phase::Initial(Initial::new(view, &filter, &key)),
         };
+        let woken = Box::pin(group.wake.clone().notified_owned());
         Ok(Watcher {
             shared: resource.shared.clone(),
             resource: Some(resource.clone()),
@@ -104,6 +108,7 @@ impl Watcher {
             phase,
             position,
             bookmarks: None,
+            woken,
         })
     }
 
@@ -114,7 +119,19 @@ impl Watcher {
         let position = shared.published();
         let phase = Phase::Live(group.end());
         let (shared, key) = (shared.clone(), GroupKey::All);
-        Watcher { shared, resource: None, epoch: 0, group, key, filter, phase, position, bookmarks: None }
+        let woken = Box::pin(group.wake.clone().notified_owned());
+        Watcher {
+            shared,
+            resource: None,
+            epoch: 0,
+            group,
+            key,
+            filter,
+            phase,
+            position,
+            bookmarks: None,
+            woken,
+        }
     }
 
     /// Asks for a bookmark whenever `every` has passed. To be called within a runtime.
@@ -126,40 +143,33 @@ impl Watcher {
     /// The next thing to tell the client; `None` after [`Item::Closed`]. Nothing is lost when the
     /// future is dropped.
     pub async fn next(&mut self) -> Option<Item> {
-        loop {
-            match self.advance() {
-                Step::Item(item) => return Some(item),
-                Step::Ended => return None,
-                Step::Again => give_way().await,
-                Step::Wait => {
-                    if let Some(item) = self.wait().await {
-                        return Some(item);
-                    }
-                }
-            }
-        }
+        poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// Waits until there may be something; answers with an item that came up in the meantime.
-    async fn wait(&mut self) -> Option<Item> {
-        let group = self.group.clone();
-        let mut woken = pin!(group.wake.notified());
-        // Wake-ups are noted from here on. Looking once more makes sure that none was missed.
-        woken.as_mut().enable();
-        match self.advance() {
-            Step::Item(item) => return Some(item),
-            Step::Again | Step::Ended => return None,
-            Step::Wait => {}
+    /// [`Watcher::next`] for those who are polled themselves.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Item>> {
+        loop {
+            match self.advance() {
+                Step::Item(item) => return Poll::Ready(Some(item)),
+                Step::Ended => return Poll::Ready(None),
+                // Others get their turn first.
+                Step::Again => {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Step::Wait => {}
+            }
+            // A wake-up is noted from the moment its future is made; after that comes another look.
+            if self.woken.as_mut().poll(context).is_ready() {
+                self.woken.set(self.group.wake.clone().notified_owned());
+                continue;
+            }
+            let is_due = |bookmarks: &mut Bookmarks| bookmarks.due.as_mut().poll(context).is_ready();
+            return match self.bookmarks.as_mut().is_some_and(is_due) {
+                true => Poll::Ready(Some(self.bookmark())),
+                false => Poll::Pending,
+            };
         }
-        let Some(bookmarks) = &mut self.bookmarks else {
-            woken.await;
-            return None;
-        };
-        let is_due = poll_fn(|context| match woken.as_mut().poll(context) {
-            Poll::Ready(()) => Poll::Ready(false),
-            Poll::Pending => bookmarks.due.as_mut().poll(context).map(|()| true),
-        });
-        if is_due.await { Some(self.bookmark()) } else { None }
     }
 
     /// The next item if it is there already.
@@ -326,18 +336,4 @@ impl Initial {
         self.chunk = self.view.chunk(&self.prefix, after, INITIAL_OBJECTS_MAX).into();
         self.complete = self.chunk.len() < INITIAL_OBJECTS_MAX;
     }
-}
-
-/// Lets other tasks run before this one goes on.
-async fn give_way() {
-    let mut gave = false;
-    poll_fn(|context| {
-        if gave {
-            return Poll::Ready(());
-        }
-        gave = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

@@ -7,7 +7,7 @@ use crate::ast::{Ast, Expr, Id};
 use crate::cost::{self, CostEstimate, CostModel, Estimator};
 use crate::decl::{Constant, Function, Variable};
 use crate::issue::Issues;
-use crate::library::{self, Library, Tracker, Validator};
+use crate::library::{self, Library, Pricing, Tracker, Validator};
 use crate::parser::Macro;
 use crate::shape::{Provider, Shape};
 use crate::types::Type;
@@ -34,6 +34,7 @@ struct Base {
     mixed_arguments: Vec<&'static str>,
     estimators: HashMap<&'static str, Estimator>,
     trackers: HashMap<&'static str, Tracker>,
+    pricing: Option<Pricing>,
     options: Options,
 }
 
@@ -51,6 +52,9 @@ pub struct Options {
     pub cross_type_comparisons: bool,
     /// Whether `has()` costs anything.
     pub presence_test_has_cost: bool,
+    /// Whether a map literal with a key twice, or with a key that is no key, fails, as does `has(x.y)` where `x` has no
+    /// fields. The language's specification wants that; cel-go lets it pass.
+    pub strict: bool,
     /// Whether literals and conversions of constants are worked out when a program is planned: they cost nothing then, and
     /// a conversion that fails is a mistake of the expression.
     pub fold_constants: bool,
@@ -64,6 +68,7 @@ impl Default for Options {
             homogeneous_literals: false,
             cross_type_comparisons: false,
             presence_test_has_cost: true,
+            strict: true,
             fold_constants: false,
         }
     }
@@ -100,6 +105,7 @@ impl Env {
                     options.homogeneous_literals = true;
                     options.cross_type_comparisons = true;
                     options.presence_test_has_cost = false;
+                    options.strict = false;
                     options.fold_constants = true;
                 });
                 library::kubernetes().into_iter().fold(env, Env::with_library)
@@ -122,6 +128,7 @@ impl Env {
         base.mixed_arguments.extend(library.mixed_arguments);
         base.estimators.extend(library.estimators);
         base.trackers.extend(library.trackers);
+        base.pricing = library.pricing.or(base.pricing);
         base.options.optional_syntax |= library.optional_syntax;
         self
     }
@@ -157,6 +164,13 @@ impl Env {
     #[must_use]
     pub fn with_types_of(mut self, shape: &Shape) -> Env {
         Arc::make_mut(&mut self.provider).add(shape);
+        self
+    }
+
+    /// Declares the types of which `open` knows the names: they have every field, each of any type.
+    #[must_use]
+    pub fn with_open_types(mut self, open: fn(&str) -> bool) -> Env {
+        Arc::make_mut(&mut self.provider).open = Some(open);
         self
     }
 
@@ -226,9 +240,11 @@ impl Env {
         self.base.estimators.get(overload).copied()
     }
 
-    /// What prices a call of the overload after it was made, before a cost model is asked.
-    pub(crate) fn tracker(&self, overload: &str) -> Option<Tracker> {
-        self.base.trackers.get(overload).copied()
+    /// What prices a call of the overload after it was made: the first that has an answer.
+    pub(crate) fn trackers(&self, function: &str, overload: &str) -> Vec<Tracker> {
+        let own = self.base.trackers.get(overload).copied();
+        let general = self.base.pricing.and_then(|pricing| pricing(function, overload));
+        own.into_iter().chain(general).collect()
     }
 }
 

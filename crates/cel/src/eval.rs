@@ -24,6 +24,8 @@ pub(crate) struct Evaluator<'a, 'v> {
     /// The slots of the plan's loops.
     locals: Vec<Local<'a>>,
     prices: &'a Prices,
+    /// The computed key that was last looked for in vain.
+    missed: Value<'a>,
     cost: u64,
     limit: u64,
 }
@@ -38,7 +40,7 @@ enum Local<'a> {
 impl<'a, 'v> Evaluator<'a, 'v> {
     pub(crate) fn new(plan: &Plan, variables: &'v dyn Variables<'a>, prices: &'a Prices, limit: u64) -> Self {
         let locals = std::iter::repeat_with(|| Local::Ready(Ok(Value::Null))).take(plan.locals).collect();
-        Evaluator { variables, locals, prices, cost: 0, limit }
+        Evaluator { variables, locals, prices, missed: Value::Null, cost: 0, limit }
     }
 
     pub(crate) fn cost(&self) -> u64 {
@@ -142,13 +144,15 @@ impl<'a, 'v> Evaluator<'a, 'v> {
 
     fn binary(&mut self, binary: &'a Binary) -> Outcome<'a> {
         let (left, right) = self.operands(&binary.left, &binary.right)?;
-        if binary.price == Price::One {
-            self.charge(1)?;
-        } else {
-            let cost = binary.price.of_sizes(size(&left), || size(&right));
-            self.charge(cost)?;
+        let cost = match binary.price {
+            Price::One => 1,
+            price => price.of_sizes(size(&left), || size(&right)),
+        };
+        self.charge(cost)?;
+        match (&left, &right) {
+            (Ok(left), Ok(right)) => binary.operator.apply(left, right),
+            _ => Err(left.err().or(right.err()).unwrap_or(EvalError::NoSuchOverload)),
         }
-        binary.operator.apply(&left?, &right?)
     }
 
     fn member(&mut self, member: &'a Member) -> Outcome<'a> {
@@ -247,6 +251,9 @@ impl<'a, 'v> Evaluator<'a, 'v> {
         let mut values = Vec::with_capacity(entries.len());
         for (key, element) in entries {
             let key = self.eval(key)?;
+            if self.prices.strict {
+                check_new_key(&key, &values)?;
+            }
             let value = self.eval(&element.node)?;
             match (element.optional, value) {
                 (false, value) => values.push((key, value)),
@@ -286,6 +293,17 @@ fn limited<T>(outcome: Result<T, EvalError>) -> Result<Result<T, EvalError>, Eva
 
 fn size(outcome: &Outcome<'_>) -> u64 {
     outcome.as_ref().map_or(1, Value::size)
+}
+
+/// What the specification wants of a key in a literal: a type that keys can have, and to be new.
+fn check_new_key(key: &Value<'_>, entries: &[(Value<'_>, Value<'_>)]) -> Result<(), EvalError> {
+    if !matches!(key, Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::String(_)) {
+        return Err(EvalError::Failed(format!("unsupported key type: {}", key.type_name())));
+    }
+    match entries.iter().any(|(known, _)| known.equals(key).unwrap_or(false)) {
+        true => Err(EvalError::Failed(format!("Failed with repeated key: {key}"))),
+        false => Ok(()),
+    }
 }
 
 fn not_optional(key: &Value<'_>, value: &Value<'_>) -> EvalError {

@@ -10,6 +10,7 @@ use crate::decl::{Function, Prepared, Run};
 use crate::env::{Checked, Env, Reference};
 use crate::eval::operator::Operator;
 use crate::eval::{Price, literal_list, literal_map};
+use crate::library::Tracker;
 use crate::program::PlanError;
 use crate::shape::Shape;
 use crate::types::Type;
@@ -100,11 +101,11 @@ pub(crate) enum Set {
 /// A function's call.
 pub(crate) struct Call {
     pub(crate) function: &'static str,
-    /// The overload's id where types left only one.
-    pub(crate) overload: &'static str,
     pub(crate) args: Box<[Node]>,
     pub(crate) how: How,
     pub(crate) price: Price,
+    /// What else may know the price, asked first.
+    pub(crate) trackers: Vec<Tracker>,
 }
 
 /// How a call finds its implementation.
@@ -185,11 +186,15 @@ pub(crate) enum FoldKind {
     All(Node),
     /// `exists`: goes on until true.
     Exists(Node),
+    /// `exists_one`: counts.
+    ExistsOne(Node),
     /// `map`, `filter`: a list grows.
     Append {
         filter: Option<Node>,
         /// What is added: a list literal, or a constant list.
         items: Node,
+        /// What making the empty list costs.
+        init: u64,
     },
 }
 
@@ -294,7 +299,7 @@ impl<'e> Planner<'e> {
 
     fn object(&mut self, name: &Arc<str>, fields: &[crate::ast::StructField]) -> Result<Node, PlanError> {
         let known = names_within(self.env.container(), name)
-            .find(|name| self.env.provider().objects.contains_key(name));
+            .find(|name| self.env.provider().objects.contains_key(name) || self.env.provider().is_open(name));
         let Some(name) = known else { return Err(PlanError(format!("unknown type: {name}"))) };
         let mut planned = Vec::with_capacity(fields.len());
         for field in fields {

@@ -1,10 +1,7 @@
 //! `Program`: a planned expression. Programs are shared between threads and evaluated over borrowed values.
 
-use std::sync::Arc;
-
 use crate::ast::Ast;
-use crate::cost::CostModel;
-use crate::env::{Checked, Env};
+use crate::env::{Checked, Env, Options};
 use crate::eval::{Evaluator, Prices};
 use crate::plan::{self, Plan};
 use crate::value::{EvalError, Value};
@@ -57,16 +54,10 @@ impl Program {
         Evaluation { result, cost: evaluator.cost() }
     }
 
-    /// With the costs of calls that the model knows.
-    #[must_use]
-    pub fn with_cost_model(mut self, model: Arc<dyn CostModel>) -> Program {
-        self.prices.model = Some(model);
-        self
-    }
-
     fn new(env: &Env, plan: Plan) -> Program {
-        let presence_test_has_cost = env.options().presence_test_has_cost;
-        Program { plan, prices: Prices { model: None, presence_test_has_cost } }
+        let Options { presence_test_has_cost, strict, .. } = *env.options();
+        let equality = env.trackers(crate::ast::operators::EQUALS, "equals");
+        Program { plan, prices: Prices { equality, strict, presence_test_has_cost } }
     }
 }
 

@@ -97,6 +97,8 @@ pub struct Field {
 pub struct Provider {
     /// Objects by name.
     pub objects: BTreeMap<Arc<str>, Arc<ObjectShape>>,
+    /// Tells the names of types that have every field, each of any type.
+    pub open: Option<fn(&str) -> bool>,
 }
 
 impl Shape {
@@ -125,7 +127,21 @@ impl Shape {
     }
 }
 
+impl ObjectShape {
+    /// Whether a field has this name in the tree.
+    pub fn has_member(&self, json: &str) -> bool {
+        // Most fields are called the same in expressions.
+        self.fields.get(json).is_some_and(|field| field.json == json)
+            || self.fields.values().any(|field| field.json == json)
+    }
+}
+
 impl Provider {
+    /// Whether the type of this name has every field.
+    pub fn is_open(&self, name: &str) -> bool {
+        self.open.is_some_and(|open| open(name))
+    }
+
     /// Takes in every object type within `shape`.
     pub fn add(&mut self, shape: &Shape) {
         match &shape.kind {

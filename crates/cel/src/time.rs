@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 mod duration;
 mod zone;
 
-pub(crate) use duration::{duration_text, go_duration_text, parse_duration, parse_duration_open};
+pub(crate) use duration::{duration_text, parse_duration, parse_duration_open};
 
 /// 0001-01-01T00:00:00Z
 const SECONDS_MIN: i64 = -62_135_596_800;

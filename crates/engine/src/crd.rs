@@ -8,7 +8,7 @@ use pintle_kinds::{
     Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs,
 };
 use pintle_meta::GroupVersionKind;
-use pintle_schema::{Arena, Schema, structural};
+use pintle_schema::{Arena, Schema, rules, structural};
 use pintle_value::{Str, Value, base64};
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ impl Engine {
         let mut arena = Arena::on(base.clone());
         let root = structural::compile(source, *metadata, &mut arena);
         arena.shrink();
-        Schema::new(Arc::new(arena), root)
+        Schema::new(Arc::new(arena), root).with_rules(rules::Scope::of(source, true))
     }
 }
 

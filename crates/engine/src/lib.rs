@@ -14,12 +14,14 @@ mod internal;
 mod metadata;
 mod object;
 mod ownership;
+mod precondition;
 mod propose;
 mod read;
 mod registry;
 mod status;
 mod subresource;
 mod target;
+mod validation;
 mod watch;
 mod write;
 
@@ -161,6 +163,12 @@ impl World for Engine {
         let view = resource.view();
         let namespace = if namespace.is_empty() { None } else { Some(namespace) };
         view.range(namespace, None).filter_map(|object| object::tree(object).ok()).collect()
+    }
+
+    fn resource(&self, version: &GroupVersion, kind: &str) -> Option<(String, bool)> {
+        let kinds = self.registry.kinds();
+        let (kind, _) = kinds.by_kind(version, kind)?;
+        Some((kind.plural.to_string(), kind.namespaced))
     }
 
     fn random(&self) -> u64 {

@@ -126,6 +126,7 @@ fn patch_document(
     let shown = patch::written::written(&version.schema, live, &patched);
     let mut decoded =
         decode::decode_patched(shown.as_bytes(), &expected).map_err(|refusal| match refusal {
+            // A custom resource of another kind is refused as if it had been sent whole.
             Refusal::OtherKind(_) => refusal.to_status(&expected, shown.as_bytes()),
             _ => invalid_patch(&shown, refusal.why()),
         })?;
@@ -186,7 +187,7 @@ fn mark_reset(object: &mut Value, resets: bool) {
 pub(crate) fn complete(target: &Target, object: &mut Value) {
     let version = target.kind_version();
     target.kind.hooks.default(&version.name, object);
-    typed::normalize(&version.schema, object);
+    typed::settle(&version.schema, object, typed::Empties::Shown);
 }
 
 fn duplicates(paths: &[Str]) -> Vec<String> {

@@ -41,11 +41,6 @@ impl Body {
         Body::Chunks(Box::pin(Lazy { chunks, remaining: total }))
     }
 
-    /// The pieces that arrive on a channel, until it is closed: watches.
-    pub fn channel(receiver: tokio::sync::mpsc::Receiver<Bytes>) -> Self {
-        Body::Chunks(Box::pin(Channel(receiver)))
-    }
-
     /// How many bytes there are, where that is known.
     pub fn size(&self) -> Option<u64> {
         match self {
@@ -122,13 +117,5 @@ impl<I: Iterator<Item = Bytes> + Send + Unpin> Chunks for Lazy<I> {
 
     fn remaining(&self) -> Option<u64> {
         self.remaining
-    }
-}
-
-struct Channel(tokio::sync::mpsc::Receiver<Bytes>);
-
-impl Chunks for Channel {
-    fn poll_chunk(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
-        self.0.poll_recv(cx).map(|chunk| chunk.map(Ok))
     }
 }

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 /// Answers up to this size are sent as they are.
 const THRESHOLD_BYTES: u64 = 128 * 1024;
 /// Compressed output is passed on in pieces of about this size.
-const PIECE_BYTES: usize = 64 * 1024;
+const PIECE_BYTES: usize = 16 * 1024;
 
 /// Whether an `Accept-Encoding` names gzip.
 pub(crate) fn asked_for(accept_encoding: &str) -> bool {

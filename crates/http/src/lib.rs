@@ -19,6 +19,7 @@ pub mod respond;
 pub mod route;
 pub mod server;
 mod statuspb;
+mod stream;
 pub mod tls;
 pub mod version;
 mod websocket;

@@ -3,6 +3,7 @@
 use crate::Body;
 use crate::chain::{self, Context};
 use crate::respond;
+use crate::stream::ClientStream;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -31,6 +32,8 @@ const HEADER_BYTES_MAX: usize = 1024 * 1024;
 /// How often HTTP/2 connections are probed, and how long an answer may take.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long a client may leave a full buffer unread before it is cut off.
+const UNREAD_MAX: Duration = Duration::from_secs(15);
 /// How long to wait when a connection cannot be accepted, such as for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -127,6 +130,7 @@ async fn connection(
     if let Err(e) = stream.set_nodelay(true) {
         tracing::debug!("no TCP_NODELAY: {e}");
     }
+    let stream = ClientStream::new(stream, UNREAD_MAX);
     let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(e)) => return tracing::debug!("TLS handshake: {e}"),

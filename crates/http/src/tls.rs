@@ -4,7 +4,7 @@ use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme};
+use rustls::{CipherSuite, DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme};
 use std::sync::Arc;
 
 /// A certificate chain, leaf first, and the key of the leaf.
@@ -21,17 +21,32 @@ pub fn server_config(
     hints: Vec<DistinguishedName>,
     http2: bool,
 ) -> Result<Arc<ServerConfig>, Error> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(provider());
     let verifier = Arc::new(AnyCertificate { provider: Arc::clone(&provider), hints });
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_client_cert_verifier(verifier)
         .with_single_cert(certificate.chain, certificate.key)?;
+    // Else the client's order counts.
+    config.ignore_client_order = true;
     if http2 {
         config.alpn_protocols.push(b"h2".to_vec());
     }
     config.alpn_protocols.push(b"http/1.1".to_vec());
     Ok(Arc::new(config))
+}
+
+const SHORT_KEYS: [CipherSuite; 3] = [
+    CipherSuite::TLS13_AES_128_GCM_SHA256,
+    CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+    CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+];
+
+/// Keys of 128 bits come first, as in Go: they cost a quarter less than those of 256.
+fn provider() -> CryptoProvider {
+    let mut provider = rustls::crypto::aws_lc_rs::default_provider();
+    provider.cipher_suites.sort_by_key(|suite| !SHORT_KEYS.contains(&suite.suite()));
+    provider
 }
 
 /// Takes any client certificate as long as the client has its key. Whether an authority that is believed signed it is

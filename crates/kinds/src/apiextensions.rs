@@ -8,6 +8,7 @@ mod formats;
 mod names;
 mod openapi;
 mod props;
+pub mod rules;
 mod selectable;
 mod shown;
 mod spec;

@@ -41,8 +41,10 @@ mod testing;
 mod webhook;
 mod workload;
 
-pub use apiextensions::{approval, definition};
+pub use apiextensions::{approval, definition, rules as definition_rules};
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
+pub use certificates::certificate_request_common_name;
+pub use core::podspec::resources::is_extended as is_extended_resource;
 pub use core::service::addresses as service_addresses;
 pub use core::service::allocate as service_allocation;
 pub use hooks::{Asker, Hooks, NoHooks, Scope};

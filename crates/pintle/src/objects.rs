@@ -47,12 +47,15 @@ pub(crate) async fn open(
         unreachable_seconds: config.unreachable_seconds,
         authorizer: authorizer.clone(),
     })?;
-    let options = Options::default();
+    let retention = config.retention;
+    let options = Options { retention, ..Options::default() };
     let store: Arc<dyn Store> = Arc::new(match config.ephemeral {
         true => Embedded::ephemeral(options)?,
         false => Embedded::open(&folder.path().join("store"), options)?,
     });
-    let (engine, types) = engine(store, admission, authorizer, config.service_ranges.clone());
+    let cache_options =
+        pintle_cache::Options { retention, snapshot_age_max: retention, ..pintle_cache::Options::default() };
+    let (engine, types) = engine(store, cache_options, admission, authorizer, config.service_ranges.clone());
     let bootstrap = |status| ObjectsError::Bootstrap(Box::new(status));
     make(&engine, config).await.map_err(bootstrap)?;
     make_service_network(&engine, config).await.map_err(bootstrap)?;
@@ -73,17 +76,18 @@ pub(crate) fn in_memory() -> Result<Arc<Engine>, ObjectsError> {
     })?;
     let store: Arc<dyn Store> = Arc::new(Embedded::ephemeral(Options::default())?);
     let ranges = Ranges { networks: Vec::new(), node_ports: 0..=0 };
-    Ok(engine(store, admission, authorizer, ranges).0)
+    Ok(engine(store, pintle_cache::Options::default(), admission, authorizer, ranges).0)
 }
 
 /// An engine that serves the built-in kinds from `store`.
 fn engine(
     store: Arc<dyn Store>,
+    cache_options: pintle_cache::Options,
     admission: Chain,
     authorizer: Arc<dyn Authorizer>,
     service_ranges: Ranges,
 ) -> (Arc<Engine>, Types) {
-    let cache = Cache::new(pintle_cache::Options::default());
+    let cache = Cache::new(cache_options);
     let builtin = builtin();
     let metadata_schema =
         builtin.types.by_go("meta/v1.ObjectMeta").unwrap_or_else(|| unreachable!("a built-in type"));

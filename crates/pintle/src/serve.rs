@@ -70,7 +70,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
     let config = Config::new(flags)?;
     let idle = flags.without_effect();
     if !idle.is_empty() {
-        tracing::info!("flags without effect here: --{}", idle.join(", --"));
+        tracing::warn!("flags without effect here: --{}", idle.join(", --"));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(STACK_BYTES)
@@ -142,6 +142,7 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
         health: Arc::clone(&health),
         metrics: Arc::new(metrics),
         openid: OpenId::new(config.issuers.first().map_or("", String::as_str), &jwks_uri, &account_keys),
+        git_version: config.git_version.clone(),
         address: OnceLock::from(public.clone()),
         cbor: config.gate("CBORServingAndStorage"),
         compression: config.gate("APIResponseCompression"),

@@ -1,5 +1,6 @@
 //! The compiled schema: a graph of nodes in one arena, so that recursive types need no pointers.
 
+use crate::rules::Scope;
 use pintle_value::{Str, Value};
 use std::sync::Arc;
 
@@ -97,12 +98,24 @@ impl Arena {
 pub struct Schema {
     arena: Arc<Arena>,
     root: NodeId,
+    rules: Option<Arc<Scope>>,
 }
 
 impl Schema {
     /// The schema that begins at `root`.
     pub fn new(arena: Arc<Arena>, root: NodeId) -> Self {
-        Schema { arena, root }
+        Schema { arena, root, rules: None }
+    }
+
+    /// The same schema with the rules of a custom resource.
+    #[must_use]
+    pub fn with_rules(self, rules: Option<Scope>) -> Self {
+        Schema { rules: rules.map(Arc::new), ..self }
+    }
+
+    /// The rules of a custom resource, if it has any.
+    pub fn rules(&self) -> Option<&Scope> {
+        self.rules.as_deref()
     }
 
     /// The arena, for walks by id.
@@ -117,7 +130,7 @@ impl Schema {
 
     /// The schema of a part.
     pub fn at(&self, id: NodeId) -> Schema {
-        Schema { arena: Arc::clone(&self.arena), root: id }
+        Schema { arena: Arc::clone(&self.arena), root: id, rules: None }
     }
 
     /// Whether trees follow the rules of a Go type; those of custom resources follow their schema alone.

@@ -176,7 +176,11 @@ impl Checker<'_> {
     }
 
     fn field_type(&mut self, id: Id, object: &str, field: &str) -> Type {
-        let Some(shape) = self.env.provider().objects.get(object) else {
+        let provider = self.env.provider();
+        let Some(shape) = provider.objects.get(object) else {
+            if provider.is_open(object) {
+                return Type::Dyn;
+            }
             self.report(id, format!("unexpected failed resolution of '{object}'"));
             return Type::Error;
         };

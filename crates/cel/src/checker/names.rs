@@ -29,10 +29,15 @@ impl Checker<'_> {
         if let Some(constant) = self.env.constant(name) {
             return Some(Named::Constant(constant.clone()));
         }
-        let (name, _) = self.env.provider().objects.get_key_value(name)?;
+        let provider = self.env.provider();
+        let name: Arc<str> = match provider.objects.get_key_value(name) {
+            Some((name, _)) => name.clone(),
+            None if provider.is_open(name) => name.into(),
+            None => return None,
+        };
         let of = Type::Object(name.clone());
         let value = Value::Type(of.clone());
-        Some(Named::Constant(Constant { name: name.clone(), of: Type::Type(Some(Arc::new(of))), value }))
+        Some(Named::Constant(Constant { name, of: Type::Type(Some(Arc::new(of))), value }))
     }
 }
 

@@ -11,7 +11,6 @@ pub(crate) use estimate::estimate;
 use crate::ast::Expr;
 use crate::shape::{Shape, ShapeKind};
 use crate::types::Type;
-use crate::value::Value;
 
 /// What touching every unit of a string costs, per unit.
 pub const STRING_TRAVERSAL_FACTOR: f64 = 0.1;
@@ -82,17 +81,6 @@ pub trait CostModel: Send + Sync {
         _target: Option<&Node<'_>>,
         _args: &[Node<'_>],
     ) -> Option<CallEstimate> {
-        None
-    }
-
-    /// The cost of a call that was made, the target first among the arguments.
-    fn call_cost(
-        &self,
-        _function: &str,
-        _overload: &str,
-        _args: &[Value<'_>],
-        _result: &Value<'_>,
-    ) -> Option<u64> {
         None
     }
 }

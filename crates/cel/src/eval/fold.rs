@@ -101,7 +101,11 @@ impl<'a> Evaluator<'a, '_> {
             FoldKind::General(general) => self.general(fold, general, &range),
             FoldKind::All(predicate) => self.quantify(fold, predicate, &range, false),
             FoldKind::Exists(predicate) => self.quantify(fold, predicate, &range, true),
-            FoldKind::Append { filter, items } => self.append(fold, filter.as_ref(), items, &range),
+            FoldKind::ExistsOne(predicate) => self.exists_one(fold, predicate, &range),
+            FoldKind::Append { filter, items, init } => {
+                self.charge(*init)?;
+                self.append(fold, filter.as_ref(), items, &range)
+            }
         }
     }
 
@@ -155,6 +159,27 @@ impl<'a> Evaluator<'a, '_> {
             Some(err) if !ended => Err(err),
             _ => Ok(Value::Bool(end == ended)),
         }
+    }
+
+    /// `exists_one`: every element is looked at, and the last error counts.
+    fn exists_one(&mut self, fold: &'a Fold, predicate: &'a Node, range: &Range<'a>) -> Outcome<'a> {
+        let mut count = Ok(0u64);
+        for index in 0..range.len() {
+            self.bind(fold, range, index);
+            match limited(self.eval(predicate))? {
+                Ok(Value::Bool(true)) => {
+                    // `@result + 1`
+                    self.charge(2)?;
+                    count = count.map(|count| count + 1);
+                }
+                Ok(Value::Bool(false)) => {}
+                Ok(_) => count = Err(EvalError::NoSuchOverload),
+                Err(err) => count = Err(err),
+            }
+        }
+        // `@result == 1`
+        self.charge(2)?;
+        count.map(|count| Value::Bool(count == 1))
     }
 
     /// `map` and `filter`: the list grows in place.

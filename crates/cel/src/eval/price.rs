@@ -1,9 +1,8 @@
 //! What calls cost while they run, as cel-go counts.
 
-use std::sync::Arc;
-
 use super::Outcome;
-use crate::cost::{CostModel, REGEX_LENGTH_FACTOR, STRING_TRAVERSAL_FACTOR};
+use crate::cost::{REGEX_LENGTH_FACTOR, STRING_TRAVERSAL_FACTOR};
+use crate::library::Tracker;
 use crate::plan::Call;
 use crate::value::Value;
 
@@ -74,7 +73,10 @@ fn traversal(size: u64) -> u64 {
 
 /// What an evaluation is charged by.
 pub(crate) struct Prices {
-    pub(crate) model: Option<Arc<dyn CostModel>>,
+    /// What may know the price of an equality with a library's own value.
+    pub(crate) equality: Vec<Tracker>,
+    /// Whether map literals and presence tests are held to the specification.
+    pub(crate) strict: bool,
     /// Whether `has()` costs anything itself.
     pub(crate) presence_test_has_cost: bool,
 }
@@ -85,11 +87,11 @@ impl Prices {
     }
 
     pub(super) fn equality(&self, left: &Outcome<'_>, right: &Outcome<'_>) -> u64 {
-        if let (Some(model), Ok(left @ Value::Opaque(_)), Ok(right)) = (&self.model, left, right)
-            && let Some(cost) =
-                model.call_cost("_==_", "equals", &[left.clone(), right.clone()], &Value::Null)
-        {
-            return cost;
+        if let (Ok(left @ Value::Opaque(_)), Ok(right)) = (left, right) {
+            let args = [left.clone(), right.clone()];
+            if let Some(cost) = self.equality.iter().find_map(|tracker| tracker(&args, &Value::Null)) {
+                return cost;
+            }
         }
         let smaller = match (left, right) {
             (Ok(left), Ok(right)) => left.smaller_size(right),
@@ -99,9 +101,7 @@ impl Prices {
     }
 
     pub(super) fn call(&self, call: &Call, args: &[Value<'_>], result: &Value<'_>) -> u64 {
-        if let Some(model) = &self.model
-            && let Some(cost) = model.call_cost(call.function, call.overload, args, result)
-        {
+        if let Some(cost) = call.trackers.iter().find_map(|tracker| tracker(args, result)) {
             return cost;
         }
         let size = |index: usize| args.get(index).map_or(1, Value::size);

@@ -57,7 +57,7 @@ fn binary(name: &'static str, run: Run, rows: Vec<Row>) -> Function {
 fn arithmetic() -> Vec<Function> {
     use Type::{Bytes, Double, Duration, Int, String, Timestamp, Uint};
     let list = || Type::list(Type::param("A"));
-    let negate = |id, of: Type| Overload::function(id, [of.clone()], of, |args| operator::negate(args));
+    let negate = |id, of: Type| Overload::function(id, [of.clone()], of, operator::negate);
     vec![
         binary(
             op::ADD,
@@ -158,8 +158,8 @@ fn aggregates() -> Vec<Function> {
     ];
     let sizes = sizes.into_iter().flat_map(|(function, method, of)| {
         [
-            Overload::function(function, [of.clone()], Type::Int, |args| operator::size(args)),
-            Overload::method(method, [of], Type::Int, |args| operator::size(args)),
+            Overload::function(function, [of.clone()], Type::Int, operator::size),
+            Overload::method(method, [of], Type::Int, operator::size),
         ]
     });
     vec![

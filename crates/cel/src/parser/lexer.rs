@@ -43,6 +43,48 @@ pub(super) enum Kind {
     EscapedIdent,
 }
 
+impl Kind {
+    /// All of them, in order.
+    pub(super) const ALL: [Kind; 36] = [
+        Kind::End,
+        Kind::Equals,
+        Kind::NotEquals,
+        Kind::In,
+        Kind::Less,
+        Kind::LessEquals,
+        Kind::GreaterEquals,
+        Kind::Greater,
+        Kind::And,
+        Kind::Or,
+        Kind::LeftBracket,
+        Kind::RightBracket,
+        Kind::LeftBrace,
+        Kind::RightBrace,
+        Kind::LeftParen,
+        Kind::RightParen,
+        Kind::Dot,
+        Kind::Comma,
+        Kind::Minus,
+        Kind::Not,
+        Kind::Question,
+        Kind::Colon,
+        Kind::Plus,
+        Kind::Star,
+        Kind::Slash,
+        Kind::Percent,
+        Kind::True,
+        Kind::False,
+        Kind::Null,
+        Kind::Float,
+        Kind::Int,
+        Kind::Uint,
+        Kind::String,
+        Kind::Bytes,
+        Kind::Ident,
+        Kind::EscapedIdent,
+    ];
+}
+
 /// The names of messages.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -106,9 +148,8 @@ impl Token {
 #[derive(Clone, Debug)]
 pub(super) struct Unrecognized {
     pub(super) offset: u32,
-    pub(super) message: String,
-    /// How many tokens stand before it.
-    pub(super) before: usize,
+    pub(super) start: usize,
+    pub(super) end: usize,
 }
 
 /// Tokens, ending with `End`.
@@ -134,10 +175,7 @@ pub(super) fn lex(text: &str) -> Lexed {
                 let failed =
                     text.get(at + good..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
                 let length = good + failed;
-                let shown = text.get(at..at + length).unwrap_or_default();
-                let shown = shown.replace('\n', "\\n").replace('\t', "\\t").replace('\r', "\\r");
-                let message = format!("token recognition error at: '{shown}'");
-                unrecognized.push(Unrecognized { offset, message, before: tokens.len() });
+                unrecognized.push(Unrecognized { offset, start: at, end: at + length });
                 length
             }
         };

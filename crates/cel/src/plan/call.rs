@@ -130,8 +130,8 @@ impl Planner<'_> {
         let args: Vec<Node> = operands.map(|operand| self.plan(operand)).collect::<Result<_, _>>()?;
         let id = overload.as_ref().map_or("", |overload| overload.id);
         let how = how(&function, overload.as_ref(), &args, types_known);
-        let call =
-            Call { function: function.name, overload: id, args: args.into(), how, price: Price::of(id) };
+        let trackers = self.env.trackers(function.name, id);
+        let call = Call { function: function.name, args: args.into(), how, price: Price::of(id), trackers };
         if self.folds()
             && CONVERSIONS.contains(&call.function)
             && let [Node::Constant(argument)] = &*call.args

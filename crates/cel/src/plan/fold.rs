@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Fold, FoldKind, General, Node, Planner};
 use crate::ast::{Comprehension, Expr, ExprKind, Literal, operators};
+use crate::cost::LIST_CREATE;
 use crate::program::PlanError;
 
 impl Planner<'_> {
@@ -51,9 +52,11 @@ impl Planner<'_> {
         Ok(match form {
             Form::All(predicate) => FoldKind::All(self.within(predicate, &variables)?),
             Form::Exists(predicate) => FoldKind::Exists(self.within(predicate, &variables)?),
+            Form::ExistsOne(predicate) => FoldKind::ExistsOne(self.within(predicate, &variables)?),
             Form::Append(filter, items) => FoldKind::Append {
                 filter: filter.map(|filter| self.within(filter, &variables)).transpose()?,
                 items: self.within(items, &variables)?,
+                init: if self.folds() { 0 } else { LIST_CREATE },
             },
         })
     }
@@ -86,6 +89,7 @@ impl Planner<'_> {
 enum Form<'x> {
     All(&'x Expr),
     Exists(&'x Expr),
+    ExistsOne(&'x Expr),
     /// The filter, and the list that is added.
     Append(Option<&'x Expr>, &'x Expr),
 }
@@ -93,7 +97,13 @@ enum Form<'x> {
 impl<'x> Form<'x> {
     fn of(loop_: &'x Comprehension) -> Option<Form<'x>> {
         let name = &*loop_.accu_var;
-        if !is_ident(&loop_.result, name) || *loop_.iter_var == *name {
+        if *loop_.iter_var == *name {
+            return None;
+        }
+        if let ExprKind::Literal(Literal::Int(0)) = loop_.accu_init.kind {
+            return Form::exists_one(loop_, name);
+        }
+        if !is_ident(&loop_.result, name) {
             return None;
         }
         let condition = &loop_.loop_condition;
@@ -119,6 +129,22 @@ impl<'x> Form<'x> {
             }
             _ => None,
         }
+    }
+
+    /// `predicate ? @result + 1 : @result`, and `@result == 1` in the end.
+    fn exists_one(loop_: &'x Comprehension, name: &str) -> Option<Form<'x>> {
+        let one = |expr: &Expr| expr.kind == ExprKind::Literal(Literal::Int(1));
+        let [predicate, more, unchanged] = call(&loop_.loop_step, operators::CONDITIONAL)? else {
+            return None;
+        };
+        let [counted, step] = call(more, operators::ADD)? else { return None };
+        let [count, wanted] = call(&loop_.result, operators::EQUALS)? else { return None };
+        let known = loop_.loop_condition.kind == ExprKind::Literal(Literal::Bool(true))
+            && [unchanged, counted, count].into_iter().all(|expr| is_ident(expr, name))
+            && one(step)
+            && one(wanted)
+            && !mentions(predicate, name);
+        known.then_some(Form::ExistsOne(predicate))
     }
 
     fn append(step: &'x Expr, name: &str) -> Option<Form<'x>> {

@@ -138,33 +138,6 @@ pub(crate) fn duration_text(nanos: i64) -> String {
     format!("{}s", number::go_plain(whole as f64 + rest as f64 / 1e9))
 }
 
-/// Go's `Duration.String()`: `1h2m3.5s`.
-pub(crate) fn go_duration_text(nanos: i64) -> String {
-    let magnitude = nanos.unsigned_abs();
-    let sign = if nanos < 0 { "-" } else { "" };
-    let part = |unit: u64| number::go_plain(magnitude as f64 / unit as f64);
-    match magnitude {
-        0 => "0s".to_owned(),
-        1..1_000 => format!("{sign}{magnitude}ns"),
-        1_000..1_000_000 => format!("{sign}{}µs", part(1_000)),
-        1_000_000..1_000_000_000 => format!("{sign}{}ms", part(1_000_000)),
-        _ => {
-            let (seconds, rest) = (magnitude / 1_000_000_000, magnitude % 1_000_000_000);
-            let fraction = if rest == 0 {
-                String::new()
-            } else {
-                format!(".{rest:09}").trim_end_matches('0').to_owned()
-            };
-            let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-            match (hours, minutes) {
-                (0, 0) => format!("{sign}{seconds}{fraction}s"),
-                (0, _) => format!("{sign}{minutes}m{seconds}{fraction}s"),
-                _ => format!("{sign}{hours}h{minutes}m{seconds}{fraction}s"),
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,6 +163,5 @@ mod tests {
         }
         assert_eq!(parse_duration_open("2 days 3hr"), Some(51 * 3_600_000_000_000));
         assert_eq!(duration_text(1_500_000_000), "1.5s");
-        assert_eq!(go_duration_text(3_723_500_000_000), "1h2m3.5s");
     }
 }

@@ -213,6 +213,3 @@ fn go_type(value: &Value) -> &'static str {
         Value::Object(_) => "map[string]interface {}",
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -5,28 +5,27 @@ use super::encode::{encoding_key, write_tree};
 use super::transform::{INITIAL_EVENTS_END, Source, Transformer};
 use crate::Body;
 use crate::api::{ApiRequest, ApiResponse};
+use crate::body::{Aborted, Chunks};
 use crate::negotiate::{Encoding, Media};
 use bytes::{Bytes, BytesMut};
 use pintle_cache::{Delivery, Item, Watcher};
-use pintle_engine::{Engine, Target};
+use pintle_engine::{Engine, Target, Watched};
 use pintle_meta::Status;
 use pintle_schema::{proto, typed};
 use pintle_value::{Value, cbor, json, yaml};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 /// How often a watch that wants bookmarks gets one.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// How long before its end a watch that wants bookmarks gets its last.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// Pieces of a watch that may wait for a client that does not read.
-const PIECES_MAX: usize = 16;
-/// Frames that are ready together go out together, up to this size.
-const PIECE_BYTES: usize = 64 * 1024;
-/// How long a client may leave a full buffer unread before it is cut off.
-const UNREAD_MAX: Duration = Duration::from_secs(60);
+/// Frames that are ready together go out together, up to about this size. A connection holds up to sixteen pieces for a
+/// client that does not read.
+const PIECE_BYTES: usize = 16 * 1024;
 
 impl Resources {
     pub(super) async fn watch(&self, request: &ApiRequest, target: Target) -> Result<ApiResponse, Status> {
@@ -39,31 +38,23 @@ impl Resources {
             Some(seconds) if seconds > 0 => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
             _ => self.min_request_timeout.mul_f64(1.0 + self.engine.random.fraction()),
         };
-        let writer = Frames {
+        let frames = Frames {
             engine: self.engine.clone(),
             target: list.target.clone(),
             encoding,
             transformer: self.transformer(request, &list.target)?,
             has_columns: false,
         };
-        let (sender, receiver) = mpsc::channel(PIECES_MAX);
         let bookmarks = list.options.allow_watch_bookmarks;
-        match self.engine.watch(&list).await {
-            Ok(watched) => {
-                let watcher = match bookmarks {
-                    true => watched.watcher.with_bookmarks(BOOKMARK_EVERY),
-                    false => watched.watcher,
-                };
-                let announces = watched.announces_initial_end;
-                tokio::spawn(follow(writer, watcher, announces, bookmarks, Instant::now() + timeout, sender));
-            }
+        let body = match self.engine.watch(&list).await {
+            Ok(watched) => Body::Chunks(Box::pin(Stream::new(frames, watched, bookmarks, timeout))),
+            // A revision that is gone, or that does not come, is told within the stream.
             Err(status) if matches!(status.code, 410 | 504) => {
-                // A revision that is gone, or that does not come, is told within the stream.
-                _ = sender.try_send(writer.error(&status));
+                Body::lazy(std::iter::once(frames.error(&status)), None)
             }
             Err(status) => return Err(status),
-        }
-        Ok(ApiResponse::new(200, stream_type(encoding), Body::channel(receiver)))
+        };
+        Ok(ApiResponse::new(200, stream_type(encoding), body))
     }
 }
 
@@ -76,68 +67,137 @@ fn stream_type(encoding: Encoding) -> &'static str {
     }
 }
 
-/// Writes what the watcher delivers until it ends, the time is up or the client is gone.
-async fn follow(
-    mut writer: Frames,
-    mut watcher: Watcher,
+/// The body of a watch: what the watcher delivers until it ends or the time is up. It is asked for more when the
+/// connection can take it, so nothing piles up for a client that does not read.
+struct Stream {
+    frames: Frames,
+    watcher: Watcher,
     announces_initial_end: bool,
-    bookmarks: bool,
+    /// Whether a last bookmark is still to come.
+    last_bookmark: bool,
+    /// The last bookmark, then the end.
+    due: Pin<Box<Sleep>>,
     end: Instant,
-    sender: mpsc::Sender<Bytes>,
-) {
-    let mut last_bookmark = bookmarks.then(|| end.checked_sub(BOOKMARK_BEFORE_END)).flatten();
-    // A watch that is shorter than that has no last bookmark.
-    last_bookmark = last_bookmark.filter(|at| *at >= Instant::now());
-    loop {
-        let until = last_bookmark.unwrap_or(end);
-        let item = tokio::select! {
-            item = watcher.next() => item,
-            () = tokio::time::sleep_until(until) => {
-                if last_bookmark.take().is_some() {
-                    if let Some(bookmark) = watcher.progress().and_then(|revision| writer.bookmark(revision, false)) {
-                        _ = sender.try_send(bookmark);
-                    }
-                    continue;
-                }
-                return;
-            }
-            () = sender.closed() => return,
+    /// An event whose object a webhook is converting; nothing overtakes it.
+    conversion: Option<Conversion>,
+    is_over: bool,
+}
+
+type Conversion = Pin<Box<dyn Future<Output = (Delivery, Result<(), Status>)> + Send>>;
+
+impl Stream {
+    fn new(frames: Frames, watched: Watched, bookmarks: bool, timeout: Duration) -> Self {
+        let now = Instant::now();
+        let end = now + timeout;
+        let watcher = match bookmarks {
+            true => watched.watcher.with_bookmarks(BOOKMARK_EVERY),
+            false => watched.watcher,
         };
-        if item.is_none() {
-            return;
+        // A watch that is shorter than that has no last bookmark.
+        let last = end.checked_sub(BOOKMARK_BEFORE_END).filter(|at| bookmarks && *at >= now);
+        Stream {
+            frames,
+            watcher,
+            announces_initial_end: watched.announces_initial_end,
+            last_bookmark: last.is_some(),
+            due: Box::pin(sleep_until(last.unwrap_or(end))),
+            end,
+            conversion: None,
+            is_over: false,
         }
-        let mut piece = BytesMut::new();
-        let mut next = item;
-        let mut closed = false;
-        while let Some(item) = next {
-            let frame = match item {
-                Item::Event(delivery) => match writer.prepare(&delivery).await {
-                    Ok(()) => writer.event(&delivery),
-                    Err(status) => {
-                        piece.extend_from_slice(&writer.error(&status));
-                        None
-                    }
-                },
-                Item::InitialEventsEnd(revision) if announces_initial_end => writer.bookmark(revision, true),
-                Item::InitialEventsEnd(_) => Some(Bytes::new()),
-                Item::Bookmark(revision) => writer.bookmark(revision, false),
-                Item::Closed(_) => None,
-            };
-            match frame {
+    }
+
+    /// The frame of an item; `None` ends the watch.
+    fn frame(&mut self, item: Item) -> Option<Bytes> {
+        match item {
+            Item::Event(delivery) if self.frames.converts() => {
+                self.conversion = Some(self.frames.convert(delivery));
+                Some(Bytes::new())
+            }
+            Item::Event(delivery) => self.frames.event(&delivery),
+            Item::InitialEventsEnd(revision) if self.announces_initial_end => {
+                self.frames.bookmark(revision, true)
+            }
+            Item::InitialEventsEnd(_) => Some(Bytes::new()),
+            Item::Bookmark(revision) => self.frames.bookmark(revision, false),
+            Item::Closed(_) => None,
+        }
+    }
+
+    /// The frames that are ready, beginning with that of `item`: one as it is, several put together.
+    fn piece(&mut self, item: Item) -> Bytes {
+        let first = self.frame(item);
+        self.is_over = first.is_none();
+        let first = first.unwrap_or_default();
+        if self.is_complete(first.len()) {
+            return first;
+        }
+        let Some(mut item) = self.watcher.try_next() else { return first };
+        let mut piece = BytesMut::with_capacity(PIECE_BYTES);
+        piece.extend_from_slice(&first);
+        loop {
+            match self.frame(item) {
                 Some(frame) => piece.extend_from_slice(&frame),
-                None => closed = true,
+                None => self.is_over = true,
             }
-            next = if piece.len() < PIECE_BYTES && !closed { watcher.try_next() } else { None };
+            if self.is_complete(piece.len()) {
+                return piece.freeze();
+            }
+            let Some(next) = self.watcher.try_next() else { return piece.freeze() };
+            item = next;
         }
-        if !piece.is_empty() {
-            match tokio::time::timeout(UNREAD_MAX, sender.send(piece.freeze())).await {
-                Ok(Ok(())) => {}
-                _ => return,
+    }
+
+    /// Whether a piece of this length is sent before more is asked for.
+    fn is_complete(&self, bytes: usize) -> bool {
+        self.is_over || self.conversion.is_some() || bytes >= PIECE_BYTES
+    }
+
+    /// The event that a webhook converts, if there is one, else the next ones of the watcher.
+    fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let Some(conversion) = &mut self.conversion else {
+            return Poll::Ready(ready!(self.watcher.poll_next(cx)).map(|item| self.piece(item)));
+        };
+        let (delivery, outcome) = ready!(conversion.as_mut().poll(cx));
+        self.conversion = None;
+        let frame = match outcome {
+            Ok(()) => self.frames.event(&delivery),
+            Err(status) => {
+                self.is_over = true;
+                Some(self.frames.error(&status))
+            }
+        };
+        Poll::Ready(frame)
+    }
+
+    /// `None` when the time is up; a little earlier the last bookmark.
+    fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        ready!(self.due.as_mut().poll(cx));
+        if !std::mem::take(&mut self.last_bookmark) {
+            return Poll::Ready(None);
+        }
+        self.due.as_mut().reset(self.end);
+        let bookmark = self.watcher.progress().and_then(|revision| self.frames.bookmark(revision, false));
+        Poll::Ready(Some(bookmark.unwrap_or_default()))
+    }
+}
+
+impl Chunks for Stream {
+    fn poll_chunk(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
+        let this = &mut *self;
+        while !this.is_over {
+            // First the time: a watch with ever more events ends too.
+            let piece = match this.poll_due(cx) {
+                Poll::Ready(bookmark) => bookmark,
+                Poll::Pending => ready!(this.poll_events(cx)),
+            };
+            let Some(piece) = piece else { break };
+            if !piece.is_empty() {
+                return Poll::Ready(Some(Ok(piece)));
             }
         }
-        if closed {
-            return;
-        }
+        this.is_over = true;
+        Poll::Ready(None)
     }
 }
 
@@ -152,9 +212,18 @@ struct Frames {
 }
 
 impl Frames {
-    /// Has the object of an event converted, where that is left to a webhook.
-    async fn prepare(&self, delivery: &Delivery) -> Result<(), Status> {
-        self.engine.prepare(&self.target, std::slice::from_ref(delivery.object())).await
+    /// Whether showing an object may need a webhook.
+    fn converts(&self) -> bool {
+        self.target.kind.conversion.is_some()
+    }
+
+    /// Has the object of an event converted.
+    fn convert(&self, delivery: Delivery) -> Conversion {
+        let (engine, target) = (self.engine.clone(), self.target.clone());
+        Box::pin(async move {
+            let outcome = engine.prepare(&target, std::slice::from_ref(delivery.object())).await;
+            (delivery, outcome)
+        })
     }
 
     /// The frame of an event; `None` where it cannot be told, which ends the watch.

@@ -1,9 +1,8 @@
 //! The examples of Kubernetes' page on CustomResourceDefinitions with kubectl: CronTab with validation, defaulting,
 //! columns, scale and categories, and Shirt with selectable fields.
 
-use crate::kubectl::{Kubectl, Prints, check};
+use crate::kubectl::{Prints, check, start};
 use Prints::{All, Exactly, Fails};
-use pintle_testkit::Server;
 
 const CRON_TAB: &str = r#"
 apiVersion: apiextensions.k8s.io/v1
@@ -241,9 +240,9 @@ const MORE_COMMANDS: &[(&str, &str, u32, Prints)] = &[
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn examples_of_the_documents() {
-    let server = Server::start_ephemeral().await.unwrap();
-    check(&Kubectl::new(&server), COMMANDS);
+    let (_server, kubectl) = start(&[]).await;
+    check(&kubectl, COMMANDS);
     // kubectl keeps discovery for hours: what it learnt of the first definition must not hide the second.
-    let server = Server::start_ephemeral().await.unwrap();
-    check(&Kubectl::new(&server), MORE_COMMANDS);
+    let (_server, kubectl) = start(&[]).await;
+    check(&kubectl, MORE_COMMANDS);
 }

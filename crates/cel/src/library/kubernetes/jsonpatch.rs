@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::decl::{Function, Overload};
+use crate::env::Env;
 use crate::library::Library;
 use crate::library::operand::text;
 use crate::shape::{Field, ObjectShape, Shape, ShapeKind};
@@ -28,6 +29,11 @@ pub fn library() -> Library {
         )],
         ..Library::default()
     }
+}
+
+/// An environment in which a mutation can be written.
+pub fn with_mutations(env: Env) -> Env {
+    env.with_library(library()).with_types_of(&json_patch()).with_open_types(is_object_type)
 }
 
 /// The fields of a `JSONPatch`.

@@ -27,5 +27,6 @@ pub fn libraries() -> Vec<Library> {
         cidr::library(),
         format::library(),
         semver::library(1),
+        Library { pricing: Some(cost::tracker), ..Library::default() },
     ]
 }

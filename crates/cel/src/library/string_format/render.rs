@@ -12,7 +12,10 @@ use crate::value::{Map, Object, Value};
 /// `value` as `clause` wants it.
 pub(super) fn render(clause: Clause, value: &Value<'_>, dialect: Dialect) -> Result<String, String> {
     let rendered = match (clause, dialect) {
-        (Clause::String, Dialect::Localized) => localized_text(value),
+        (Clause::String, Dialect::Localized) => match localized_text(value) {
+            Some(text) => Some(text.map_err(|error| format!("error during formatting: {error}"))?),
+            None => None,
+        },
         (Clause::String, Dialect::Plain) => plain_text(value),
         (Clause::Decimal, _) => decimal(value, dialect),
         (Clause::Fixed(places), Dialect::Localized) => {
@@ -107,19 +110,16 @@ fn plain_double(double: f64) -> String {
 }
 
 fn plain_number(value: &Value<'_>, places: usize, verb: char) -> Option<String> {
-    match value {
-        Value::Double(double) => Some(named(*double, "Infinity").unwrap_or_else(|| match verb {
-            'e' => scientific(*double, places),
-            _ => format!("{double:.places$}"),
-        })),
-        // Go's `fmt` refuses to write an integer so, and cel-go passes on what it says instead.
-        Value::Int(int) => {
-            let sign = if *int < 0 { "-" } else { "" };
-            Some(format!("%!{verb}(int64={sign}{:0places$})", int.unsigned_abs()))
-        }
-        Value::Uint(uint) => Some(format!("%!{verb}(uint64={uint:0places$})")),
-        _ => None,
-    }
+    let double = match value {
+        Value::Double(double) => *double,
+        Value::Int(int) => *int as f64,
+        Value::Uint(uint) => *uint as f64,
+        _ => return None,
+    };
+    Some(named(double, "Infinity").unwrap_or_else(|| match verb {
+        'e' => scientific(double, places),
+        _ => format!("{double:.places$}"),
+    }))
 }
 
 /// `1.5e+03`
@@ -195,51 +195,56 @@ fn converted(value: &Value<'_>) -> Option<String> {
     }
 }
 
-fn localized_text(value: &Value<'_>) -> Option<String> {
+/// None where a value has no text; what is within a list or map is refused in words of its own.
+fn localized_text(value: &Value<'_>) -> Option<Result<String, String>> {
     match value {
-        Value::Null => Some("null".into()),
-        Value::List(_) | Value::Map(_) | Value::Object(Object::Tree(..)) => localized_part(value),
-        value => converted(value),
+        Value::Null => Some(Ok("null".into())),
+        Value::List(_) | Value::Map(_) | Value::Object(Object::Tree(..)) => Some(localized_part(value)),
+        value => converted(value).map(Ok),
     }
 }
 
 /// A value within a list or map, as a literal of the language.
-fn localized_part(value: &Value<'_>) -> Option<String> {
-    match value {
+fn localized_part(value: &Value<'_>) -> Result<String, String> {
+    let quoted = |text: Option<String>| go_quoted(&text.unwrap_or_default());
+    Ok(match value {
         Value::List(list) => {
-            let parts: Option<Vec<String>> = list.iter().map(|part| localized_part(&part.ok()?)).collect();
-            parts.map(|parts| format!("[{}]", parts.join(", ")))
+            let parts = list.iter().map(|part| localized_part(&part.map_err(|error| error.to_string())?));
+            format!("[{}]", parts.collect::<Result<Vec<_>, _>>()?.join(", "))
         }
-        Value::Map(map) => localized_map(map),
-        Value::Object(Object::Tree(map, shape)) => localized_map(&Map::Tree(map, shape)),
-        Value::Null => Some("null".into()),
-        Value::String(text) => Some(go_quoted(text.as_str())),
-        Value::Bytes(bytes) => Some(format!("b{}", go_quoted(&String::from_utf8_lossy(bytes)))),
-        Value::Timestamp(_) => converted(value).map(|text| format!("timestamp({})", go_quoted(&text))),
-        Value::Duration(_) => converted(value).map(|text| format!("duration({})", go_quoted(&text))),
-        Value::Double(double) if double.is_nan() => Some("\"NaN\"".into()),
-        Value::Double(f64::INFINITY) => Some("\"+Inf\"".into()),
-        Value::Double(f64::NEG_INFINITY) => Some("\"-Inf\"".into()),
-        Value::Double(double) => Some(format!("{double:.6}")),
-        value => converted(value),
-    }
+        Value::Map(map) => localized_map(map)?,
+        Value::Object(Object::Tree(map, shape)) => localized_map(&Map::Tree(map, shape))?,
+        Value::Null => "null".into(),
+        Value::String(text) => go_quoted(text.as_str()),
+        Value::Bytes(bytes) => format!("b{}", go_quoted(&String::from_utf8_lossy(bytes))),
+        Value::Timestamp(_) => format!("timestamp({})", quoted(converted(value))),
+        Value::Duration(_) => format!("duration({})", quoted(converted(value))),
+        Value::Double(double) if double.is_nan() => "\"NaN\"".into(),
+        Value::Double(f64::INFINITY) => "\"+Inf\"".into(),
+        Value::Double(f64::NEG_INFINITY) => "\"-Inf\"".into(),
+        Value::Double(double) => format!("{double:.6}"),
+        value => {
+            converted(value).ok_or_else(|| format!("no formatting function for {}", value.type_name()))?
+        }
+    })
 }
 
-fn localized_map(map: &Map<'_>) -> Option<String> {
-    let entries = map.entries().map(|(key, value)| {
+fn localized_map(map: &Map<'_>) -> Result<String, String> {
+    let mut entries = Vec::with_capacity(map.len());
+    for (key, value) in map.entries() {
         let key = match &key {
-            Value::String(_) | Value::Bool(_) | Value::Int(_) | Value::Uint(_) => localized_part(&key),
-            _ => None,
+            Value::String(_) | Value::Bool(_) | Value::Int(_) | Value::Uint(_) => localized_part(&key)?,
+            _ => return Err(format!("no formatting function for map key of type {}", key.type_name())),
         };
-        Some((key?, localized_part(&value.ok()?)?))
-    });
-    in_braces(entries.collect::<Option<Vec<_>>>()?, ":")
+        entries.push((key, localized_part(&value.map_err(|error| error.to_string())?)?));
+    }
+    Ok(in_braces(entries, ":"))
 }
 
-fn in_braces(mut entries: Vec<(String, String)>, colon: &str) -> Option<String> {
+fn in_braces(mut entries: Vec<(String, String)>, colon: &str) -> String {
     entries.sort_by(|a, b| a.0.cmp(&b.0));
     let entries: Vec<String> = entries.iter().map(|(key, value)| format!("{key}{colon}{value}")).collect();
-    Some(format!("{{{}}}", entries.join(", ")))
+    format!("{{{}}}", entries.join(", "))
 }
 
 fn plain_text(value: &Value<'_>) -> Option<String> {
@@ -258,5 +263,5 @@ fn plain_text(value: &Value<'_>) -> Option<String> {
 
 fn plain_map(map: &Map<'_>) -> Option<String> {
     let entries = map.entries().map(|(key, value)| Some((plain_text(&key)?, plain_text(&value.ok()?)?)));
-    in_braces(entries.collect::<Option<Vec<_>>>()?, ": ")
+    Some(in_braces(entries.collect::<Option<Vec<_>>>()?, ": "))
 }

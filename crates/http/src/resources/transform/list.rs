@@ -5,14 +5,12 @@ use super::protobuf;
 use super::{Form, Source, Transformer};
 use crate::Body;
 use crate::negotiate::{Encoding, Media};
+use crate::resources::list::CHUNK_BYTES;
 use bytes::Bytes;
 use pintle_cache::Object;
 use pintle_engine::Listed;
 use pintle_meta::{Status, Timestamp};
 use std::sync::Arc;
-
-/// Lists are written in pieces of about this size.
-const CHUNK_BYTES: usize = 64 * 1024;
 
 impl Transformer {
     /// A list as the whole answer.
@@ -20,7 +18,7 @@ impl Transformer {
         match &self.form {
             Form::Partial => return Err(self.is_a_list()),
             Form::PartialList if self.encoding.media() == Media::Protobuf && self.speaks_stored() => {
-                return protobuf::list(&self, &listed).map(Body::Full);
+                return protobuf::list(self, listed);
             }
             Form::PartialList | Form::Table { .. } => {}
         }
@@ -113,6 +111,7 @@ impl Iterator for Rows {
 
     fn next(&mut self) -> Option<Bytes> {
         let mut out = std::mem::take(&mut self.header);
+        out.reserve(CHUNK_BYTES.min(self.items.len() * 1024));
         while out.len() < CHUNK_BYTES && !self.footer.is_empty() {
             let Some(object) = self.items.next() else {
                 out.append(&mut self.footer);

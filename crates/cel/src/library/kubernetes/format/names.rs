@@ -142,7 +142,7 @@ fn too_long(text: &str, max: usize) -> Mistakes {
 
 fn broken_rule(rule: &str, pattern: &str, examples: &[&str]) -> String {
     let examples: Vec<String> = examples.iter().map(|example| format!("'{example}', ")).collect();
-    format!("{rule} (e.g. {}regex used for validation is '{pattern}')", examples.join("or "))
+    format!("{rule} (e.g. {}regex used for validation is '{pattern}')", examples.join(" or "))
 }
 
 fn is_label(text: &str) -> bool {

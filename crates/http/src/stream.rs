@@ -1,0 +1,103 @@
+//! `ClientStream`: a TCP connection whose client has to read. One that takes nothing for too long is cut off, so that
+//! answers nobody reads do not stay in memory.
+
+use std::future::Future;
+use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep};
+
+/// A connection to a client.
+pub(crate) struct ClientStream {
+    tcp: TcpStream,
+    unread_max: Duration,
+    /// Made when the client first falls behind: most never do.
+    patience: Option<Pin<Box<Sleep>>>,
+    /// Whether the last write found no room.
+    is_full: bool,
+}
+
+impl ClientStream {
+    /// Cuts the client off when it leaves a full buffer unread for `unread_max`.
+    pub(crate) fn new(tcp: TcpStream, unread_max: Duration) -> Self {
+        ClientStream { tcp, unread_max, patience: None, is_full: false }
+    }
+
+    fn checked(&mut self, written: Poll<Result<usize>>, cx: &mut Context<'_>) -> Poll<Result<usize>> {
+        if written.is_ready() {
+            self.is_full = false;
+            return written;
+        }
+        let patience = self.patience.get_or_insert_with(|| Box::pin(sleep(self.unread_max)));
+        if !std::mem::replace(&mut self.is_full, true) {
+            patience.as_mut().reset(Instant::now() + self.unread_max);
+        }
+        let given_up = || Error::new(ErrorKind::TimedOut, "the client does not read");
+        patience.as_mut().poll(cx).map(|()| Err(given_up()))
+    }
+}
+
+impl AsyncRead for ClientStream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.tcp).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for ClientStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
+        let written = Pin::new(&mut self.tcp).poll_write(cx, buf);
+        self.checked(written, cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        let tcp = Pin::new(&mut self.tcp);
+        // Most answers and all events are one TLS record, and for one buffer the kernel has a shorter way.
+        let written = match bufs {
+            [one] => tcp.poll_write(cx, one),
+            many => tcp.poll_write_vectored(cx, many),
+        };
+        self.checked(written, cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.tcp).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.tcp).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn a_client_that_does_not_read_is_cut_off() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (tcp, _) = listener.accept().await.unwrap();
+        let mut stream = ClientStream::new(tcp, Duration::from_millis(20));
+        let piece = [0; 64 * 1024];
+        let error = loop {
+            if let Err(error) = stream.write_all(&piece).await {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        drop(client);
+    }
+}
