@@ -2,12 +2,21 @@
 //!
 //! Plugins see trees in the stored version and read other objects through [`World`]; they do no I/O.
 
+mod always_deny;
+mod always_pull_images;
+mod anti_affinity;
 mod certificates;
 mod default_classes;
 mod default_toleration_seconds;
 mod escalation;
+mod extended_resource_toleration;
+mod external_ips;
 mod limit_ranger;
+mod namespace_exists;
 mod namespace_lifecycle;
+mod node_restriction;
+mod owner_references;
+mod pod_node_selector;
 mod pod_resize;
 mod pod_security;
 mod priority;
@@ -22,7 +31,7 @@ mod testing;
 
 use pintle_auth::{Authorizer, UserInfo};
 use pintle_kinds::{Kind, KindVersion};
-use pintle_meta::Status;
+use pintle_meta::{GroupVersion, Status};
 use pintle_value::Value;
 use std::sync::Arc;
 
@@ -79,6 +88,9 @@ pub trait World: Send + Sync {
 
     /// All objects of a kind, in one namespace or in all ("").
     fn objects(&self, group: &str, plural: &str, namespace: &str) -> Vec<Value>;
+
+    /// Plural name of a kind, and whether it lives in namespaces; `None` where it is not served.
+    fn resource(&self, version: &GroupVersion, kind: &str) -> Option<(String, bool)>;
 
     /// A random number.
     fn random(&self) -> u64;
@@ -171,6 +183,19 @@ const ELSEWHERE: [&str; 11] = [
     "ValidatingAdmissionWebhook",
 ];
 
+/// Plugins that must be asked for.
+const OFF_BY_DEFAULT: [&str; 9] = [
+    "AlwaysDeny",
+    "AlwaysPullImages",
+    "DenyServiceExternalIPs",
+    "ExtendedResourceToleration",
+    "LimitPodHardAntiAffinityTopology",
+    "NamespaceExists",
+    "NodeRestriction",
+    "OwnerReferencesPermissionEnforcement",
+    "PodNodeSelector",
+];
+
 /// What the chain is told by flags and by the server.
 pub struct Settings {
     /// `--enable-admission-plugins`
@@ -227,7 +252,11 @@ impl Chain {
                 return Err(SettingsError::Unavailable(name.clone()));
             }
         }
-        plugins.retain(|plugin| !settings.disabled.iter().any(|name| name == plugin.name()));
+        let listed = |list: &[String], plugin: &dyn Plugin| list.iter().any(|name| name == plugin.name());
+        plugins.retain(|plugin| {
+            let wanted = !OFF_BY_DEFAULT.contains(&plugin.name()) || listed(&settings.enabled, &**plugin);
+            wanted && !listed(&settings.disabled, &**plugin)
+        });
         plugins.sort_by_key(|plugin| ORDER.iter().position(|name| *name == plugin.name()));
         Ok(Chain { plugins, disabled: settings.disabled, authorizer: settings.authorizer })
     }
@@ -235,6 +264,12 @@ impl Chain {
     /// Whether a plugin that another part of the server stands for is on.
     pub fn is_on(&self, name: &str) -> bool {
         !self.disabled.iter().any(|disabled| disabled == name)
+    }
+
+    /// Whether code that is not part of the server may change objects: webhooks and policies.
+    pub fn calls_others(&self) -> bool {
+        let is_other = |name: &str| matches!(name, "MutatingAdmissionWebhook" | "MutatingAdmissionPolicy");
+        self.plugins.iter().any(|plugin| is_other(plugin.name()))
     }
 
     /// Lets every plugin change the object. What it would grant must be its writer's own.
@@ -282,6 +317,15 @@ fn all(settings: &Settings) -> Vec<Box<dyn Plugin>> {
         Box::new(certificates::CertificateSubjectRestriction),
         Box::new(default_classes::DefaultIngressClass),
         Box::new(pod_resize::PodResizeValidator),
+        Box::new(always_deny::AlwaysDeny),
+        Box::new(always_pull_images::AlwaysPullImages),
+        Box::new(external_ips::DenyServiceExternalIps),
+        Box::new(extended_resource_toleration::ExtendedResourceToleration),
+        Box::new(anti_affinity::LimitPodHardAntiAffinityTopology),
+        Box::new(namespace_exists::NamespaceExists),
+        Box::new(node_restriction::NodeRestriction(settings.authorizer.clone())),
+        Box::new(owner_references::OwnerReferencesPermissionEnforcement(settings.authorizer.clone())),
+        Box::new(pod_node_selector::PodNodeSelector),
     ]
 }
 
@@ -308,13 +352,16 @@ mod tests {
         let all = chain(&[], &[]).unwrap();
         assert!(all.starts_with(&["NamespaceLifecycle", "LimitRanger", "ServiceAccount"]));
         assert_eq!(all.len() - 1, chain(&["LimitRanger"], &["ServiceAccount"]).unwrap().len());
+        for name in OFF_BY_DEFAULT {
+            assert!(!all.contains(&name) && chain(&[name], &[]).unwrap().contains(&name), "{name}");
+        }
         for (enabled, disabled, error) in [
             ("Nope", "", "--enable-admission-plugins: plugin \"Nope\" is unknown"),
             ("", "Nope", "--disable-admission-plugins: plugin \"Nope\" is unknown"),
             (
-                "AlwaysPullImages",
+                "ImagePolicyWebhook",
                 "",
-                "--enable-admission-plugins: plugin \"AlwaysPullImages\" is not available here",
+                "--enable-admission-plugins: plugin \"ImagePolicyWebhook\" is not available here",
             ),
             (
                 "Priority",

@@ -159,7 +159,7 @@ fn check_mirror(request: &Attributes<'_>, pod: &Value) -> Result<(), Status> {
 }
 
 /// Whether a pod refers to a secret anywhere.
-fn names_secrets(pod: &Value) -> bool {
+pub(crate) fn names_secrets(pod: &Value) -> bool {
     let of_containers = ["containers", "initContainers", "ephemeralContainers"].iter().any(|list| {
         pod.items_at(&["spec", list]).iter().any(|container| {
             container.items_at(&["env"]).iter().any(|e| e.at(&["valueFrom", "secretKeyRef"]).is_some())

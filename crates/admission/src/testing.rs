@@ -3,7 +3,7 @@
 use crate::{Attributes, Operation, Plugin, World};
 use pintle_auth::UserInfo;
 use pintle_kinds::{Kind, builtin};
-use pintle_meta::Status;
+use pintle_meta::{GroupVersion, Status};
 use pintle_value::{Value, json};
 
 /// Objects by resource: `("", "limitranges", tree)`.
@@ -23,6 +23,11 @@ impl World for Objects {
     fn objects(&self, group: &str, plural: &str, _namespace: &str) -> Vec<Value> {
         let all = self.0.iter().filter(|(g, p, _)| *g == group && *p == plural);
         all.map(|(_, _, object)| object.clone()).collect()
+    }
+
+    fn resource(&self, version: &GroupVersion, kind: &str) -> Option<(String, bool)> {
+        let found = builtin().kinds.into_iter().find(|k| k.group == version.group && k.kind == kind)?;
+        Some((found.plural.to_string(), found.namespaced))
     }
 
     fn random(&self) -> u64 {

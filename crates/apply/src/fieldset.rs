@@ -47,6 +47,11 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// An entry, unless it says nothing.
+    fn needed(element: &PathElement, member: bool, below: Set) -> Option<Entry> {
+        (member || !below.is_empty()).then(|| Entry { element: element.clone(), member, below })
+    }
+
     fn is_needed(&self) -> bool {
         self.member || !self.below.is_empty()
     }
@@ -172,12 +177,28 @@ impl Set {
     }
 
     /// What is in both.
-    pub fn intersection(self, other: &Set) -> Set {
-        self.filtered(other, |mut entry, counterpart| {
-            let counterpart = counterpart?;
-            entry.member &= counterpart.member;
-            entry.below = entry.below.intersection(&counterpart.below);
-            Some(entry)
+    pub fn intersection(&self, other: &Set) -> Set {
+        let mut counterparts = other.entries.iter().peekable();
+        let mut entries = Vec::new();
+        for entry in &self.entries {
+            while counterparts.next_if(|c| c.element < entry.element).is_some() {}
+            let Some(first) = counterparts.peek() else { break };
+            if first.element == entry.element {
+                let (member, below) = (entry.member && first.member, entry.below.intersection(&first.below));
+                entries.extend(Entry::needed(&entry.element, member, below));
+            }
+        }
+        Set { entries }
+    }
+
+    /// Whether all of it is in the other set.
+    pub fn is_within(&self, other: &Set) -> bool {
+        let mut counterparts = other.entries.iter().peekable();
+        self.entries.iter().all(|entry| {
+            while counterparts.next_if(|c| c.element < entry.element).is_some() {}
+            counterparts.next_if(|c| c.element == entry.element).is_some_and(|counterpart| {
+                (counterpart.member || !entry.member) && entry.below.is_within(&counterpart.below)
+            })
         })
     }
 

@@ -157,9 +157,16 @@ impl Context<'_> {
 }
 
 fn without_managed_fields(object: &Value) -> Value {
-    let mut object = object.clone();
-    object.remove_at(&["metadata", "managedFields"]);
-    object
+    let Value::Object(map) = object else { return object.clone() };
+    let members = map.iter().map(|(key, member)| match (key.as_str(), member) {
+        ("metadata", Value::Object(metadata)) => {
+            let rest = metadata.iter().filter(|(name, _)| *name != "managedFields");
+            let rest = rest.map(|(name, value)| (name.clone(), value.clone()));
+            (key.clone(), Value::Object(rest.collect()))
+        }
+        _ => (key.clone(), member.clone()),
+    });
+    Value::Object(members.collect())
 }
 
 #[cfg(test)]

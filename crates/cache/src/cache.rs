@@ -3,7 +3,7 @@
 use crate::error::WaitTimeout;
 use crate::filter::Filter;
 use crate::group::Group;
-use crate::options::{AGING_EVERY, Options, WAKE_PAUSE, WAKE_PAUSE_MAX, WAKE_PAUSE_MIN};
+use crate::options::{AGING_EVERY, AGING_EVERY_MIN, Options, WAKE_PAUSE, WAKE_PAUSE_MAX, WAKE_PAUSE_MIN};
 use crate::orphans::Orphans;
 use crate::resource::{Registration, Resource};
 use crate::shared::Shared;
@@ -47,8 +47,16 @@ impl Cache {
     /// already is replaced: its objects are read anew, its history is dropped, its watches end.
     pub fn register(&self, registration: Registration) -> Arc<Resource> {
         let mut orphans = self.lock();
-        self.remove(&registration.prefix, &mut orphans);
-        self.install(registration, &mut orphans)
+        // The old one answers until the new one takes its place: no reader finds nothing in between.
+        let old = self.resource(&registration.prefix);
+        if let Some(old) = &old {
+            self.give_back(old, &mut orphans);
+        }
+        let new = self.install(registration, &mut orphans);
+        if let Some(old) = old {
+            old.retire();
+        }
+        new
     }
 
     /// Removes a resource and ends its watches. What the store has of it stays there.
@@ -109,13 +117,15 @@ impl Cache {
     /// wakes all watchers itself and nothing grows old.
     pub async fn run(self: Arc<Cache>) {
         let _running = Dispatching::begin(&self.shared);
-        let mut aging = Instant::now() + AGING_EVERY;
+        // Where little is kept, that is looked after more often.
+        let every = AGING_EVERY.min(self.shared.options.retention).max(AGING_EVERY_MIN);
+        let mut aging = Instant::now() + every;
         while !self.shared.is_closed() {
             match timeout_at(aging, self.shared.queued.notified()).await {
                 Ok(()) => pause(self.shared.dispatch()).await,
                 Err(_) => {
                     self.age();
-                    aging = Instant::now() + AGING_EVERY;
+                    aging = Instant::now() + every;
                 }
             }
         }
@@ -152,14 +162,19 @@ impl Cache {
         let mut table = self.resources.write().unwrap_or_else(PoisonError::into_inner);
         let Some(resource) = table.remove(prefix) else { return false };
         drop(table);
+        self.give_back(&resource, orphans);
+        resource.retire();
+        true
+    }
+
+    /// Turns the objects of a resource into what nobody has registered.
+    fn give_back(&self, resource: &Resource, orphans: &mut Orphans) {
         for object in resource.view().iter() {
             let (created, modified) = (Revision(object.created()), Revision(object.revision()));
             let entry = Entry { value: object.value().clone(), created, modified };
             orphans.put(object.key().full().clone(), entry);
         }
         orphans.forget_history(self.revision());
-        resource.retire();
-        true
     }
 
     /// The resource that a key belongs to: prefixes end in a slash, and keys have few of those.

@@ -34,7 +34,8 @@ impl Encodings {
         Ok(self.keep(key, make()?))
     }
 
-    fn get(&self, key: u32) -> Option<Bytes> {
+    /// The encoding under `key`, if it was made.
+    pub(crate) fn get(&self, key: u32) -> Option<Bytes> {
         let mut cell = &self.head;
         while let Some(node) = cell.get() {
             if node.key == key {
@@ -46,8 +47,13 @@ impl Encodings {
     }
 
     fn keep(&self, key: u32, bytes: Bytes) -> Bytes {
+        self.keep_up_to(ENCODINGS_MAX, key, bytes)
+    }
+
+    /// Keeps `bytes` under `key` unless there are `max` encodings or one under this key. Answers with what stays.
+    pub(crate) fn keep_up_to(&self, max: usize, key: u32, bytes: Bytes) -> Bytes {
         let mut cell = &self.head;
-        for _ in 0..ENCODINGS_MAX {
+        for _ in 0..max {
             let node =
                 cell.get_or_init(|| Box::new(Node { key, bytes: bytes.clone(), next: OnceLock::new() }));
             if node.key == key {

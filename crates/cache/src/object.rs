@@ -3,12 +3,16 @@
 use crate::Str;
 use crate::encodings::{EncodingKey, Encodings};
 use crate::key::ObjectKey;
+use crate::options::{CONVERTED_MAX, ENCODINGS_MAX};
 use bytes::{BufMut, Bytes};
 use pintle_store::Note;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Tells converted objects from their encodings.
+const CONVERTED: u32 = 1 << 16;
 
 /// Bytes in front of the JSON in a stored value.
 const HEADER_BYTES: usize = 4;
@@ -263,6 +267,17 @@ impl Object {
         make: impl FnOnce(&Object) -> Result<Bytes, E>,
     ) -> Result<Bytes, E> {
         self.encodings.get_or_make(u32::from(key.0), || make(self))
+    }
+
+    /// This object as somebody else turned it into another version of its kind, if that was done: JSON without
+    /// resourceVersion.
+    pub fn converted(&self, version: u16) -> Option<Bytes> {
+        self.encodings.get(CONVERTED | u32::from(version))
+    }
+
+    /// Keeps this object as it is in another version of its kind.
+    pub fn keep_converted(&self, version: u16, json: Bytes) {
+        self.encodings.keep_up_to(ENCODINGS_MAX + CONVERTED_MAX, CONVERTED | u32::from(version), json);
     }
 
     fn halves(&self, skip: usize) -> (&[u8], &[u8]) {

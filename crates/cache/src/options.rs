@@ -22,6 +22,8 @@ pub(crate) const WAKE_PAUSE_MAX: Duration = Duration::from_millis(20);
 pub(crate) const WAKE_PAUSE_MIN: Duration = Duration::from_millis(1);
 /// Other encodings kept beside one object or one event; further ones are made each time.
 pub(crate) const ENCODINGS_MAX: usize = 16;
+/// Other versions kept beside one object on top of that; they cannot be made each time.
+pub(crate) const CONVERTED_MAX: usize = 64;
 /// Events per segment of the chain that the watchers of a whole resource follow.
 pub(crate) const SEGMENT_EVENTS_ALL: usize = 64;
 /// The same for the watchers of one namespace or field value.
@@ -32,6 +34,8 @@ pub(crate) const SEGMENT_EVENTS_NAME: usize = 4;
 pub(crate) const ORPHAN_EVENTS_MAX: usize = 100_000;
 /// How often windows and snapshots are aged.
 pub(crate) const AGING_EVERY: Duration = Duration::from_secs(5);
+/// ... and how often at most, however little is to be kept.
+pub(crate) const AGING_EVERY_MIN: Duration = Duration::from_millis(10);
 
 /// How much the cache remembers. `Options::default()` is right for production.
 #[derive(Clone)]

@@ -40,6 +40,8 @@ pub struct Resource {
     live: Mutex<Live>,
     snapshots: Mutex<VecDeque<(u64, View)>>,
     gone: AtomicBool,
+    /// Counts how often all watches were ended.
+    epoch: AtomicU64,
 }
 
 /// What the sink changes; readers of views never wait for it.
@@ -73,6 +75,7 @@ impl Resource {
             live: Mutex::new(live),
             snapshots: Mutex::default(),
             gone: AtomicBool::new(false),
+            epoch: AtomicU64::new(0),
         };
         resource.fill(orphaned);
         resource
@@ -349,7 +352,17 @@ impl Resource {
         snapshots.retain(|(_, view)| view.revision >= revision);
     }
 
-    /// Ends all watches.
+    /// Ends the watches that there are; new ones may begin, with all history.
+    pub fn end_watches(&self) {
+        self.epoch.fetch_add(1, Ordering::Release);
+        self.wake_all();
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Ends all watches for good.
     pub(crate) fn retire(&self) {
         self.gone.store(true, Ordering::Release);
         self.wake_all();

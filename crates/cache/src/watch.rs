@@ -35,6 +35,8 @@ pub struct Watcher {
     shared: Arc<Shared>,
     /// `None` for all resources.
     resource: Option<Arc<Resource>>,
+    /// That of the resource when the watch began.
+    epoch: u64,
     group: Arc<Group>,
     key: GroupKey,
     filter: Filter,
@@ -89,6 +91,7 @@ impl Watcher {
             WatchStart::FromRevision(revision) => (Some(revision), None),
             WatchStart::WithInitialState(view) => (Some(view.revision), Some(view)),
         };
+        let epoch = resource.epoch();
         let (group, position) = resource.join(&key, from)?;
         let phase = match initial {
             None => Phase::Replay(VecDeque::new(), position, None),
@@ -98,6 +101,7 @@ impl Watcher {
         Ok(Watcher {
             shared: resource.shared.clone(),
             resource: Some(resource.clone()),
+            epoch,
             group,
             filter: filter.within(&key),
             key,
@@ -116,7 +120,18 @@ impl Watcher {
         let phase = Phase::Live(group.end());
         let (shared, key) = (shared.clone(), GroupKey::All);
         let woken = Box::pin(group.wake.clone().notified_owned());
-        Watcher { shared, resource: None, group, key, filter, phase, position, bookmarks: None, woken }
+        Watcher {
+            shared,
+            resource: None,
+            epoch: 0,
+            group,
+            key,
+            filter,
+            phase,
+            position,
+            bookmarks: None,
+            woken,
+        }
     }
 
     /// Asks for a bookmark whenever `every` has passed. To be called within a runtime.
@@ -260,7 +275,9 @@ impl Watcher {
     fn idle(&mut self, published: u64) -> Step {
         self.position = self.position.max(published);
         match &self.resource {
-            Some(resource) if resource.is_gone() => self.close(CloseReason::Gone),
+            Some(resource) if resource.is_gone() || resource.epoch() != self.epoch => {
+                self.close(CloseReason::Gone)
+            }
             _ => Step::Wait,
         }
     }

@@ -11,6 +11,7 @@ mod names;
 use names::Claims;
 use pintle_cache::{CloseReason, Filter, Item, Resource, WatchStart, Watcher};
 use pintle_engine::{Engine, Target};
+use pintle_kinds::Kind;
 use pintle_kinds::definition::{CLEANUP_FINALIZER, Condition};
 use pintle_meta::Status;
 use pintle_value::{Str, Value};
@@ -36,6 +37,8 @@ pub(crate) struct Definitions {
     registered: HashMap<Str, Vec<Str>>,
     /// Definitions that are to be looked at.
     due: BTreeSet<Str>,
+    /// The revision up to which events came.
+    seen: u64,
     endings: JoinSet<Str>,
     ending: BTreeSet<Str>,
 }
@@ -61,17 +64,15 @@ impl Definitions {
             served: HashMap::new(),
             registered: HashMap::new(),
             due: BTreeSet::new(),
+            seen: engine.cache.revision(),
             endings: JoinSet::new(),
             ending: BTreeSet::new(),
         };
+        engine.registry.settle(engine.cache.revision());
         definitions.look_at_all(&resource);
-        for name in definitions.due.clone() {
-            if let Ok(Some(definition)) =
-                target(engine, &name).map_or(Ok(None), |target| engine.object_tree(&target))
-            {
-                definitions.claims.put(&definition);
-                definitions.serve(&name, &definition);
-            }
+        for (name, definition, kind) in read_all(engine, &definitions.due) {
+            definitions.claims.put(&definition);
+            definitions.serve(&name, &definition, kind);
         }
         Some(definitions)
     }
@@ -92,6 +93,7 @@ impl Definitions {
                     failed.insert(name);
                 }
             }
+            self.engine.registry.settle(self.seen);
             if !swept {
                 swept = true;
                 self.sweep_registrations().await;
@@ -108,10 +110,14 @@ impl Definitions {
                 }
             };
             match item {
-                Some(Item::Event(delivery)) => _ = self.due.insert(delivery.object().name().into()),
+                Some(Item::Event(delivery)) => {
+                    self.seen = self.seen.max(delivery.revision());
+                    self.due.insert(delivery.object().name().into());
+                }
                 Some(Item::Closed(CloseReason::Slow)) => {
                     let Some(resource) = self.engine.cache.resource(PREFIX) else { return };
                     let Some(watcher) = follow(&resource) else { return };
+                    self.seen = self.seen.max(resource.view().revision());
                     self.watcher = watcher;
                     self.look_at_all(&resource);
                 }
@@ -142,7 +148,7 @@ impl Definitions {
         let settled = self.settle(&definition, &now);
         if settled != definition {
             // Served first: whoever sees that it is established finds it there.
-            self.serve(name, &settled);
+            self.serve(name, &settled, None);
             let claims = &self.claims;
             self.engine
                 .mutate(&target.sub("status"), Some(MANAGER), |live| {
@@ -157,7 +163,7 @@ impl Definitions {
         if self.claims.put(&definition) {
             self.due.extend(self.claims.others_waiting(definition.str_at(&["spec", "group"]), name));
         }
-        self.serve(name, &definition);
+        self.serve(name, &definition, None);
         let versions =
             definition.items_at(&["spec", "versions"]).iter().map(|v| Str::from(v.str_at(&["name"])));
         self.register_versions(name, definition.str_at(&["spec", "group"]), versions.collect()).await?;
@@ -189,10 +195,9 @@ impl Definitions {
     }
 
     /// Serves what a definition with accepted names defines, unless that is done.
-    fn serve(&mut self, name: &Str, definition: &Value) {
-        let accepted =
-            Condition::is_true(definition, "NamesAccepted") || Condition::is_true(definition, "Established");
-        if !accepted {
+    /// `kind` is what it is compiled to, where that is known.
+    fn serve(&mut self, name: &Str, definition: &Value, kind: Option<Kind>) {
+        if !is_accepted(definition) {
             return;
         }
         let served = Served {
@@ -201,11 +206,47 @@ impl Definitions {
             accepted: definition.at(&["status", "acceptedNames"]).cloned().unwrap_or_default(),
             terminating: Condition::is_true(definition, "Terminating"),
         };
-        if self.served.get(name) != Some(&served) {
-            self.engine.serve_again(Arc::new(self.engine.compile(definition)));
-            self.served.insert(name.clone(), served);
+        let old = self.served.get(name);
+        if old == Some(&served) {
+            return;
         }
+        // Watches end with a changed definition as in kube-apiserver, but see the objects of one that ends go.
+        let changed =
+            old.is_some_and(|old| (&old.accepted, old.generation) != (&served.accepted, served.generation));
+        let kind = kind.unwrap_or_else(|| self.engine.compile(definition));
+        self.engine.serve_again(Arc::new(kind), changed);
+        self.served.insert(name.clone(), served);
     }
+}
+
+/// Room for definitions as deep as the decoders let them be.
+const STACK_BYTES: usize = 64 << 20;
+
+/// Definitions and what they compile to, read by all processors at once.
+fn read_all(engine: &Arc<Engine>, names: &BTreeSet<Str>) -> Vec<(Str, Value, Option<Kind>)> {
+    let names: Vec<&Str> = names.iter().collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = names.len().div_ceil(threads).max(1);
+    let read = |name: &&Str| {
+        let definition = engine.object_tree(&target(engine, name)?).ok()??;
+        let kind = is_accepted(&definition).then(|| engine.compile(&definition));
+        Some(((*name).clone(), definition, kind))
+    };
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = names
+            .chunks(share)
+            .map(|part| {
+                let work = || part.iter().filter_map(read).collect::<Vec<_>>();
+                std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work)
+            })
+            .collect();
+        readers.into_iter().flatten().filter_map(|reader| reader.join().ok()).flatten().collect()
+    })
+}
+
+/// Whether what a definition defines can be served.
+fn is_accepted(definition: &Value) -> bool {
+    Condition::is_true(definition, "NamesAccepted") || Condition::is_true(definition, "Established")
 }
 
 /// The definition with the status that it should have.

@@ -88,7 +88,7 @@ async fn attend(engine: &Engine, graph: &Graph, uid: &str, node: &Node) -> Resul
 
 fn target(engine: &Engine, node: &Node) -> Option<Target> {
     let kinds = engine.registry.kinds();
-    let kind = kinds.all().iter().find(|k| *k.store_prefix == *node.resource)?.clone();
+    let kind = kinds.by_prefix(&node.resource)?.clone();
     let (namespace, name) = node.key.split_once('/').unwrap_or(("", &node.key));
     Some(Target {
         version: kind.storage,
@@ -122,7 +122,8 @@ fn look_up(engine: &Engine, graph: &Graph, owner: &Owner, namespace: &str) -> Fo
     // A kind that is not served cannot be judged: leave its dependents alone.
     let Ok(version) = GroupVersion::parse(&owner.api_version) else { return Found::Solid };
     let kinds = engine.registry.kinds();
-    let known = kinds.all().iter().any(|k| k.group == version.group && k.kind == owner.kind);
+    let known =
+        kinds.groups().get(&version.group).is_some_and(|all| all.iter().any(|k| k.kind == owner.kind));
     if known { Found::Dangling } else { Found::Solid }
 }
 

@@ -3,6 +3,7 @@
 //! Controllers read the cache and write through the engine; they never touch the store.
 
 mod definition;
+mod flow_schema;
 mod garbage;
 mod namespace;
 mod quota;
@@ -13,7 +14,8 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 /// The controllers there are, by the names that flags know them by.
-pub const NAMES: [&str; 4] = ["garbage-collector", "namespace", "resourcequota", "serviceaccount"];
+pub const NAMES: [&str; 5] =
+    ["flow-schema", "garbage-collector", "namespace", "resourcequota", "serviceaccount"];
 
 /// Those that `*` does not mean: a plain API server answers as if nobody did their work.
 pub const OFF_BY_DEFAULT: [&str; 2] = ["resourcequota", "serviceaccount"];
@@ -24,6 +26,9 @@ pub fn start(engine: &Arc<Engine>, enabled: impl Fn(&str) -> bool) -> Vec<JoinHa
     let mut tasks = Vec::new();
     if let Some(definitions) = definition::Definitions::load(engine) {
         tasks.push(tokio::spawn(definitions.run()));
+    }
+    if enabled("flow-schema") {
+        tasks.push(tokio::spawn(flow_schema::run(engine.clone())));
     }
     if enabled("namespace") {
         tasks.push(tokio::spawn(namespace::run(engine.clone())));

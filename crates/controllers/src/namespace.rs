@@ -95,12 +95,12 @@ async fn empty(engine: &Engine, name: &str) -> Result<(), Status> {
     let kinds = engine.registry.kinds();
     let deletable = |kind: &&Arc<Kind>| kind.namespaced && kind.verbs.delete && kind.verbs.list;
     let is_pods = |kind: &&Arc<Kind>| kind.group.is_empty() && kind.plural == "pods";
-    for kind in kinds.all().iter().filter(deletable).filter(is_pods) {
+    for kind in kinds.all().filter(deletable).filter(is_pods) {
         delete_all(engine, kind, name, &mut remaining).await;
     }
     let pods_left = !remaining.by_resource.is_empty();
     if !pods_left {
-        for kind in kinds.all().iter().filter(deletable).filter(|kind| !is_pods(kind)) {
+        for kind in kinds.all().filter(deletable).filter(|kind| !is_pods(kind)) {
             delete_all(engine, kind, name, &mut remaining).await;
         }
     }

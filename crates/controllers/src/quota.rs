@@ -61,7 +61,6 @@ async fn count_one(engine: &Engine, namespace: &str, name: &str) -> Result<(), S
         .registry
         .kinds()
         .all()
-        .iter()
         .filter(|kind| kind.namespaced && kind.verbs.watch)
         .map(|kind| (kind.group.clone(), kind.plural.clone()))
         .collect();

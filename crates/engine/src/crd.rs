@@ -1,13 +1,14 @@
 //! A CustomResourceDefinition into a `Kind`: from here on a custom resource is a kind like any other.
 
-use crate::Engine;
-use pintle_kinds::custom::{WITH_STATUS, WITHOUT_STATUS};
+use crate::{Engine, Target};
+use pintle_kinds::custom::{Custom, WITH_STATUS, WITHOUT_STATUS};
 use pintle_kinds::definition::Condition;
+use pintle_kinds::endpoint::Conversion;
 use pintle_kinds::{
     Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs,
 };
 use pintle_meta::GroupVersionKind;
-use pintle_schema::{Arena, Schema, structural};
+use pintle_schema::{Arena, Schema, rules, structural};
 use pintle_value::{Str, Value, base64};
 use std::sync::Arc;
 
@@ -30,7 +31,6 @@ impl Engine {
             sources.iter().position(|v| v.get("storage").and_then(Value::as_bool) == Some(true)).unwrap_or(0);
         let versions =
             sources.iter().map(|source| self.version(source, &sources, &group, &kind, namespaced)).collect();
-        let has_status = sources.iter().any(|v| v.at(&["subresources", "status"]).is_some());
         let plural = Str::from(names.str_at(&["plural"]));
         let storage_name = sources.get(storage).map_or("", |v| v.str_at(&["name"]));
         Kind {
@@ -47,7 +47,9 @@ impl Engine {
                 ending: Condition::is_true(definition, "Terminating"),
                 ..Rules::default()
             },
-            hooks: if has_status { &WITH_STATUS } else { &WITHOUT_STATUS },
+            hooks: sources.get(storage).map_or(&WITHOUT_STATUS, |source| hooks(source)),
+            definition: definition_id(definition),
+            conversion: spec.get("conversion").and_then(Conversion::of).map(Arc::new),
             group,
             kind,
             plural,
@@ -80,19 +82,36 @@ impl Engine {
             unsupported_label: UNSUPPORTED_LABEL.into(),
             columns: source.items_at(&["additionalPrinterColumns"]).iter().map(column).collect(),
             deprecation: deprecation(source, &gvk, all),
+            hooks: hooks(source),
             name,
         }
     }
 
     fn compile_schema(&self, source: &Value) -> Schema {
-        let mut arena = Arena::default();
-        let metadata = arena.graft(self.metadata_schema.arena(), self.metadata_schema.root());
-        let root = structural::compile(source, metadata, &mut arena);
-        Schema::new(Arc::new(arena), root)
+        // All custom resources share the nodes of their metadata.
+        let (base, metadata) = self.custom_metadata.get_or_init(|| {
+            let mut base = Arena::default();
+            let metadata = base.graft(self.metadata_schema.arena(), self.metadata_schema.root());
+            (Arc::new(base), metadata)
+        });
+        let mut arena = Arena::on(base.clone());
+        let root = structural::compile(source, *metadata, &mut arena);
+        arena.shrink();
+        Schema::new(Arc::new(arena), root).with_rules(rules::Scope::of(source, true))
     }
 }
 
+/// Where definitions are kept.
+const DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
+
 impl crate::Engine {
+    /// Who writes a definition finds it in force with the next request.
+    pub(crate) async fn wait_until_served(&self, target: &Target, revision: u64) {
+        if target.kind.store_prefix == DEFINITIONS {
+            self.registry.wait_settled(revision).await;
+        }
+    }
+
     /// The CustomResourceDefinition that a kind was made of, as it is now; `None` for kinds that are built in.
     pub fn definition_of(&self, kind: &Kind) -> Option<Value> {
         let kinds = self.registry.kinds();
@@ -100,6 +119,12 @@ impl crate::Engine {
         let object = self.kept(definitions, &format!("{}.{}", kind.plural, kind.group))?;
         crate::object::tree(&object).ok()
     }
+}
+
+/// Names one state of what a definition says.
+fn definition_id(definition: &Value) -> Str {
+    let generation = definition.at(&["metadata", "generation"]).and_then(Value::as_int).unwrap_or(0);
+    Str::from(format!("{}/{generation}", definition.str_at(&["metadata", "uid"])))
 }
 
 /// What discovery shows to tell storage versions apart.
@@ -158,6 +183,10 @@ fn subresources(source: &Value, gvk: &GroupVersionKind) -> Vec<Subresource> {
         });
     }
     out
+}
+
+fn hooks(source: &Value) -> &'static Custom {
+    if source.at(&["subresources", "status"]).is_some() { &WITH_STATUS } else { &WITHOUT_STATUS }
 }
 
 /// `.spec.replicas` as field names.

@@ -84,7 +84,7 @@ impl Refusal {
         }
     }
 
-    fn to_status(&self, expected: &Expected<'_>, body: &[u8]) -> Status {
+    pub(crate) fn to_status(&self, expected: &Expected<'_>, body: &[u8]) -> Status {
         let wanted = expected.kind;
         if let Refusal::OtherKind(kind) = self {
             let mut errors = FieldErrors::new();

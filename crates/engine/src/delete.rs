@@ -10,6 +10,7 @@ use pintle_meta::options::{DeleteOptions, Propagation};
 use pintle_meta::{FieldErrors, GroupKind, Status, Timestamp};
 use pintle_store::{Expect, Revision, Write, WriteError};
 use pintle_value::{Path, Value};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// How often a deletion is tried again when others get in between.
@@ -58,6 +59,11 @@ impl Engine {
     ) -> Result<Deleted, Status> {
         for _ in 0..ATTEMPTS_MAX {
             if let Attempt::Done(deleted) = self.attempt_delete(target, options, user).await? {
+                if let Deleted::Object { object, .. } = &deleted
+                    && !options.dry_run
+                {
+                    self.wait_until_served(target, object.revision()).await;
+                }
                 return Ok(deleted);
             }
         }
@@ -75,13 +81,23 @@ impl Engine {
         };
         if let Some(preconditions) = &options.preconditions {
             let null = Value::Null;
-            preconditions.check(&target.group_kind(), live.tree.get("metadata").unwrap_or(&null))?;
+            let metadata = live.tree.get("metadata").unwrap_or(&null);
+            match target.kind.hooks.ends_in_two_phases() {
+                true => preconditions.check_two_phased(&target.group_resource(), metadata)?,
+                false => preconditions.check(&target.group_kind(), metadata)?,
+            }
         }
         let step = self.next_step(target, &live.tree, options);
         if matches!(step, Step::Pending) {
             return Ok(Attempt::Done(pending(target, live)));
         }
-        self.admit_deletion(target, &live.tree, options, user)?;
+        self.prepare(target, std::slice::from_ref(&live.object)).await?;
+        let old = match target.working() == target.kind.storage && target.kind.conversion.is_none() {
+            true => Cow::Borrowed(&live.tree),
+            false => Cow::Owned(self.tree_in(target, &live.object, live.object.revision())?),
+        };
+        self.admit_deletion(target, &old, options, user)?;
+        drop(old);
         match step {
             Step::Pending => Ok(Attempt::Done(pending(target, live))),
             Step::Mark(marked) => self.mark(target, live, marked, options.dry_run).await,

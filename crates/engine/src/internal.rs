@@ -27,7 +27,8 @@ impl Engine {
 
     /// Serves a kind in the place of an older one of the same name. Where nothing changed that objects in memory
     /// were made by, they stay as they are and watches go on; otherwise they are read anew.
-    pub fn serve_again(&self, kind: Arc<Kind>) {
+    /// `ends_watches` says whether those of the old one end even so.
+    pub fn serve_again(&self, kind: Arc<Kind>, ends_watches: bool) {
         let kinds = self.registry.kinds();
         let alike = kinds.by_plural(&kind.group, &kind.plural).is_some_and(|old| reads_alike(old, &kind));
         let resource = self.cache.resource(&kind.store_prefix).filter(|_| alike);
@@ -37,6 +38,9 @@ impl Engine {
             Some(resource) if resource.view().iter().all(|object| unchanged(object)) => {
                 resource.set_reader(Arc::new(reader));
                 self.registry.put(kind);
+                if ends_watches {
+                    resource.end_watches();
+                }
             }
             _ => self.serve(kind),
         }
@@ -158,6 +162,7 @@ fn reads_alike(old: &Kind, new: &Kind) -> bool {
         && old.namespaced == new.namespaced
         && old.storage == new.storage
         && old.kind == new.kind
+        && old.conversion == new.conversion
         && old.versions.len() == new.versions.len()
         && old.versions.iter().zip(&new.versions).all(|(a, b)| same_version(a, b))
 }

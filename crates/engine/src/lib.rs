@@ -5,6 +5,7 @@
 
 mod allocate;
 mod authorize;
+mod convert;
 mod crd;
 pub mod decode;
 mod delete;
@@ -13,20 +14,23 @@ mod internal;
 mod metadata;
 mod object;
 mod ownership;
+mod precondition;
 mod propose;
 mod read;
 mod registry;
 mod status;
 mod subresource;
 mod target;
+mod validation;
 mod watch;
 mod write;
 
+pub use convert::ConversionMetrics;
 pub use delete::Deleted;
 pub use environment::{Clock, Random};
 pub use propose::{Body, Change, PatchType};
 pub use read::{ListRequest, Listed};
-pub use registry::{Kinds, Registry};
+pub use registry::{Kinds, Members, Registry};
 pub use subresource::{Access, Made, TokenObjects};
 pub use target::{Target, object_key};
 pub use watch::Watched;
@@ -38,10 +42,11 @@ use pintle_cache::{Cache, Object};
 use pintle_kinds::service_allocation::Ranges;
 use pintle_kinds::{Kind, Types};
 use pintle_meta::{GroupVersion, Status, Timestamp};
-use pintle_schema::{Schema, structural};
+use pintle_schema::{Arena, NodeId, Schema};
 use pintle_store::{Expect, Revision, Store, StoreFault, Write, WriteError};
 use pintle_value::Value;
-use std::sync::Arc;
+use pintle_webhook::Caller;
+use std::sync::{Arc, OnceLock};
 use write::Live;
 
 /// The engine: one per server.
@@ -62,12 +67,18 @@ pub struct Engine {
     pub random: Arc<dyn Random>,
     /// The schema of `metadata`, which custom resources share.
     pub metadata_schema: Schema,
+    /// The same as custom resources have it, made with the first of them.
+    pub custom_metadata: OnceLock<(Arc<Arena>, NodeId)>,
     /// The schemas of kinds that are no resources.
     pub types: Types,
     /// Where services get their addresses and node ports from.
     pub service_ranges: Ranges,
     /// Who writes next where many want the same.
     pub turns: Turns,
+    /// Calls webhooks.
+    pub webhooks: Arc<dyn Caller>,
+    /// What came of conversions by webhooks.
+    pub conversion_metrics: ConversionMetrics,
 }
 
 impl Engine {
@@ -135,34 +146,6 @@ impl Engine {
     fn is_registered(&self, kinds: &Kinds, kind: &str, version: &GroupVersion) -> bool {
         kinds.by_kind(version, kind.strip_suffix("List").unwrap_or(kind)).is_some()
     }
-
-    /// `tree` (in the stored version) in the version that the request speaks.
-    fn in_version(&self, target: &Target, tree: &Value) -> Value {
-        let mut out = tree.clone();
-        object::convert(&target.kind, &mut out, target.kind.storage, target.version);
-        out
-    }
-
-    /// An object as a tree in the version that the request speaks, with this resourceVersion (0 is none).
-    pub fn tree_in(&self, target: &Target, object: &Object, revision: u64) -> Result<Value, Status> {
-        let mut tree = object::tree(object)?;
-        if revision == 0 {
-            tree.remove_at(&["metadata", "resourceVersion"]);
-        } else {
-            tree.set_at(&["metadata", "resourceVersion"], revision.to_string().into());
-        }
-        object::convert(&target.kind, &mut tree, target.kind.storage, target.version);
-        Ok(tree)
-    }
-
-    /// Turns a tree of the request's version into the stored version.
-    fn to_storage(&self, target: &Target, tree: &mut Value) {
-        object::convert(&target.kind, tree, target.version, target.kind.storage);
-        let schema = &target.kind.storage_version().schema;
-        if target.version != target.kind.storage && !schema.is_go() {
-            structural::default(schema.arena(), schema.root(), tree);
-        }
-    }
 }
 
 impl World for Engine {
@@ -180,6 +163,12 @@ impl World for Engine {
         let view = resource.view();
         let namespace = if namespace.is_empty() { None } else { Some(namespace) };
         view.range(namespace, None).filter_map(|object| object::tree(object).ok()).collect()
+    }
+
+    fn resource(&self, version: &GroupVersion, kind: &str) -> Option<(String, bool)> {
+        let kinds = self.registry.kinds();
+        let (kind, _) = kinds.by_kind(version, kind)?;
+        Some((kind.plural.to_string(), kind.namespaced))
     }
 
     fn random(&self) -> u64 {

@@ -102,6 +102,10 @@ fn revise(kind: &Kind, mut tree: Value) -> Value {
         let kept = tree.clone();
         tree = structural::decode(&version.schema, tree, &mut typed::Strict::default()).unwrap_or(kept);
     }
+    // Where a webhook converts, objects stay in the version they were written in.
+    if from.is_some() && kind.conversion.is_some() {
+        return tree;
+    }
     match from {
         Some(from) => convert(kind, &mut tree, from, kind.storage),
         None => {
@@ -122,6 +126,13 @@ pub(crate) fn convert(kind: &Kind, tree: &mut Value, from: usize, to: usize) {
     tree.set_at(&["apiVersion"], crate::decode::api_version(&to.group, &to.name).into());
     if !to.schema.is_go() {
         prune(&to.schema, tree);
+    }
+}
+
+/// Drops what the version at `to` does not know of a tree that somebody else made.
+pub(crate) fn coerce(kind: &Kind, tree: &mut Value, to: usize) {
+    if let Some(version) = kind.versions.get(to) {
+        prune(&version.schema, tree);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Who owns which field: managedFields of updates, and server-side apply.
 
-use crate::{Target, object};
+use crate::Target;
+use crate::convert::Conversions;
 use pintle_apply::fieldset::{Filter, Set, Step};
 use pintle_apply::managed::{self, Applied, Context, Versions};
 use pintle_kinds::{Ownable, ownable};
@@ -17,7 +18,18 @@ pub(crate) struct Owner<'a> {
 
 /// Records on `object` that its writer owns what differs from `live`. Both are in the version of the request.
 pub(crate) fn record(target: &Target, owner: Owner<'_>, live: Option<&Value>, object: &mut Value) {
-    let versions = TargetVersions::new(target);
+    record_with(target, owner, live, object, &Conversions::default());
+}
+
+/// The same, with conversions that only a webhook can make.
+pub(crate) fn record_with(
+    target: &Target,
+    owner: Owner<'_>,
+    live: Option<&Value>,
+    object: &mut Value,
+    conversions: &Conversions,
+) {
+    let versions = TargetVersions::new(target, conversions);
     let kind = target.kind_version().gvk(&target.kind);
     let cx = Context { kind: &kind, versions: &versions };
     // An update that cannot be attributed goes through unattributed, as in kube-apiserver.
@@ -34,8 +46,9 @@ pub(crate) fn apply(
     live: Option<&Value>,
     config: &Value,
     force: bool,
+    conversions: &Conversions,
 ) -> Result<(Value, Strict), Status> {
-    let versions = TargetVersions::new(target);
+    let versions = TargetVersions::new(target, conversions);
     let kind = target.kind_version().gvk(&target.kind);
     let cx = Context { kind: &kind, versions: &versions };
     let Applied { object, .. } =
@@ -80,16 +93,17 @@ fn steps(path: &[&str]) -> Vec<Step> {
 struct TargetVersions<'a> {
     target: &'a Target,
     filter: Option<Filter>,
+    conversions: &'a Conversions,
 }
 
 impl<'a> TargetVersions<'a> {
-    fn new(target: &'a Target) -> Self {
-        let filter = match ownable(&target.kind, target.scope()) {
+    fn new(target: &'a Target, conversions: &'a Conversions) -> Self {
+        let filter = match ownable(&target.kind, target.kind_version().hooks, target.scope()) {
             Ownable::AllBut([]) => None,
             Ownable::AllBut(reset) => Some(Filter::Exclude(Set::of(reset))),
             Ownable::Only(paths) => Some(Filter::Include(paths.iter().map(|path| steps(path)).collect())),
         };
-        TargetVersions { target, filter }
+        TargetVersions { target, filter, conversions }
     }
 
     fn position(&self, api_version: &str) -> Option<usize> {
@@ -105,11 +119,7 @@ impl Versions for TargetVersions<'_> {
 
     fn convert(&self, tree: &Value, api_version: &str) -> Result<Value, String> {
         let to = self.position(api_version).ok_or_else(|| format!("no version {api_version}"))?;
-        let from = self.position(tree.str_at(&["apiVersion"])).unwrap_or(self.target.version);
-        let mut out = tree.clone();
-        object::convert(&self.target.kind, &mut out, from, self.target.kind.storage);
-        object::convert(&self.target.kind, &mut out, self.target.kind.storage, to);
-        Ok(out)
+        self.conversions.get(&self.target.kind, tree, to)
     }
 
     fn filter(&self, _api_version: &str) -> Option<&Filter> {

@@ -2,7 +2,7 @@
 //!
 //! Candidates are in the version of the request, decoded and defaulted.
 
-use crate::decode::{self, Decoded, Media};
+use crate::decode::{self, Decoded, Media, Refusal};
 use crate::{Target, metadata};
 use bytes::Bytes;
 use pintle_apply::managed;
@@ -124,8 +124,12 @@ fn patch_document(
     // Something is wrong with the outcome: it is made again and written down, to find and to show what.
     let (patched, _) = document_after(live, kind, body, reported)?;
     let shown = patch::written::written(&version.schema, live, &patched);
-    let mut decoded = decode::decode_patched(shown.as_bytes(), &expected)
-        .map_err(|refusal| invalid_patch(&shown, refusal.why()))?;
+    let mut decoded =
+        decode::decode_patched(shown.as_bytes(), &expected).map_err(|refusal| match refusal {
+            // A custom resource of another kind is refused as if it had been sent whole.
+            Refusal::OtherKind(_) => refusal.to_status(&expected, shown.as_bytes()),
+            _ => invalid_patch(&shown, refusal.why()),
+        })?;
     complaints.append(&mut decoded.complaints);
     decoded.complaints = complaints;
     Ok(Patched { decoded, shown })
@@ -183,7 +187,7 @@ fn mark_reset(object: &mut Value, resets: bool) {
 pub(crate) fn complete(target: &Target, object: &mut Value) {
     let version = target.kind_version();
     target.kind.hooks.default(&version.name, object);
-    typed::normalize(&version.schema, object);
+    typed::settle(&version.schema, object, typed::Empties::Shown);
 }
 
 fn duplicates(paths: &[Str]) -> Vec<String> {

@@ -231,6 +231,7 @@ fn face_kind(parent: &Kind, gvk: &GroupVersionKind, schema: pintle_schema::Schem
         unsupported_label: UNSUPPORTED_LABEL.into(),
         columns: Vec::new(),
         deprecation: None,
+        hooks: &NoHooks,
     };
     Kind {
         group: gvk.group.clone(),
@@ -248,5 +249,7 @@ fn face_kind(parent: &Kind, gvk: &GroupVersionKind, schema: pintle_schema::Schem
         store_prefix: parent.store_prefix.clone(),
         rules: Rules::default(),
         hooks: &NoHooks,
+        conversion: None,
+        definition: Str::default(),
     }
 }

@@ -28,6 +28,18 @@ impl Target {
         &self.kind.versions[self.version]
     }
 
+    /// Which of the kind's versions a write works in, from the live object to validation: the one it speaks, or the
+    /// stored one of built-in kinds, which is what their hooks know.
+    pub fn working(&self) -> usize {
+        if self.kind_version().schema.is_go() { self.kind.storage } else { self.version }
+    }
+
+    /// The version that a write works in.
+    #[expect(clippy::indexing_slicing, reason = "both are positions of existing versions")]
+    pub fn working_version(&self) -> &KindVersion {
+        &self.kind.versions[self.working()]
+    }
+
     /// Group and plural, as store errors name the resource of this request.
     pub fn group_resource(&self) -> GroupResource {
         GroupResource { group: self.kind_version().group.clone(), resource: self.kind.plural.clone() }

@@ -1,17 +1,19 @@
 //! Every mutation but deletion: one function from the request to the commit.
 
+use crate::convert::Conversions;
+use crate::precondition::{MODIFIED, check_no_uid, check_revision, check_uid};
 use crate::propose::{self, Change, Proposed};
-use crate::{Engine, Target, metadata, object, ownership, subresource};
+use crate::{Engine, Target, metadata, object, ownership, subresource, validation};
 use bytes::Bytes;
 use pintle_admission::{Attributes, Operation};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_kinds::{Asker, Generation, Scope};
+use pintle_meta::Status;
 use pintle_meta::options::FieldValidation;
-use pintle_meta::{FieldErrors, Status, names, objectmeta, rv};
-use pintle_schema::{Schema, Shape, structural, typed};
+use pintle_schema::typed;
 use pintle_store::{Expect, Revision, Write, WriteError};
-use pintle_value::{Path, Str, Value};
+use pintle_value::{Str, Value};
 use std::sync::Arc;
 
 /// How often a write that names no resourceVersion is tried again when others get in between.
@@ -20,9 +22,6 @@ const ATTEMPTS_MAX: usize = 64;
 const CROWDED_AFTER: usize = 8;
 /// How often a generated name is drawn anew when it is taken.
 const GENERATED_NAMES_MAX: usize = 8;
-
-const MODIFIED: &str =
-    "the object has been modified; please apply your changes to the latest version and try again";
 
 const DEFINITION_ENDING: &str = "create not allowed while custom resource definition is terminating";
 
@@ -74,7 +73,12 @@ impl Engine {
                 turn = Some(self.turns.0.lock().await);
             }
             match self.attempt(request).await? {
-                Attempt::Done(written) => return Ok(written),
+                Attempt::Done(written) => {
+                    if !request.dry_run {
+                        self.wait_until_served(&request.target, written.object.revision()).await;
+                    }
+                    return Ok(written);
+                }
                 Attempt::Again => {}
                 Attempt::NameTaken(status) => {
                     names_taken += 1;
@@ -88,60 +92,94 @@ impl Engine {
         Err(Status::conflict(&request.target.group_resource(), &request.target.name, MODIFIED))
     }
 
+    /// One try. What a client is warned of goes with the object or beside the error.
     async fn attempt(&self, request: &WriteRequest) -> Result<Attempt, Status> {
+        let mut warnings = Vec::new();
+        let done = self.attempt_with(request, &mut warnings).await;
+        done.map_err(|status| Status { warnings, ..status })
+    }
+
+    async fn attempt_with(
+        &self,
+        request: &WriteRequest,
+        warnings: &mut Vec<String>,
+    ) -> Result<Attempt, Status> {
         let live = match request.change {
             Change::Create(_) => None,
-            _ => self.live(&request.target)?,
+            _ => self.working_live(&request.target).await?,
         };
-        let Proposed { object: mut candidate, mut warnings } = self.propose(request, live.as_ref())?;
+        let Proposed { object: mut candidate, warnings: noted } =
+            self.propose(request, live.as_ref()).await?;
+        warnings.extend(noted);
         let target = &request.target;
         let live_tree = live.as_ref().map(|live| &live.tree);
         let generated = candidate.str_at(&["metadata", "name"]).is_empty();
         if let Some(live) = &live {
             check_revision(target, &mut candidate, live)?;
         }
-        self.admit(request, live_tree, &mut candidate, &mut warnings)?;
+        self.admit(request, live_tree, &mut candidate, warnings)?;
         warnings.extend(metadata::dedup_owner_references(&mut candidate, metadata::Dedup::Admission));
         match live_tree {
-            None => self.prepare_create(target, &mut candidate)?,
+            None => {
+                self.prepare_create(target, &mut candidate)?;
+                target.working_version().hooks.asked_by(&mut candidate, &asker(&request.user));
+            }
             Some(old) => prepare_update(target, &mut candidate, old)?,
         }
-        if live_tree.is_none() {
-            target.kind.hooks.asked_by(&mut candidate, &asker(&request.user));
-        }
-        target.kind.hooks.stamp(target.scope(), &mut candidate, live_tree, &self.now_text());
+        let hooks = target.working_version().hooks;
+        hooks.stamp(target.scope(), &mut candidate, live_tree, &self.now_text());
         let mut along = self.allocate(request, live_tree, &mut candidate)?;
-        typed::normalize(&target.kind.storage_version().schema, &mut candidate);
+        // What is shown as empty is unset once it is stored; only new objects are validated as they were written.
+        let empties = if live_tree.is_none() { typed::Empties::Shown } else { typed::Empties::Unset };
+        typed::settle(&target.working_version().schema, &mut candidate, empties);
         match live_tree {
-            None => validate_create(target, &candidate)?,
-            Some(old) => validate_update(target, &candidate, old)?,
+            None => validation::create(target, &candidate)?,
+            Some(old) => validation::update(target, &candidate, old, warnings)?,
         }
         if target.scope() == Scope::Main {
-            warnings.extend(target.kind.hooks.warnings(&candidate, live_tree));
+            warnings.extend(hooks.warnings(&candidate, live_tree));
         }
-        target.kind.hooks.canonicalize(&mut candidate);
-        if let Some(old) = live_tree {
-            ownership::keep_times(&mut candidate, old);
+        hooks.canonicalize(&mut candidate);
+        match live_tree {
+            None => self.authorize_creation(request)?,
+            Some(old) => ownership::keep_times(&mut candidate, old),
         }
-        if live_tree.is_none() {
-            self.authorize_creation(request)?;
-        }
-        self.admit_finally(request, live_tree, &candidate, &mut warnings)?;
+        self.admit_finally(request, live_tree, &candidate, warnings)?;
         along.extend(self.charge(request, live_tree, &candidate)?);
+        let candidate = self.to_storage(target, candidate).await?;
         match live {
-            None => self.commit_create(request, candidate, generated, along, warnings).await,
-            Some(live) => self.commit_update(request, live, candidate, along, warnings).await,
+            None => self.commit_create(request, candidate, generated, along, warnings.clone()).await,
+            Some(live) => self.commit_update(request, live, candidate, along, warnings.clone()).await,
         }
     }
 
-    /// The object the client wants, in the stored version.
-    fn propose(&self, request: &WriteRequest, live: Option<&Live>) -> Result<Proposed, Status> {
+    /// The live object in the version that the write works in.
+    async fn working_live(&self, target: &Target) -> Result<Option<Live>, Status> {
+        let Some(Live { object, tree }) = self.live(target)? else { return Ok(None) };
+        if target.kind.conversion.is_none() && target.working() == target.kind.storage {
+            return Ok(Some(Live { object, tree }));
+        }
+        let tree = self.convert(&target.kind, tree, target.working()).await?;
+        Ok(Some(Live { object, tree }))
+    }
+
+    /// The object the client wants, in the version that the write works in.
+    async fn propose(&self, request: &WriteRequest, live: Option<&Live>) -> Result<Proposed, Status> {
         let target = &request.target;
-        let spoken = live.map(|live| self.in_version(target, &live.tree));
-        let mut proposed = match subresource::scale::paths(target) {
-            Some(paths) => self.propose_scale(request, live, paths)?,
-            None => self.propose_on(request, target, spoken.as_ref())?,
+        let mut conversions = Conversions::default();
+        let proposed = loop {
+            let proposed = match subresource::scale::paths(target) {
+                Some(paths) => self.propose_scale(request, live, paths, &conversions),
+                None => {
+                    let spoken = live.map(|live| self.spoken(target, &live.tree));
+                    self.propose_on(request, target, spoken.as_deref(), &conversions)
+                }
+            };
+            if !conversions.make(self, &target.kind).await {
+                break proposed;
+            }
         };
+        let mut proposed = proposed?;
         if let Change::Replace(_) = request.change {
             check_uid(target, &proposed.object, live)?;
         }
@@ -152,7 +190,7 @@ impl Engine {
                 return Err(Status::not_found(&target.group_resource(), &target.name));
             }
         }
-        self.to_storage(target, &mut proposed.object);
+        object::convert(&target.kind, &mut proposed.object, target.version, target.working());
         Ok(proposed)
     }
 
@@ -162,6 +200,7 @@ impl Engine {
         request: &WriteRequest,
         target: &Target,
         spoken: Option<&Value>,
+        conversions: &Conversions,
     ) -> Result<Proposed, Status> {
         let now = self.now_text();
         let manager = metadata::manager(&request.field_manager, &request.user_agent);
@@ -174,14 +213,14 @@ impl Engine {
                 let mut proposed = propose::decode_object(&cx, body)?;
                 metadata::wipe_system_fields(&mut proposed.object);
                 metadata::settle_namespace(&mut proposed.object, target)?;
-                ownership::record(target, owner, None, &mut proposed.object);
+                ownership::record_with(target, owner, None, &mut proposed.object, conversions);
                 proposed
             }
             Change::Replace(body) => {
                 let mut proposed = propose::decode_object(&cx, body)?;
                 metadata::settle_namespace(&mut proposed.object, target)?;
                 metadata::check_name(&proposed.object, target)?;
-                ownership::record(target, owner, spoken, &mut proposed.object);
+                ownership::record_with(target, owner, spoken, &mut proposed.object, conversions);
                 proposed
             }
             Change::Patch(kind, body) => {
@@ -189,12 +228,13 @@ impl Engine {
                     return Err(Status::not_found(&target.group_resource(), &target.name));
                 };
                 let mut proposed = propose::patch_object(&cx, spoken, *kind, body)?;
-                ownership::record(target, owner, Some(spoken), &mut proposed.object);
+                ownership::record_with(target, owner, Some(spoken), &mut proposed.object, conversions);
                 proposed
             }
             Change::Apply { body, force } => {
                 let config = propose::Configuration::decode(body)?;
-                let (mut object, unknown) = ownership::apply(target, owner, spoken, &config.tree, *force)?;
+                let (mut object, unknown) =
+                    ownership::apply(target, owner, spoken, &config.tree, *force, conversions)?;
                 propose::complete(target, &mut object);
                 let warnings = config.complaints(request.validation, &unknown)?;
                 check_no_uid(target, &object, spoken)?;
@@ -218,6 +258,9 @@ impl Engine {
             return Err(Status::forbidden(&request.target.kind.group_resource(), &name, DEFINITION_ENDING));
         }
         let attributes = attributes(request, old, &name);
+        if !self.admission.calls_others() {
+            return self.admission.mutate(&attributes, candidate, self);
+        }
         let before = candidate.at(&["metadata", "managedFields"]).cloned();
         self.admission.mutate(&attributes, candidate, self)?;
         warnings.extend(ownership::keep_readable(candidate, before));
@@ -245,7 +288,7 @@ impl Engine {
             object.set_at(&["metadata", "name"], Value::String(name));
         }
         metadata::settle_namespace(object, target)?;
-        target.kind.hooks.prepare_create(object);
+        target.working_version().hooks.prepare_create(object);
         match target.kind.rules.generation {
             Generation::Counted | Generation::Fixed => metadata::set_generation(object, 1),
             Generation::CountedFromZero => metadata::set_generation(object, 0),
@@ -345,7 +388,7 @@ impl Engine {
         }
         let encoded = object::encode(&target.kind, &candidate);
         if encoded == *live.object.value() && !removes {
-            return Ok(Attempt::Done(unchanged(Some(live), warnings)?));
+            return Ok(Attempt::Done(Written { object: live.object, created: false, warnings }));
         }
         if request.dry_run {
             let object = object::unstored(target, &encoded, &candidate, live.object.revision())?;
@@ -371,11 +414,6 @@ impl Engine {
 pub(crate) struct Live {
     pub(crate) object: Arc<Object>,
     pub(crate) tree: Value,
-}
-
-fn unchanged(live: Option<Live>, warnings: Vec<String>) -> Result<Written, Status> {
-    let live = live.ok_or_else(|| Status::internal("an absent object cannot be unchanged"))?;
-    Ok(Written { object: live.object, created: false, warnings })
 }
 
 fn asker(user: &UserInfo) -> Asker<'_> {
@@ -410,141 +448,18 @@ pub(crate) fn attributes<'a>(
     }
 }
 
-/// A uid in the body of a PUT is a precondition.
-fn check_uid(target: &Target, object: &Value, live: Option<&Live>) -> Result<(), Status> {
-    let wanted = object.str_at(&["metadata", "uid"]);
-    if wanted.is_empty() || (live.is_none() && !target.kind.rules.create_on_update) {
-        return Ok(());
-    }
-    let actual = live.map(|live| live.tree.str_at(&["metadata", "uid"])).unwrap_or("");
-    if wanted == actual {
-        return Ok(());
-    }
-    let why = format!(
-        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
-         Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}",
-        target.store_key()
-    );
-    Err(Status::conflict(&target.group_resource(), &target.name, &why))
-}
-
-/// An object that an apply makes has no uid yet.
-fn check_no_uid(target: &Target, object: &Value, live: Option<&Value>) -> Result<(), Status> {
-    let uid = object.str_at(&["metadata", "uid"]);
-    if live.is_some() || uid.is_empty() {
-        return Ok(());
-    }
-    let why =
-        format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
-    Err(Status::conflict(&target.group_resource(), &target.name, &why))
-}
-
-/// Settles on which revision an update stands, or refuses it.
-fn check_revision(target: &Target, object: &mut Value, live: &Live) -> Result<(), Status> {
-    let resource = target.group_resource();
-    let text = object.str_at(&["metadata", "resourceVersion"]);
-    let named = rv::parse_of_object(text)?;
-    let current = live.object.revision();
-    if named == 0 && target.kind.rules.unconditional_update {
-        object.set_at(&["metadata", "resourceVersion"], current.to_string().into());
-        return Ok(());
-    }
-    if named == 0 {
-        return Err(rv::version_required(&resource, &target.name));
-    }
-    if named != current {
-        return Err(Status::conflict(&resource, &target.name, MODIFIED));
-    }
-    Ok(())
-}
-
 /// Brings a changed object in line with the one it replaces.
 fn prepare_update(target: &Target, object: &mut Value, old: &Value) -> Result<(), Status> {
     metadata::settle_namespace(object, target)?;
     metadata::set_generation(object, metadata::generation(old));
-    target.kind.hooks.prepare_update(target.scope(), object, old);
+    let hooks = target.working_version().hooks;
+    hooks.prepare_update(target.scope(), object, old);
     metadata::inherit(object, old);
     let counted = matches!(target.kind.rules.generation, Generation::Counted | Generation::CountedFromZero);
     let changes_spec = matches!(target.scope(), Scope::Main | Scope::Sub("ephemeralcontainers" | "resize"));
     let counts = counted && changes_spec;
-    if counts && target.kind.hooks.new_generation(object, old) {
+    if counts && hooks.new_generation(object, old) {
         metadata::set_generation(object, metadata::generation(old) + 1);
     }
     Ok(())
-}
-
-/// All that is wrong with a new object: the kind's own rules first, then those of any object.
-fn validate_create(target: &Target, object: &Value) -> Result<(), Status> {
-    let kind = &target.kind;
-    let name = object.str_at(&["metadata", "name"]);
-    let null = Value::Null;
-    let meta = object.get("metadata").unwrap_or(&null);
-    let path = Path::of("metadata");
-    let mut errors = FieldErrors::new();
-    if kind.hooks.validates_metadata() {
-        let own_rule = |name: &str, prefix: bool| kind.hooks.name_errors(name, prefix);
-        objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors);
-    }
-    validate_by_schema(target, object, None, &mut errors);
-    kind.hooks.validate_create_in(target.kind_version(), object, &mut errors);
-    if errors.is_empty() {
-        objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
-    }
-    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&kind.group_kind(), name, &errors)) }
-}
-
-/// What the schema of a custom resource has against an object; built-in kinds are checked by their hooks.
-fn validate_by_schema(target: &Target, object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
-    let schema = &target.kind.storage_version().schema;
-    if schema.is_go() {
-        return;
-    }
-    let (arena, root) = (schema.arena(), schema.root());
-    match target.scope() {
-        Scope::Sub("status") => validate_status_by_schema(schema, object, old, errors),
-        _ => structural::validate_change(arena, root, object, old, &Path::ROOT, errors),
-    }
-    subresource::scale::validate_numbers(target, object, errors);
-    structural::validate_embedded(arena, root, object, &Path::ROOT, errors);
-    let mut before = FieldErrors::new();
-    if let Some(old) = old {
-        structural::validate_lists(arena, root, old, &Path::ROOT, &mut before);
-    }
-    if before.is_empty() {
-        structural::validate_lists(arena, root, object, &Path::ROOT, errors);
-    }
-}
-
-/// The status is looked at on its own; its errors name what is in it from there.
-fn validate_status_by_schema(schema: &Schema, object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
-    let Shape::Struct(root) = &schema.node().shape else { return };
-    let (Some(field), Some(status)) = (root.field("status"), object.get("status")) else { return };
-    let mut found = FieldErrors::new();
-    let old = old.and_then(|old| old.get("status"));
-    structural::validate_change(schema.arena(), field.node, status, old, &Path::ROOT, &mut found);
-    errors.0.extend(structural::within(found, "status").0);
-}
-
-/// All that is wrong with a changed object. Metadata is checked twice, by the rules of any object and by the
-/// kind's, and its errors come twice, as kube-apiserver lists them.
-fn validate_update(target: &Target, object: &Value, old: &Value) -> Result<(), Status> {
-    let kind = &target.kind;
-    let null = Value::Null;
-    let (meta, old_meta) = (object.get("metadata").unwrap_or(&null), old.get("metadata").unwrap_or(&null));
-    let path = Path::of("metadata");
-    let mut errors = FieldErrors::new();
-    objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
-    objectmeta::validate_update(meta, old_meta, &path, &mut errors);
-    if kind.hooks.validates_metadata() {
-        objectmeta::validate_update(meta, old_meta, &path, &mut errors);
-        if kind.storage_version().schema.is_go() {
-            objectmeta::validate_core_finalizers(meta, &path, &mut errors);
-        }
-    }
-    validate_by_schema(target, object, Some(old), &mut errors);
-    kind.hooks.validate_update_in(target.kind_version(), target.scope(), object, old, &mut errors);
-    if errors.is_empty() {
-        return Ok(());
-    }
-    Err(Status::invalid(&kind.group_kind(), object.str_at(&["metadata", "name"]), &errors))
 }

@@ -62,12 +62,15 @@ async fn engine(networks: &[&str]) -> Arc<Engine> {
         clock: Arc::new(Fixed),
         random: Arc::new(Crowded(AtomicU64::new(1))),
         metadata_schema: builtin.types.by_go("meta/v1.ObjectMeta").unwrap(),
+        custom_metadata: Default::default(),
         types: builtin.types.clone(),
         service_ranges: Ranges {
             networks: networks.iter().map(|n| net::parse_cidr_sloppy(n).unwrap()).collect(),
             node_ports: 30000..=32767,
         },
         turns: pintle_engine::Turns::default(),
+        webhooks: Arc::new(pintle_webhook::Client::default()),
+        conversion_metrics: pintle_engine::ConversionMetrics::default(),
     });
     engine.serve_all(builtin.kinds.into_iter().map(Arc::new));
     cache.attach(&*store);

@@ -41,6 +41,8 @@ pub struct Context {
     pub metrics: Arc<Metrics>,
     /// OpenID documents.
     pub openid: Option<OpenId>,
+    /// The version that `/version` tells.
+    pub git_version: String,
     /// Host and port for clients, known once the server listens.
     pub address: OnceLock<String>,
     /// Whether CBOR is served.

@@ -36,6 +36,9 @@ struct Series {
 /// A figure that somebody else keeps: name, help, and where to read it.
 type Gauge = (&'static str, &'static str, Box<dyn Fn() -> f64 + Send + Sync>);
 
+/// Appends metrics that somebody else keeps.
+type Source = Box<dyn Fn(&mut String) + Send + Sync>;
+
 /// All counters.
 pub struct Metrics {
     started: Instant,
@@ -43,6 +46,7 @@ pub struct Metrics {
     series: Mutex<BTreeMap<Labels, Series>>,
     inflight: AtomicI64,
     gauges: Mutex<Vec<Gauge>>,
+    sources: Mutex<Vec<Source>>,
 }
 
 impl Default for Metrics {
@@ -53,6 +57,7 @@ impl Default for Metrics {
             series: Mutex::default(),
             inflight: AtomicI64::new(0),
             gauges: Mutex::default(),
+            sources: Mutex::default(),
         }
     }
 }
@@ -67,6 +72,13 @@ impl Metrics {
     ) {
         if let Ok(mut gauges) = self.gauges.lock() {
             gauges.push((name, help, Box::new(read)));
+        }
+    }
+
+    /// Adds text that somebody else writes when it is asked for.
+    pub fn add_source(&self, write: impl Fn(&mut String) + Send + Sync + 'static) {
+        if let Ok(mut sources) = self.sources.lock() {
+            sources.push(Box::new(write));
         }
     }
 
@@ -102,6 +114,9 @@ impl Metrics {
                 head(&mut out, name, "gauge", help);
                 _ = writeln!(out, "{name} {}", read());
             }
+        }
+        if let Ok(sources) = self.sources.lock() {
+            sources.iter().for_each(|write| write(&mut out));
         }
         self.render_process(&mut out);
         out

@@ -29,7 +29,7 @@ pub(crate) fn serve(context: &Context, state: &DiscoveryState, asked: &Asked<'_>
         }
         "/.well-known/openid-configuration" => openid(context, asked, |o| o.configuration()),
         "/openid/v1/jwks" => openid(context, asked, |o| o.keys()),
-        path if path == "/version" || path.starts_with("/version/") => version_document(asked),
+        path if path == "/version" || path.starts_with("/version/") => version_document(context, asked),
         path if path == "/openapi" || path.starts_with("/openapi/") => openapi(context, state, asked),
         path => {
             let address = context.address.get().map_or("", String::as_str);
@@ -46,7 +46,7 @@ pub(crate) fn serve(context: &Context, state: &DiscoveryState, asked: &Asked<'_>
 }
 
 /// The router is strict: one path, one method, one media type.
-fn version_document(asked: &Asked<'_>) -> ApiResponse {
+fn version_document(context: &Context, asked: &Asked<'_>) -> ApiResponse {
     let status = if asked.path.trim_end_matches('/') != "/version" {
         respond::route_not_found()
     } else if asked.method != "GET" {
@@ -54,7 +54,7 @@ fn version_document(asked: &Asked<'_>) -> ApiResponse {
     } else if !asked.accept.names_any_of(&[Media::Json.name()]) {
         respond::route_not_acceptable(&[Media::Json.name()])
     } else {
-        return respond::raw_json(200, version::document());
+        return respond::raw_json(200, version::document(&context.git_version));
     };
     respond::status(&status, asked.accept.for_errors(Media::WITHOUT_CBOR))
 }

@@ -44,7 +44,7 @@ impl Resources {
     /// Serves `engine`; `types` are the schemas of kinds that are no resources, `access` answers reviews.
     pub fn new(engine: Arc<Engine>, access: Access, types: Types, min_request_timeout: Duration) -> Self {
         let changes = engine.registry.changes();
-        let state = Arc::new(DiscoveryState::new(engine.registry.kinds().all(), None));
+        let state = Arc::new(DiscoveryState::new(engine.registry.kinds().groups(), None));
         let discovery = ArcSwap::from_pointee(Published { changes, state });
         Resources { engine, access, types, discovery, min_request_timeout, unsafe_deletion: false }
     }
@@ -84,7 +84,7 @@ impl Resources {
         }
         let options = GetOptions::from_query(query);
         let object = self.engine.get(target, &options.resource_version).await?;
-        self.object_response(request, target, &object, 200)
+        self.object_response(request, target, &object, 200).await
     }
 
     /// Who changes a role or a binding finds it in force with the next request.
@@ -151,7 +151,8 @@ impl Api for Resources {
         if published.changes == changes {
             return published.state.clone();
         }
-        let state = Arc::new(DiscoveryState::new(self.engine.registry.kinds().all(), Some(&published.state)));
+        let state =
+            Arc::new(DiscoveryState::new(self.engine.registry.kinds().groups(), Some(&published.state)));
         self.discovery.store(Arc::new(Published { changes, state: state.clone() }));
         state
     }

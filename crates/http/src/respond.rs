@@ -19,6 +19,7 @@ pub fn status(status: &Status, encoding: Option<Encoding>) -> ApiResponse {
     if status.details.retry_after_seconds > 0 {
         response.set_header("retry-after", &status.details.retry_after_seconds.to_string());
     }
+    response.warnings.extend(status.warnings.iter().cloned());
     response
 }
 

@@ -33,7 +33,7 @@ const HEADER_BYTES_MAX: usize = 1024 * 1024;
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a client may leave a full buffer unread before it is cut off.
-const UNREAD_MAX: Duration = Duration::from_secs(60);
+const UNREAD_MAX: Duration = Duration::from_secs(15);
 /// How long to wait when a connection cannot be accepted, such as for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 

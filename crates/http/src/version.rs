@@ -6,8 +6,16 @@ pub const GIT_VERSION: &str = "v1.36.4";
 /// Major and minor version, as OpenAPI documents name it.
 pub(crate) const MINOR: &str = "1.36";
 
+/// Whether a server may say that it is this version: ours, with anything behind it that a version may have.
+pub fn may_be_called(name: &str) -> bool {
+    let of_version = |c: char| c.is_ascii_alphanumeric() || "-+.".contains(c);
+    name.strip_prefix(GIT_VERSION).is_some_and(|rest| {
+        rest.is_empty() || (rest.len() > 1 && rest.starts_with(['-', '+']) && rest.chars().all(of_version))
+    })
+}
+
 /// The document of `/version`.
-pub(crate) fn document() -> String {
+pub(crate) fn document(git_version: &str) -> String {
     let platform = format!("{}/{}", std::env::consts::OS, go_arch(std::env::consts::ARCH));
     format!(
         r#"{{
@@ -17,7 +25,7 @@ pub(crate) fn document() -> String {
   "emulationMinor": "36",
   "minCompatibilityMajor": "1",
   "minCompatibilityMinor": "35",
-  "gitVersion": "{GIT_VERSION}",
+  "gitVersion": "{git_version}",
   "gitCommit": "",
   "gitTreeState": "clean",
   "buildDate": "1970-01-01T00:00:00Z",

@@ -1,11 +1,13 @@
-//! Group admissionregistration.k8s.io. What expressions say is looked at elsewhere; here it is their form.
+//! Group admissionregistration.k8s.io.
 
 mod binding;
+mod expressions;
 mod policy;
 mod rules;
 mod webhooks;
 
 pub(crate) use binding::PolicyBinding;
+pub(crate) use expressions::declared;
 pub(crate) use policy::Policy;
 pub(crate) use webhooks::WebhookConfiguration;
 

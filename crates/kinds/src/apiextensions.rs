@@ -8,7 +8,7 @@ mod formats;
 mod names;
 mod openapi;
 mod props;
-mod regexp;
+pub mod rules;
 mod selectable;
 mod shown;
 mod spec;

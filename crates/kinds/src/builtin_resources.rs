@@ -96,6 +96,8 @@ fn add_resource(
         )),
         rules: row.map(|r| r.rules).unwrap_or_default(),
         hooks: hooks_for(&gv.group, kind),
+        conversion: None,
+        definition: Str::default(),
     });
     kinds.len() - 1
 }
@@ -119,6 +121,7 @@ fn kind_version(gv: &GroupVersion, kind: &str, types: &Types, row: Option<&Row>)
         unsupported_label: Str::from(row.map(|r| r.unsupported).unwrap_or(UNSUPPORTED_LABEL)),
         columns: Vec::new(),
         deprecation: row.and_then(|r| r.deprecated).map(Str::from),
+        hooks: hooks_for(&gv.group, kind),
     }
 }
 

@@ -2,3 +2,5 @@
 
 pub(crate) mod certificatesigningrequest;
 mod pem;
+
+pub use pem::certificate_request_common_name;

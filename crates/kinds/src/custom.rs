@@ -39,17 +39,7 @@ impl Hooks for Custom {
     }
 
     fn new_generation(&self, object: &Value, old: &Value) -> bool {
-        let rest = |v: &Value| {
-            let mut rest = v.clone();
-            if let Value::Object(map) = &mut rest {
-                map.remove("metadata");
-                if self.has_status {
-                    map.remove("status");
-                }
-            }
-            rest
-        };
-        rest(object) != rest(old)
+        hooks::differs_in(object, old, |key| key != "metadata" && !(self.has_status && key == "status"))
     }
 
     fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {

@@ -5,7 +5,7 @@
 
 use crate::KindVersion;
 use pintle_meta::FieldErrors;
-use pintle_value::{Str, Value};
+use pintle_value::{Map, Str, Value};
 use std::collections::BTreeMap;
 
 /// Which part of an object a write is about.
@@ -105,6 +105,11 @@ pub trait Hooks: Sync + Send {
         false
     }
 
+    /// Whether deletions of this kind always have two phases.
+    fn ends_in_two_phases(&self) -> bool {
+        false
+    }
+
     /// Whether nothing of the kind's own (a namespace's `spec.finalizers`) keeps an ending object.
     fn may_remove(&self, _object: &Value) -> bool {
         true
@@ -182,11 +187,14 @@ pub fn take(object: &mut Value, old: &Value, keys: &[&str]) {
 }
 
 fn differs_outside_metadata_and_status(object: &Value, old: &Value) -> bool {
-    let rest = |v: &Value| -> Vec<(Str, Value)> {
-        let keep = |k: &str| !matches!(k, "metadata" | "status" | "kind" | "apiVersion");
-        v.as_object()
-            .map(|m| m.iter().filter(|(k, _)| keep(k)).map(|(k, v)| (k.clone(), v.clone())).collect())
-            .unwrap_or_default()
-    };
-    rest(object) != rest(old)
+    differs_in(object, old, |key| !matches!(key, "metadata" | "status" | "kind" | "apiVersion"))
+}
+
+/// Whether two objects differ in the members that count.
+pub(crate) fn differs_in(object: &Value, old: &Value, counts: impl Fn(&str) -> bool) -> bool {
+    fn members(value: &Value) -> &[(Str, Value)] {
+        value.as_object().map_or(&[], Map::as_slice)
+    }
+    let counted = |(key, _): &&(Str, Value)| counts(key);
+    !members(object).iter().filter(counted).eq(members(old).iter().filter(counted))
 }

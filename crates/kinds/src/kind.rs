@@ -1,9 +1,11 @@
 //! `Kind`: all that the server knows of one kind of object, built-in or custom.
 
 use crate::Hooks;
+use crate::endpoint::Conversion;
 use pintle_meta::{GroupKind, GroupResource, GroupVersionKind};
 use pintle_schema::Schema;
 use pintle_value::Str;
+use std::sync::Arc;
 
 /// One kind. Shared as `Arc<Kind>`; a changed definition makes a new one.
 pub struct Kind {
@@ -37,6 +39,10 @@ pub struct Kind {
     pub rules: Rules,
     /// What no schema can say.
     pub hooks: &'static dyn Hooks,
+    /// Which definition it was made of, and which state of it; "" for built-in kinds.
+    pub definition: Str,
+    /// Who turns its objects from one version into another, where that is left to others.
+    pub conversion: Option<Arc<Conversion>>,
 }
 
 impl Kind {
@@ -86,6 +92,8 @@ pub struct KindVersion {
     pub columns: Vec<Column>,
     /// A warning that each request for it gets.
     pub deprecation: Option<Str>,
+    /// What no schema can say of a write in this version.
+    pub hooks: &'static dyn Hooks,
 }
 
 impl KindVersion {

@@ -1,6 +1,6 @@
 //! Which fields a write through an endpoint can own at all. What the endpoint resets, it never owns.
 
-use crate::{Kind, Scope};
+use crate::{Hooks, Kind, Scope};
 
 /// Paths from the root of an object; `*` is any item or key.
 pub type Paths = &'static [&'static [&'static str]];
@@ -16,8 +16,8 @@ pub enum Ownable {
 
 const SPEC_AND_METADATA: Paths = &[&["spec"], &["metadata"]];
 
-/// What a write of `scope` can own of an object of this kind.
-pub fn ownable(kind: &Kind, scope: Scope<'_>) -> Ownable {
+/// What a write of `scope` can own of an object of this kind; `hooks` are those of the version that it speaks.
+pub fn ownable(kind: &Kind, hooks: &dyn Hooks, scope: Scope<'_>) -> Ownable {
     match (kind.group.as_str(), kind.plural.as_str(), scope) {
         ("", "pods", Scope::Sub("ephemeralcontainers")) => Ownable::Only(&[&["spec", "ephemeralContainers"]]),
         ("", "pods", Scope::Sub("resize")) => Ownable::Only(&[
@@ -27,7 +27,7 @@ pub fn ownable(kind: &Kind, scope: Scope<'_>) -> Ownable {
             &["spec", "initContainers", "*", "resizePolicy"],
         ]),
         (_, _, Scope::Sub("status")) if status_resets_metadata(kind) => Ownable::AllBut(SPEC_AND_METADATA),
-        (_, _, scope) => Ownable::AllBut(kind.hooks.reset_fields(scope)),
+        (_, _, scope) => Ownable::AllBut(hooks.reset_fields(scope)),
     }
 }
 
@@ -35,8 +35,7 @@ pub fn ownable(kind: &Kind, scope: Scope<'_>) -> Ownable {
 fn status_resets_metadata(kind: &Kind) -> bool {
     matches!(
         (kind.group.as_str(), kind.plural.as_str()),
-        ("apiextensions.k8s.io", "customresourcedefinitions")
-            | ("flowcontrol.apiserver.k8s.io", "flowschemas" | "prioritylevelconfigurations")
+        ("flowcontrol.apiserver.k8s.io", "flowschemas" | "prioritylevelconfigurations")
             | ("networking.k8s.io", "servicecidrs")
             | ("storage.k8s.io", "volumeattachments")
     )
@@ -54,7 +53,7 @@ mod tests {
         let builtin = builtin();
         let of = |plural: &str, scope| {
             let kind = builtin.kinds.iter().find(|kind| kind.plural == plural).unwrap();
-            ownable(kind, scope)
+            ownable(kind, kind.hooks, scope)
         };
         assert_eq!(of("deployments", Scope::Main), Ownable::AllBut(STATUS));
         let labels: Paths = &[&["spec"], &["metadata", "labels"]];

@@ -1,10 +1,11 @@
-//! Group resource.k8s.io. What expressions say is looked at elsewhere; here it is their form.
+//! Group resource.k8s.io.
 
 pub(crate) mod claim;
 pub(crate) mod deviceclass;
 mod names;
 mod request;
 pub(crate) mod resourceslice;
+mod selector;
 mod shown;
 mod slice_device;
 mod status;

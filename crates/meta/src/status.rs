@@ -105,6 +105,8 @@ pub struct Status {
     pub success: bool,
     /// Whether `details` are written even when empty, as some errors do.
     pub empty_details: bool,
+    /// Warnings that go beside it, in headers.
+    pub warnings: Vec<String>,
 }
 
 impl Status {
@@ -118,6 +120,7 @@ impl Status {
             continue_token: String::new(),
             success: false,
             empty_details: false,
+            warnings: Vec::new(),
         }
     }
 
@@ -138,6 +141,7 @@ impl Status {
             continue_token: String::new(),
             success: true,
             empty_details: false,
+            warnings: Vec::new(),
         }
     }
 

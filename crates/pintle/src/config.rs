@@ -1,6 +1,7 @@
 //! `Config`: what the flags mean, checked.
 
 use crate::flags::{FlagError, Flags};
+use pintle_http::version::GIT_VERSION;
 use pintle_kinds::service_allocation::Ranges;
 use pintle_meta::net;
 use std::collections::BTreeMap;
@@ -45,6 +46,10 @@ pub(crate) struct Config {
     pub(crate) http2: bool,
     pub(crate) streams_max: u32,
     pub(crate) external_host: String,
+    /// How long history is kept.
+    pub(crate) retention: Duration,
+    /// The version that clients are told.
+    pub(crate) git_version: String,
 }
 
 /// Who decides what may be done.
@@ -87,6 +92,16 @@ const DEFAULT_SERVICE_NETWORK: &str = "10.0.0.0/24";
 /// HTTP/2 requests at once on one connection unless another number is named.
 const DEFAULT_STREAMS_MAX: u32 = 100;
 
+/// As good as for ever; the room for history is limited all the same.
+const RETENTION_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// Flags that cannot be obeyed, and what would not hold if they were ignored like others.
+const NOT_TO_BE_IGNORED: [(&str, &str); 3] = [
+    ("encryption-provider-config", "data would be stored as it is"),
+    ("authorization-config", "others would decide what is allowed"),
+    ("admission-control-config-file", "objects would be admitted that it forbids"),
+];
+
 impl Config {
     /// Whether a controller runs in this process: named, or by `*` unless it is off by default or `-name` leaves it
     /// out.
@@ -98,6 +113,9 @@ impl Config {
 
     /// Reads the flags.
     pub(crate) fn new(flags: &Flags) -> Result<Self, FlagError> {
+        if let Some((name, why)) = NOT_TO_BE_IGNORED.iter().find(|(name, _)| !flags.text(name).is_empty()) {
+            return Err(FlagError::new(&format!("--{name} is not available here: without it {why}")));
+        }
         let port = u16::try_from(flags.int("secure-port"))
             .map_err(|_| FlagError::new("--secure-port must be between 0 and 65535"))?;
         let ip = flags.ip("bind-address").unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -154,6 +172,14 @@ impl Config {
                 Ok(n) => n,
             },
             external_host: flags.text("external-hostname").to_string(),
+            retention: match flags.duration("etcd-compaction-interval") {
+                Duration::ZERO => RETENTION_MAX,
+                interval => interval,
+            },
+            git_version: match flags.text("version") {
+                name if name.starts_with('v') => name.to_string(),
+                _ => GIT_VERSION.to_string(),
+            },
         })
     }
 

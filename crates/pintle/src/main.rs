@@ -1,6 +1,7 @@
 //! `pintle`: the Kubernetes API server in one binary.
 
 mod bootstrap;
+mod check;
 mod config;
 mod data_dir;
 mod flags;
@@ -22,6 +23,9 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(e) => fail(&e.to_string()),
         };
+    }
+    if std::env::args().nth(1).is_some_and(|command| command == "check") {
+        return check::run(std::env::args().skip(2));
     }
     let invocation = match flags::parse(std::env::args().skip(1)) {
         Ok(invocation) => invocation,

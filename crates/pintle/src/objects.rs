@@ -5,9 +5,11 @@ use crate::config::Config;
 use crate::data_dir::DataDir;
 use pintle_admission::{Chain, Settings, SettingsError};
 use pintle_auth::Authorizer;
+use pintle_auth::authz::AlwaysAllow;
 use pintle_auth::authz::rbac::Rbac;
 use pintle_cache::{Cache, CloseReason, Filter, Item};
 use pintle_engine::{Clock, Engine, Random, Registry};
+use pintle_kinds::service_allocation::Ranges;
 use pintle_kinds::{Types, builtin};
 use pintle_meta::{GroupVersion, Status};
 use pintle_store::{Embedded, OpenError, Options, Store};
@@ -45,12 +47,47 @@ pub(crate) async fn open(
         unreachable_seconds: config.unreachable_seconds,
         authorizer: authorizer.clone(),
     })?;
-    let options = Options::default();
+    let retention = config.retention;
+    let options = Options { retention, ..Options::default() };
     let store: Arc<dyn Store> = Arc::new(match config.ephemeral {
         true => Embedded::ephemeral(options)?,
         false => Embedded::open(&folder.path().join("store"), options)?,
     });
-    let cache = Cache::new(pintle_cache::Options::default());
+    let cache_options =
+        pintle_cache::Options { retention, snapshot_age_max: retention, ..pintle_cache::Options::default() };
+    let (engine, types) = engine(store, cache_options, admission, authorizer, config.service_ranges.clone());
+    let bootstrap = |status| ObjectsError::Bootstrap(Box::new(status));
+    make(&engine, config).await.map_err(bootstrap)?;
+    make_service_network(&engine, config).await.map_err(bootstrap)?;
+    engine.repair_allocations().await.map_err(bootstrap)?;
+    Ok(Objects { engine, types })
+}
+
+/// An engine without anything in it that forgets everything: it can be asked what it would say.
+pub(crate) fn in_memory() -> Result<Arc<Engine>, ObjectsError> {
+    let authorizer: Arc<dyn Authorizer> = Arc::new(AlwaysAllow);
+    let admission = Chain::new(Settings {
+        enabled: Vec::new(),
+        // There are no namespaces here.
+        disabled: vec!["NamespaceLifecycle".to_string()],
+        not_ready_seconds: 0,
+        unreachable_seconds: 0,
+        authorizer: authorizer.clone(),
+    })?;
+    let store: Arc<dyn Store> = Arc::new(Embedded::ephemeral(Options::default())?);
+    let ranges = Ranges { networks: Vec::new(), node_ports: 0..=0 };
+    Ok(engine(store, pintle_cache::Options::default(), admission, authorizer, ranges).0)
+}
+
+/// An engine that serves the built-in kinds from `store`.
+fn engine(
+    store: Arc<dyn Store>,
+    cache_options: pintle_cache::Options,
+    admission: Chain,
+    authorizer: Arc<dyn Authorizer>,
+    service_ranges: Ranges,
+) -> (Arc<Engine>, Types) {
+    let cache = Cache::new(cache_options);
     let builtin = builtin();
     let metadata_schema =
         builtin.types.by_go("meta/v1.ObjectMeta").unwrap_or_else(|| unreachable!("a built-in type"));
@@ -63,18 +100,17 @@ pub(crate) async fn open(
         clock: Arc::new(SystemClock),
         random: Arc::new(SystemRandom),
         metadata_schema,
+        custom_metadata: Default::default(),
         types: builtin.types.clone(),
-        service_ranges: config.service_ranges.clone(),
+        service_ranges,
         turns: pintle_engine::Turns::default(),
+        webhooks: Arc::new(pintle_webhook::Client::default()),
+        conversion_metrics: pintle_engine::ConversionMetrics::default(),
     });
     engine.serve_all(builtin.kinds.into_iter().map(Arc::new));
     cache.attach(&*store);
     tokio::spawn(cache.run());
-    let bootstrap = |status| ObjectsError::Bootstrap(Box::new(status));
-    make(&engine, config).await.map_err(bootstrap)?;
-    make_service_network(&engine, config).await.map_err(bootstrap)?;
-    engine.repair_allocations().await.map_err(bootstrap)?;
-    Ok(Objects { engine, types: builtin.types })
+    (engine, builtin.types)
 }
 
 /// Makes the objects of a fresh server that are not there yet, many at a time: the store makes those durable together

@@ -70,7 +70,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
     let config = Config::new(flags)?;
     let idle = flags.without_effect();
     if !idle.is_empty() {
-        tracing::info!("flags without effect here: --{}", idle.join(", --"));
+        tracing::warn!("flags without effect here: --{}", idle.join(", --"));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(STACK_BYTES)
@@ -83,6 +83,8 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
 
 async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
+    // First of all: a port that is taken is told before anything is done to the data.
+    let listener = TcpListener::bind(config.bind).await.map_err(|e| ServeError::Listen(config.bind, e))?;
     let folder = match &config.data_dir {
         Some(path) => DataDir::open(path)?,
         None => DataDir::temporary()?,
@@ -122,7 +124,6 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
         .with_unsafe_deletion(config.gate("AllowUnsafeMalformedObjectDeletion"));
     let api: Arc<dyn Api> = Arc::new(resources);
 
-    let listener = TcpListener::bind(config.bind).await.map_err(|e| ServeError::Listen(config.bind, e))?;
     let address = listener.local_addr().map_err(|e| ServeError::Listen(config.bind, e))?;
     let public = format!("{}", SocketAddr::new(reachable(address.ip()), address.port()));
     let jwks_uri = match config.jwks_uri.as_str() {
@@ -132,13 +133,17 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
         }
         given => given.to_string(),
     };
+    let metrics = Metrics::default();
+    let converted = engine.clone();
+    metrics.add_source(move |out| converted.conversion_metrics.render(out));
     let context = Arc::new(ServerContext {
         api: Arc::clone(&api),
         authenticator,
         authorizer,
         health: Arc::clone(&health),
-        metrics: Arc::new(Metrics::default()),
+        metrics: Arc::new(metrics),
         openid: OpenId::new(config.issuers.first().map_or("", String::as_str), &jwks_uri, &account_keys),
+        git_version: config.git_version.clone(),
         address: OnceLock::from(public.clone()),
         cbor: config.gate("CBORServingAndStorage"),
         compression: config.gate("APIResponseCompression"),

@@ -3,17 +3,19 @@
 
 pub mod model;
 pub mod proto;
+pub mod rules;
 pub mod structural;
 pub mod typed;
 
-/// Makes an untyped tree the canonical tree of its schema. Unknown fields are dropped and collected.
+/// Makes an untyped tree that a client wrote the tree of its schema. Unknown fields are dropped and collected; empty
+/// lists and maps of Go types stay, for defaults to see, until the tree is settled.
 pub fn decode(
     schema: &Schema,
     tree: pintle_value::Value,
     strict: &mut typed::Strict,
 ) -> Result<pintle_value::Value, typed::TypeError> {
     if schema.is_go() {
-        typed::decode(schema, tree, Some(strict))
+        typed::decode_written(schema, tree, strict)
     } else {
         structural::decode(schema, tree, strict)
     }

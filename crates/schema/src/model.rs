@@ -1,5 +1,6 @@
 //! The compiled schema: a graph of nodes in one arena, so that recursive types need no pointers.
 
+use crate::rules::Scope;
 use pintle_value::{Str, Value};
 use std::sync::Arc;
 
@@ -10,13 +11,26 @@ pub struct NodeId(pub u32);
 /// All nodes of a set of schemas. The built-in types share one arena, each custom resource version has its own.
 #[derive(Debug, Default)]
 pub struct Arena {
+    /// Nodes that come first and are shared with other arenas.
+    base: Option<Arc<Arena>>,
+    base_len: usize,
     nodes: Vec<Node>,
 }
 
 impl Arena {
+    /// An arena that begins with the nodes of another one.
+    pub fn on(base: Arc<Arena>) -> Arena {
+        Arena { base_len: base.base_len + base.nodes.len(), base: Some(base), nodes: Vec::new() }
+    }
+
+    /// Gives back room that no node takes.
+    pub fn shrink(&mut self) {
+        self.nodes.shrink_to_fit();
+    }
+
     /// Adds a node.
     pub fn push(&mut self, node: Node) -> NodeId {
-        let id = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
+        let id = NodeId(u32::try_from(self.base_len + self.nodes.len()).unwrap_or(u32::MAX));
         self.nodes.push(node);
         id
     }
@@ -24,7 +38,18 @@ impl Arena {
     /// The node `id`. Ids come from this arena's `push`.
     #[expect(clippy::indexing_slicing, reason = "ids are handed out by push and nodes are never removed")]
     pub fn node(&self, id: NodeId) -> &Node {
-        &self.nodes[id.0 as usize]
+        match (id.0 as usize).checked_sub(self.base_len) {
+            Some(own) => &self.nodes[own],
+            None => self.shared(id),
+        }
+    }
+
+    #[cold]
+    fn shared(&self, id: NodeId) -> &Node {
+        match &self.base {
+            Some(base) => base.node(id),
+            None => unreachable!("only an arena with a base has a first node"),
+        }
     }
 
     /// Works out, once all nodes are there, which fields the structs of Go types always write.
@@ -61,10 +86,10 @@ impl Arena {
         self.push(node)
     }
 
-    /// The node `id`, while the arena is being built.
+    /// The node `id`, which is none of the base, while the arena is being built.
     #[expect(clippy::indexing_slicing, reason = "ids are handed out by push and nodes are never removed")]
     pub fn node_mut(&mut self, id: NodeId) -> &mut Node {
-        &mut self.nodes[id.0 as usize]
+        &mut self.nodes[id.0 as usize - self.base_len]
     }
 }
 
@@ -73,12 +98,24 @@ impl Arena {
 pub struct Schema {
     arena: Arc<Arena>,
     root: NodeId,
+    rules: Option<Arc<Scope>>,
 }
 
 impl Schema {
     /// The schema that begins at `root`.
     pub fn new(arena: Arc<Arena>, root: NodeId) -> Self {
-        Schema { arena, root }
+        Schema { arena, root, rules: None }
+    }
+
+    /// The same schema with the rules of a custom resource.
+    #[must_use]
+    pub fn with_rules(self, rules: Option<Scope>) -> Self {
+        Schema { rules: rules.map(Arc::new), ..self }
+    }
+
+    /// The rules of a custom resource, if it has any.
+    pub fn rules(&self) -> Option<&Scope> {
+        self.rules.as_deref()
     }
 
     /// The arena, for walks by id.
@@ -93,7 +130,7 @@ impl Schema {
 
     /// The schema of a part.
     pub fn at(&self, id: NodeId) -> Schema {
-        Schema { arena: Arc::clone(&self.arena), root: id }
+        Schema { arena: Arc::clone(&self.arena), root: id, rules: None }
     }
 
     /// Whether trees follow the rules of a Go type; those of custom resources follow their schema alone.

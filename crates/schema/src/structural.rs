@@ -8,7 +8,6 @@ mod formats;
 mod lists;
 mod numbers;
 mod prune;
-mod regexp;
 mod validate;
 
 pub use compile::compile;

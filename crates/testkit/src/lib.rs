@@ -6,7 +6,9 @@ pub mod cbor;
 pub mod client;
 pub mod server;
 pub mod transcript;
+pub mod webhook;
 pub mod wire;
 
 pub use client::{Answer, Client, Request};
 pub use server::{Options, Server};
+pub use webhook::Webhook;

@@ -92,12 +92,19 @@ impl Server {
         Ok(())
     }
 
+    /// Asks the process to end (SIGTERM).
+    pub fn signal(&self) -> Result<(), ServerError> {
+        let pid = self.pid().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        match pid {
+            Some(pid) => Ok(kill_process(pid, Signal::TERM).map_err(io::Error::from)?),
+            None => Ok(()),
+        }
+    }
+
     /// Asks the process to end (SIGTERM) and waits until it has.
     pub async fn terminate(&mut self) -> Result<Option<ExitStatus>, ServerError> {
+        self.signal()?;
         let Some(mut child) = self.child.take() else { return Ok(None) };
-        if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-            kill_process(pid, Signal::TERM).map_err(io::Error::from)?;
-        }
         let end = Instant::now() + STOP_TIMEOUT;
         while Instant::now() < end {
             if let Some(status) = child.try_wait()? {

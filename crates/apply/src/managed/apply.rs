@@ -7,6 +7,7 @@ use crate::patch::restore::restore;
 use crate::typed::{self, Duplicates, Type};
 use pintle_meta::GroupVersionKind;
 use pintle_value::{Str, Value};
+use std::sync::Arc;
 
 /// Manager of what was there before anyone applied.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
@@ -113,18 +114,20 @@ impl Step<'_> {
         let Managed { owners, mut times } = managed;
         let mut owners = owners::reconciled(cx, owners)?;
         let (merged, set) = self.merged(&version)?;
-        let last = owners.insert(id.clone(), Owned { set, version: version.clone(), applied: true });
+        let last =
+            owners.insert(id.clone(), Owned { set: set.into(), version: version.clone(), applied: true });
         let new = prune::prune(cx, Versioned::owned(merged, &version), &owners, &id, last.as_ref())?;
         let old = Versioned::borrowed(self.live, &version);
         owners::take_over(cx, &old, &new, &mut owners, &id, force)?;
 
         if let Some(owned) = owners.get_mut(&id) {
-            owned.set = std::mem::take(&mut owned.set).difference(update::never_owned());
+            let set = Arc::unwrap_or_clone(std::mem::take(&mut owned.set));
+            owned.set = set.difference(update::never_owned()).into();
             if owned.set.is_empty() {
                 owners.remove(&id);
             }
         }
-        let changed = fieldset::compare(self.live, &new.value).is_ne();
+        let changed = *self.live != *new.value && fieldset::compare(self.live, &new.value).is_ne();
         if changed {
             times.insert(id, owner.now.into());
         }

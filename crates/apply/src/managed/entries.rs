@@ -5,6 +5,7 @@ use pintle_meta::field::quoted;
 use pintle_value::{Map, Str, Value, json};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Who owns fields: a manager's name, how it wrote, and where. Updaters are told apart by version too.
 #[derive(Clone, Debug)]
@@ -78,7 +79,8 @@ impl Eq for ManagerId {}
 /// The fields one manager owns, in the version it wrote them in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owned {
-    pub(super) set: Set,
+    /// Shared, so that what does not change costs nothing to keep.
+    pub(super) set: Arc<Set>,
     pub(super) version: Str,
     pub(super) applied: bool,
 }
@@ -187,7 +189,7 @@ fn decode_entry(entry: &Value, at: usize) -> Result<(ManagerId, Owned), String> 
         format!("error decoding versioned set from managed fields entry {at}: error decoding set: {error}")
     })?;
     let id = ManagerId::new(entry.str_at(&["manager"]), applied, version, entry.str_at(&["subresource"]));
-    Ok((id, Owned { set, version: version.into(), applied }))
+    Ok((id, Owned { set: Arc::new(set), version: version.into(), applied }))
 }
 
 /// The entries of an object, as far as they are a list.
@@ -203,8 +205,9 @@ pub(super) struct Stored<'a> {
 }
 
 impl Stored<'_> {
-    fn written(&self, id: &ManagerId, set: &Set) -> Option<&Value> {
-        let owned = self.managed.owners.get(id).filter(|owned| owned.set == *set)?;
+    fn written(&self, id: &ManagerId, set: &Arc<Set>) -> Option<&Value> {
+        let same = |owned: &&Owned| Arc::ptr_eq(&owned.set, set) || owned.set == *set;
+        let owned = self.managed.owners.get(id).filter(same)?;
         let is_it = |entry: &&Value| {
             entry.str_at(&["manager"]) == id.manager
                 && entry.str_at(&["subresource"]) == id.subresource

@@ -14,8 +14,8 @@ pub fn check_managed_fields(object: &Value) -> Result<(), String> {
 pub fn keep_times(new: &mut Value, old: &Value) {
     let before = entries_of(old);
     let after = entries_of(new);
-    let same_but_time = |(a, b): (&Value, &Value)| without(a, "time") == without(b, "time");
-    if before.len() != after.len() || before == after || !before.iter().zip(after).all(same_but_time) {
+    let same_but_time = |(a, b): (&Value, &Value)| equal_but(a, b, "time");
+    if before.len() != after.len() || !before.iter().zip(after).all(same_but_time) || before == after {
         return;
     }
     if equal_but_entries(new, old) {
@@ -24,9 +24,11 @@ pub fn keep_times(new: &mut Value, old: &Value) {
     }
 }
 
-fn without(entry: &Value, key: &str) -> Vec<(String, Value)> {
-    let members = entry.as_object().into_iter().flat_map(|map| map.iter());
-    members.filter(|(k, _)| *k != key).map(|(k, v)| (k.to_string(), v.clone())).collect()
+/// Whether two objects are equal but for one member.
+fn equal_but(a: &Value, b: &Value, key: &str) -> bool {
+    let (Value::Object(a), Value::Object(b)) = (a, b) else { return a == b };
+    let rest = |(name, _): &(&pintle_value::Str, &Value)| *name != key;
+    a.iter().filter(rest).eq(b.iter().filter(rest))
 }
 
 fn equal_but_entries(a: &Value, b: &Value) -> bool {
@@ -35,10 +37,7 @@ fn equal_but_entries(a: &Value, b: &Value) -> bool {
         && a.iter().zip(b.iter()).all(|((a_key, a), (b_key, b))| {
             a_key == b_key
                 && match (a_key.as_str(), a, b) {
-                    ("metadata", Value::Object(a), Value::Object(b)) => {
-                        let rest = |(key, _): &(&pintle_value::Str, &Value)| *key != "managedFields";
-                        a.iter().filter(rest).eq(b.iter().filter(rest))
-                    }
+                    ("metadata", a, b) => equal_but(a, b, "managedFields"),
                     _ => a == b,
                 }
         })

@@ -7,6 +7,7 @@ use crate::fieldset::Set;
 use crate::typed::{self, Comparison};
 use pintle_value::Str;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Brings all sets in line with the schemas of their versions, as these are now. Managers of versions that are
 /// gone are left out.
@@ -15,7 +16,7 @@ pub(super) fn reconciled(cx: &Context<'_>, owners: Owners) -> Result<Owners, App
     for (id, mut owned) in owners {
         let Some(schema) = cx.versions.schema(&owned.version) else { continue };
         if let Some(set) = typed::reconcile(&owned.set, typed::Type::of(&schema)) {
-            owned.set = set;
+            owned.set = Arc::new(set);
         }
         out.insert(id, owned);
     }
@@ -54,12 +55,14 @@ pub(super) fn take_over(
         if change.comparison.is_same() {
             continue;
         }
-        let taken = owned.set.clone().intersection(&change.set);
+        let taken = owned.set.intersection(&change.set);
         if !force {
             conflicts.extend(conflict::with(id, &taken));
         }
-        let kept = std::mem::take(&mut owned.set).difference(&taken);
-        owned.set = kept.difference(&change.comparison.removed);
+        let gone = taken.union(owned.set.intersection(&change.comparison.removed));
+        if !gone.is_empty() {
+            owned.set = Arc::new(Arc::unwrap_or_clone(std::mem::take(&mut owned.set)).difference(&gone));
+        }
     }
     if !conflicts.is_empty() {
         return Err(ApplyError::Conflicts(conflicts));

@@ -3,7 +3,7 @@
 use super::entries::{ManagerId, Owned, Owners};
 use super::{ApplyError, Context, Versioned};
 use crate::fieldset::Set;
-use crate::typed::{Type, field_set, remove, with_named_fields};
+use crate::typed::{Type, field_set, narrow, remove, with_named_fields};
 use pintle_value::{Str, Value};
 use std::collections::BTreeMap;
 
@@ -28,26 +28,67 @@ pub(super) fn prune<'v>(
     let Some(last) = last.filter(|last| !last.set.is_empty()) else { return Ok(merged) };
     let Some(now) = owners.get(applier) else { return Ok(merged) };
     // The common case: nothing was left out, so whatever is taken out comes back.
-    if last.version == now.version && last.set.clone().difference(&now.set).is_empty() {
+    if last.version == now.version && last.set.is_within(&now.set) {
         return Ok(merged);
     }
-    let as_last = cx
-        .convert(&merged, &last.version)
-        .map_err(|e| failed("failed to convert merged object to last applied version", e))?;
-    let Some(merged_as_last) = as_last else { return Ok(merged) };
-
-    let (pruned, all, applied) = cx.typed(&last.version, |ty| {
-        let applied = with_named_fields(last.set.clone(), ty);
-        let pruned = remove(&merged_as_last.value, &applied, ty);
-        (pruned, all_fields(&merged_as_last.value, ty), applied)
-    })?;
-    let step = Step { cx, version: &last.version, merged: &merged_as_last, all, applied };
-    let pruned = step.with_what_is_owned(Versioned::owned(pruned, &last.version), owners)?;
-    let pruned = step.with_what_dangled(pruned)?;
+    let merged = if merged.version == last.version {
+        merged
+    } else {
+        let as_last = cx
+            .convert(&merged, &last.version)
+            .map_err(|e| failed("failed to convert merged object to last applied version", e))?;
+        match as_last {
+            Some(as_last) => as_last,
+            None => return Ok(merged),
+        }
+    };
+    let Some(gone) = gone(cx, &merged, owners, last)? else { return Ok(merged) };
+    let pruned = cx.typed(&last.version, |ty| remove(&merged.value, &gone, ty))?;
+    let pruned = Versioned::owned(pruned, &last.version);
+    if last.version == now.version {
+        return Ok(pruned);
+    }
     let converted = cx
         .convert(&pruned, &now.version)
         .map_err(|e| failed("failed to convert pruned object to version of the request", e))?;
     Ok(converted.unwrap_or(pruned))
+}
+
+/// What goes from the merged object, which is in the version that was applied last; none if that cannot be told.
+fn gone(
+    cx: &Context<'_>,
+    merged: &Versioned<'_>,
+    owners: &Owners,
+    last: &Owned,
+) -> Result<Option<Set>, ApplyError> {
+    let owned = by_version(owners);
+    let (narrowed, pruned, all, applied) = cx.typed(&last.version, |ty| {
+        let applied = with_named_fields(last.set.as_ref().clone(), ty);
+        let narrowed = match owned.get(&last.version) {
+            // Of long lists only a few items are worth a look; what others own in other versions is not known here.
+            Some(owned) if owners.values().all(|owner| owner.version == last.version) => {
+                narrow(&merged.value, &applied, &with_named_fields(owned.clone(), ty), ty)
+            }
+            _ => merged.value.as_ref().clone(),
+        };
+        let pruned = remove(&narrowed, &applied, ty);
+        let all = all_fields(&narrowed, ty);
+        (narrowed, pruned, all, applied)
+    })?;
+    let narrowed = Versioned::owned(narrowed, &last.version);
+    let step = Step { cx, version: &last.version, merged: &narrowed, all, applied };
+    let pruned = step.with_what_is_owned(Versioned::owned(pruned, &last.version), owned)?;
+    step.without_what_dangled(pruned)
+}
+
+/// What anyone owns, by the version in which it is owned.
+fn by_version(owners: &Owners) -> BTreeMap<Str, Set> {
+    let mut out: BTreeMap<Str, Set> = BTreeMap::new();
+    for owned in owners.values() {
+        let all = out.entry(owned.version.clone()).or_default();
+        *all = std::mem::take(all).union(owned.set.as_ref().clone());
+    }
+    out
 }
 
 /// The object before pruning, in the version that was applied last.
@@ -66,46 +107,37 @@ impl<'v> Step<'_, 'v> {
     fn with_what_is_owned(
         &self,
         pruned: Versioned<'v>,
-        owners: &Owners,
+        mut by_version: BTreeMap<Str, Set>,
     ) -> Result<Versioned<'v>, ApplyError> {
-        let mut by_version: BTreeMap<&Str, Set> = BTreeMap::new();
-        for owned in owners.values() {
-            let all = by_version.entry(&owned.version).or_default();
-            *all = std::mem::take(all).union(owned.set.clone());
-        }
         // The version that was pruned comes first: others may need what was pruned to be converted at all.
         let first = by_version.remove_entry(self.version);
         let mut merged = self.merged.clone();
         let mut pruned = pruned;
         for (version, owned) in first.into_iter().chain(by_version) {
             let (Some(merged_now), Some(pruned_now)) =
-                (self.convert(&merged, version)?, self.convert(&pruned, version)?)
+                (self.convert(&merged, &version)?, self.convert(&pruned, &version)?)
             else {
                 continue;
             };
-            let value = self.cx.typed(version, |ty| {
+            let value = self.cx.typed(&version, |ty| {
                 let kept = all_fields(&pruned_now.value, ty).union(with_named_fields(owned, ty));
-                let all = match version == self.version {
+                let all = match version == *self.version {
                     true => self.all.clone(),
                     false => all_fields(&merged_now.value, ty),
                 };
                 remove(&merged_now.value, &all.difference(&kept), ty)
             })?;
             merged = merged_now;
-            pruned = Versioned::owned(value, version);
+            pruned = Versioned::owned(value, &version);
         }
         Ok(pruned)
     }
 
-    /// Puts back what the applier never owned: fields that only went with a list item or map they were in.
-    fn with_what_dangled(&self, pruned: Versioned<'v>) -> Result<Versioned<'v>, ApplyError> {
-        let Some(pruned) = self.convert(&pruned, self.version)? else { return Ok(self.merged.clone()) };
-        let value: Value = self.cx.typed(self.version, |ty| {
-            let kept = all_fields(&pruned.value, ty);
-            let gone = self.all.clone().difference(&kept).intersection(&self.applied);
-            remove(&self.merged.value, &gone, ty)
-        })?;
-        Ok(Versioned::owned(value, self.version))
+    /// What goes for good: not what the applier never owned, which only went with a list item or map it was in.
+    fn without_what_dangled(self, pruned: Versioned<'v>) -> Result<Option<Set>, ApplyError> {
+        let Some(pruned) = self.convert(&pruned, self.version)? else { return Ok(None) };
+        let kept = self.cx.typed(self.version, |ty| all_fields(&pruned.value, ty))?;
+        Ok(Some(self.all.difference(&kept).intersection(&self.applied)))
     }
 
     fn convert(&self, object: &Versioned<'v>, version: &str) -> Result<Option<Versioned<'v>>, ApplyError> {

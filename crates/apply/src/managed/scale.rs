@@ -3,6 +3,7 @@
 use super::entries::{Managed, ManagerId, Owned};
 use crate::fieldset::{FieldPath, Set};
 use pintle_value::{Str, Value};
+use std::sync::Arc;
 
 const SCALE_VERSION: &str = "autoscaling/v1";
 
@@ -33,7 +34,9 @@ pub fn scale_to_subresource(parent: &[Value], paths: &[ReplicasPath]) -> Result<
             scale.times.extend(managed.times.get(&id).map(|time| (id.clone(), time.clone())));
             let mut set = Set::new();
             set.insert(&replicas());
-            scale.owners.insert(id, Owned { set, version: SCALE_VERSION.into(), applied: owned.applied });
+            scale
+                .owners
+                .insert(id, Owned { set: set.into(), version: SCALE_VERSION.into(), applied: owned.applied });
         }
     }
     Ok(scale.encode())
@@ -61,7 +64,7 @@ pub fn scale_to_parent(
             // Someone else wrote the replicas.
             let mut gone = Set::new();
             gone.insert(path);
-            owned.set = owned.set.difference(&gone);
+            owned.set = Arc::unwrap_or_clone(owned.set).difference(&gone).into();
             if owned.set.is_empty() {
                 continue;
             }
@@ -73,7 +76,7 @@ pub fn scale_to_parent(
         if let Some(path) = path.filter(|_| owned.set.has(&replicas())) {
             let mut set = Set::new();
             set.insert(path);
-            keep(id, Owned { set, version: api_version.into(), applied: owned.applied });
+            keep(id, Owned { set: set.into(), version: api_version.into(), applied: owned.applied });
         }
     }
     Ok(after.encode())

@@ -6,7 +6,7 @@ use crate::fieldset::Set;
 use crate::typed::{self, Duplicates, Type};
 use pintle_value::{Str, Value};
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// How many updaters are kept apart; the oldest beyond that are merged.
 const UPDATERS_MAX: usize = 10;
@@ -91,7 +91,9 @@ pub(super) fn record(
         let manager = if owner.manager.is_empty() { "unknown" } else { owner.manager };
         let id = ManagerId::new(manager, false, &version, owner.subresource);
         let before = owners.remove(&id).map(|owned| owned.set).unwrap_or_default();
-        let owned = Owned { set: set.union(before), version, applied: false };
+        let set =
+            if set.is_within(&before) { before } else { set.union(Arc::unwrap_or_clone(before)).into() };
+        let owned = Owned { set, version, applied: false };
         owners.insert(id.clone(), owned);
         times.insert(id, owner.now.into());
     }
@@ -147,7 +149,8 @@ fn cap_updaters(mut managed: Managed) -> Managed {
         }
         managed.owners.remove(&id);
         if let Some(merged) = managed.owners.get_mut(&bucket) {
-            merged.set = std::mem::take(&mut merged.set).union(owned.set);
+            let set = Arc::unwrap_or_clone(std::mem::take(&mut merged.set));
+            merged.set = set.union(Arc::unwrap_or_clone(owned.set)).into();
             merged.applied = owned.applied;
         }
         // What is merged last is the youngest.

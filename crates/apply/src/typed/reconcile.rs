@@ -14,13 +14,11 @@ pub fn reconcile(set: &Set, ty: Type<'_>) -> Option<Set> {
         (Atom::List(list), _) => Some(list.item),
         (Atom::Scalar(_), _) => None,
     };
-    let changes: Vec<Option<Entry>> =
-        set.entries().iter().map(|entry| entry_as_now(entry, member_type(&entry.element)?)).collect();
-    if changes.iter().all(Option::is_none) {
-        return None;
-    }
-    let entries = set.entries().iter().zip(changes);
-    Some(Set::from_entries(entries.map(|(old, new)| new.unwrap_or_else(|| old.clone())).collect()))
+    let as_now = |entry: &Entry| entry_as_now(entry, member_type(&entry.element)?);
+    let first = set.entries().iter().position(|entry| as_now(entry).is_some())?;
+    let (same, rest) = set.entries().split_at(first);
+    let rest = rest.iter().map(|entry| as_now(entry).unwrap_or_else(|| entry.clone()));
+    Some(Set::from_entries(same.iter().cloned().chain(rest).collect()))
 }
 
 fn entry_as_now(entry: &Entry, ty: Type<'_>) -> Option<Entry> {

@@ -1,5 +1,8 @@
 //! The benches, one entry each. A new bench is a function and a line of the table.
 
+mod custom;
+mod definitions;
+mod large;
 mod read;
 mod resources;
 mod watch;
@@ -45,6 +48,28 @@ pub(crate) const BENCHES: &[Bench] = &[
     bench!("update", "durable PUT of a 1 KB ConfigMap, 1 and 32 clients", write::update),
     bench!("patch", "durable merge PATCH of a 1 KB ConfigMap, 1 and 32 clients", write::patch),
     bench!("apply", "durable server-side apply of a 1 KB ConfigMap, 1 and 32 clients", write::apply),
+    bench!("create-deployment", "durable POST of a Deployment, 1 and 32 clients", write::create_deployment),
+    bench!(
+        "patch-deployment",
+        "durable merge PATCH of a Deployment, 1 and 32 clients",
+        write::patch_deployment
+    ),
+    bench!(
+        "apply-deployment",
+        "durable server-side apply of a Deployment, 1 and 32 clients",
+        write::apply_deployment
+    ),
+    bench!(
+        "large",
+        "apply and update of a custom resource of 700 KB with 5,000 owned list items",
+        large::custom
+    ),
+    bench!("large-deployment", "the same of a Deployment", large::deployment),
+    bench!(
+        "create-rules",
+        "durable POST of a custom resource with ten CEL rules, 1 and 32 clients",
+        custom::create
+    ),
     bench!("list", "list of 10,000 ConfigMaps in one answer", read::list),
     bench!("list-chunks", "the same in pages of 500", read::list_chunks),
     bench!("list-table", "the same as a Table", read::list_table),
@@ -52,6 +77,11 @@ pub(crate) const BENCHES: &[Bench] = &[
     bench!("list-protobuf", "the same in protobuf", read::list_protobuf),
     bench!("watch", "updates, one at a time, seen by 1,000 watchers", watch::fan_out),
     bench!("watch-busy", "updates of 8 clients seen by 1,000 watchers", watch::busy),
+    bench!(
+        "crds",
+        "2,000 definitions: time until established, memory, discovery and OpenAPI",
+        definitions::many
+    ),
     bench!("memory", "memory per object at --objects ConfigMaps of 1 KB", resources::memory),
 ];
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Target;
+use crate::convert::Conversions;
 use crate::propose::{Body, Configuration, Context, PatchType, patch_object};
 use pintle_kinds::builtin;
 use pintle_value::Map;
@@ -288,7 +289,14 @@ fn damaged_patches_never_panic() {
             let body = Body { bytes: damaged.into(), media: Media::Yaml };
             if let Ok(configuration) = Configuration::decode(&body) {
                 let owner = crate::ownership::Owner { manager: "m", now: "2026-01-01T00:00:00Z" };
-                _ = crate::ownership::apply(&target, owner, Some(&live), &configuration.tree, round % 2 == 0);
+                _ = crate::ownership::apply(
+                    &target,
+                    owner,
+                    Some(&live),
+                    &configuration.tree,
+                    round % 2 == 0,
+                    &Conversions::default(),
+                );
             }
         }
     }

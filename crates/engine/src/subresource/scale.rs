@@ -2,6 +2,7 @@
 //!
 //! A write reads the parent as a Scale, changes the Scale as any object is changed, and puts the replicas back.
 
+use crate::convert::Conversions;
 use crate::propose::Proposed;
 use crate::write::{Live, WriteRequest};
 use crate::{Engine, Target, decode};
@@ -63,12 +64,13 @@ impl Engine {
         request: &WriteRequest,
         live: Option<&Live>,
         paths: &ScalePaths,
+        conversions: &Conversions,
     ) -> Result<Proposed, Status> {
         let target = &request.target;
         let Some(live) = live else {
             return Err(Status::not_found(&target.kind.group_resource(), &target.name));
         };
-        let mut parent = self.in_version(target, &live.tree);
+        let mut parent = self.spoken(target, &live.tree).into_owned();
         let (mut old, found) = view(target, paths, &parent)?;
         if !found {
             old.set_at(&["spec", "replicas"], Value::Int(UNSET));
@@ -81,7 +83,7 @@ impl Engine {
         }
         self.normalize_scale(&mut old);
         let Proposed { object: scale, warnings } =
-            self.propose_on(request, &self.face(target)?, Some(&old))?;
+            self.propose_on(request, &self.face(target)?, Some(&old), conversions)?;
         let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0);
         check(target, paths, replicas)?;
         let wanted = scale.str_at(&["metadata", "uid"]);
@@ -220,8 +222,7 @@ fn replicas_paths(target: &Target) -> Vec<ReplicasPath> {
 
 /// What is wrong with the numbers of a custom resource that has a scale. Checked whichever way it is written.
 pub(crate) fn validate_numbers(target: &Target, object: &Value, errors: &mut FieldErrors) {
-    let Some(paths) = target.kind.storage_version().subresource("scale").and_then(|sub| sub.scale.as_ref())
-    else {
+    let Some(paths) = target.working_version().subresource("scale").and_then(|sub| sub.scale.as_ref()) else {
         return;
     };
     for path in [&paths.spec_replicas, &paths.status_replicas] {

@@ -11,17 +11,20 @@ pub(crate) mod serve;
 
 use crate::openapi::Documents;
 use bytes::Bytes;
+use imbl::OrdMap;
 use node::Node;
+use pintle_engine::Members;
 use pintle_kinds::{Kind, KindVersion};
-use std::collections::{BTreeMap, HashMap};
+use pintle_value::Str;
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 /// All that is served at one moment.
 #[derive(Default)]
 pub struct DiscoveryState {
     /// Named groups in order of priority.
-    groups: Vec<Arc<Group>>,
-    by_name: HashMap<String, Arc<Group>>,
+    groups: OrdMap<(usize, Str), Arc<Group>>,
+    by_name: OrdMap<Str, Arc<Group>>,
     aggregated_core: OnceLock<Document>,
     aggregated_groups: OnceLock<Document>,
     /// OpenAPI documents that belong to no group.
@@ -43,8 +46,8 @@ pub struct Group {
     pub installed: bool,
     /// Its versions, preferred first.
     pub versions: Vec<Version>,
-    /// Distinct kinds it was made from, to see whether it changed.
-    kinds: Vec<Arc<Kind>>,
+    /// What it was made from, to see whether it changed.
+    members: Members,
     aggregated: OnceLock<Bytes>,
     /// Its OpenAPI documents by version; "" is the group's own.
     pub(crate) openapi: Documents,
@@ -76,30 +79,36 @@ impl Resource {
 }
 
 impl DiscoveryState {
-    /// The state of these kinds. Groups that are made of the same kinds as in `previous` are taken from there.
-    pub fn new(kinds: &[Arc<Kind>], previous: Option<&DiscoveryState>) -> Self {
-        let mut members: BTreeMap<&str, Vec<Arc<Kind>>> = BTreeMap::new();
-        for kind in kinds {
-            for version in kind.versions.iter().filter(|v| v.served) {
-                let group = members.entry(version.group.as_str()).or_default();
-                if !group.last().is_some_and(|last| Arc::ptr_eq(last, kind)) {
-                    group.push(Arc::clone(kind));
-                }
+    /// The state of these groups. Groups that are made of the same kinds as in `previous` are taken from there.
+    pub fn new(members: &OrdMap<Str, Members>, previous: Option<&DiscoveryState>) -> Self {
+        let (mut groups, mut by_name) = match previous {
+            Some(previous) => (previous.groups.clone(), previous.by_name.clone()),
+            None => Default::default(),
+        };
+        for (name, members) in members {
+            if by_name.get(name).is_some_and(|group| Arc::ptr_eq(&group.members, members)) {
+                continue;
+            }
+            let group = Arc::new(Group::new(name, members.clone()));
+            if !name.is_empty() {
+                groups.insert(order::group_rank(name), group.clone());
+            }
+            by_name.insert(name.clone(), group);
+        }
+        if by_name.len() > members.len() {
+            let gone: Vec<Str> =
+                by_name.keys().filter(|name| !members.contains_key(*name)).cloned().collect();
+            for name in gone {
+                groups.remove(&order::group_rank(&name));
+                by_name.remove(&name);
             }
         }
-        let made = members.into_iter().map(|(name, kinds)| {
-            let old = previous.and_then(|p| p.by_name.get(name)).filter(|g| g.is_made_of(&kinds));
-            old.map_or_else(|| Arc::new(Group::new(name, kinds)), Arc::clone)
-        });
-        let by_name: HashMap<String, Arc<Group>> = made.map(|g| (g.name.clone(), g)).collect();
-        let mut groups: Vec<Arc<Group>> = by_name.values().filter(|g| !g.name.is_empty()).cloned().collect();
-        groups.sort_by(|a, b| order::group_rank(&a.name).cmp(&order::group_rank(&b.name)));
         DiscoveryState { groups, by_name, ..DiscoveryState::default() }
     }
 
     /// Named groups in order of priority.
-    pub fn groups(&self) -> &[Arc<Group>] {
-        &self.groups
+    pub fn groups(&self) -> impl Iterator<Item = &Arc<Group>> {
+        self.groups.values()
     }
 
     /// The group of this name ("" is the core group).
@@ -119,20 +128,20 @@ impl DiscoveryState {
     /// The groups of an aggregated document.
     pub(crate) fn aggregated_members(&self, core: bool) -> impl Iterator<Item = &Group> {
         let core_group = self.group("").filter(|_| core);
-        let named = self.groups.iter().filter(move |_| !core).map(|g| &**g);
+        let named = self.groups.values().filter(move |_| !core).map(|g| &**g);
         core_group.into_iter().chain(named)
     }
 
     /// `/apis`.
     pub(crate) fn group_list(&self) -> Node {
-        documents::group_list(self.groups.iter().map(|g| &**g))
+        documents::group_list(self.groups.values().map(|g| &**g))
     }
 }
 
 impl Group {
-    fn new(name: &str, kinds: Vec<Arc<Kind>>) -> Self {
+    fn new(name: &str, members: Members) -> Self {
         let mut versions: BTreeMap<&str, Vec<Resource>> = BTreeMap::new();
-        for kind in &kinds {
+        for kind in members.iter() {
             for (index, version) in kind.versions.iter().enumerate() {
                 if version.served && version.group == name {
                     let resource = Resource { kind: Arc::clone(kind), version: index };
@@ -153,14 +162,10 @@ impl Group {
             name: name.to_string(),
             installed,
             versions,
-            kinds,
+            members,
             aggregated: OnceLock::new(),
             openapi: Documents::default(),
         }
-    }
-
-    fn is_made_of(&self, kinds: &[Arc<Kind>]) -> bool {
-        self.kinds.len() == kinds.len() && self.kinds.iter().zip(kinds).all(|(a, b)| Arc::ptr_eq(a, b))
     }
 
     /// The version of this name.

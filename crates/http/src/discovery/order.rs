@@ -1,5 +1,6 @@
 //! The order of groups and versions in discovery.
 
+use pintle_value::Str;
 use std::cmp::{Ordering, Reverse};
 
 /// The groups that are part of the server, most important first: of kinds with the same name, clients take the one
@@ -35,8 +36,8 @@ pub(super) fn is_installed(group: &str) -> bool {
 }
 
 /// What groups are sorted by: those of the server first, then the others by name.
-pub(super) fn group_rank(group: &str) -> (usize, &str) {
-    (INSTALLED.iter().position(|g| *g == group).unwrap_or(INSTALLED.len()), group)
+pub(super) fn group_rank(group: &str) -> (usize, Str) {
+    (INSTALLED.iter().position(|g| *g == group).unwrap_or(INSTALLED.len()), group.into())
 }
 
 /// Best version first: stable before beta before alpha, higher numbers before lower ones, then all other names.

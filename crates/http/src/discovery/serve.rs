@@ -59,7 +59,7 @@ fn groups(state: &DiscoveryState, asked: &Asked<'_>) -> ApiResponse {
         asked,
         Media::WITHOUT_CBOR,
         || state.group_list(),
-        || protobuf::group_list(state.groups().iter().map(|g| &**g)),
+        || protobuf::group_list(state.groups().map(|g| &**g)),
     )
 }
 

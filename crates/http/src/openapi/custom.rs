@@ -81,11 +81,15 @@ fn selectable(fields: &Value) -> Value {
 
 fn add_type_meta(out: &mut Value) {
     let words = format!(
-        "apiVersion defines the versioned schema of this representation of an object. More info: {CONVENTIONS}#resources"
+        "APIVersion defines the versioned schema of this representation of an object. Servers should convert \
+         recognized schemas to the latest internal value, and may reject unrecognized values. More info: \
+         {CONVENTIONS}#resources"
     );
     out.set_at(&["properties", "apiVersion"], text_field(&words));
     let words = format!(
-        "kind is a string value representing the type of this object. In CamelCase. More info: {CONVENTIONS}#types-kinds"
+        "Kind is a string value representing the REST resource this object represents. Servers may infer this from \
+         the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: \
+         {CONVENTIONS}#types-kinds"
     );
     out.set_at(&["properties", "kind"], text_field(&words));
 }

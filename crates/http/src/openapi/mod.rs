@@ -9,7 +9,7 @@ mod proto;
 mod schemas;
 pub(crate) mod serve;
 
-use crate::discovery::{DiscoveryState, Group, Version};
+use crate::discovery::{DiscoveryState, Group, Resource, Version};
 use crate::negotiate::{Media, names};
 use bytes::Bytes;
 use model::{Dialect, Gvk, object, texts};
@@ -26,7 +26,7 @@ pub(crate) type Definitions<'a> = &'a (dyn Fn(&Kind) -> Option<Value> + 'a);
 /// A document and what is made of it.
 pub(crate) struct Rendered {
     json: Bytes,
-    /// SHA-512 of the JSON.
+    /// SHA-512 of the JSON, or of what it is made from.
     hash: String,
     dialect: Dialect,
     protobuf: OnceLock<Bytes>,
@@ -155,8 +155,38 @@ fn of_group_version(
             false => v3_document(&paths, &schemas, ("Kubernetes CRD Swagger", "v0.1.0"), false),
         };
         schemas::narrow(&mut tree, &group.name, &version.name, group.installed);
-        Rendered::new(&tree, Dialect::V3)
+        let mut rendered = Rendered::new(&tree, Dialect::V3);
+        if let Some(hash) = custom_hash(group, version, cbor) {
+            rendered.hash = hash;
+        }
+        rendered
     }))
+}
+
+/// The hash of a document of definitions, which can be told without making the document: the list of documents names
+/// them all, and most are never asked for. It says which definitions in which state make up the document.
+fn custom_hash(group: &Group, version: &Version, cbor: bool) -> Option<String> {
+    if group.installed {
+        return None;
+    }
+    let mut text = format!("{} {cbor} {}/{}", env!("CARGO_PKG_VERSION"), group.name, version.name);
+    for Resource { kind, .. } in &version.resources {
+        for part in [&kind.definition, &kind.plural, &kind.kind, &kind.list_kind] {
+            text.push(' ');
+            text.push_str(part);
+        }
+    }
+    Some(hash(text.as_bytes()))
+}
+
+/// The hash of a document of OpenAPI v3.
+fn v3_hash(state: &DiscoveryState, name: &str, definitions: Definitions<'_>, cbor: bool) -> Option<String> {
+    let custom =
+        name.strip_prefix("apis/").and_then(|name| name.split_once('/')).and_then(|(group, version)| {
+            let group = state.group(group)?;
+            custom_hash(group, group.version(version)?, cbor)
+        });
+    custom.or_else(|| v3(state, name, definitions, cbor).map(|rendered| rendered.hash.clone()))
 }
 
 /// The document that reads a group.
@@ -235,7 +265,7 @@ fn v2(state: &DiscoveryState, definitions: Definitions<'_>, cbor: bool) -> Arc<R
             paths.extend(other_paths(name).unwrap_or_default());
         }
         let core = state.group("");
-        for group in core.into_iter().chain(state.groups().iter().map(|g| &**g)) {
+        for group in core.into_iter().chain(state.groups().map(|g| &**g)) {
             if group.installed && !group.name.is_empty() {
                 paths.extend(group_paths(group));
             }
@@ -285,7 +315,7 @@ mod tests {
 
     fn state() -> DiscoveryState {
         let kinds: Vec<Arc<Kind>> = pintle_kinds::builtin().kinds.into_iter().map(Arc::new).collect();
-        DiscoveryState::new(&kinds, None)
+        DiscoveryState::new(pintle_engine::Registry::new(kinds).kinds().groups(), None)
     }
 
     fn parsed(rendered: &Rendered) -> Value {

@@ -1,6 +1,6 @@
 //! Answers to requests for OpenAPI documents: representations, entity tags, addresses with a hash.
 
-use super::{Definitions, Rendered, document_names, hash, v2, v3};
+use super::{Definitions, Rendered, document_names, hash, v2, v3, v3_hash};
 use crate::api::ApiResponse;
 use crate::discovery::DiscoveryState;
 use crate::negotiate::Accept;
@@ -76,9 +76,9 @@ fn index(state: &DiscoveryState, definitions: Definitions<'_>, asked: &Asked<'_>
         return empty(304);
     }
     let entry = |name: String| {
-        let rendered = v3(state, &name, definitions, asked.cbor)?;
+        let hash = v3_hash(state, &name, definitions, asked.cbor)?;
         let mut entry = Value::object();
-        entry.set_at(&["serverRelativeURL"], address(&name, &rendered).into());
+        entry.set_at(&["serverRelativeURL"], address(&name, &hash).into());
         Some((Str::from(name), entry))
     };
     let mut tree = Value::object();
@@ -88,8 +88,8 @@ fn index(state: &DiscoveryState, definitions: Definitions<'_>, asked: &Asked<'_>
     ApiResponse::new(200, "text/plain; charset=utf-8", out)
 }
 
-fn address(name: &str, rendered: &Rendered) -> String {
-    format!("{V3}/{name}?hash={}", rendered.hash)
+fn address(name: &str, hash: &str) -> String {
+    format!("{V3}/{name}?hash={hash}")
 }
 
 /// A document under its address: a wrong hash leads to the right one, the right one never changes.
@@ -97,7 +97,7 @@ fn versioned(name: &str, rendered: &Rendered, content_type: &'static str, asked:
     let wanted = query::first(asked.query, "hash").unwrap_or("");
     if !wanted.is_empty() && wanted != rendered.hash {
         let mut response = ApiResponse::new(301, content_type, Body::empty());
-        response.set_header("location", &address(name, rendered));
+        response.set_header("location", &address(name, &rendered.hash));
         response.set_header("etag", &format!("\"{}\"", rendered.hash));
         return response;
     }

@@ -27,7 +27,7 @@ impl Resources {
             Deleted::Object { object, gone } => {
                 // Only who asks in the old way for dependents to go too is told that the object waits.
                 let code = if !gone && options.orphan_dependents == Some(false) { 202 } else { 200 };
-                self.object_response(request, target, &object, code)
+                self.object_response(request, target, &object, code).await
             }
         }
     }
@@ -64,7 +64,7 @@ impl Resources {
         let options = self.delete_options(request)?;
         options.check_collection()?;
         let listed = self.engine.delete_collection(&list, &options, &request.user).await?;
-        self.list_response(request, &list.target, listed)
+        self.list_response(request, &list.target, listed).await
     }
 
     /// The options in the body, or in the query where there is none.

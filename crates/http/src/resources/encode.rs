@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 impl Resources {
     /// An object as the answer to a request.
-    pub(super) fn object_response(
+    pub(super) async fn object_response(
         &self,
         request: &ApiRequest,
         target: &Target,
@@ -23,6 +23,7 @@ impl Resources {
         code: u16,
     ) -> Result<ApiResponse, Status> {
         let encoding = request.accept.encoding;
+        self.engine.prepare(target, std::slice::from_ref(object)).await?;
         let body = match self.transformer(request, target)? {
             None => self.object_bytes(target, object, encoding)?,
             Some(transformer) => transformer.object(object)?,
@@ -37,7 +38,7 @@ impl Resources {
         object: &Object,
         encoding: Encoding,
     ) -> Result<Bytes, Status> {
-        if encoding == Encoding::JSON && target.version == target.kind.storage {
+        if encoding == Encoding::JSON && self.engine.shows_kept_bytes(target) {
             let mut out = Vec::with_capacity(object.json_len_max() + 1);
             object.write_json(0, &mut out);
             out.push(b'\n');

@@ -210,7 +210,7 @@ impl Transformer {
 
     /// Whether objects are kept in the version that the request speaks.
     fn speaks_stored(&self) -> bool {
-        self.target.version == self.target.kind.storage
+        self.engine.shows_kept_bytes(&self.target)
     }
 }
 

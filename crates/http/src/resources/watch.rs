@@ -78,8 +78,12 @@ struct Stream {
     /// The last bookmark, then the end.
     due: Pin<Box<Sleep>>,
     end: Instant,
+    /// An event whose object a webhook is converting; nothing overtakes it.
+    conversion: Option<Conversion>,
     is_over: bool,
 }
+
+type Conversion = Pin<Box<dyn Future<Output = (Delivery, Result<(), Status>)> + Send>>;
 
 impl Stream {
     fn new(frames: Frames, watched: Watched, bookmarks: bool, timeout: Duration) -> Self {
@@ -98,6 +102,7 @@ impl Stream {
             last_bookmark: last.is_some(),
             due: Box::pin(sleep_until(last.unwrap_or(end))),
             end,
+            conversion: None,
             is_over: false,
         }
     }
@@ -105,6 +110,10 @@ impl Stream {
     /// The frame of an item; `None` ends the watch.
     fn frame(&mut self, item: Item) -> Option<Bytes> {
         match item {
+            Item::Event(delivery) if self.frames.converts() => {
+                self.conversion = Some(self.frames.convert(delivery));
+                Some(Bytes::new())
+            }
             Item::Event(delivery) => self.frames.event(&delivery),
             Item::InitialEventsEnd(revision) if self.announces_initial_end => {
                 self.frames.bookmark(revision, true)
@@ -120,7 +129,7 @@ impl Stream {
         let first = self.frame(item);
         self.is_over = first.is_none();
         let first = first.unwrap_or_default();
-        if self.is_over || first.len() >= PIECE_BYTES {
+        if self.is_complete(first.len()) {
             return first;
         }
         let Some(mut item) = self.watcher.try_next() else { return first };
@@ -131,12 +140,34 @@ impl Stream {
                 Some(frame) => piece.extend_from_slice(&frame),
                 None => self.is_over = true,
             }
-            if self.is_over || piece.len() >= PIECE_BYTES {
+            if self.is_complete(piece.len()) {
                 return piece.freeze();
             }
             let Some(next) = self.watcher.try_next() else { return piece.freeze() };
             item = next;
         }
+    }
+
+    /// Whether a piece of this length is sent before more is asked for.
+    fn is_complete(&self, bytes: usize) -> bool {
+        self.is_over || self.conversion.is_some() || bytes >= PIECE_BYTES
+    }
+
+    /// The event that a webhook converts, if there is one, else the next ones of the watcher.
+    fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let Some(conversion) = &mut self.conversion else {
+            return Poll::Ready(ready!(self.watcher.poll_next(cx)).map(|item| self.piece(item)));
+        };
+        let (delivery, outcome) = ready!(conversion.as_mut().poll(cx));
+        self.conversion = None;
+        let frame = match outcome {
+            Ok(()) => self.frames.event(&delivery),
+            Err(status) => {
+                self.is_over = true;
+                Some(self.frames.error(&status))
+            }
+        };
+        Poll::Ready(frame)
     }
 
     /// `None` when the time is up; a little earlier the last bookmark.
@@ -158,7 +189,7 @@ impl Chunks for Stream {
             // First the time: a watch with ever more events ends too.
             let piece = match this.poll_due(cx) {
                 Poll::Ready(bookmark) => bookmark,
-                Poll::Pending => ready!(this.watcher.poll_next(cx)).map(|item| this.piece(item)),
+                Poll::Pending => ready!(this.poll_events(cx)),
             };
             let Some(piece) = piece else { break };
             if !piece.is_empty() {
@@ -181,6 +212,20 @@ struct Frames {
 }
 
 impl Frames {
+    /// Whether showing an object may need a webhook.
+    fn converts(&self) -> bool {
+        self.target.kind.conversion.is_some()
+    }
+
+    /// Has the object of an event converted.
+    fn convert(&self, delivery: Delivery) -> Conversion {
+        let (engine, target) = (self.engine.clone(), self.target.clone());
+        Box::pin(async move {
+            let outcome = engine.prepare(&target, std::slice::from_ref(delivery.object())).await;
+            (delivery, outcome)
+        })
+    }
+
     /// The frame of an event; `None` where it cannot be told, which ends the watch.
     fn event(&mut self, delivery: &Delivery) -> Option<Bytes> {
         let Some(transformer) = &self.transformer else {
@@ -209,7 +254,7 @@ impl Frames {
     fn make(&self, delivery: &Delivery) -> Bytes {
         let object = delivery.object();
         let kind = delivery.kind().as_str();
-        if self.encoding.media() == Media::Json && self.target.version == self.target.kind.storage {
+        if self.encoding.media() == Media::Json && self.engine.shows_kept_bytes(&self.target) {
             let mut out = Vec::with_capacity(object.json_len_max() + 40);
             out.extend_from_slice(b"{\"type\":\"");
             out.extend_from_slice(kind.as_bytes());

@@ -13,7 +13,7 @@ impl Resources {
         let written = self.engine.write(&write).await?;
         self.refresh_policy(&write.target);
         let code = if written.created { 201 } else { 200 };
-        let mut response = self.object_response(request, &write.target, &written.object, code)?;
+        let mut response = self.object_response(request, &write.target, &written.object, code).await?;
         response.warnings.extend(written.warnings);
         Ok(response)
     }

@@ -1,9 +1,11 @@
 //! ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
 
+use super::expressions::{Expressions, Offered};
 use super::rules::{self, REINVOCATION_POLICIES};
 use super::{Role, name_warnings};
 use crate::shown::{Field, InternalList, TEXT};
 use crate::{Hooks, Scope, check, fields, fill, hooks, metadata};
+use pintle_cel::types::Type;
 use pintle_meta::{FieldErrors, conditions};
 use pintle_value::{Path, Value};
 
@@ -92,6 +94,12 @@ impl Policy {
     fn validate(&self, object: &Value, ignore_conditions: bool, errors: &mut FieldErrors) {
         let spec = object.get("spec").unwrap_or(&Value::Null);
         let path = Path::of("spec");
+        let has_params = fields::member(spec, "paramKind").is_some();
+        let variables = fields::list(spec, "variables");
+        let mut expressions = match (self.0, variables) {
+            (Role::Validating, []) => Expressions::default(),
+            _ => Expressions::composed(),
+        };
         rules::validate_failure_policy(spec, true, &path, errors);
         if let Some(kind) = fields::member(spec, "paramKind") {
             rules::validate_param_kind(kind, &path.field("paramKind"), errors);
@@ -100,15 +108,18 @@ impl Policy {
         if !ignore_conditions {
             rules::validate_conditions(
                 fields::list(spec, "matchConditions"),
+                has_params,
                 &path.field("matchConditions"),
                 errors,
             );
         }
-        for (at, variable) in fields::list(spec, "variables").iter().enumerate() {
-            validate_variable(variable, &path.field("variables").index(at), errors);
+        let offered = Offered { params: has_params, authorizer: true };
+        for (index, variable) in variables.iter().enumerate() {
+            let at = path.field("variables");
+            validate_variable(variable, &mut expressions, offered, &at.index(index), errors);
         }
         match self.0 {
-            Role::Validating => validate_validations(object, spec, &path, errors),
+            Role::Validating => validate_validations(object, spec, &expressions, offered, &path, errors),
             Role::Mutating => validate_mutations(spec, &path, errors),
         }
     }
@@ -132,19 +143,35 @@ fn is_identifier(name: &str) -> bool {
     !name.starts_with(|c: char| c.is_ascii_digit()) && name.bytes().all(word) && !RESERVED.contains(&name)
 }
 
-fn validate_variable(variable: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_variable(
+    variable: &Value,
+    expressions: &mut Expressions,
+    offered: Offered,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let name = fields::text(variable, "name");
     if name.trim().is_empty() {
         errors.required(&path.field("name"), "name is not specified");
     } else if !is_identifier(name) {
         errors.invalid(&path.field("name"), name, "must be a valid CEL identifier");
     }
-    if fields::text(variable, "expression").trim().is_empty() {
-        errors.required(&path.field("expression"), "expression is not specified");
+    let expression = fields::text(variable, "expression");
+    if expression.trim().is_empty() {
+        return errors.required(&path.field("expression"), "expression is not specified");
     }
+    let declared = expressions.declare(name, expression, offered);
+    rules::wrong(declared, expression, &path.field("expression"), errors);
 }
 
-fn validate_validations(object: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_validations(
+    object: &Value,
+    spec: &Value,
+    expressions: &Expressions,
+    offered: Offered,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let validations = fields::list(spec, "validations");
     let annotations = fields::list(spec, "auditAnnotations");
     if validations.is_empty() && annotations.is_empty() {
@@ -155,7 +182,7 @@ fn validate_validations(object: &Value, spec: &Value, path: &Path<'_>, errors: &
         return;
     }
     for (at, validation) in validations.iter().enumerate() {
-        validate_validation(validation, &path.field("validations").index(at), errors);
+        validate_validation(validation, expressions, offered, &path.field("validations").index(at), errors);
     }
     let at = path.field("auditAnnotations");
     if annotations.len() > AUDIT_ANNOTATIONS_MAX {
@@ -165,6 +192,11 @@ fn validate_validations(object: &Value, spec: &Value, path: &Path<'_>, errors: &
     let name = object.str_at(&["metadata", "name"]);
     for (index, annotation) in annotations.iter().enumerate() {
         validate_audit_annotation(name, annotation, &at.index(index), errors);
+        let text = fields::text(annotation, "valueExpression");
+        if !text.trim().is_empty() && text.trim().len() <= VALUE_EXPRESSION_BYTES_MAX {
+            let checked = expressions.check(text.trim(), offered, &[Type::String, Type::Null]);
+            rules::wrong(checked, text, &at.index(index).field("valueExpression"), errors);
+        }
         let key = fields::text(annotation, "key");
         if annotations.iter().take(index).any(|earlier| fields::text(earlier, "key") == key) {
             errors.duplicate(&at.index(index).field("key"), key);
@@ -172,10 +204,19 @@ fn validate_validations(object: &Value, spec: &Value, path: &Path<'_>, errors: &
     }
 }
 
-fn validate_validation(validation: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_validation(
+    validation: &Value,
+    expressions: &Expressions,
+    offered: Offered,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let text = |key: &str| fields::text(validation, key);
     if text("expression").trim().is_empty() {
         errors.required(&path.field("expression"), "expression is not specified");
+    } else {
+        let checked = expressions.check(text("expression"), offered, &[Type::Bool]);
+        rules::wrong(checked, text("expression"), &path.field("expression"), errors);
     }
     if !text("messageExpression").is_empty() && text("messageExpression").trim().is_empty() {
         errors.invalid(
@@ -183,6 +224,10 @@ fn validate_validation(validation: &Value, path: &Path<'_>, errors: &mut FieldEr
             text("messageExpression"),
             "must be non-empty if specified",
         );
+    } else if !text("messageExpression").is_empty() {
+        let offered = Offered { authorizer: false, ..offered };
+        let checked = expressions.check(text("messageExpression"), offered, &[Type::String]);
+        rules::wrong(checked, text("messageExpression"), &path.field("messageExpression"), errors);
     }
     let message = text("message");
     if !message.is_empty() && message.trim().is_empty() {

@@ -1,6 +1,8 @@
 //! Which requests webhooks and policies are about.
 
+use super::expressions::{Expressions, Offered};
 use crate::{check, fields, fill};
+use pintle_cel::types::Type;
 use pintle_meta::field::Named;
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_meta::{FieldErrors, names};
@@ -153,14 +155,24 @@ fn validate_named_rule(rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
 }
 
 /// `matchConditions`.
-pub(super) fn validate_conditions(conditions: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+pub(super) fn validate_conditions(
+    conditions: &[Value],
+    has_params: bool,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     if conditions.len() > CONDITIONS_MAX {
         errors.too_many(path, conditions.len(), CONDITIONS_MAX);
     }
     for (at, condition) in conditions.iter().enumerate() {
         let name = fields::text(condition, "name");
-        if fields::text(condition, "expression").trim().is_empty() {
+        let expression = fields::text(condition, "expression").trim();
+        if expression.is_empty() {
             errors.required(&path.index(at).field("expression"), "");
+        } else {
+            let offered = Offered { params: has_params, authorizer: true };
+            let checked = Expressions::default().check(expression, offered, &[Type::Bool]);
+            wrong(checked, expression, &path.index(at).field("expression"), errors);
         }
         if name.is_empty() {
             errors.required(&path.index(at).field("name"), "");
@@ -170,6 +182,18 @@ pub(super) fn validate_conditions(conditions: &[Value], path: &Path<'_>, errors:
         if conditions.iter().take(at).any(|earlier| fields::text(earlier, "name") == name) {
             errors.duplicate(&path.index(at).field("name"), name);
         }
+    }
+}
+
+/// Tells what is wrong with an expression, if anything is.
+pub(super) fn wrong(
+    checked: Result<(), String>,
+    expression: &str,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    if let Err(why) = checked {
+        errors.invalid(path, expression, &why);
     }
 }
 

@@ -161,6 +161,7 @@ impl WebhookConfiguration {
         if !options.ignore_conditions {
             rules::validate_conditions(
                 fields::list(hook, "matchConditions"),
+                false,
                 &path.field("matchConditions"),
                 errors,
             );

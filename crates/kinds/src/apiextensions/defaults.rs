@@ -2,7 +2,7 @@
 
 use super::props::{DEPTH_MAX, Props};
 use pintle_meta::FieldErrors;
-use pintle_schema::{Arena, Node, NodeId, Shape, structural};
+use pintle_schema::{Arena, Node, NodeId, Shape, rules, structural};
 use pintle_value::{Path, Value};
 
 /// Where a schema is within the object around it, for defaults inside of metadata.
@@ -18,64 +18,88 @@ struct Around<'a> {
 /// All that is wrong with the defaults of a schema.
 pub(super) fn validate(schema: Props<'_>, require_pruned: bool, path: &Path<'_>, errors: &mut FieldErrors) {
     let around = Around { root: schema, steps: Vec::new(), in_metadata: false };
-    walk(schema, true, around, require_pruned, path, errors, 0);
+    let mut walk = Walk { require_pruned, budget: rules::REQUEST_BUDGET, errors };
+    walk.schema(schema, true, around, path, 0);
 }
 
-fn walk<'a>(
-    schema: Props<'a>,
-    is_root: bool,
-    mut around: Around<'a>,
+struct Walk<'e> {
     require_pruned: bool,
-    path: &Path<'_>,
-    errors: &mut FieldErrors,
-    depth: usize,
-) {
-    if depth > DEPTH_MAX {
-        return;
-    }
-    let embedded = is_root || schema.flag("x-kubernetes-embedded-resource");
-    if embedded {
-        around = Around { root: schema, steps: Vec::new(), in_metadata: false };
-    }
-    if let Some(default) = schema.get("default") {
-        let at = path.field("default");
-        if around.in_metadata {
-            in_metadata(schema, default, &around, &at, errors);
-        } else {
-            elsewhere(schema, default, embedded, require_pruned, &at, errors);
+    /// What is left for rules; negative when it ran out, and the rest is not looked at.
+    budget: i64,
+    errors: &'e mut FieldErrors,
+}
+
+impl Walk<'_> {
+    fn schema<'a>(
+        &mut self,
+        schema: Props<'a>,
+        is_root: bool,
+        mut around: Around<'a>,
+        path: &Path<'_>,
+        depth: usize,
+    ) {
+        if depth > DEPTH_MAX || self.budget < 0 {
+            return;
+        }
+        let embedded = is_root || schema.flag("x-kubernetes-embedded-resource");
+        if embedded {
+            around = Around { root: schema, steps: Vec::new(), in_metadata: false };
+        }
+        if let Some(default) = schema.get("default") {
+            let at = path.field("default");
+            let fits = if around.in_metadata {
+                in_metadata(schema, default, &around, &at, self.errors)
+            } else {
+                self.elsewhere(schema, default, embedded, &at)
+            };
+            if fits {
+                self.rules(schema, default, embedded, &at);
+            }
+        }
+        if let Some(item) = schema.item() {
+            let mut below = around.clone();
+            below.steps.push("");
+            self.schema(item, false, below, &path.field("items"), depth + 1);
+        }
+        for (name, property) in schema.members("properties") {
+            let mut below = around.clone();
+            below.steps.push(name);
+            below.in_metadata |= embedded && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
+            self.schema(property, false, below, &path.field("properties").key(name), depth + 1);
         }
     }
-    if let Some(item) = schema.item() {
-        let mut below = around.clone();
-        below.steps.push("");
-        walk(item, false, below, require_pruned, &path.field("items"), errors, depth + 1);
-    }
-    for (name, property) in schema.members("properties") {
-        let mut below = around.clone();
-        below.steps.push(name);
-        below.in_metadata |= embedded && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
-        walk(property, false, below, require_pruned, &path.field("properties").key(name), errors, depth + 1);
-    }
-}
 
-fn elsewhere(
-    schema: Props<'_>,
-    default: &Value,
-    embedded: bool,
-    require_pruned: bool,
-    path: &Path<'_>,
-    errors: &mut FieldErrors,
-) {
-    let compiled = Compiled::new(schema);
-    if require_pruned && compiled.drops_something(default, embedded) {
-        errors.invalid(path, default, "must not have unknown fields");
+    /// Whether a default fits its schema.
+    fn elsewhere(&mut self, schema: Props<'_>, default: &Value, embedded: bool, path: &Path<'_>) -> bool {
+        let compiled = Compiled::new(schema);
+        if self.require_pruned && compiled.drops_something(default, embedded) {
+            self.errors.invalid(path, default, "must not have unknown fields");
+        }
+        let mut found = FieldErrors::new();
+        embedded_objects(schema, default, embedded, path, &mut found);
+        if found.is_empty() {
+            found = compiled.validate(default, path);
+        }
+        let fits = found.is_empty();
+        self.errors.0.append(&mut found.0);
+        fits
     }
-    let mut found = FieldErrors::new();
-    embedded_objects(schema, default, embedded, path, &mut found);
-    if found.is_empty() {
-        found = compiled.validate(default, path);
+
+    /// Whether a default follows the rules, as a value that stays and as a new one.
+    fn rules(&mut self, schema: Props<'_>, default: &Value, is_root: bool, path: &Path<'_>) {
+        let Some(scope) = rules::Scope::of(schema.0, is_root) else { return };
+        let budget = self.budget;
+        let mut run = |old: Option<&Value>| {
+            let outcome = rules::validate_strictly(&scope, default, old, path, budget);
+            self.budget = self.budget.min(outcome.budget);
+            let holds = outcome.errors.is_empty();
+            self.errors.0.extend(outcome.errors.0);
+            holds
+        };
+        if run(Some(default)) {
+            run(None);
+        }
     }
-    errors.0.append(&mut found.0);
 }
 
 /// A default inside of metadata is looked at within an object that has nothing else.
@@ -85,7 +109,7 @@ fn in_metadata(
     around: &Around<'_>,
     path: &Path<'_>,
     errors: &mut FieldErrors,
-) {
+) -> bool {
     let mut object = default.clone();
     for step in around.steps.iter().rev() {
         object = match *step {
@@ -106,9 +130,13 @@ fn in_metadata(
     embedded_objects(around.root, &object, true, &Path::ROOT, &mut found);
     if !found.is_empty() {
         let why = format!("must result in valid metadata: {}", found.sentence());
-        return errors.invalid(path, default, &why);
+        errors.invalid(path, default, &why);
+        return false;
     }
-    errors.0.append(&mut Compiled::new(schema).validate(default, path).0);
+    let mut found = Compiled::new(schema).validate(default, path);
+    let fits = found.is_empty();
+    errors.0.append(&mut found.0);
+    fits
 }
 
 /// A schema that is part of another, compiled.

@@ -1,10 +1,11 @@
 //! What a schema of a definition may say at all: supported keywords, types, list and map types, rules.
 
 use super::props::{DEPTH_MAX, Items, Props};
-use super::selectable;
+use super::rules::Context;
 use super::spec::Options;
 use pintle_meta::FieldErrors;
 use pintle_meta::field::{Named, Plain};
+use pintle_schema::rules::field_path;
 use pintle_value::{Path, Str, Value};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -16,24 +17,37 @@ const MAP_KEYS: &str = "x-kubernetes-list-map-keys";
 
 /// What holds for a schema because of where it is.
 #[derive(Clone, Default)]
-pub(super) struct Place {
+pub(super) struct Place<'a> {
     /// Why defaults are not allowed here, if they are not.
     no_defaults: Option<String>,
     /// Within the metadata of an object.
     in_metadata: bool,
     depth: usize,
+    /// What rules must know; none where they are not looked at.
+    rules: Option<&'a Context<'a>>,
 }
 
-impl Place {
-    fn below(&self) -> Place {
-        Place { depth: self.depth + 1, ..self.clone() }
+impl<'a> Place<'a> {
+    /// The root of a schema.
+    pub(super) fn root(rules: Option<&'a Context<'a>>) -> Self {
+        Place { rules, ..Place::default() }
+    }
+
+    /// A schema below, without its rules.
+    fn below(&self) -> Place<'static> {
+        Place {
+            depth: self.depth + 1,
+            no_defaults: self.no_defaults.clone(),
+            in_metadata: self.in_metadata,
+            rules: None,
+        }
     }
 }
 
 /// All that is wrong with a schema and those below it.
 pub(super) fn validate(
     schema: Props<'_>,
-    place: &Place,
+    place: &Place<'_>,
     options: &Options,
     path: &Path<'_>,
     errors: &mut FieldErrors,
@@ -41,6 +55,7 @@ pub(super) fn validate(
     if place.depth > DEPTH_MAX {
         return;
     }
+    let before = errors.0.len();
     keywords(schema, place, options, path, errors);
     if schema.flag("uniqueItems") {
         let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
@@ -62,7 +77,11 @@ pub(super) fn validate(
     }
     match schema.items() {
         Items::None => {}
-        Items::One(item) => validate(item, &below, options, &path.field("items"), errors),
+        Items::One(item) => {
+            let rules = place.rules.map(|rules| rules.element(item, true, path));
+            let below = Place { rules: rules.as_ref(), ..place.below() };
+            validate(item, &below, options, &path.field("items"), errors);
+        }
         Items::Many(items) => {
             for (at, item) in items.iter().enumerate() {
                 validate(Props(item), &below, options, &path.field("items").index(at), errors);
@@ -90,10 +109,20 @@ pub(super) fn validate(
     for (at, rule) in schema.list("x-kubernetes-validations").iter().enumerate() {
         validation_rule(schema, rule, &path.field("x-kubernetes-validations").index(at), errors);
     }
+    // What rules say of a schema that is wrong here or below would help nobody.
+    if let Some(rules) = place.rules.filter(|_| errors.0.len() == before) {
+        rules.check(path);
+    }
 }
 
 /// Keywords that are not supported, or not here.
-fn keywords(schema: Props<'_>, place: &Place, options: &Options, path: &Path<'_>, errors: &mut FieldErrors) {
+fn keywords(
+    schema: Props<'_>,
+    place: &Place<'_>,
+    options: &Options,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let kind = schema.kind();
     if options.require_valid_types && !kind.is_empty() && !TYPES.contains(&kind) {
         errors.not_supported(&path.field("type"), kind, &TYPES);
@@ -128,7 +157,7 @@ fn keywords(schema: Props<'_>, place: &Place, options: &Options, path: &Path<'_>
 
 fn additional_properties(
     schema: Props<'_>,
-    place: &Place,
+    place: &Place<'_>,
     options: &Options,
     path: &Path<'_>,
     errors: &mut FieldErrors,
@@ -139,7 +168,8 @@ fn additional_properties(
         errors.forbidden(&path.field("additionalProperties"), why);
     }
     let Some(each) = schema.below("additionalProperties") else { return };
-    let mut below = place.below();
+    let rules = place.rules.map(|rules| rules.element(each, false, path));
+    let mut below = Place { rules: rules.as_ref(), ..place.below() };
     if place.in_metadata {
         below.no_defaults = Some("inside additionalProperties applying to object metadata".to_string());
     }
@@ -148,14 +178,15 @@ fn additional_properties(
 
 fn properties(
     schema: Props<'_>,
-    place: &Place,
+    place: &Place<'_>,
     options: &Options,
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
     let is_root = place.depth == 0;
     for (name, property) in schema.members("properties") {
-        let mut below = place.below();
+        let rules = place.rules.map(|rules| rules.property(property, name));
+        let mut below = Place { rules: rules.as_ref(), ..place.below() };
         let is_meta = matches!(name.as_str(), "metadata" | "kind" | "apiVersion");
         if is_meta && (is_root || schema.flag("x-kubernetes-embedded-resource")) {
             below.in_metadata = true;
@@ -319,17 +350,17 @@ fn validation_rule(schema: Props<'_>, rule: &Value, path: &Path<'_>, errors: &mu
     {
         errors.not_supported(&path.field("reason"), Named(reason), &REASONS);
     }
-    let field_path = text("fieldPath");
-    if !field_path.is_empty() && field_path.trim().is_empty() {
-        errors.invalid(&path.field("fieldPath"), field_path, "must be non-empty if specified");
+    let given = text("fieldPath");
+    if !given.is_empty() && given.trim().is_empty() {
+        errors.invalid(&path.field("fieldPath"), given, "must be non-empty if specified");
     }
-    if has_newline(field_path) {
-        errors.invalid(&path.field("fieldPath"), field_path, "must not contain line breaks");
+    if has_newline(given) {
+        errors.invalid(&path.field("fieldPath"), given, "must not contain line breaks");
     }
     let valid = || {
-        super::structural::obstacle(schema).is_some() || selectable::resolve(field_path, schema, true).is_ok()
+        super::structural::obstacle(schema).is_some() || field_path::resolve(given, schema.0, true).is_ok()
     };
-    if !field_path.is_empty() && !valid() {
-        errors.invalid(&path.field("fieldPath"), field_path, "must be a valid path");
+    if !given.is_empty() && !valid() {
+        errors.invalid(&path.field("fieldPath"), given, "must be a valid path");
     }
 }

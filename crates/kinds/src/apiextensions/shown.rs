@@ -123,7 +123,8 @@ fn field(value: Option<&Value>, form: &Form) -> String {
     }
 }
 
-fn rules(all: &[Value]) -> String {
+/// A rule.
+pub(super) fn rule(rule: &Value) -> String {
     let fields = [
         ("rule", "Rule", "\"\""),
         ("message", "Message", "\"\""),
@@ -132,7 +133,11 @@ fn rules(all: &[Value]) -> String {
         ("fieldPath", "FieldPath", "\"\""),
         ("optionalOldSelf", "OptionalOldSelf", "null"),
     ];
-    format!("[{}]", all.iter().map(|rule| structure(rule, &fields)).collect::<Vec<_>>().join(","))
+    structure(rule, &fields)
+}
+
+fn rules(all: &[Value]) -> String {
+    format!("[{}]", all.iter().map(rule).collect::<Vec<_>>().join(","))
 }
 
 fn map(value: &Value, shown: impl Fn(&Value) -> String) -> String {
@@ -158,7 +163,7 @@ fn as_json(value: &Value) -> String {
 
 /// A list of versions; what all of them share is not theirs.
 pub(super) fn versions(versions: Option<&Value>, has: impl Fn(&str) -> bool) -> String {
-    let Some(Value::Array(all)) = versions else { return "[]".to_string() };
+    let Some(Value::Array(all)) = versions else { return "null".to_string() };
     let plain = [
         ("name", "Name", "\"\""),
         ("served", "Served", "false"),

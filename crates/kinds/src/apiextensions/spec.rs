@@ -4,10 +4,12 @@
 //! columns, selectable fields) belongs to the spec as a whole there, and errors about it are found under the spec.
 
 use super::props::Props;
+use super::rules::{Context, Tally};
 use super::{conversion, defaults, names, openapi, selectable, shown, structural, version};
 use pintle_meta::field::Plain;
 use pintle_meta::{FieldErrors, names as meta_names};
-use pintle_value::{Path, Value};
+use pintle_value::{Path, Str, Value};
+use std::cell::RefCell;
 
 /// How strict the checks are: what was accepted once stays accepted.
 pub(super) struct Options {
@@ -20,6 +22,8 @@ pub(super) struct Options {
     pub(super) require_known_review: bool,
     /// Versions (and "" for the spec) that may have more selectable fields than is allowed.
     pub(super) many_selectable: Vec<String>,
+    /// Versions whose schema stays as it is: their rules may cost more than is allowed.
+    pub(super) unchanged: Vec<Str>,
 }
 
 impl Options {
@@ -34,6 +38,7 @@ impl Options {
             require_list_map_keys: true,
             require_known_review: true,
             many_selectable: Vec::new(),
+            unchanged: Vec::new(),
         }
     }
 
@@ -67,12 +72,29 @@ impl Options {
             require_list_map_keys: !has(&unkeyed),
             require_known_review: conversion::speaks_known_version(old.get("conversion")),
             many_selectable: unchanged_selectable(old, new),
+            unchanged: unchanged_schemas(old, new),
         }
+    }
+
+    fn is_unchanged(&self, version: &str) -> bool {
+        self.unchanged.iter().any(|name| name == version)
     }
 }
 
 fn schemas(spec: &Value) -> impl Iterator<Item = Props<'_>> {
     spec.items_at(&["versions"]).iter().filter_map(|v| v.at(&["schema", "openAPIV3Schema"])).map(Props)
+}
+
+fn unchanged_schemas(old: &Value, new: &Value) -> Vec<Str> {
+    let named = |spec: &Value, name: &str| {
+        let version = spec.items_at(&["versions"]).iter().find(|v| v.str_at(&["name"]) == name)?;
+        Some(version.get("schema").cloned())
+    };
+    let names = new.items_at(&["versions"]).iter().map(|v| v.str_at(&["name"]));
+    names
+        .filter(|name| named(old, name).is_some_and(|s| named(new, name) == Some(s)))
+        .map(Str::from)
+        .collect()
 }
 
 /// The versions that have too many selectable fields, but had them before.
@@ -226,7 +248,8 @@ fn validate_version(
     version::deprecation(version, &path.field("deprecationWarning"), errors);
     let has_status = shared.has_status(version);
     let schema = shared.own(version, "schema");
-    validate_schema(schema, has_status, options, &path.field("schema"), errors);
+    let unlimited = options.is_unchanged(version.str_at(&["name"]));
+    validate_schema(schema, has_status, unlimited, options, &path.field("schema"), errors);
     version::subresources(shared.own(version, "subresources"), &path.field("subresources"), errors);
     let columns = shared.own(version, "additionalPrinterColumns");
     version::columns(columns, &path.field("additionalPrinterColumns"), errors);
@@ -265,7 +288,9 @@ fn selectable_fields(
 fn validate_shared(shared: &Shared<'_>, options: &Options, path: &Path<'_>, errors: &mut FieldErrors) {
     let any_status = shared.versions.iter().any(|v| shared.has_status(v));
     let schema = shared.of_spec("schema");
-    validate_schema(schema, any_status, options, &path.field("validation"), errors);
+    let unlimited =
+        shared.versions.first().is_some_and(|first| options.is_unchanged(first.str_at(&["name"])));
+    validate_schema(schema, any_status, unlimited, options, &path.field("validation"), errors);
     version::subresources(shared.of_spec("subresources"), &path.field("subresources"), errors);
     let columns = shared.of_spec("additionalPrinterColumns");
     version::columns(columns, &path.field("additionalPrinterColumns"), errors);
@@ -340,6 +365,7 @@ const ROOT_FIELDS: [&str; 22] = [
 fn validate_schema(
     validation: Option<&Value>,
     has_status: bool,
+    unlimited: bool,
     options: &Options,
     path: &Path<'_>,
     errors: &mut FieldErrors,
@@ -354,17 +380,24 @@ fn validate_schema(
     }
     let at = path.field("openAPIV3Schema");
     let obstacle = structural::obstacle(schema).filter(|_| options.require_structural);
+    let tally = RefCell::new(Tally::new(unlimited));
+    let root = Context::root(schema, &tally);
+    // Rules are only looked at in schemas that are structural.
+    let mut rules = None;
     if options.require_structural && obstacle.is_none() {
         let mut wrong = structural::validate(schema, &at);
         if wrong.is_empty() {
             defaults::validate(schema, options.require_pruned_defaults, &at, &mut wrong);
         }
+        rules = wrong.is_empty().then_some(&root);
         found.0.append(&mut wrong.0);
     }
-    openapi::validate(schema, &openapi::Place::default(), options, &at, &mut found);
+    openapi::validate(schema, &openapi::Place::root(rules), options, &at, &mut found);
+    found.0.append(&mut tally.borrow_mut().errors.0);
     if let Some(why) = obstacle.filter(|_| found.is_empty()) {
         found.invalid(&at, "", why);
     }
+    tally.borrow().total(&at, &mut found);
     errors.0.append(&mut found.0);
 }
 

@@ -1,7 +1,7 @@
 //! Whether a schema is structural: every value it speaks of has a type outside of `allOf`, `anyOf`, `oneOf` and `not`.
 
 use super::props::{DEPTH_MAX, Items, Props};
-use super::regexp;
+use pintle_cel::regexp;
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 

@@ -24,6 +24,15 @@ pub(super) fn request_error(bytes: &[u8]) -> Option<String> {
     (!is_self_signed(&request)).then(|| "x509: signature check failed".to_string())
 }
 
+/// The common name that a request for a certificate, in PEM, asks for: the last one, "" where there is none.
+pub fn certificate_request_common_name(bytes: &[u8]) -> Option<String> {
+    let block = Pem::iter_from_buffer(bytes).next().and_then(Result::ok)?;
+    let (_, request) = X509CertificationRequest::from_der(&block.contents).ok()?;
+    let subject = &request.certification_request_info.subject;
+    let last = subject.iter_common_name().last().and_then(|name| name.as_str().ok());
+    Some(last.unwrap_or("").to_string())
+}
+
 /// What is wrong with issued certificates; nothing is fine.
 pub(super) fn certificate_error(bytes: &[u8]) -> Option<String> {
     if bytes.is_empty() {

@@ -50,7 +50,7 @@ impl Hooks for Namespace {
         let spec = Path::of("spec");
         let path = spec.field("finalizers");
         for finalizer in object.items_at(&["spec", "finalizers"]) {
-            objectmeta::validate_core_finalizer_name(finalizer.as_str().unwrap_or(""), &path, errors);
+            validate_finalizer(finalizer.as_str().unwrap_or(""), &path, errors);
         }
     }
 
@@ -65,14 +65,14 @@ impl Hooks for Namespace {
                 let spec = Path::of("spec");
                 let path = spec.field("finalizers");
                 for (at, finalizer) in object.items_at(&["spec", "finalizers"]).iter().enumerate() {
-                    objectmeta::validate_core_finalizer_name(
-                        finalizer.as_str().unwrap_or(""),
-                        &path.index(at),
-                        errors,
-                    );
+                    validate_finalizer(finalizer.as_str().unwrap_or(""), &path.index(at), errors);
                 }
             }
         }
+    }
+
+    fn ends_in_two_phases(&self) -> bool {
+        true
     }
 
     fn begin_deletion(&self, object: &mut Value, _now: &str) -> bool {
@@ -91,6 +91,14 @@ fn set_name_label(object: &mut Value) {
         let name = Value::from(name);
         object.set_at(&["metadata", "labels", NAME_LABEL], name);
     }
+}
+
+/// A finalizer is a qualified name, and one without a domain is a standard one.
+fn validate_finalizer(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+    for why in names::is_qualified_name(name) {
+        errors.invalid(path, name, &why);
+    }
+    objectmeta::validate_core_finalizer_name(name, path, errors);
 }
 
 /// Phase and deletion must agree.

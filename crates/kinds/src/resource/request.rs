@@ -1,6 +1,7 @@
 //! What a claim asks for: requests for devices, constraints on them, configuration for them.
 
 use super::names::{self, bounded, repeated};
+use super::selector;
 use crate::{check, fields, fill};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Plain;
@@ -125,7 +126,7 @@ pub(super) fn validate_selectors(object: &Value, path: &Path<'_>, errors: &mut F
             Some(cel) if fields::text(cel, "expression").len() > EXPRESSION_BYTES_MAX => {
                 errors.too_long(&at.field("expression"), EXPRESSION_BYTES_MAX);
             }
-            Some(_) => {}
+            Some(cel) => selector::validate(fields::text(cel, "expression"), &at.field("expression"), errors),
         }
     }
 }

@@ -6,6 +6,7 @@ mod table;
 use clap::builder::ValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use pintle_http::version::{GIT_VERSION, may_be_called};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -45,12 +46,12 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Invocation
         Ok(matches) => {
             let flags = Flags { matches };
             flags.gates()?;
-            Ok(Invocation::Serve(flags))
+            match flags.text("version") {
+                "true" | "raw" => Ok(Invocation::Print(format!("Kubernetes {GIT_VERSION}\n"))),
+                _ => Ok(Invocation::Serve(flags)),
+            }
         }
         Err(e) if e.kind() == clap::error::ErrorKind::DisplayHelp => Ok(Invocation::Print(help())),
-        Err(e) if e.kind() == clap::error::ErrorKind::DisplayVersion => {
-            Ok(Invocation::Print(format!("Kubernetes {}\n", pintle_http::version::GIT_VERSION)))
-        }
         Err(e) => Err(FlagError(first_line(&e.to_string()))),
     }
 }
@@ -151,13 +152,9 @@ impl Flags {
 }
 
 fn command() -> Command {
-    let mut command =
-        Command::new("pintle").no_binary_name(true).disable_version_flag(true).version("x").arg(
-            Arg::new("version")
-                .long("version")
-                .action(ArgAction::Version)
-                .help("Print the version and leave"),
-        );
+    let version = Arg::new("version").long("version").num_args(0..=1).require_equals(true);
+    let version = version.default_missing_value("true").value_parser(version_parser());
+    let mut command = Command::new("pintle").no_binary_name(true).disable_version_flag(true).arg(version);
     for flag in FLAGS {
         command = command.arg(argument(flag));
     }
@@ -186,6 +183,16 @@ fn argument(flag: &'static Flag) -> Arg {
         arg = arg.num_args(1);
     }
     if flag.default.is_empty() { arg } else { arg.default_value(flag.default) }
+}
+
+/// `--version` and `--version=raw` print the version, `--version=v1.2.3-own` is what the server says it is.
+fn version_parser() -> ValueParser {
+    ValueParser::new(|text: &str| match (text, go_bool(text)) {
+        ("raw", _) => Ok(text.to_string()),
+        (_, Some(value)) => Ok(value.to_string()),
+        _ if may_be_called(text) => Ok(text.to_string()),
+        _ => Err(format!("it must match major/minor/patch of default version {GIT_VERSION:?}")),
+    })
 }
 
 fn value_parser(type_: Type) -> ValueParser {
@@ -250,7 +257,7 @@ fn help() -> String {
         push_flag(&mut out, flag, text);
     }
     out.push_str(
-        "  -h, --help\n      --version\n\nAccepted for kube-apiserver's command lines, without effect:\n",
+        "  -h, --help\n      --version[=raw|=vX.Y.Z-name]  Print the version and leave, or what the server calls itself\n\nAccepted for kube-apiserver's command lines, without effect:\n",
     );
     for flag in FLAGS.iter().filter(|f| f.help.is_none()) {
         push_flag(&mut out, flag, "");
@@ -341,5 +348,9 @@ mod tests {
     fn help_and_version_are_printed() {
         assert!(flags("--help").err().unwrap().contains("--data-dir string"));
         assert_eq!(flags("--version").err().unwrap(), "Kubernetes v1.36.4\n");
+        assert_eq!(flags("--version=v1.36.4-own").unwrap().text("version"), "v1.36.4-own");
+        for wrong in ["--version=v1.35.0", "--version=v1.36.4x", "--version=v1.36.4-\""] {
+            assert!(flags(wrong).err().unwrap().contains("default version"), "{wrong}");
+        }
     }
 }

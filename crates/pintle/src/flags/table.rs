@@ -53,7 +53,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         "controllers",
         List,
         "*",
-        "Controllers that run inside the server: * for those on by default (garbage-collector, namespace), \
+        "Controllers that run inside the server: * for those on by default (flow-schema, garbage-collector, namespace), \
          -name to leave one out; resourcequota and serviceaccount run only when they are named",
     ),
     used("advertise-address", Ip, "", "Address that clients outside are told; empty: the bind address"),
@@ -144,6 +144,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         "PEM file of the key that signs service-account tokens",
     ),
     used("service-cluster-ip-range", Text, "", "Network of service addresses"),
+    used(
+        "etcd-compaction-interval",
+        Duration,
+        "5m0s",
+        "How long old revisions can be watched and listed; 0: as long as there is room",
+    ),
     accepted("cors-allowed-origins", List, ""),
     accepted("emulated-version", List, ""),
     accepted("emulation-forward-compatible", Bool, ""),
@@ -163,7 +169,6 @@ pub(crate) const FLAGS: &[Flag] = &[
     accepted("encryption-provider-config-automatic-reload", Bool, ""),
     accepted("etcd-cafile", Text, ""),
     accepted("etcd-certfile", Text, ""),
-    accepted("etcd-compaction-interval", Duration, "5m0s"),
     accepted("etcd-count-metric-poll-period", Duration, "1m0s"),
     accepted("etcd-db-metric-poll-interval", Duration, "30s"),
     accepted("etcd-healthcheck-timeout", Duration, "2s"),

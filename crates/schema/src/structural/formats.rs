@@ -1,6 +1,6 @@
 //! Formats of texts: dates, addresses, identifiers.
 
-use super::regexp::is_match;
+use pintle_cel::regexp::is_match;
 use pintle_meta::duration::GoDuration;
 use pintle_meta::{names, net};
 use pintle_value::base64;

@@ -23,7 +23,7 @@ pub fn validate_lists(arena: &Arena, id: NodeId, value: &Value, path: &Path<'_>,
         (Shape::List { item, kind }, Value::Array(items)) => {
             match kind {
                 ListKind::Atomic => {}
-                ListKind::Set => repeated(items, Clone::clone, path, errors),
+                ListKind::Set => repeated(items, write_value, Clone::clone, path, errors),
                 ListKind::Map(keys) => {
                     if let Some(at) =
                         items.iter().position(|item| !matches!(item, Value::Object(_) | Value::Null))
@@ -35,7 +35,8 @@ pub fn validate_lists(arena: &Arena, id: NodeId, value: &Value, path: &Path<'_>,
                             "must be an object for an array of list-type map",
                         );
                     } else {
-                        repeated(items, |item| key_of(item, keys), path, errors);
+                        let write_key = |item: &Value, out: &mut Vec<u8>| write_keys(item, keys, out);
+                        repeated(items, write_key, |item| key_of(item, keys), path, errors);
                     }
                 }
             }
@@ -44,6 +45,25 @@ pub fn validate_lists(arena: &Arena, id: NodeId, value: &Value, path: &Path<'_>,
             }
         }
         _ => {}
+    }
+}
+
+/// A value, told from others by its text.
+fn write_value(value: &Value, out: &mut Vec<u8>) {
+    json::print(value, out);
+    if let Value::Float(_) = value {
+        // 1 and 1.0 are written alike and yet are two values.
+        out.push(b'f');
+    }
+}
+
+/// The values of an item's keys, one after another.
+pub(super) fn write_keys(item: &Value, keys: &[pintle_value::Str], out: &mut Vec<u8>) {
+    for key in keys {
+        if let Some(value) = item.get(key) {
+            write_value(value, out);
+        }
+        out.push(b',');
     }
 }
 
@@ -59,23 +79,24 @@ fn key_of(item: &Value, keys: &[pintle_value::Str]) -> Value {
 }
 
 /// Tells of the second of equal items; of later ones no more.
-fn repeated(items: &[Value], key: impl Fn(&Value) -> Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn repeated(
+    items: &[Value],
+    write_key: impl Fn(&Value, &mut Vec<u8>),
+    key: impl Fn(&Value) -> Value,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     if items.len() < 2 {
         return;
     }
     let mut seen: HashMap<Vec<u8>, usize> = HashMap::with_capacity(items.len());
     for (at, item) in items.iter().enumerate() {
-        let key = key(item);
         let mut text = Vec::new();
-        json::print(&key, &mut text);
-        if let Value::Float(_) = key {
-            // 1 and 1.0 are written alike and yet are two values.
-            text.push(b'f');
-        }
+        write_key(item, &mut text);
         let count = seen.entry(text).or_default();
         *count += 1;
         if *count == 2 {
-            errors.duplicate(&path.index(at), &key);
+            errors.duplicate(&path.index(at), &key(item));
         }
     }
 }

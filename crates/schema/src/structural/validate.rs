@@ -1,11 +1,14 @@
 //! Validation of a value against its schema, in kube-apiserver's words and order: the type, the junctors, the text
 //! or number, the items, the enum, the fields.
 
-use super::{formats, numbers, regexp};
+use super::{formats, lists, numbers};
 use crate::{Arena, Checks, ListKind, Node, NodeId, Shape};
+use pintle_cel::regexp;
 use pintle_meta::FieldErrors;
 use pintle_meta::field::{ErrorKind, FieldError, Plain, Shown, quoted};
 use pintle_value::{Path, Str, Value, json};
+use std::cell::OnceCell;
+use std::collections::{HashMap, HashSet};
 
 /// Largest float that counts as an integer.
 const INTEGER_MAX: f64 = 9_007_199_254_740_991.0;
@@ -27,7 +30,9 @@ pub fn validate_change(
     errors: &mut FieldErrors,
 ) {
     let outcome = Walk { arena }.node(id, value, old, path);
-    errors.0.extend(outcome.errors.0);
+    let mut told = HashSet::new();
+    let is_new = |error: &FieldError| told.insert((error.field.clone(), error.body.clone()));
+    errors.0.extend(outcome.errors.0.into_iter().filter(is_new));
 }
 
 /// The same errors, found within the field `base`.
@@ -42,7 +47,7 @@ pub fn within(errors: FieldErrors, base: &str) -> FieldErrors {
     FieldErrors(moved.collect())
 }
 
-/// What came of a check: errors, and how much was fine.
+/// What came of a check: errors, some of them more than once, and how much was fine.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) errors: FieldErrors,
@@ -52,11 +57,7 @@ pub(super) struct Outcome {
 impl Outcome {
     pub(super) fn merge(&mut self, other: Outcome) {
         self.matches += other.matches;
-        for error in other.errors.0 {
-            if !self.errors.0.contains(&error) {
-                self.errors.0.push(error);
-            }
-        }
+        self.errors.0.extend(other.errors.0);
     }
 
     fn applied(&mut self, other: Outcome) {
@@ -198,9 +199,9 @@ impl Walk<'_> {
     ) -> Outcome {
         let mut out = Outcome::default();
         if let Shape::List { item, kind } = &node.shape {
-            let before = old.and_then(Value::as_array);
+            let before = Before::of(kind, old);
             for (at, member) in items.iter().enumerate() {
-                let old = before.and_then(|before| correlated(kind, before, member));
+                let old = before.as_ref().and_then(|before| before.counterpart(at, member));
                 out.merge(self.node(*item, member, old, &path.index(at)));
             }
         }
@@ -271,11 +272,42 @@ impl Walk<'_> {
     }
 }
 
-/// The item of the old list that is the same as `member`: only lists with keys tell.
-fn correlated<'a>(kind: &ListKind, before: &'a [Value], member: &Value) -> Option<&'a Value> {
-    let ListKind::Map(keys) = kind else { return None };
-    let same = |other: &&Value| keys.iter().all(|key| other.get(key) == member.get(key));
-    member.as_object().and_then(|_| before.iter().find(same))
+/// The items of an old list by what identifies them: only lists with keys tell.
+struct Before<'a> {
+    keys: &'a [Str],
+    items: &'a [Value],
+    /// The items by their keys, made when one is not where it was.
+    index: OnceCell<HashMap<Vec<u8>, &'a Value>>,
+}
+
+impl<'a> Before<'a> {
+    fn of(kind: &'a ListKind, old: Option<&'a Value>) -> Option<Self> {
+        let (ListKind::Map(keys), Some(Value::Array(items))) = (kind, old) else { return None };
+        Some(Before { keys, items, index: OnceCell::new() })
+    }
+
+    /// The old item that is the same as `member`, which is at this place of the new list.
+    fn counterpart(&self, at: usize, member: &Value) -> Option<&'a Value> {
+        member.as_object()?;
+        let same = |old: &&Value| self.keys.iter().all(|key| old.get(key) == member.get(key));
+        if let Some(old) = self.items.get(at).filter(same) {
+            return Some(old);
+        }
+        let index = self.index.get_or_init(|| {
+            let mut index = HashMap::with_capacity(self.items.len());
+            for item in self.items {
+                index.entry(identity(self.keys, item)).or_insert(item);
+            }
+            index
+        });
+        index.get(&identity(self.keys, member)).copied()
+    }
+}
+
+fn identity(keys: &[Str], item: &Value) -> Vec<u8> {
+    let mut out = Vec::new();
+    lists::write_keys(item, keys, &mut out);
+    out
 }
 
 /// The type of a value, as a schema names it, and its format.
@@ -293,11 +325,10 @@ fn type_of(value: &Value) -> (&'static str, &'static str) {
 
 /// Whether the value has the type of its schema; the error names both.
 fn check_type(node: &Node, format: &str, value: &Value, path: &Path<'_>) -> Outcome {
-    let types: Vec<&str> = node.type_name.split(',').filter(|t| !t.is_empty()).collect();
-    let has = |wanted: &str| types.contains(&wanted);
+    let has = |wanted: &str| node.type_name.split(',').any(|name| name == wanted);
     let (actual, actual_format) = type_of(value);
     let fits = match value {
-        Value::Null => types.is_empty() || node.nullable,
+        Value::Null => node.type_name.is_empty() || node.nullable,
         Value::Float(f) => has("number") || (has("integer") && f.fract() == 0.0 && f.abs() <= INTEGER_MAX),
         Value::Int(_) => has("integer") || has("number"),
         _ => has(actual),

@@ -9,6 +9,18 @@ use pintle_value::{Map, Str, Value};
 /// How deep a typed tree may be. Only JSON schemas nest freely, and none that is in use comes near.
 pub const TYPED_DEPTH_MAX: usize = 400;
 
+/// What becomes of lists and maps that are there and have nothing in them. Go tells them from those that are not
+/// there until the object is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Empties {
+    /// They stay: defaults and conversions may look at them.
+    Kept,
+    /// Those stay that JSON shows.
+    Shown,
+    /// They count as not there.
+    Unset,
+}
+
 /// Makes an untyped tree the canonical tree of a Go type. Unknown fields are dropped and, if `strict` is there,
 /// collected. Schemas of custom resources say nothing of Go types: their trees are left as they are.
 pub fn decode(schema: &Schema, mut tree: Value, strict: Option<&mut Strict>) -> Result<Value, TypeError> {
@@ -18,9 +30,23 @@ pub fn decode(schema: &Schema, mut tree: Value, strict: Option<&mut Strict>) -> 
     Ok(tree)
 }
 
+/// The same of what a client wrote: lists and maps that it left empty stay.
+pub fn decode_written(schema: &Schema, mut tree: Value, strict: &mut Strict) -> Result<Value, TypeError> {
+    let mut decoder =
+        Decoder { strict: Some(strict), empties: Empties::Kept, ..Decoder::new(schema.arena()) };
+    decoder.value(schema.root(), &mut tree, &Place::ROOT);
+    decoder.errors.finish()?;
+    Ok(tree)
+}
+
 /// Makes a tree canonical that code has changed. Unknown fields go; values of a wrong type stay as they are.
 pub fn normalize(schema: &Schema, tree: &mut Value) {
-    let mut decoder = Decoder::new(schema.arena());
+    settle(schema, tree, Empties::Unset);
+}
+
+/// The same, with a say in what becomes of empty lists and maps.
+pub fn settle(schema: &Schema, tree: &mut Value, empties: Empties) {
+    let mut decoder = Decoder { empties, ..Decoder::new(schema.arena()) };
     decoder.value(schema.root(), tree, &Place::ROOT);
 }
 
@@ -28,6 +54,7 @@ pub(super) struct Decoder<'s, 'a> {
     pub(super) arena: &'s Arena,
     pub(super) strict: Option<&'a mut Strict>,
     pub(super) errors: Errors,
+    pub(super) empties: Empties,
     /// The number that is decoded, as it was written; else errors print its value.
     pub(super) number: Option<&'a str>,
     /// Whether some number means something else when its text is known.
@@ -36,7 +63,8 @@ pub(super) struct Decoder<'s, 'a> {
 
 impl<'s> Decoder<'s, '_> {
     pub(super) fn new(arena: &'s Arena) -> Self {
-        Decoder { arena, strict: None, errors: Errors::default(), number: None, wants_literal: false }
+        let (errors, empties) = (Errors::default(), Empties::Unset);
+        Decoder { arena, strict: None, errors, empties, number: None, wants_literal: false }
     }
 
     /// Decodes a value in place. `null` becomes the zero value of the type.
@@ -139,10 +167,16 @@ impl<'s> Decoder<'s, '_> {
         };
         let shape = &self.arena.node(field.node).shape;
         match field.omit {
+            Omit::Empty
+                if self.empties == Empties::Kept && matches!(value, Value::Array(_) | Value::Object(_)) =>
+            {
+                true
+            }
             Omit::Empty => !empty || shape.is_go_struct(),
             Omit::Zero => *value != zero(self.arena, field.node),
             Omit::Never => {
-                if empty && matches!(shape, Shape::List { .. } | Shape::Map { .. } | Shape::Bytes) {
+                let stays = self.empties != Empties::Unset && matches!(value, Value::Array(_));
+                if empty && !stays && matches!(shape, Shape::List { .. } | Shape::Map { .. } | Shape::Bytes) {
                     self.unset_empty(s, value);
                 }
                 true

@@ -1,7 +1,7 @@
 //! JSON bodies: the fast path reads a tree and types it; when something is wrong, the bytes are read again in
 //! their own order, because Go reports what it meets first and names numbers as they were written.
 
-use super::decode::{Decoder, TYPED_DEPTH_MAX, decode};
+use super::decode::{Decoder, Empties, TYPED_DEPTH_MAX, decode_written, normalize};
 use super::errors::{Place, STRICT_ERRORS_MAX, Step, Strict, TypeError};
 use crate::model::{NodeId, Schema, Shape};
 use pintle_meta::field::quoted;
@@ -31,14 +31,18 @@ pub enum BodyError {
 
 /// Decodes a JSON body into the canonical tree of a Go type.
 pub fn decode_json(schema: &Schema, bytes: &[u8]) -> Result<Decoded, BodyError> {
-    Ok(decode_parsed(schema, json::parse(bytes)?, bytes)?)
+    let mut decoded = decode_parsed(schema, json::parse(bytes)?, bytes)?;
+    normalize(schema, &mut decoded.value);
+    Ok(decoded)
 }
 
-/// The same, where the JSON has been read already. `bytes` are those that `parsed` was read from.
+/// The same, where the JSON has been read already, and lists and maps that are empty stay. `bytes` are those that
+/// `parsed` was read from.
 pub fn decode_parsed(schema: &Schema, parsed: Parsed, bytes: &[u8]) -> Result<Decoded, TypeError> {
     let mut strict = Strict::default();
     let mut value = parsed.value;
-    let mut decoder = Decoder { strict: Some(&mut strict), ..Decoder::new(schema.arena()) };
+    let empties = Empties::Kept;
+    let mut decoder = Decoder { strict: Some(&mut strict), empties, ..Decoder::new(schema.arena()) };
     decoder.value(schema.root(), &mut value, &Place::ROOT);
     let wants_literal = decoder.wants_literal;
     match decoder.errors.finish() {
@@ -48,7 +52,7 @@ pub fn decode_parsed(schema: &Schema, parsed: Parsed, bytes: &[u8]) -> Result<De
         Ok(()) => {
             let (merged, strict) = reread(schema, bytes)?;
             let keeps = parsed.duplicates.is_empty() && !wants_literal;
-            let value = if keeps { value } else { decode(schema, merged, None)? };
+            let value = if keeps { value } else { decode_written(schema, merged, &mut Strict::default())? };
             Ok(Decoded { value, strict })
         }
         // The second reading finds an error, too: the one that comes first.

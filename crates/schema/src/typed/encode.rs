@@ -1,6 +1,6 @@
 //! Writes a tree as Go's `json.Marshal` writes the value: fields in the order of the struct, maps by key.
 
-use crate::model::{Arena, Field, NodeId, Schema, Shape, Struct};
+use crate::model::{Arena, Field, NodeId, Omit, Schema, Shape, Struct};
 use pintle_value::{Map, Value, json};
 
 const RESOURCE_VERSION: &str = "resourceVersion";
@@ -33,13 +33,13 @@ impl Slot {
 
 /// Appends `tree` as compact JSON.
 pub fn encode_json(schema: &Schema, tree: &Value, out: &mut Vec<u8>) {
-    Encoder { arena: schema.arena(), out, slot: None }.value(schema.root(), tree);
+    Encoder { arena: schema.arena(), out, slot: None, stored: false }.value(schema.root(), tree);
 }
 
 /// Appends `tree` as compact JSON without `metadata.resourceVersion`; returns where that belongs, as an offset
 /// from the start of `out`.
 pub fn encode_stored(schema: &Schema, tree: &Value, out: &mut Vec<u8>) -> Slot {
-    let mut encoder = Encoder { arena: schema.arena(), out, slot: Some(Slot::default()) };
+    let mut encoder = Encoder { arena: schema.arena(), out, slot: Some(Slot::default()), stored: true };
     match (&schema.node().shape, tree) {
         (Shape::Struct(s), Value::Object(map)) => encoder.members(Some(s), map, Level::Root),
         _ => encoder.value(schema.root(), tree),
@@ -51,6 +51,8 @@ struct Encoder<'a> {
     arena: &'a Arena,
     out: &'a mut Vec<u8>,
     slot: Option<Slot>,
+    /// Whether the store is written to, which knows no difference between an empty list and none.
+    stored: bool,
 }
 
 /// How far from the root an object is, as far as that matters for the slot.
@@ -126,6 +128,10 @@ impl Encoder<'_> {
                         continue;
                     }
                     self.known_key(start, &field.name);
+                    if self.stored && is_empty_list(value) && field.omit == Omit::Never {
+                        self.out.extend_from_slice(b"null");
+                        continue;
+                    }
                     self.below(Some(field.node), value, level == Level::Root && field.name == "metadata");
                 }
             }
@@ -216,5 +222,12 @@ impl<'v> Present<'v> {
             Some(value) => *value,
             None => map.get(&field.name),
         }
+    }
+}
+/// Whether a value is a list that has nothing in it.
+fn is_empty_list(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty(),
+        _ => false,
     }
 }

@@ -76,5 +76,46 @@ try:
     raise SystemExit("a size below the minimum must be refused")
 except client.ApiException as error:
     assert error.status == 422, error
+
+# A watch of custom objects: the initial state first, then changes; a timeout ends it without an error.
+changer = threading.Timer(0.2, lambda: custom.patch_namespaced_custom_object(*place, "w", {"spec": {"size": 3}}))
+changer.start()
+sizes = []
+for event in watch.Watch().stream(custom.list_namespaced_custom_object, *place, timeout_seconds=20):
+    sizes.append((event["type"], event["object"]["spec"]["size"]))
+    if len(sizes) == 2: break
+assert sizes == [("ADDED", 2), ("MODIFIED", 3)], sizes
+assert list(watch.Watch().stream(core.list_namespaced_secret, NS, timeout_seconds=1)) == []
+
+# The client resumes by itself where the server ends the stream, from the last resourceVersion that it saw.
+stream, names = watch.Watch(), []
+maker = threading.Timer(1.5, lambda: core.create_namespaced_config_map(NS, client.V1ConfigMap(metadata=client.V1ObjectMeta(name="late"))))
+maker.start()
+for attempt in range(20):
+    for event in stream.stream(core.list_namespaced_config_map, NS, resource_version=stream.resource_version or "0", timeout_seconds=1, allow_watch_bookmarks=True):
+        if event["type"] != "BOOKMARK": names.append(event["object"].metadata.name)
+    if "late" in names: break
+assert names.count("late") == 1, names
+
+# A revision that never was is too old or too new, and says so.
+try:
+    for event in watch.Watch().stream(core.list_namespaced_config_map, NS, resource_version="1", timeout_seconds=5): break
+except client.ApiException as error:
+    assert error.status == 410, error
+
+# Lists in pages show one moment.
+for number in range(5):
+    core.create_namespaced_config_map(NS, client.V1ConfigMap(metadata=client.V1ObjectMeta(name=f"p{number}", labels={"page": "y"})))
+page = core.list_namespaced_config_map(NS, label_selector="page=y", limit=2)
+core.delete_namespaced_config_map("p4", NS)
+found, moment = [i.metadata.name for i in page.items], page.metadata.resource_version
+while page.metadata._continue:
+    page = core.list_namespaced_config_map(NS, label_selector="page=y", limit=2, _continue=page.metadata._continue)
+    found += [i.metadata.name for i in page.items]
+    assert page.metadata.resource_version == moment
+assert found == ["p0", "p1", "p2", "p3", "p4"], found
+
 custom.delete_namespaced_custom_object(*place, "w")
+core.delete_collection_namespaced_config_map(NS, label_selector="page=y")
+assert core.list_namespaced_config_map(NS, label_selector="page=y").items == []
 core.delete_namespace(NS)

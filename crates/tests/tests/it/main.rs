@@ -1,9 +1,15 @@
 //! A real server process under test: recorded conversations, crashes, kubectl, the Python client.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod check;
 mod clients;
+mod conversion;
 mod crash;
+mod definitions;
+mod examples;
+mod informers;
 mod kubectl;
 mod memory;
+mod process;
 mod transcripts;
 mod watchers;

@@ -1,4 +1,5 @@
-//! Watchers that are cut off, resume and start over see every change once and in order, across kills of the server.
+//! Watchers that are cut off, resume and start over see every change once and in order, across kills of the server and
+//! while it forgets: who comes too late is told so (410) and starts over, and never misses anything in silence.
 //!
 //! `PINTLE_WATCH_ROUNDS` sets the number of kills, `PINTLE_WATCH_SEED` repeats their moments.
 
@@ -7,6 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use pintle_testkit::server::Options;
 use pintle_testkit::{Client, Request, Server};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -19,6 +21,12 @@ const NAMESPACE: &str = "watched";
 const ROUND_MS: std::ops::Range<u64> = 200..900;
 /// How long watchers may take to see the end.
 const CATCH_UP: Duration = Duration::from_secs(20);
+/// How long the server keeps history ...
+const COMPACTION: &str = "--etcd-compaction-interval=300ms";
+/// ... and how long watchers may rest: longer, so that some come too late.
+const REST_MS_MAX: u64 = 900;
+/// Enough in each object for the log to be compacted, too.
+const PADDING_BYTES: usize = 20_000;
 
 /// What an object was at a revision: the number of its write, `None` once it was deleted.
 type Change = Option<u64>;
@@ -62,7 +70,7 @@ async fn write_until_killed(client: Client, history: History, writer: u64, mut r
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": name, "labels": {"half": if write.is_multiple_of(2) { "even" } else { "odd" }}},
-            "data": {"write": write.to_string()},
+            "data": {"write": write.to_string(), "padding": "p".repeat(PADDING_BYTES)},
         });
         let path = format!("{}/{name}", collection());
         let answer = match next(&mut random) % 5 {
@@ -94,6 +102,8 @@ struct Watcher {
     random: u64,
     resumed: u64,
     restarted: u64,
+    /// How often it came too late.
+    expired: u64,
 }
 
 impl Watcher {
@@ -158,7 +168,9 @@ impl Watcher {
         let kind = event["type"].as_str().unwrap_or_default();
         if kind == "ERROR" {
             assert_eq!(object["code"], 410, "{event}");
+            assert_eq!(object["reason"], "Expired", "{event}");
             self.revision = None;
+            self.expired += 1;
             return false;
         }
         let version = version_of(object);
@@ -218,7 +230,8 @@ async fn follow(mut watcher: Watcher, mut server: watch::Receiver<(Client, Optio
             assert!(Instant::now() < deadline, "{:?} never came to {end}", watcher.revision);
         }
         watcher.run_once(&client).await;
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        let rest = if end.is_none() { next(&mut watcher.random) % REST_MS_MAX } else { 10 };
+        tokio::time::sleep(Duration::from_millis(rest)).await;
     }
 }
 
@@ -227,7 +240,8 @@ async fn every_watcher_sees_the_history() {
     let rounds = setting("PINTLE_WATCH_ROUNDS").unwrap_or(8);
     let mut random = setting("PINTLE_WATCH_SEED").unwrap_or_else(|| RandomState::new().hash_one(0)) | 1;
     eprintln!("PINTLE_WATCH_SEED={random} PINTLE_WATCH_ROUNDS={rounds}");
-    let mut server = Server::start().await.unwrap();
+    let flags = vec![COMPACTION.to_owned()];
+    let mut server = Server::start_with(Options { ephemeral: false, flags }).await.unwrap();
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     let (status, _) = server.admin().unwrap().post("/api/v1/namespaces", &namespace).await.unwrap();
     assert_eq!(status, 201);
@@ -244,6 +258,7 @@ async fn every_watcher_sees_the_history() {
             random: next(&mut random),
             resumed: 0,
             restarted: 0,
+            expired: 0,
         };
         watchers.spawn(follow(watcher, place.subscribe()));
     }
@@ -284,7 +299,7 @@ async fn every_watcher_sees_the_history() {
         assert_eq!(status, 201, "{last}");
     }
     place.send_replace((client, Some(version_of(&list))));
-    let (mut resumed, mut restarted) = (0, 0);
+    let (mut resumed, mut restarted, mut expired) = (0, 0, 0);
     while let Some(done) = watchers.join_next().await {
         let mut watcher = done.unwrap();
         watcher.objects.retain(|name, _| !name.starts_with("last-"));
@@ -293,7 +308,16 @@ async fn every_watcher_sees_the_history() {
         assert_eq!(watcher.objects, expected, "the view of {:?}", watcher.half);
         resumed += watcher.resumed;
         restarted += watcher.restarted;
+        expired += watcher.expired;
     }
     assert!(resumed > 0, "no watcher resumed");
-    eprintln!("{} changes, {resumed} resumed, {restarted} started over", history.lock().unwrap().len());
+    assert!(expired > 0, "no watcher came too late");
+    let snapshots = std::fs::read_dir(server.data_dir().join("store")).unwrap();
+    let snapshots =
+        snapshots.filter(|f| f.as_ref().unwrap().file_name().to_string_lossy().starts_with("snapshot-"));
+    eprintln!(
+        "{} changes, {resumed} resumed, {restarted} started over, {expired} came too late, {} snapshots",
+        history.lock().unwrap().len(),
+        snapshots.count()
+    );
 }

@@ -83,15 +83,19 @@ fn what_holds_whatever_managers_do() {
     for seed in 0..STORIES {
         let mut random = Random(seed);
         let mut story = Story::begin();
+        let mut words = LastWords::default();
         for step in 0..STEPS {
             let manager = random.pick(&MANAGERS);
             let body = random.config();
+            let before = story.live.clone();
+            let context = format!("seed {seed}, step {step}");
             if random.below(4) == 0 && story.live.is_some() {
                 update_at_random(&mut story, manager, &body);
-            } else {
-                apply_at_random(&mut story, manager, &body, random.below(2) == 0);
+                words.update(manager, &before, &story.live);
+            } else if apply_at_random(&mut story, manager, &body, random.below(2) == 0) {
+                words.apply(manager, &body, &before);
             }
-            let context = format!("seed {seed}, step {step}");
+            words.check(story.live.as_ref().unwrap(), &context);
             assert!(check_managed_fields(story.live.as_ref().unwrap()).is_ok(), "{context}");
         }
     }
@@ -124,7 +128,8 @@ fn update_at_random(story: &mut Story, manager: &str, body: &Value) {
     }
 }
 
-fn apply_at_random(story: &mut Story, manager: &str, body: &Value, force: bool) {
+/// Whether it was applied.
+fn apply_at_random(story: &mut Story, manager: &str, body: &Value, force: bool) -> bool {
     let text = text(body);
     let before = story.live.clone();
     match story.apply_in("v1", manager, &text, force) {
@@ -132,7 +137,7 @@ fn apply_at_random(story: &mut Story, manager: &str, body: &Value, force: bool) 
             assert!(!force, "force never conflicts");
             assert!(!conflicts.is_empty());
             assert_eq!(story.live, before);
-            return;
+            return false;
         }
         Err(other) => panic!("{other}: {text}"),
         Ok(_) => {}
@@ -155,6 +160,76 @@ fn apply_at_random(story: &mut Story, manager: &str, body: &Value, force: bool) 
     // Twice is once, even for one who forces.
     assert_eq!(story.apply_in("v1", manager, &text, false), Ok(false), "{text}");
     assert_eq!(story.live.as_ref(), Some(&after), "{text}");
+    applying_what_is_live_changes_nothing(story, &after);
     let names: BTreeSet<&str> = entries::entries_of(&after).iter().map(|e| e.str_at(&["manager"])).collect();
     assert!(names.iter().all(|name| OWNERS.contains(name)));
+    true
+}
+
+fn applying_what_is_live_changes_nothing(story: &Story, live: &Value) {
+    let mut other = Story { kind: Kind { v1: schema(CONFIG), v2: None, filter: None }, ..Story::begin() };
+    other.live = Some(live.clone());
+    other.second = story.second;
+    assert_eq!(other.apply_in("v1", "delta", &text(&without_managed_fields(live)), false), Ok(false));
+    assert_eq!(without_managed_fields(other.live.as_ref().unwrap()), without_managed_fields(live));
+}
+
+/// Who said last what the members of `data` are: the model that managed fields are held against.
+#[derive(Default)]
+struct LastWords(std::collections::BTreeMap<Str, BTreeSet<String>>);
+
+impl LastWords {
+    fn data(object: &Option<Value>) -> Map {
+        object.as_ref().and_then(|o| o.get("data")).and_then(Value::as_object).cloned().unwrap_or_default()
+    }
+
+    fn apply(&mut self, manager: &str, body: &Value, before: &Option<Value>) {
+        let (config, live) = (Self::data(&Some(body.clone())), Self::data(before));
+        let manager = format!("{manager} Apply");
+        for (key, owners) in &mut self.0 {
+            if !config.contains_key(key) {
+                owners.remove(&manager);
+            }
+        }
+        for (key, value) in config.iter() {
+            let owners = self.0.entry(key.clone()).or_default();
+            if live.get(key) != Some(value) {
+                owners.clear();
+            }
+            owners.insert(manager.clone());
+        }
+    }
+
+    fn update(&mut self, manager: &str, before: &Option<Value>, after: &Option<Value>) {
+        let (old, new) = (Self::data(before), Self::data(after));
+        self.0.retain(|key, _| new.contains_key(key));
+        for (key, _) in new.iter().filter(|(key, value)| old.get(key) != Some(value)) {
+            self.0.insert(key.clone(), BTreeSet::from([format!("{manager} Update")]));
+        }
+    }
+
+    fn check(&mut self, live: &Value, context: &str) {
+        let mut found: std::collections::BTreeMap<Str, BTreeSet<String>> = Default::default();
+        let all = OWNERS.iter().flat_map(|manager| ["Apply", "Update"].map(|operation| (manager, operation)));
+        let all: Vec<(String, Set)> = all
+            .map(|(manager, operation)| {
+                (format!("{manager} {operation}"), owned_by(live, manager, operation))
+            })
+            .collect();
+        for key in Self::data(&Some(live.clone())).keys() {
+            let path = FieldPath::of(&["data", key]);
+            let owners = all.iter().filter(|(_, set)| set.has(&path)).map(|(name, _)| name.clone());
+            found.insert(key.clone(), owners.collect());
+        }
+        self.0.retain(|_, owners| !owners.is_empty());
+        let untracked = entries::entries_of(live).is_empty()
+            || !owned_by(live, "before-first-apply", "Update").is_empty();
+        if untracked {
+            // What nobody tracked belongs to whoever the server says: the model starts over.
+            self.0 = found;
+            self.0.retain(|_, owners| !owners.is_empty());
+        } else {
+            assert_eq!(self.0, found, "{context}");
+        }
+    }
 }

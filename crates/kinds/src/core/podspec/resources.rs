@@ -150,7 +150,7 @@ pub(crate) fn is_huge_page_divisible(name: &str, amount: &Quantity) -> bool {
 }
 
 /// Whether a resource is one that nodes advertise beside Kubernetes' own.
-pub(crate) fn is_extended(name: &str) -> bool {
+pub fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
         && names::is_qualified_name(&format!("requests.{name}")).is_empty()

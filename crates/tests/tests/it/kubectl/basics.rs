@@ -1,30 +1,14 @@
-//! Real kubectl against a real server: a table of commands and what they must print.
+//! What everybody does first: make, look at, change and delete a few objects.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
-use pintle_testkit::Server;
-use serde_json::Value;
-
-/// What a command must print.
-enum Prints {
-    /// Exactly this.
-    Exactly(&'static str),
-    /// Every one of these, anywhere.
-    All(&'static [&'static str]),
-    /// It fails, and says this.
-    Fails(&'static str),
-}
-use Prints::{All, Exactly, Fails};
+use super::{All, Exactly, Fails, Row, check, start};
 
 const CONFIG_MAP: &str =
     r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"file"},"data":{"k":"1"}}"#;
 const CONFIG_MAP_2: &str =
     r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"file"},"data":{"k":"2"}}"#;
 
-/// Command, input on stdin, oldest minor version of kubectl that knows it, and what it prints.
 #[rustfmt::skip]
-const COMMANDS: &[(&str, &str, u32, Prints)] = &[
+const COMMANDS: &[Row<'_>] = &[
     ("create namespace team", "", 0, Exactly("namespace/team created\n")),
     ("create namespace team", "", 0, Fails("namespaces \"team\" already exists")),
     ("get namespace team -o jsonpath={.status.phase}", "", 0, Exactly("Active")),
@@ -50,7 +34,7 @@ const COMMANDS: &[(&str, &str, u32, Prints)] = &[
     ("patch configmap file -n team --type=merge -p {\"data\":{\"k\":\"3\"}}", "", 0, Exactly("configmap/file patched\n")),
     ("label configmap file -n team tier=one", "", 0, All(&["configmap/file labeled\n"])),
     ("get configmaps -n team -l tier=one -o name", "", 0, Exactly("configmap/file\n")),
-    ("annotate configmap file -n team note=yes", "", 0, All(&["configmap/file annotated\n"])),
+    ("annotate configmap file -n team note=yes", "", 0, All(&["configmap/file annotate"])),
     ("describe configmap file -n team", "", 0, All(&["Name:         file\n", "Namespace:    team\n"])),
     ("wait --for=jsonpath={.status.phase}=Active namespace/team --timeout=5s", "", 23, Exactly("namespace/team condition met\n")),
     ("api-versions", "", 0, All(&["apps/v1\n", "v1\n", "rbac.authorization.k8s.io/v1\n"])),
@@ -67,67 +51,8 @@ const COMMANDS: &[(&str, &str, u32, Prints)] = &[
     ("get namespace team", "", 0, Fails("namespaces \"team\" not found")),
 ];
 
-struct Kubectl {
-    kubeconfig: PathBuf,
-    home: PathBuf,
-}
-
-impl Kubectl {
-    fn run(&self, line: &str, input: &str) -> Output {
-        let mut command = Command::new(program());
-        command.args(line.split(' ')).env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.home);
-        run(command, input)
-    }
-}
-
-fn program() -> String {
-    std::env::var("KUBECTL").unwrap_or_else(|_| "kubectl".to_owned())
-}
-
-fn run(mut command: Command, input: &str) -> Output {
-    use std::io::Write;
-    use std::process::Stdio;
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap_or_else(|error| {
-        panic!("kubectl is needed (scripts/test installs it; KUBECTL may name another program): {error}")
-    });
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(input.as_bytes()).unwrap();
-    drop(stdin);
-    child.wait_with_output().unwrap()
-}
-
-/// The minor version of the client: old ones lack some commands.
-fn minor_version(kubectl: &Kubectl) -> u32 {
-    let output = kubectl.run("version --client -o json", "");
-    let version: Value = serde_json::from_slice(&output.stdout).expect("kubectl version");
-    let minor = version["clientVersion"]["minor"].as_str().unwrap_or_default();
-    minor.trim_end_matches('+').parse().expect("a minor version")
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands() {
-    let server = Server::start_ephemeral().await.unwrap();
-    let home = server.data_dir().join("home");
-    std::fs::create_dir_all(&home).unwrap();
-    let kubectl = Kubectl { kubeconfig: server.kubeconfig(), home };
-    assert!(Path::new(&kubectl.kubeconfig).is_file(), "the server wrote no admin.kubeconfig");
-    let minor = minor_version(&kubectl);
-    let mut wrong = Vec::new();
-    for (line, input, since, prints) in COMMANDS {
-        if minor < *since {
-            continue;
-        }
-        let output = kubectl.run(line, input);
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        let is_right = match prints {
-            Exactly(text) => output.status.success() && out == *text,
-            All(texts) => output.status.success() && texts.iter().all(|text| out.contains(text)),
-            Fails(text) => !output.status.success() && err.contains(text),
-        };
-        if !is_right {
-            wrong.push(format!("$ kubectl {line}\n{}\n{out}{err}", output.status));
-        }
-    }
-    assert!(wrong.is_empty(), "{} of {} commands:\n{}", wrong.len(), COMMANDS.len(), wrong.join("\n"));
+    let (_server, kubectl) = start(&[]).await;
+    check(&kubectl, COMMANDS);
 }

@@ -1,9 +1,14 @@
 //! Go's regular expressions: written anew for ours, and kept once they are compiled.
 
-use pintle_value::Str;
-use regex::Regex;
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
+
+use pintle_value::Str;
+use regex::Regex;
+
+mod syntax;
+
+pub use syntax::error;
 
 /// How many compiled patterns are kept.
 const PATTERNS_MAX: usize = 4096;
@@ -11,23 +16,36 @@ const PATTERNS_MAX: usize = 4096;
 const PATTERN_BYTES_MAX: usize = 4 << 20;
 
 /// Whether `pattern` is found in `text`. A pattern that cannot be compiled is found nowhere.
-pub(super) fn is_match(pattern: &str, text: &str) -> bool {
-    compiled(pattern).is_some_and(|regex| regex.is_match(text))
+pub fn is_match(pattern: &str, text: &str) -> bool {
+    compile(pattern).is_ok_and(|regex| regex.is_match(text))
 }
 
-fn compiled(pattern: &str) -> Option<Regex> {
-    static KEPT: OnceLock<Mutex<HashMap<Str, Option<Regex>>>> = OnceLock::new();
+/// The compiled pattern, or what Go says is wrong with it: `error parsing regexp: …`.
+pub fn compile(pattern: &str) -> Result<Regex, String> {
+    static KEPT: OnceLock<Mutex<HashMap<Str, Result<Regex, String>>>> = OnceLock::new();
     let kept = KEPT.get_or_init(Mutex::default);
-    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(regex) = kept.get(pattern) {
-        return regex.clone();
+    let known = |kept: &HashMap<Str, Result<Regex, String>>| kept.get(pattern).cloned();
+    if let Some(regex) = known(&kept.lock().unwrap_or_else(PoisonError::into_inner)) {
+        return regex;
     }
-    let regex = regex::RegexBuilder::new(&translated(pattern)).size_limit(PATTERN_BYTES_MAX).build().ok();
+    let regex = compiled(pattern);
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
     if kept.len() >= PATTERNS_MAX {
         kept.clear();
     }
     kept.insert(pattern.into(), regex.clone());
     regex
+}
+
+fn compiled(pattern: &str) -> Result<Regex, String> {
+    if let Some(why) = error(pattern) {
+        return Err(format!("error parsing regexp: {why}"));
+    }
+    let built = regex::RegexBuilder::new(&translated(pattern)).size_limit(PATTERN_BYTES_MAX).build();
+    built.map_err(|err| match err {
+        regex::Error::CompiledTooBig(_) => format!("error parsing regexp: expression too large: `{pattern}`"),
+        _ => format!("error parsing regexp: invalid escape sequence: `{pattern}`"),
+    })
 }
 
 /// A pattern of Go's in the words of ours: classes are ASCII there, and brackets within brackets mean themselves.

@@ -1,7 +1,7 @@
 //! What Go's regular expressions do not take, as far as a look at brackets and repetitions tells.
 
 /// What is wrong with a pattern, in Go's words.
-pub(super) fn error(pattern: &str) -> Option<String> {
+pub fn error(pattern: &str) -> Option<String> {
     let mut scan = Scan { pattern, at: 0, open: 0, repeatable: false, repeated_from: None };
     while let Some(c) = scan.peek() {
         if let Some(why) = scan.step(c) {

@@ -1,0 +1,42 @@
+//! NamespaceExists: nothing is written to a namespace that is not there. NamespaceLifecycle says the same and more.
+
+use crate::{Attributes, Plugin, World};
+use pintle_meta::{GroupResource, Status};
+use pintle_value::Value;
+
+pub(crate) struct NamespaceExists;
+
+impl Plugin for NamespaceExists {
+    fn name(&self) -> &'static str {
+        "NamespaceExists"
+    }
+
+    fn validate(
+        &self,
+        request: &Attributes<'_>,
+        _object: Option<&Value>,
+        world: &dyn World,
+        _warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let exempt = request.namespace.is_empty() || request.is("", "namespaces");
+        if exempt || world.object("", "namespaces", "", request.namespace).is_some() {
+            return Ok(());
+        }
+        Err(Status::not_found(&GroupResource::new("", "namespaces"), request.namespace))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Objects, admitted, kind};
+
+    #[test]
+    fn a_namespace_must_be_there() {
+        let maps = kind("", "configmaps");
+        let there = Objects::of(&[("", "namespaces", r#"{"metadata":{"name":"n"}}"#)]);
+        assert!(admitted(&NamespaceExists, &maps, "{}", &there).is_ok());
+        let missing = admitted(&NamespaceExists, &maps, "{}", &Objects::of(&[])).map(drop);
+        assert_eq!(missing, Err("namespaces \"n\" not found".to_string()));
+    }
+}

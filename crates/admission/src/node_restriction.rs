@@ -1,0 +1,386 @@
+//! NodeRestriction: what a kubelet may change, whatever its roles say: its own node, and the pods and leases of it.
+
+mod references;
+
+use crate::{Attributes, Operation, Plugin, World};
+use pintle_auth::authz::{Attributes as Question, Decision};
+use pintle_auth::{Authorizer, UserInfo};
+use pintle_kinds::certificate_request_common_name;
+use pintle_meta::field::quoted;
+use pintle_meta::{GroupResource, Status};
+use pintle_value::{Value, base64};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+const USER_PREFIX: &str = "system:node:";
+const NODES_GROUP: &str = "system:nodes";
+const MIRROR: &str = "kubernetes.io/config.mirror";
+const LEASE_NAMESPACE: &str = "kube-node-lease";
+const KUBELET_SIGNERS: [&str; 2] =
+    ["kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet"];
+const RESTRICTED_LABELS: &str = "node-restriction.kubernetes.io";
+/// Labels of Kubernetes' own domains that kubelets set on their nodes.
+const KUBELET_LABELS: [&str; 11] = [
+    "kubernetes.io/hostname",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+    "beta.kubernetes.io/instance-type",
+    "node.kubernetes.io/instance-type",
+    "kubernetes.io/os",
+    "kubernetes.io/arch",
+    "beta.kubernetes.io/os",
+    "beta.kubernetes.io/arch",
+];
+const KUBELET_DOMAINS: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
+
+pub(crate) struct NodeRestriction(pub(crate) Arc<dyn Authorizer>);
+
+impl Plugin for NodeRestriction {
+    fn name(&self) -> &'static str {
+        "NodeRestriction"
+    }
+
+    fn mutate(&self, request: &Attributes<'_>, object: &mut Value, world: &dyn World) -> Result<(), Status> {
+        self.check(request, Some(object), world)
+    }
+
+    fn validate(
+        &self,
+        request: &Attributes<'_>,
+        object: Option<&Value>,
+        world: &dyn World,
+        _warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        match request.operation {
+            Operation::Delete => self.check(request, object, world),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The node that a user is: `None` for all who are no nodes.
+fn node_of(user: &UserInfo) -> Option<&str> {
+    user.name.strip_prefix(USER_PREFIX).filter(|_| user.in_group(NODES_GROUP))
+}
+
+impl NodeRestriction {
+    fn check(
+        &self,
+        request: &Attributes<'_>,
+        object: Option<&Value>,
+        world: &dyn World,
+    ) -> Result<(), Status> {
+        let Some(node) = node_of(request.user) else { return Ok(()) };
+        let case = Case { node, request, object: object.unwrap_or(&Value::Null), world };
+        if node.is_empty() {
+            return case
+                .refuse(&format!("could not determine node from user {}", quoted(&request.user.name)));
+        }
+        match (request.kind.group.as_str(), request.kind.plural.as_str(), request.subresource) {
+            ("", "pods", "") => case.pod(),
+            ("", "pods", "status") => case.pod_status(),
+            ("", "pods", "eviction") => case.eviction(),
+            ("", "pods", other) => case.refuse(&format!(
+                "unexpected pod subresource {}, only 'status' and 'eviction' are allowed",
+                quoted(other)
+            )),
+            ("", "nodes", _) => case.node(),
+            ("", "persistentvolumeclaims", "status") => case.claim_status(),
+            ("", "persistentvolumeclaims", _) => case.refuse("may only update PVC status"),
+            ("", "serviceaccounts", "token") => case.token(&*self.0),
+            ("coordination.k8s.io", "leases", _) => case.lease(),
+            ("storage.k8s.io", "csinodes", _) => {
+                case.own_name("can only access CSINode with the same name as the requesting node")
+            }
+            ("resource.k8s.io", "resourceslices", _) => case.slice(),
+            ("certificates.k8s.io", "certificatesigningrequests", _) => case.certificate_request(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A request of a node.
+struct Case<'a> {
+    node: &'a str,
+    request: &'a Attributes<'a>,
+    /// Null on deletion.
+    object: &'a Value,
+    world: &'a dyn World,
+}
+
+impl Case<'_> {
+    fn refuse(&self, why: &str) -> Result<(), Status> {
+        Err(self.request.forbidden(Some(self.object), why))
+    }
+
+    fn unless(&self, holds: bool, why: &str) -> Result<(), Status> {
+        if holds { Ok(()) } else { self.refuse(why) }
+    }
+
+    fn unexpected(&self) -> Result<(), Status> {
+        self.refuse(&format!("unexpected operation {}", quoted(operation(self.request.operation))))
+    }
+
+    fn pod_named(&self, name: &str) -> Result<Value, Status> {
+        let missing = || Status::not_found(&GroupResource::new("", "pod"), name);
+        self.world.object("", "pods", self.request.namespace, name).ok_or_else(missing)
+    }
+
+    /// Whether a pod runs on the node.
+    fn runs(&self, pod: &Value) -> bool {
+        pod.str_at(&["spec", "nodeName"]) == self.node
+    }
+
+    fn pod(&self) -> Result<(), Status> {
+        let node = quoted(self.node);
+        match self.request.operation {
+            Operation::Create => self.mirror_pod(),
+            Operation::Delete => self.unless(
+                self.request.old.is_some_and(|pod| self.runs(pod)),
+                &format!("node {node} can only delete pods with spec.nodeName set to itself"),
+            ),
+            other => self.refuse(&format!(
+                "unexpected operation {}, node {node} can only create and delete mirror pods",
+                quoted(operation(other))
+            )),
+        }
+    }
+
+    fn mirror_pod(&self) -> Result<(), Status> {
+        let (pod, node) = (self.object, quoted(self.node));
+        if pod.at(&["metadata", "annotations", MIRROR]).is_none() {
+            let why = format!(
+                "pod does not have {} annotation, node {node} can only create mirror pods",
+                quoted(MIRROR)
+            );
+            return self.refuse(&why);
+        }
+        let only = |what: &str| format!("node {node} can only create pods with {what} set to itself");
+        self.unless(self.runs(pod), &only("spec.nodeName"))?;
+        let owner = match pod.items_at(&["metadata", "ownerReferences"]) {
+            [owner] => owner,
+            [] => return self.refuse(&only("an owner reference")),
+            _ => return self.refuse(&only("a single owner reference")),
+        };
+        let is_true = |key: &str| owner.get(key).and_then(Value::as_bool) == Some(true);
+        let names_node = owner.str_at(&["apiVersion"]) == "v1"
+            && owner.str_at(&["kind"]) == "Node"
+            && owner.str_at(&["name"]) == self.node;
+        self.unless(names_node, &only("an owner reference"))?;
+        self.unless(is_true("controller"), &only("a controller owner reference"))?;
+        self.unless(
+            !is_true("blockOwnerDeletion"),
+            &format!("node {node} must not set blockOwnerDeletion on an owner reference"),
+        )?;
+        let Some(live) = self.world.object("", "nodes", "", self.node) else {
+            return Err(Status::not_found(&GroupResource::new("", "node"), self.node));
+        };
+        let (wanted, uid) = (owner.str_at(&["uid"]), live.str_at(&["metadata", "uid"]));
+        let mismatch = format!("node {} UID mismatch: expected {wanted} got {uid}", self.node);
+        self.unless(wanted == uid, &mismatch)?;
+        match references::api_reference(pod) {
+            Some(what) => self.refuse(&format!("node {node} can not create pods that reference {what}")),
+            None => Ok(()),
+        }
+    }
+
+    fn pod_status(&self) -> Result<(), Status> {
+        let (Operation::Update, Some(old)) = (self.request.operation, self.request.old) else {
+            return self.unexpected();
+        };
+        let node = quoted(self.node);
+        let same = |path: &[&str]| old.at(path) == self.object.at(path);
+        self.unless(
+            self.runs(old),
+            &format!("node {node} can only update pod status for pods with spec.nodeName set to itself"),
+        )?;
+        for (path, why) in [
+            (["metadata", "labels"], "cannot update labels through pod status"),
+            (["status", "resourceClaimStatuses"], "cannot update resource claim statues"),
+            (["status", "extendedResourceClaimStatus"], "cannot update extended resource claim status"),
+        ] {
+            self.unless(same(&path), &format!("node {node} {why}"))?;
+        }
+        Ok(())
+    }
+
+    fn eviction(&self) -> Result<(), Status> {
+        let name = match self.request.name {
+            "" => self.object.str_at(&["metadata", "name"]),
+            name => name,
+        };
+        self.unless(!name.is_empty(), "could not determine pod from request data")?;
+        let why = format!("node {} can only evict pods with spec.nodeName set to itself", self.node);
+        self.unless(self.runs(&self.pod_named(name)?), &why)
+    }
+
+    fn node(&self) -> Result<(), Status> {
+        let node = quoted(self.node);
+        let name = self.request.name;
+        self.unless(
+            name == self.node,
+            &format!("node {node} is not allowed to modify node {}", quoted(name)),
+        )?;
+        let config = self.object.at(&["spec", "configSource"]);
+        match (self.request.operation, self.request.old) {
+            (Operation::Create, _) => {
+                self.unless(
+                    config.is_none(),
+                    &format!("node {node} is not allowed to create pods with a non-nil configSource"),
+                )?;
+                let labels = forbidden_labels(self.object, &Value::Null);
+                let why = format!("node {node} is not allowed to set the following labels: {labels}");
+                self.unless(labels.is_empty(), &why)
+            }
+            (Operation::Update, Some(old)) => {
+                let same = |path: &[&str]| old.at(path) == self.object.at(path);
+                for (holds, what) in [
+                    (
+                        config.is_none() || same(&["spec", "configSource"]),
+                        "update configSource to a new non-nil configSource",
+                    ),
+                    (same(&["spec", "taints"]), "modify taints"),
+                    (same(&["metadata", "ownerReferences"]), "modify ownerReferences"),
+                ] {
+                    self.unless(holds, &format!("node {node} is not allowed to {what}"))?;
+                }
+                let labels = forbidden_labels(self.object, old);
+                self.unless(labels.is_empty(), &format!("is not allowed to modify labels: {labels}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn claim_status(&self) -> Result<(), Status> {
+        let (Operation::Update, Some(old)) = (self.request.operation, self.request.old) else {
+            return self.unexpected();
+        };
+        let rest = |claim: &Value| {
+            let mut rest = claim.clone();
+            for path in [
+                ["metadata", "resourceVersion"],
+                ["metadata", "managedFields"],
+                ["status", "capacity"],
+                ["status", "conditions"],
+                ["status", "allocatedResourceStatuses"],
+                ["status", "allocatedResources"],
+            ] {
+                rest.remove_at(&path);
+            }
+            rest
+        };
+        let why = format!(
+            "node {} is not allowed to update fields other than status.quantity and status.conditions",
+            quoted(self.node)
+        );
+        self.unless(rest(old) == rest(self.object), &why)
+    }
+
+    /// A token must be for a pod on the node, and for an audience that the pod has, or that the node may ask for.
+    fn token(&self, authorizer: &dyn Authorizer) -> Result<(), Status> {
+        let reference = self.object.at(&["spec", "boundObjectRef"]).unwrap_or(&Value::Null);
+        let name = reference.str_at(&["name"]);
+        let is_pod = reference.str_at(&["apiVersion"]) == "v1" && reference.str_at(&["kind"]) == "Pod";
+        self.unless(is_pod && !name.is_empty(), "node requested token not bound to a pod")?;
+        let uid = reference.str_at(&["uid"]);
+        self.unless(!uid.is_empty(), "node requested token with a pod binding without a uid")?;
+        let pod = self.pod_named(name)?;
+        let why = format!(
+            "the UID in the bound object reference ({uid}) does not match the UID in record. \
+             The object might have been deleted and then recreated"
+        );
+        self.unless(pod.str_at(&["metadata", "uid"]) == uid, &why)?;
+        self.unless(self.runs(&pod), "node requested token bound to a pod scheduled on a different node")?;
+        let audience = match self.object.items_at(&["spec", "audiences"]) {
+            [] => "",
+            [one] => one.as_str().unwrap_or(""),
+            _ => return self.refuse("node may only request 0 or 1 audiences"),
+        };
+        if references::has_audience(&pod, audience, self.request.namespace, self.world) {
+            return Ok(());
+        }
+        let question = Question {
+            user: self.request.user.clone(),
+            verb: "request-serviceaccounts-token-audience".into(),
+            namespace: self.request.namespace.into(),
+            version: "v1".into(),
+            resource: audience.into(),
+            name: self.request.name.into(),
+            resource_request: true,
+            ..Question::default()
+        };
+        let allowed = matches!(authorizer.authorize(&question), Decision::Allow(_));
+        let why = format!(
+            "audience {} not found in pod spec volume, {} is not authorized to request tokens for this audience",
+            quoted(audience),
+            self.request.user.name
+        );
+        self.unless(allowed, &why)
+    }
+
+    fn lease(&self) -> Result<(), Status> {
+        let why = format!("can only access leases in the {} system namespace", quoted(LEASE_NAMESPACE));
+        self.unless(self.request.namespace == LEASE_NAMESPACE, &why)?;
+        self.own_name("can only access node lease with the same name as the requesting node")
+    }
+
+    fn own_name(&self, why: &str) -> Result<(), Status> {
+        self.unless(self.request.name == self.node, why)
+    }
+
+    fn slice(&self) -> Result<(), Status> {
+        let (slice, verb) = match self.request.operation {
+            Operation::Create => (self.object, "create"),
+            Operation::Delete => (self.request.old.unwrap_or(&Value::Null), "delete"),
+            Operation::Update => return Ok(()),
+        };
+        let why = format!("can only {verb} ResourceSlice with the same NodeName as the requesting node");
+        self.unless(slice.str_at(&["spec", "nodeName"]) == self.node, &why)
+    }
+
+    fn certificate_request(&self) -> Result<(), Status> {
+        let signer = self.object.str_at(&["spec", "signerName"]);
+        if self.request.operation != Operation::Create || !KUBELET_SIGNERS.contains(&signer) {
+            return Ok(());
+        }
+        let pem = base64::decode(self.object.str_at(&["spec", "request"])).unwrap_or_default();
+        let Some(name) = certificate_request_common_name(&pem) else {
+            return self.refuse("unable to parse csr: PEM block type must be CERTIFICATE REQUEST");
+        };
+        let why = format!("can only create a node CSR with CN={USER_PREFIX}{}", self.node);
+        self.unless(name.strip_prefix(USER_PREFIX) == Some(self.node), &why)
+    }
+}
+
+fn operation(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Create => "CREATE",
+        Operation::Update => "UPDATE",
+        Operation::Delete => "DELETE",
+    }
+}
+
+/// Labels that differ and that no kubelet may set, comma separated.
+fn forbidden_labels(new: &Value, old: &Value) -> String {
+    let labels = |object: &Value| {
+        object.at(&["metadata", "labels"]).and_then(Value::as_object).cloned().unwrap_or_default()
+    };
+    let (new, old) = (labels(new), labels(old));
+    let keys: BTreeSet<&str> = new.iter().chain(old.iter()).map(|(key, _)| key.as_str()).collect();
+    let differs = |key: &&str| new.get(key) != old.get(key);
+    keys.into_iter().filter(differs).filter(|key| is_forbidden(key)).collect::<Vec<_>>().join(", ")
+}
+
+fn is_forbidden(label: &str) -> bool {
+    let domain = label.split_once('/').map_or("", |(domain, _)| domain);
+    let within = |parent: &str| {
+        domain == parent || domain.strip_suffix(parent).is_some_and(|front| front.ends_with('.'))
+    };
+    let of_kubelet = KUBELET_LABELS.contains(&label) || KUBELET_DOMAINS.iter().any(|d| within(d));
+    within(RESTRICTED_LABELS) || ((within("kubernetes.io") || within("k8s.io")) && !of_kubelet)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! What pods refer to: other objects of the API, and audiences of tokens.
+
+use crate::World;
+use crate::service_account::names_secrets;
+use pintle_meta::field::quoted;
+use pintle_value::Value;
+
+/// Volumes that need no other object, beside those that `names_secrets` finds.
+const PLAIN_VOLUMES: [&str; 22] = [
+    "awsElasticBlockStore",
+    "azureDisk",
+    "cephfs",
+    "cinder",
+    "downwardAPI",
+    "emptyDir",
+    "fc",
+    "flexVolume",
+    "flocker",
+    "gcePersistentDisk",
+    "gitRepo",
+    "hostPath",
+    "image",
+    "iscsi",
+    "nfs",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "quobyte",
+    "rbd",
+    "scaleIO",
+    "storageos",
+    "vsphereVolume",
+];
+/// Volumes that do, and the words for what they need.
+const REFERRING_VOLUMES: [(&str, &str); 7] = [
+    ("configMap", "configmaps (via configmap volumes)"),
+    ("secret", "secrets (via secret volumes)"),
+    ("csi", "csidrivers (via CSI volumes)"),
+    ("glusterfs", "endpoints (via glusterFS volumes)"),
+    ("persistentVolumeClaim", "persistentvolumeclaims"),
+    ("ephemeral", "persistentvolumeclaims (via ephemeral volumes)"),
+    ("azureFile", "secrets (via azureFile volumes)"),
+];
+const PROJECTIONS: [(&str, &str); 5] = [
+    ("configMap", "configmaps (via projected volumes)"),
+    ("secret", "secrets (via projected volumes)"),
+    ("serviceAccountToken", "serviceaccounts (via projected volumes)"),
+    ("clusterTrustBundle", "clustertrustbundles"),
+    ("podCertificate", "podcertificates"),
+];
+
+/// What of the API a pod refers to; the first thing found.
+pub(super) fn api_reference(pod: &Value) -> Option<String> {
+    if !pod.str_at(&["spec", "serviceAccountName"]).is_empty() {
+        return Some("serviceaccounts".into());
+    }
+    if names_secrets(pod) {
+        return Some("secrets".into());
+    }
+    if names_config_maps(pod) {
+        return Some("configmaps".into());
+    }
+    if !pod.items_at(&["spec", "resourceClaims"]).is_empty() {
+        return Some("resourceclaims".into());
+    }
+    pod.items_at(&["spec", "volumes"]).iter().find_map(volume_reference)
+}
+
+fn names_config_maps(pod: &Value) -> bool {
+    let of_containers = ["containers", "initContainers", "ephemeralContainers"].iter().any(|list| {
+        pod.items_at(&["spec", list]).iter().any(|container| {
+            container.items_at(&["env"]).iter().any(|e| e.at(&["valueFrom", "configMapKeyRef"]).is_some())
+                || container.items_at(&["envFrom"]).iter().any(|e| e.get("configMapRef").is_some())
+        })
+    });
+    let projects =
+        |v: &Value| v.items_at(&["projected", "sources"]).iter().any(|s| s.get("configMap").is_some());
+    of_containers
+        || pod.items_at(&["spec", "volumes"]).iter().any(|v| v.get("configMap").is_some() || projects(v))
+}
+
+fn volume_reference(volume: &Value) -> Option<String> {
+    let has = |key: &str| volume.get(key).is_some();
+    if PLAIN_VOLUMES.iter().any(|key| has(key)) {
+        return None;
+    }
+    if let Some((_, what)) = REFERRING_VOLUMES.iter().find(|(key, _)| has(key)) {
+        return Some((*what).to_string());
+    }
+    if !has("projected") {
+        return Some(format!("unknown volume type for volume  {}", quoted(volume.str_at(&["name"]))));
+    }
+    volume.items_at(&["projected", "sources"]).iter().find_map(|source| {
+        let known = PROJECTIONS.iter().find(|(key, _)| source.get(key).is_some());
+        known.map(|(_, what)| (*what).to_string())
+    })
+}
+
+/// Whether a volume of the pod asks for a token for this audience, itself or through its driver.
+pub(super) fn has_audience(pod: &Value, audience: &str, namespace: &str, world: &dyn World) -> bool {
+    pod.items_at(&["spec", "volumes"]).iter().any(|volume| {
+        let projects = volume.items_at(&["projected", "sources"]).iter().any(|source| {
+            source.get("serviceAccountToken").is_some_and(|token| token.str_at(&["audience"]) == audience)
+        });
+        projects || driver(pod, volume, namespace, world).is_some_and(|name| asks(&name, audience, world))
+    })
+}
+
+/// The driver behind a volume: named by it, or by the volume its claim is bound to.
+fn driver(pod: &Value, volume: &Value, namespace: &str, world: &dyn World) -> Option<String> {
+    let claim = if volume.at(&["ephemeral", "volumeClaimTemplate"]).is_some() {
+        format!("{}-{}", pod.str_at(&["metadata", "name"]), volume.str_at(&["name"]))
+    } else if let Some(claim) = volume.get("persistentVolumeClaim") {
+        claim.str_at(&["claimName"]).to_string()
+    } else {
+        return volume.get("csi").map(|csi| csi.str_at(&["driver"]).to_string());
+    };
+    let claim = world.object("", "persistentvolumeclaims", namespace, &claim)?;
+    let bound = world.object("", "persistentvolumes", "", claim.str_at(&["spec", "volumeName"]))?;
+    Some(bound.at(&["spec", "csi"])?.str_at(&["driver"]).to_string())
+}
+
+fn asks(driver: &str, audience: &str, world: &dyn World) -> bool {
+    world.object("storage.k8s.io", "csidrivers", "", driver).is_some_and(|driver| {
+        driver.items_at(&["spec", "tokenRequests"]).iter().any(|t| t.str_at(&["audience"]) == audience)
+    })
+}

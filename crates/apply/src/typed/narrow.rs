@@ -1,0 +1,57 @@
+//! Leaving out of a value what need not be looked at when fields are to be taken out of it.
+
+use super::{Atom, Fields, List, Type, items};
+use crate::fieldset::{Entry, PathElement, Set};
+use pintle_value::{Map, Value};
+
+/// `value` without the list items that stay as they are when what is in `applied` and not in `owned` goes: those
+/// of which nothing was applied, or all that was is owned. One of them always stays, as an empty list is something
+/// else than one that has items.
+pub fn narrow(value: &Value, applied: &Set, owned: &Set, ty: Type<'_>) -> Value {
+    match (ty.atom(Some(value)), value) {
+        (Atom::List(list), Value::Array(items)) if !list.is_atomic() => in_list(&list, items, applied, owned),
+        (Atom::Map(fields), Value::Object(map)) if !fields.atomic => in_map(&fields, map, applied, owned),
+        _ => value.clone(),
+    }
+}
+
+fn in_list(list: &List<'_>, items: &[Value], applied: &Set, owned: &Set) -> Value {
+    let mut kept: Vec<Value> = Vec::new();
+    for item in items {
+        let element = items::element(list, item).ok();
+        let [applied, owned] = [applied, owned].map(|set| element.as_ref().and_then(|e| set.find(e)));
+        match applied {
+            Some(entry) if !is_settled(entry, owned) => {
+                let nothing = Set::new();
+                let owned = owned.map_or(&nothing, |entry| &entry.below);
+                kept.push(narrow(item, &entry.below, owned, list.item));
+            }
+            _ => {}
+        }
+    }
+    if kept.is_empty() {
+        kept.extend(items.first().cloned());
+    }
+    Value::Array(kept)
+}
+
+fn in_map(fields: &Fields<'_>, map: &Map, applied: &Set, owned: &Set) -> Value {
+    let nothing = Set::new();
+    let members = map.iter().map(|(key, member)| {
+        let Some(ty) = fields.field(key) else { return (key.clone(), member.clone()) };
+        let element = PathElement::Field(key.clone());
+        let [applied, owned] = [applied, owned].map(|set| set.find(&element).map_or(&nothing, |e| &e.below));
+        (key.clone(), narrow(member, applied, owned, ty))
+    });
+    Value::Object(members.collect())
+}
+
+/// Whether all that was applied is owned, and nothing was applied within something that was not.
+fn is_settled(applied: &Entry, owned: Option<&Entry>) -> bool {
+    let Some(owned) = owned else { return false };
+    is_closed(applied) && owned.member && applied.below.is_within(&owned.below)
+}
+
+fn is_closed(entry: &Entry) -> bool {
+    entry.member && entry.below.entries().iter().all(is_closed)
+}

@@ -1,0 +1,186 @@
+//! Calls: which function is meant, and which of its overloads take the arguments.
+
+use std::sync::Arc;
+
+use super::assign::{collect_params, instantiate};
+use super::{Checker, is_exact, names};
+use crate::ast::{Expr, ExprKind, Id, Literal, operators};
+use crate::decl::{Function, Overload};
+use crate::env::Reference;
+use crate::types::Type;
+
+impl Checker<'_> {
+    pub(super) fn call(&mut self, expr: &mut Expr) {
+        let id = expr.id;
+        let ExprKind::Call { function, target, args } = &mut expr.kind else { return };
+        if &**function == operators::OPT_SELECT {
+            return self.optional_select(id, target.is_some(), args);
+        }
+        args.iter_mut().for_each(|arg| self.expr(arg));
+        let Some(receiver) = target else {
+            match self.function(function) {
+                Some(found) => {
+                    rename(function, &found);
+                    self.resolve(id, &found, None, args);
+                }
+                None => {
+                    self.undeclared(id, &function.clone());
+                    self.set(id, Type::Error);
+                }
+            }
+            return;
+        };
+        // `a.b.f()` can be the function `a.b.f`.
+        if let Some(namespace) = names::qualified(receiver)
+            && let Some(found) = self.function(&format!("{namespace}.{function}"))
+        {
+            rename(function, &found);
+            *target = None;
+            return self.resolve(id, &found, None, args);
+        }
+        self.expr(receiver);
+        match self.function(function) {
+            Some(found) => self.resolve(id, &found, Some(receiver.id), args),
+            None => {
+                self.set(id, Type::Error);
+                self.undeclared(id, &function.clone());
+            }
+        }
+    }
+
+    fn optional_select(&mut self, id: Id, member: bool, args: &mut [Expr]) {
+        let count = args.len();
+        let ([operand, field], false) = (args, member) else {
+            let with = if member { " member call with" } else { "" };
+            let message = format!(
+                "unsupported optional field selection: incorrect signature.{with} argument count: {count}"
+            );
+            return self.report(id, message);
+        };
+        let ExprKind::Literal(Literal::String(name)) = &field.kind else {
+            return self.report(field.id, "unsupported optional field selection".into());
+        };
+        let name = name.clone();
+        let of = self.field(id, operand, &name, true);
+        let of = self.variables.substitute(&of, false);
+        self.set(id, of);
+        if let Some(function) = self.function(operators::OPT_SELECT) {
+            self.refer(id, Reference::Function(function, vec![0]));
+        }
+    }
+
+    fn resolve(&mut self, id: Id, function: &Arc<Function>, target: Option<Id>, args: &[Expr]) {
+        let found = if [operators::AND, operators::OR].contains(&function.name) {
+            self.logical(args)
+        } else {
+            self.overloads(id, function, target, args)
+        };
+        match found {
+            Some((of, overloads)) => {
+                self.set(id, of);
+                self.refer(id, Reference::Function(function.clone(), overloads));
+            }
+            None => self.set(id, Type::Error),
+        }
+    }
+
+    /// `&&` and `||` say of each argument whether it is a bool.
+    fn logical(&mut self, args: &[Expr]) -> Option<(Type, Vec<u16>)> {
+        let mut fits = true;
+        for arg in args {
+            let of = self.type_of(arg.id);
+            if !self.variables.assignable(&of, &Type::Bool) {
+                self.mismatch(arg.id, &Type::Bool, &of);
+                fits = false;
+            }
+        }
+        fits.then(|| (Type::Bool, vec![0]))
+    }
+
+    /// The overloads that take the arguments, and the type that the first gives, or `dyn` where they differ.
+    fn overloads(
+        &mut self,
+        id: Id,
+        function: &Function,
+        target: Option<Id>,
+        args: &[Expr],
+    ) -> Option<(Type, Vec<u16>)> {
+        let given: Vec<Type> =
+            target.into_iter().chain(args.iter().map(|arg| arg.id)).map(|id| self.type_of(id)).collect();
+        let mut result: Option<Type> = None;
+        let mut taken = Vec::new();
+        for (index, overload) in function.overloads.iter().enumerate() {
+            if overload.member != target.is_some()
+                || overload.params.len() != given.len()
+                || self.disabled(overload)
+            {
+                continue;
+            }
+            let Some(of) = self.apply(overload, &given) else { continue };
+            taken.push(u16::try_from(index).unwrap_or(u16::MAX));
+            result = Some(match result {
+                None => of,
+                Some(before) if matches!(before, Type::Dyn) || is_exact(&of, &before) => before,
+                Some(_) => Type::Dyn,
+            });
+        }
+        if result.is_none() {
+            self.no_overload(id, function.name, target.is_some(), &given);
+        }
+        Some((result?, taken))
+    }
+
+    /// What the overload gives for arguments of these types.
+    fn apply(&mut self, overload: &Overload, given: &[Type]) -> Option<Type> {
+        let mut names = Vec::new();
+        overload.params.iter().chain([&overload.result]).for_each(|of| collect_params(of, &mut names));
+        if names.is_empty() {
+            return self.variables.assignable_all(given, &overload.params).then(|| overload.result.clone());
+        }
+        let fresh: Vec<Type> = names.iter().map(|_| self.variables.fresh()).collect();
+        let params: Vec<Type> = overload.params.iter().map(|of| instantiate(of, &names, &fresh)).collect();
+        let fits = self.variables.assignable_all(given, &params);
+        fits.then(|| self.variables.substitute(&instantiate(&overload.result, &names, &fresh), false))
+    }
+
+    fn no_overload(&mut self, id: Id, function: &str, member: bool, given: &[Type]) {
+        let mut given: Vec<String> =
+            given.iter().map(|of| self.variables.substitute(of, true).to_string()).collect();
+        let target =
+            if member && !given.is_empty() { format!("{}.", given.remove(0)) } else { String::new() };
+        let message = format!(
+            "found no matching overload for '{function}' applied to '{target}({})'",
+            given.join(", ")
+        );
+        self.report(id, message);
+    }
+
+    /// Comparisons of two kinds of numbers can be switched off. cel-go forgets so with the first scope of a macro, and so
+    /// do we: its scopes do not inherit the list of what is off (`numbers_of_two_kinds`).
+    fn disabled(&self, overload: &Overload) -> bool {
+        !self.env.options().cross_type_comparisons && !self.scoped && is_number_comparison(overload.id)
+    }
+}
+
+/// `less_int64_double` and the like: a comparison of two different kinds of numbers.
+fn is_number_comparison(id: &str) -> bool {
+    let sides =
+        ["less_equals_", "less_", "greater_equals_", "greater_"].iter().find_map(|it| id.strip_prefix(it));
+    matches!(
+        sides,
+        Some(
+            "int64_double"
+                | "int64_uint64"
+                | "uint64_double"
+                | "uint64_int64"
+                | "double_int64"
+                | "double_uint64"
+        )
+    )
+}
+
+fn rename(name: &mut Arc<str>, function: &Function) {
+    if &**name != function.name {
+        *name = function.name.into();
+    }
+}

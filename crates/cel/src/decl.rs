@@ -1,0 +1,87 @@
+//! Declarations: the functions and variables an expression may use. Libraries are lists of these; adding a function is
+//! adding data.
+
+use std::sync::Arc;
+
+use crate::types::Type;
+use crate::value::{EvalError, Value};
+
+/// What runs a call: the target first when there is one.
+pub type Run = for<'a> fn(&[Value<'a>]) -> Result<Value<'a>, EvalError>;
+
+/// A call whose constant arguments were worked on once, when the program was planned (a compiled pattern, say).
+pub type Prepared = Arc<dyn for<'a> Fn(&[Value<'a>]) -> Result<Value<'a>, EvalError> + Send + Sync>;
+
+/// Works on the constant arguments of a call once; none where that does not make it faster.
+pub type Prepare = fn(&[Option<Value<'static>>]) -> Option<Prepared>;
+
+/// One overload of a function.
+#[derive(Clone)]
+pub struct Overload {
+    /// cel-go's name of the overload: `string_to_int`. Cost models and tests know it by this name.
+    pub id: &'static str,
+    /// Whether it is called with a dot: the first parameter is the target.
+    pub member: bool,
+    /// The parameters.
+    pub params: Vec<Type>,
+    /// The result.
+    pub result: Type,
+    /// Runs it; the evaluator picks the overload by the arguments' types at run time where the checker could not.
+    pub run: Run,
+    /// Tried when the program is planned, with the constant arguments given: a faster form of `run`.
+    pub prepare: Option<Prepare>,
+}
+
+/// A function with its overloads.
+#[derive(Clone)]
+pub struct Function {
+    /// The name: `matches`, `_+_`, `sets.contains`.
+    pub name: &'static str,
+    /// The overloads, tried in order.
+    pub overloads: Vec<Overload>,
+}
+
+/// A variable.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    /// The name, with dots where it has a namespace.
+    pub name: Arc<str>,
+    /// Its type.
+    pub of: Type,
+}
+
+/// A constant that an expression can name: a type (`int`), an enum value.
+#[derive(Clone, Debug)]
+pub struct Constant {
+    /// The name.
+    pub name: Arc<str>,
+    /// Its type.
+    pub of: Type,
+    /// Its value.
+    pub value: Value<'static>,
+}
+
+impl Overload {
+    /// Called as `name(a, b)`.
+    pub fn function(id: &'static str, params: impl Into<Vec<Type>>, result: Type, run: Run) -> Overload {
+        Overload { id, member: false, params: params.into(), result, run, prepare: None }
+    }
+
+    /// Called as `a.name(b)`.
+    pub fn method(id: &'static str, params: impl Into<Vec<Type>>, result: Type, run: Run) -> Overload {
+        Overload { member: true, ..Overload::function(id, params, result, run) }
+    }
+
+    /// With a faster form for constant arguments.
+    #[must_use]
+    pub fn prepared(self, prepare: Prepare) -> Overload {
+        Overload { prepare: Some(prepare), ..self }
+    }
+}
+
+impl Function {
+    /// A function with its overloads.
+    pub fn new(name: &'static str, overloads: impl Into<Vec<Overload>>) -> Function {
+        Function { name, overloads: overloads.into() }
+    }
+}

@@ -1,0 +1,354 @@
+//! `Env`: the variables, functions, types and options under which expressions are compiled, and `Checked`: what comes of it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use crate::ast::{Ast, Expr, Id};
+use crate::cost::{self, CostEstimate, CostModel, Estimator};
+use crate::decl::{Constant, Function, Variable};
+use crate::issue::Issues;
+use crate::library::{self, Library, Pricing, Tracker, Validator};
+use crate::parser::Macro;
+use crate::shape::{Provider, Shape};
+use crate::types::Type;
+use crate::value::Value;
+use crate::{checker, parser};
+
+/// Under what an expression is compiled. Cheap to clone; a variable more does not copy the functions.
+#[derive(Clone)]
+pub struct Env {
+    base: Arc<Base>,
+    variables: Arc<Vec<Variable>>,
+    shapes: Arc<Vec<(Arc<str>, Arc<Shape>)>>,
+    provider: Arc<Provider>,
+    container: Arc<str>,
+}
+
+/// What many environments share.
+#[derive(Clone, Default)]
+struct Base {
+    functions: HashMap<&'static str, Arc<Function>>,
+    macros: Vec<Macro>,
+    constants: HashMap<Arc<str>, Constant>,
+    validators: Vec<Validator>,
+    mixed_arguments: Vec<&'static str>,
+    estimators: HashMap<&'static str, Estimator>,
+    trackers: HashMap<&'static str, Tracker>,
+    pricing: Option<Pricing>,
+    options: Options,
+}
+
+/// Switches of the language.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, each named by cel-go")]
+pub struct Options {
+    /// Whether `a.?b`, `a[?b]`, `{?a: b}` and `[?a]` can be written.
+    pub optional_syntax: bool,
+    /// Whether a field can be written in backticks: a.`b-c`.
+    pub escaped_identifiers: bool,
+    /// Whether the elements of a list literal, and the keys and values of a map literal, must have one type.
+    pub homogeneous_literals: bool,
+    /// Whether `1 < 1.5` passes the checker.
+    pub cross_type_comparisons: bool,
+    /// Whether `has()` costs anything.
+    pub presence_test_has_cost: bool,
+    /// Whether a map literal with a key twice, or with a key that is no key, fails, as does `has(x.y)` where `x` has no
+    /// fields. The language's specification wants that; cel-go lets it pass.
+    pub strict: bool,
+    /// Whether literals and conversions of constants are worked out when a program is planned: they cost nothing then, and
+    /// a conversion that fails is a mistake of the expression.
+    pub fold_constants: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            optional_syntax: false,
+            escaped_identifiers: false,
+            homogeneous_literals: false,
+            cross_type_comparisons: false,
+            presence_test_has_cost: true,
+            strict: true,
+            fold_constants: false,
+        }
+    }
+}
+
+impl Env {
+    /// No functions, no macros, no variables; only the names of the basic types.
+    pub fn bare() -> Env {
+        let mut base = Base::default();
+        for (name, of) in basic_types() {
+            base.add_type(name, of);
+        }
+        Env {
+            base: Arc::new(base),
+            variables: Arc::default(),
+            shapes: Arc::default(),
+            provider: Arc::default(),
+            container: "".into(),
+        }
+    }
+
+    /// The standard library of the language, with all its macros.
+    pub fn standard() -> Env {
+        static STANDARD: OnceLock<Env> = OnceLock::new();
+        STANDARD.get_or_init(|| Env::bare().with_library(library::standard())).clone()
+    }
+
+    /// What Kubernetes 1.36 offers to every expression.
+    pub fn kubernetes() -> Env {
+        static KUBERNETES: OnceLock<Env> = OnceLock::new();
+        KUBERNETES
+            .get_or_init(|| {
+                let env = Env::standard().with_options(|options| {
+                    options.homogeneous_literals = true;
+                    options.cross_type_comparisons = true;
+                    options.presence_test_has_cost = false;
+                    options.strict = false;
+                    options.fold_constants = true;
+                });
+                library::kubernetes().into_iter().fold(env, Env::with_library)
+            })
+            .clone()
+    }
+
+    /// Takes in a library.
+    #[must_use]
+    pub fn with_library(mut self, library: Library) -> Env {
+        let base = Arc::make_mut(&mut self.base);
+        for function in library.functions {
+            base.add_function(function);
+        }
+        base.macros.extend(library.macros);
+        for (name, of) in library.types {
+            base.add_type(name, of);
+        }
+        base.validators.extend(library.validators);
+        base.mixed_arguments.extend(library.mixed_arguments);
+        base.estimators.extend(library.estimators);
+        base.trackers.extend(library.trackers);
+        base.pricing = library.pricing.or(base.pricing);
+        base.options.optional_syntax |= library.optional_syntax;
+        self
+    }
+
+    /// Changes switches.
+    #[must_use]
+    pub fn with_options(mut self, change: impl FnOnce(&mut Options)) -> Env {
+        change(&mut Arc::make_mut(&mut self.base).options);
+        self
+    }
+
+    /// Declares a variable; one of the same name is replaced.
+    #[must_use]
+    pub fn with_variable(mut self, name: &str, of: Type) -> Env {
+        let variables = Arc::make_mut(&mut self.variables);
+        variables.retain(|variable| &*variable.name != name);
+        variables.push(Variable { name: name.into(), of });
+        self
+    }
+
+    /// Declares a variable of a shape: its type, its object types, and its sizes for the estimate.
+    #[must_use]
+    pub fn with_shape(mut self, name: &str, shape: Arc<Shape>) -> Env {
+        Arc::make_mut(&mut self.provider).add(&shape);
+        let of = shape.cel_type();
+        let shapes = Arc::make_mut(&mut self.shapes);
+        shapes.retain(|(known, _)| &**known != name);
+        shapes.push((name.into(), shape));
+        self.with_variable(name, of)
+    }
+
+    /// Declares the object types within a shape, without a variable.
+    #[must_use]
+    pub fn with_types_of(mut self, shape: &Shape) -> Env {
+        Arc::make_mut(&mut self.provider).add(shape);
+        self
+    }
+
+    /// Declares the types of which `open` knows the names: they have every field, each of any type.
+    #[must_use]
+    pub fn with_open_types(mut self, open: fn(&str) -> bool) -> Env {
+        Arc::make_mut(&mut self.provider).open = Some(open);
+        self
+    }
+
+    /// Names are looked up within `container` first: `a.b.c` finds `x` as `a.b.c.x`, `a.b.x`, `a.x`, `x`.
+    #[must_use]
+    pub fn with_container(mut self, container: &str) -> Env {
+        self.container = container.into();
+        self
+    }
+
+    /// The tree of `text`, macros expanded, nothing checked.
+    pub fn parse(&self, text: &str) -> Result<Ast, Issues> {
+        parser::parse(text, &self.base.macros, &self.base.options)
+    }
+
+    /// Parses, checks types, and lets the validators look at it.
+    pub fn compile(&self, text: &str) -> Result<Checked, Issues> {
+        let checked = checker::check(self, self.parse(text)?)?;
+        crate::validate::validate(&checked)?;
+        Ok(checked)
+    }
+
+    /// A function by its full name.
+    pub fn function(&self, name: &str) -> Option<&Arc<Function>> {
+        self.base.functions.get(name)
+    }
+
+    /// A variable by its full name.
+    pub fn variable(&self, name: &str) -> Option<&Variable> {
+        self.variables.iter().find(|variable| &*variable.name == name)
+    }
+
+    /// The shape of a variable that was declared with one.
+    pub fn shape(&self, name: &str) -> Option<&Arc<Shape>> {
+        self.shapes.iter().find(|(known, _)| &**known == name).map(|(_, shape)| shape)
+    }
+
+    /// A type that can be named as a value.
+    pub fn constant(&self, name: &str) -> Option<&Constant> {
+        self.base.constants.get(name)
+    }
+
+    /// The object types.
+    pub fn provider(&self) -> &Provider {
+        &self.provider
+    }
+
+    /// Where names are looked up first.
+    pub fn container(&self) -> &str {
+        &self.container
+    }
+
+    /// The switches.
+    pub fn options(&self) -> &Options {
+        &self.base.options
+    }
+
+    pub(crate) fn validators(&self) -> &[Validator] {
+        &self.base.validators
+    }
+
+    pub(crate) fn mixed_arguments(&self) -> &[&'static str] {
+        &self.base.mixed_arguments
+    }
+
+    pub(crate) fn estimator(&self, overload: &str) -> Option<Estimator> {
+        self.base.estimators.get(overload).copied()
+    }
+
+    /// What prices a call of the overload after it was made: the first that has an answer.
+    pub(crate) fn trackers(&self, function: &str, overload: &str) -> Vec<Tracker> {
+        let own = self.base.trackers.get(overload).copied();
+        let general = self.base.pricing.and_then(|pricing| pricing(function, overload));
+        own.into_iter().chain(general).collect()
+    }
+}
+
+impl Base {
+    /// Overloads of a known function are added to it; one of a known id replaces it.
+    fn add_function(&mut self, function: Function) {
+        let Some(known) = self.functions.get_mut(function.name) else {
+            self.functions.insert(function.name, Arc::new(function));
+            return;
+        };
+        let known = Arc::make_mut(known);
+        for overload in function.overloads {
+            match known.overloads.iter_mut().find(|known| known.id == overload.id) {
+                Some(known) => *known = overload,
+                None => known.overloads.push(overload),
+            }
+        }
+    }
+
+    fn add_type(&mut self, name: &str, of: Type) {
+        let constant = Constant {
+            name: name.into(),
+            of: Type::Type(Some(Arc::new(of.clone()))),
+            value: Value::Type(of),
+        };
+        self.constants.insert(constant.name.clone(), constant);
+    }
+}
+
+/// The types every expression can name.
+fn basic_types() -> Vec<(&'static str, Type)> {
+    let (a, b) = (Type::param("A"), Type::param("B"));
+    vec![
+        ("bool", Type::Bool),
+        ("bytes", Type::Bytes),
+        ("double", Type::Double),
+        ("google.protobuf.Duration", Type::Duration),
+        ("google.protobuf.Timestamp", Type::Timestamp),
+        ("int", Type::Int),
+        ("list", Type::list(a.clone())),
+        ("map", Type::map(a, b)),
+        ("null_type", Type::Null),
+        ("string", Type::String),
+        ("type", Type::Type(None)),
+        ("uint", Type::Uint),
+    ]
+}
+
+/// An expression whose types are known.
+#[derive(Clone)]
+pub struct Checked {
+    /// The tree; names are resolved in it: an `Ident` is the full name of a variable or constant, a `Call` the full name of
+    /// a function (without `target` where that was a namespace), a `Struct` the full name of a type.
+    pub ast: Ast,
+    pub(crate) env: Env,
+    /// By node id.
+    pub(crate) types: Vec<Option<Type>>,
+    /// By node id.
+    pub(crate) references: Vec<Option<Reference>>,
+}
+
+/// What a node was found to refer to.
+#[derive(Clone)]
+pub enum Reference {
+    /// A variable (of the environment or of a macro), by its full name.
+    Variable(Arc<str>),
+    /// A constant.
+    Constant(Constant),
+    /// A function and those of its overloads (indices into `overloads`) that the types leave.
+    Function(Arc<Function>, Vec<u16>),
+}
+
+impl Checked {
+    /// The type of the whole.
+    pub fn output_type(&self) -> &Type {
+        self.type_of(self.ast.root.id)
+    }
+
+    /// The type of a node.
+    pub fn type_of(&self, id: Id) -> &Type {
+        self.types.get(id as usize).and_then(Option::as_ref).unwrap_or(&Type::Dyn)
+    }
+
+    /// What a node refers to.
+    pub fn reference(&self, id: Id) -> Option<&Reference> {
+        self.references.get(id as usize).and_then(Option::as_ref)
+    }
+
+    /// What it was compiled under.
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+
+    /// What it can cost.
+    pub fn estimate(&self, model: &dyn CostModel) -> CostEstimate {
+        cost::estimate(self, model)
+    }
+
+    /// Whether it reads the variable.
+    pub fn uses(&self, variable: &str) -> bool {
+        fn within(checked: &Checked, expr: &Expr, variable: &str) -> bool {
+            matches!(checked.reference(expr.id), Some(Reference::Variable(name)) if &**name == variable)
+                || expr.children().into_iter().any(|child| within(checked, child, variable))
+        }
+        within(self, &self.ast.root, variable)
+    }
+}

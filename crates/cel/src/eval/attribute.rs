@@ -1,0 +1,229 @@
+//! Variables, fields and indices.
+
+use std::sync::Arc;
+
+use super::{Evaluator, Local, Outcome};
+use crate::number;
+use crate::plan::{Attribute, By, Candidate, Qualifier, Root};
+use crate::value::{EvalError, Object, Value};
+
+impl<'a> Evaluator<'a, '_> {
+    /// An attribute: one unit, and one more for each step into it. A choice between two costs nothing itself.
+    pub(super) fn attribute(&mut self, attribute: &'a Attribute) -> Outcome<'a> {
+        let value = super::limited(self.resolve(attribute))?;
+        if !matches!(attribute.root, Root::Conditional(_)) {
+            self.charge(crate::cost::SELECT)?;
+        }
+        value
+    }
+
+    /// The value without the charge for the attribute itself.
+    fn resolve(&mut self, attribute: &'a Attribute) -> Outcome<'a> {
+        let (root, taken) = self.root(&attribute.root)?;
+        match attribute.qualifiers.get(taken..) {
+            None | Some([]) => Ok(root),
+            Some(qualifiers) => self.qualified(root, qualifiers),
+        }
+    }
+
+    /// Where an attribute begins, and how many of its qualifiers were part of the name.
+    fn root(&mut self, root: &'a Root) -> Result<(Value<'a>, usize), EvalError> {
+        match root {
+            Root::Local(slot) => Ok((self.local(*slot)?, 0)),
+            Root::Input(name) => match self.variables.variable(name) {
+                Some(value) => Ok((value?, 0)),
+                None => Err(EvalError::Failed(format!("no such attribute(s): {name}"))),
+            },
+            Root::OneOf(candidates) => self.one_of(candidates),
+            Root::Node(node) => Ok((self.eval(node)?, 0)),
+            Root::Conditional(parts) => {
+                let branch = match self.eval(&parts.0)? {
+                    Value::Bool(true) => &parts.1,
+                    Value::Bool(false) => &parts.2,
+                    _ => return Err(EvalError::NoSuchOverload),
+                };
+                Ok((self.resolve(branch)?, 0))
+            }
+        }
+    }
+
+    fn one_of(&mut self, candidates: &'a [Candidate]) -> Result<(Value<'a>, usize), EvalError> {
+        for candidate in candidates {
+            if let Some(value) = self.variables.variable(&candidate.name) {
+                return Ok((value?, candidate.taken));
+            }
+            if let Some(constant) = &candidate.constant {
+                return Ok((constant.clone(), candidate.taken));
+            }
+        }
+        let names: Vec<&str> = candidates.iter().map(|candidate| &*candidate.name).collect();
+        Err(EvalError::Failed(format!("no such attribute(s): {}", names.join(", "))))
+    }
+
+    /// A variable of a loop; an accumulator's first value is worked out when it is first asked for.
+    fn local(&mut self, slot: usize) -> Outcome<'a> {
+        match self.locals.get(slot) {
+            Some(Local::Ready(value)) => value.clone(),
+            Some(Local::Lazy(init)) => {
+                let value = super::limited(self.eval(init))?;
+                self.set(slot, value.clone());
+                value
+            }
+            None => Err(EvalError::NoSuchOverload),
+        }
+    }
+
+    pub(super) fn set(&mut self, slot: usize, value: Outcome<'a>) {
+        if let Some(local) = self.locals.get_mut(slot) {
+            *local = Local::Ready(value);
+        }
+    }
+
+    /// Applies qualifiers. From an optional on, what is missing makes the whole empty.
+    fn qualified(&mut self, root: Value<'a>, qualifiers: &'a [Qualifier]) -> Outcome<'a> {
+        let (mut value, mut optional) = match root {
+            Value::Optional(None) => return Ok(Value::Optional(None)),
+            Value::Optional(Some(value)) => (Arc::unwrap_or_clone(value), true),
+            value => (value, false),
+        };
+        for qualifier in qualifiers {
+            optional |= qualifier.optional;
+            if optional {
+                match super::limited(self.look(&value, &qualifier.by))?? {
+                    Some(next) => value = next,
+                    // A step that is not taken costs nothing.
+                    None => return Ok(Value::Optional(None)),
+                }
+                self.charge(crate::cost::SELECT)?;
+                continue;
+            }
+            let found = match (&qualifier.by, &value) {
+                (By::Field(_, json, shape), Value::Object(Object::Tree(map, _))) => {
+                    Object::read_field(map, json, shape)
+                }
+                (by, value) => super::limited(self.look(value, by))?,
+            };
+            self.charge(crate::cost::SELECT)?;
+            match found? {
+                Some(next) => value = next,
+                None => return Err(self.missing(&value, &qualifier.by)),
+            }
+        }
+        Ok(if optional { Value::some(value) } else { value })
+    }
+
+    /// The error of a step to what is not there.
+    #[cold]
+    fn missing(&mut self, value: &Value<'a>, by: &'a By) -> EvalError {
+        let key = match by {
+            By::Field(name, ..) => Value::from(&**name),
+            By::Key(key) => key.clone(),
+            By::Attribute(_) | By::Node(_) => std::mem::replace(&mut self.missed, Value::Null),
+        };
+        EvalError::Failed(match value {
+            Value::List(_) => format!("index out of bounds: {key}"),
+            _ => format!("no such key: {key}"),
+        })
+    }
+
+    /// What a step leads to; none where nothing is there.
+    fn look(&mut self, value: &Value<'a>, by: &'a By) -> Result<Option<Value<'a>>, EvalError> {
+        match by {
+            By::Field(name, json, shape) => match value {
+                Value::Object(Object::Tree(map, _)) => Object::read_field(map, json, shape),
+                value => self.find(value, &Value::from(&**name)),
+            },
+            By::Key(key) => self.find(value, key),
+            By::Attribute(attribute) => {
+                let key = self.resolve(attribute)?;
+                self.find_computed(value, key)
+            }
+            By::Node(node) => {
+                let key = self.eval(node)?;
+                self.find_computed(value, key)
+            }
+        }
+    }
+
+    fn find_computed(&mut self, value: &Value<'a>, key: Value<'a>) -> Result<Option<Value<'a>>, EvalError> {
+        check_key(&key)?;
+        let found = self.find(value, &key)?;
+        if found.is_none() {
+            self.missed = key;
+        }
+        Ok(found)
+    }
+
+    fn find(&self, value: &Value<'a>, key: &Value<'_>) -> Result<Option<Value<'a>>, EvalError> {
+        match value {
+            Value::Map(map) => map.find(key),
+            Value::Object(object) => match key {
+                Value::String(name) => object.get(name.as_str()),
+                _ => Err(EvalError::NoSuchOverload),
+            },
+            Value::List(list) => match index_of(key)? {
+                Some(index) => list.get(index).transpose(),
+                None => Ok(None),
+            },
+            _ if self.prices.strict => Err(EvalError::Failed(format!("no such key: {key}"))),
+            _ => Ok(None),
+        }
+    }
+
+    /// `has(attribute)`
+    pub(super) fn has(&mut self, attribute: &'a Attribute) -> Outcome<'a> {
+        let present = super::limited(self.present(attribute))?;
+        let cost = self.prices.presence_test();
+        self.charge(cost)?;
+        present.map(Value::Bool)
+    }
+
+    fn present(&mut self, attribute: &'a Attribute) -> Result<bool, EvalError> {
+        let (root, taken) = self.root(&attribute.root)?;
+        let Some((last, before)) = attribute.qualifiers.get(taken..).and_then(<[_]>::split_last) else {
+            return Ok(true);
+        };
+        let (value, lenient) = match self.qualified(root, before)? {
+            Value::Optional(None) => return Ok(false),
+            Value::Optional(Some(value)) => (Arc::unwrap_or_clone(value), true),
+            value => (value, false),
+        };
+        let found = super::limited(self.look(&value, &last.by))?;
+        // A test within an optional is charged only when it finds something.
+        if !lenient || matches!(found, Ok(Some(_))) {
+            self.charge(crate::cost::SELECT)?;
+        }
+        found.map(|found| found.is_some())
+    }
+}
+
+/// The index that a key stands for; none where it is negative.
+fn index_of(key: &Value<'_>) -> Result<Option<usize>, EvalError> {
+    let unsupported = || EvalError::Failed(format!("unsupported index value {key} in list"));
+    let index = match key {
+        Value::Int(index) => *index,
+        Value::Double(double) => number::double_to_int_exactly(*double).ok_or_else(unsupported)?,
+        Value::Uint(index) => i64::try_from(*index).map_err(|_| unsupported())?,
+        _ => return Err(EvalError::Failed(format!("unsupported index type '{}' in list", key.type_name()))),
+    };
+    Ok(usize::try_from(index).ok())
+}
+
+/// Whether a value can be a key or an index at all.
+pub(crate) fn check_key(key: &Value<'_>) -> Result<(), EvalError> {
+    let name = match key {
+        Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::String(_) => {
+            return Ok(());
+        }
+        Value::Null => "types.Null",
+        Value::Bytes(_) => "types.Bytes",
+        Value::Timestamp(_) => "types.Timestamp",
+        Value::Duration(_) => "types.Duration",
+        Value::List(_) => "*types.baseList",
+        Value::Map(_) | Value::Object(_) => "*types.baseMap",
+        Value::Type(_) => "*types.Type",
+        Value::Optional(_) => "*types.Optional",
+        Value::Opaque(_) => "ref.Val",
+    };
+    Err(EvalError::Failed(format!("invalid qualifier type: {name}")))
+}

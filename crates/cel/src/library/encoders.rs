@@ -1,0 +1,47 @@
+//! cel-go's `ext.Encoders`: base64.
+
+use pintle_value::base64;
+
+use super::Library;
+use super::operand::{text, value};
+use crate::decl::{Function, Overload};
+use crate::types::Type;
+use crate::value::{EvalError, Value};
+
+/// `base64.decode` and `base64.encode`.
+pub fn library() -> Library {
+    Library {
+        functions: vec![
+            Function::new(
+                "base64.decode",
+                [Overload::function("base64_decode_string", [Type::String], Type::Bytes, |args| {
+                    decoded(text(args, 0)?).map(|bytes| Value::Bytes(bytes.into())).map_err(EvalError::Failed)
+                })],
+            ),
+            Function::new(
+                "base64.encode",
+                [Overload::function("base64_encode_bytes", [Type::Bytes], Type::String, |args| match value(
+                    args, 0,
+                )? {
+                    Value::Bytes(bytes) => Ok(base64::encode(bytes).into()),
+                    _ => Err(EvalError::NoSuchOverload),
+                })],
+            ),
+        ],
+        ..Library::default()
+    }
+}
+
+/// With padding or, failing that, without; the words are of the second try, to which padding is a mistake.
+fn decoded(text: &str) -> Result<Vec<u8>, String> {
+    let is_line_end = |b: u8| matches!(b, b'\r' | b'\n');
+    let is_data = |b: u8| b.is_ascii_alphanumeric() || b == b'+' || b == b'/';
+    base64::decode(text).or_else(|_| {
+        if let Some(at) = text.bytes().position(|b| !is_data(b) && !is_line_end(b)) {
+            return Err(base64::CorruptInput(at).to_string());
+        }
+        let rest = text.bytes().filter(|b| !is_line_end(*b)).count() % 4;
+        let padding = if rest == 0 { 0 } else { 4 - rest };
+        base64::decode(&format!("{text}{}", "=".repeat(padding))).map_err(|error| error.to_string())
+    })
+}

@@ -1,0 +1,300 @@
+//! `authorizer`: questions to the authorizer of the server, which the caller of the expression answers.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use super::format::names;
+use crate::decl::{Function, Overload, Run};
+use crate::library::Library;
+use crate::library::operand::{Outcome, opaque, text};
+use crate::types::Type;
+use crate::value::{EvalError, Opaque, Value};
+
+/// The name of the type of `authorizer`.
+pub const AUTHORIZER: &str = "kubernetes.authorization.Authorizer";
+/// The name of the type of `authorizer.path('/healthz')`.
+pub const PATH_CHECK: &str = "kubernetes.authorization.PathCheck";
+/// The name of the type of `authorizer.group('apps')`.
+pub const GROUP_CHECK: &str = "kubernetes.authorization.GroupCheck";
+/// The name of the type of `authorizer.group('apps').resource('deployments')` and of `authorizer.requestResource`.
+pub const RESOURCE_CHECK: &str = "kubernetes.authorization.ResourceCheck";
+/// The name of the type of what `check` gives.
+pub const DECISION: &str = "kubernetes.authorization.Decision";
+
+/// Answers the questions of expressions.
+pub trait Authorizer: fmt::Debug + Send + Sync {
+    /// Whether `question` is allowed.
+    fn authorize(&self, question: &Question<'_>) -> Decision;
+}
+
+/// What an expression asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question<'q> {
+    /// Who wants it.
+    pub subject: &'q Subject,
+    /// The verb of the API or of HTTP.
+    pub verb: &'q str,
+    /// To what.
+    pub target: Target<'q>,
+}
+
+/// Who is asked about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Subject {
+    /// Who made the request.
+    #[default]
+    Requester,
+    /// A service account.
+    ServiceAccount {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+}
+
+/// What is asked about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target<'q> {
+    /// A path that is no resource.
+    Path(&'q str),
+    /// A resource, of any version.
+    Resource(&'q Resource),
+}
+
+/// A resource that is asked about; what is empty was not said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resource {
+    /// Its group.
+    pub group: String,
+    /// Its plural name.
+    pub resource: String,
+    /// Its subresource.
+    pub subresource: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// The object's name.
+    pub name: String,
+    /// A selector of fields as written; one that does not parse counts as none.
+    pub field_selector: String,
+    /// A selector of labels as written; one that does not parse counts as none.
+    pub label_selector: String,
+}
+
+/// An answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// Whether it is allowed.
+    pub allowed: bool,
+    /// Why.
+    pub reason: String,
+    /// What went wrong while deciding.
+    pub error: Option<String>,
+}
+
+/// The value of the variable `authorizer`.
+pub fn authorizer(authorizer: Arc<dyn Authorizer>) -> Value<'static> {
+    Value::Opaque(Arc::new(Check { authorizer, subject: Subject::Requester, kind: Kind::Authorizer }))
+}
+
+/// The value of the variable `authorizer.requestResource`.
+pub fn request_resource(authorizer: Arc<dyn Authorizer>, resource: Resource) -> Value<'static> {
+    Value::Opaque(Arc::new(Check { authorizer, subject: Subject::Requester, kind: Kind::Resource(resource) }))
+}
+
+/// A question in the making.
+#[derive(Clone, Debug)]
+struct Check {
+    authorizer: Arc<dyn Authorizer>,
+    subject: Subject,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Authorizer,
+    Path(String),
+    Group(String),
+    Resource(Resource),
+}
+
+impl Opaque for Check {
+    fn cel_type(&self) -> Type {
+        let name = match self.kind {
+            Kind::Authorizer => AUTHORIZER,
+            Kind::Path(_) => PATH_CHECK,
+            Kind::Group(_) => GROUP_CHECK,
+            Kind::Resource(_) => RESOURCE_CHECK,
+        };
+        Type::Object(name.into())
+    }
+
+    /// kube-apiserver never finds two of them comparable.
+    fn equals(&self, _: &Value<'_>) -> Result<bool, EvalError> {
+        Err(EvalError::NoSuchOverload)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Opaque for Decision {
+    fn cel_type(&self) -> Type {
+        Type::Object(DECISION.into())
+    }
+
+    fn equals(&self, _: &Value<'_>) -> Result<bool, EvalError> {
+        Err(EvalError::NoSuchOverload)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// Whom and what to ask about, `check`, and what the answer tells.
+pub fn library() -> Library {
+    let of = |name: &str| Type::Object(name.into());
+    let takes_text = |name, id, from: &str, to: &str, run: Run| {
+        Function::new(name, [Overload::method(id, [of(from), Type::String], of(to), run)])
+    };
+    let tells =
+        |name, id, result, run: Run| Function::new(name, [Overload::method(id, [of(DECISION)], result, run)]);
+    Library {
+        functions: vec![
+            takes_text("path", "authorizer_path", AUTHORIZER, PATH_CHECK, path),
+            takes_text("group", "authorizer_group", AUTHORIZER, GROUP_CHECK, |args| {
+                next(args, |kind, group| match kind {
+                    Kind::Authorizer => Ok(Kind::Group(group.to_owned())),
+                    _ => Err(EvalError::NoSuchOverload),
+                })
+            }),
+            Function::new(
+                "serviceAccount",
+                [Overload::method(
+                    "authorizer_serviceaccount",
+                    [of(AUTHORIZER), Type::String, Type::String],
+                    of(AUTHORIZER),
+                    service_account,
+                )],
+            ),
+            takes_text("resource", "groupcheck_resource", GROUP_CHECK, RESOURCE_CHECK, resource),
+            takes_text("subresource", "resourcecheck_subresource", RESOURCE_CHECK, RESOURCE_CHECK, |args| {
+                with(args, |resource, text| resource.subresource = text)
+            }),
+            takes_text("namespace", "resourcecheck_namespace", RESOURCE_CHECK, RESOURCE_CHECK, |args| {
+                with(args, |resource, text| resource.namespace = text)
+            }),
+            takes_text("name", "resourcecheck_name", RESOURCE_CHECK, RESOURCE_CHECK, |args| {
+                with(args, |resource, text| resource.name = text)
+            }),
+            Function::new(
+                "check",
+                [
+                    Overload::method("pathcheck_check", [of(PATH_CHECK), Type::String], of(DECISION), check),
+                    Overload::method(
+                        "resourcecheck_check",
+                        [of(RESOURCE_CHECK), Type::String],
+                        of(DECISION),
+                        check,
+                    ),
+                ],
+            ),
+            tells("errored", "decision_errored", Type::Bool, |args| {
+                Ok(Value::Bool(opaque::<Decision>(args, 0)?.error.is_some()))
+            }),
+            tells("error", "decision_error", Type::String, |args| {
+                Ok(opaque::<Decision>(args, 0)?.error.clone().unwrap_or_default().into())
+            }),
+            tells("allowed", "decision_allowed", Type::Bool, |args| {
+                Ok(Value::Bool(opaque::<Decision>(args, 0)?.allowed))
+            }),
+            tells("reason", "decision_reason", Type::String, |args| {
+                Ok(opaque::<Decision>(args, 0)?.reason.clone().into())
+            }),
+        ],
+        ..Library::default()
+    }
+}
+
+/// `fieldSelector` and `labelSelector`.
+pub fn selectors() -> Library {
+    let resource = Type::Object(RESOURCE_CHECK.into());
+    let selects = |name, id, run: Run| {
+        Function::new(name, [Overload::method(id, [resource.clone(), Type::String], resource.clone(), run)])
+    };
+    Library {
+        functions: vec![
+            selects("fieldSelector", "authorizer_fieldselector", |args| {
+                with(args, |resource, text| resource.field_selector = text)
+            }),
+            selects("labelSelector", "authorizer_labelselector", |args| {
+                with(args, |resource, text| resource.label_selector = text)
+            }),
+        ],
+        ..Library::default()
+    }
+}
+
+/// The question with one thing more said.
+fn next<'a>(args: &[Value<'a>], say: fn(&Kind, &str) -> Result<Kind, EvalError>) -> Outcome<'a> {
+    let check = opaque::<Check>(args, 0)?;
+    let kind = say(&check.kind, text(args, 1)?)?;
+    Ok(Value::Opaque(Arc::new(Check { kind, ..check.clone() })))
+}
+
+fn path<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    next(args, |kind, path| match kind {
+        Kind::Authorizer if path.trim().is_empty() => Err(EvalError::Failed("path must not be empty".into())),
+        Kind::Authorizer => Ok(Kind::Path(path.to_owned())),
+        _ => Err(EvalError::NoSuchOverload),
+    })
+}
+
+fn resource<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    next(args, |kind, resource| match kind {
+        Kind::Group(_) if resource.trim().is_empty() => {
+            Err(EvalError::Failed("resource must not be empty".into()))
+        }
+        Kind::Group(group) => Ok(Kind::Resource(Resource {
+            group: group.clone(),
+            resource: resource.to_owned(),
+            ..Resource::default()
+        })),
+        _ => Err(EvalError::NoSuchOverload),
+    })
+}
+
+fn with<'a>(args: &[Value<'a>], set: fn(&mut Resource, String)) -> Outcome<'a> {
+    let mut check = opaque::<Check>(args, 0)?.clone();
+    let Kind::Resource(resource) = &mut check.kind else {
+        return Err(EvalError::NoSuchOverload);
+    };
+    set(resource, text(args, 1)?.to_owned());
+    Ok(Value::Opaque(Arc::new(check)))
+}
+
+fn service_account<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    let (check, namespace, name) = (opaque::<Check>(args, 0)?, text(args, 1)?, text(args, 2)?);
+    if !names::dns1123_subdomain(name).is_empty() {
+        return Err(EvalError::Failed("Invalid service account name".into()));
+    }
+    if !names::dns1123_label(namespace).is_empty() {
+        return Err(EvalError::Failed("Invalid service account namespace".into()));
+    }
+    let subject = Subject::ServiceAccount { namespace: namespace.to_owned(), name: name.to_owned() };
+    Ok(Value::Opaque(Arc::new(Check { subject, ..check.clone() })))
+}
+
+fn check<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    let (check, verb) = (opaque::<Check>(args, 0)?, text(args, 1)?);
+    let target = match &check.kind {
+        Kind::Path(path) => Target::Path(path),
+        Kind::Resource(resource) => Target::Resource(resource),
+        _ => return Err(EvalError::NoSuchOverload),
+    };
+    let decision = check.authorizer.authorize(&Question { subject: &check.subject, verb, target });
+    Ok(Value::Opaque(Arc::new(decision)))
+}

@@ -1,0 +1,296 @@
+//! cel-go's `ext.Lists`: parts, order and repetition.
+
+use super::operand::{Outcome, elements, int, list, value};
+use super::{Library, price};
+use crate::ast::{ExprKind, Literal};
+use crate::cost::{
+    CallEstimate, CostEstimate, CostModel, Estimator, LIST_CREATE, Node, STRING_TRAVERSAL_FACTOR,
+    SizeEstimate,
+};
+use crate::decl::{Function, Overload};
+use crate::parser::macros;
+use crate::types::Type;
+use crate::value::{EvalError, Value};
+
+/// The most elements that `lists.range` gives. Go would go on until its memory ends.
+const RANGE_MAX: i64 = 1 << 24;
+/// How deep `flatten` goes; lists of lists are not deeper, since expressions and trees are not.
+const FLATTEN_DEPTH_MAX: i64 = 1 << 10;
+
+/// The types that `sort` orders, with the ids of its overloads and of those of `sortBy`.
+fn sortable() -> [(Type, &'static str, &'static str); 8] {
+    [
+        (Type::Int, "list_int_sort", "list_int_sortByAssociatedKeys"),
+        (Type::Uint, "list_uint_sort", "list_uint_sortByAssociatedKeys"),
+        (Type::Double, "list_double_sort", "list_double_sortByAssociatedKeys"),
+        (Type::Bool, "list_bool_sort", "list_bool_sortByAssociatedKeys"),
+        (
+            Type::Duration,
+            "list_google.protobuf.Duration_sort",
+            "list_google.protobuf.Duration_sortByAssociatedKeys",
+        ),
+        (
+            Type::Timestamp,
+            "list_google.protobuf.Timestamp_sort",
+            "list_google.protobuf.Timestamp_sortByAssociatedKeys",
+        ),
+        (Type::String, "list_string_sort", "list_string_sortByAssociatedKeys"),
+        (Type::Bytes, "list_bytes_sort", "list_bytes_sortByAssociatedKeys"),
+    ]
+}
+
+/// What the library has had since `version`: 1 `flatten`, 2 `sort`, `sortBy`, `range`, `reverse` and `distinct`,
+/// 3 costs.
+pub fn library(version: u32) -> Library {
+    let any = Type::list(Type::param("T"));
+    let mut functions = vec![Function::new(
+        "slice",
+        [Overload::method("list_slice", [any.clone(), Type::Int, Type::Int], any.clone(), slice)],
+    )];
+    let mut library = Library::default();
+    if version >= 1 {
+        let dynamic = Type::list(Type::Dyn);
+        functions.push(Function::new(
+            "flatten",
+            [
+                Overload::method("list_flatten", [Type::list(any.clone())], any.clone(), |args| {
+                    flatten(args, 1)
+                }),
+                Overload::method("list_flatten_int", [dynamic.clone(), Type::Int], dynamic, |args| {
+                    flatten(args, int(args, 1)?)
+                }),
+            ],
+        ));
+    }
+    if version >= 2 {
+        let sort = sortable().map(|(of, id, _)| {
+            let of = Type::list(of);
+            Overload::method(id, [of.clone()], of, |args| sorted(args, 0))
+        });
+        let sort_by = sortable().map(|(of, _, id)| {
+            Overload::method(id, [any.clone(), Type::list(of)], any.clone(), |args| sorted(args, 1))
+        });
+        functions.push(Function::new("sort", sort));
+        functions.push(Function::new("@sortByAssociatedKeys", sort_by));
+        functions.push(Function::new(
+            "lists.range",
+            [Overload::function("lists_range", [Type::Int], Type::list(Type::Int), range)],
+        ));
+        functions.push(Function::new(
+            "reverse",
+            [Overload::method("list_reverse", [any.clone()], any.clone(), reverse)],
+        ));
+        functions.push(Function::new(
+            "distinct",
+            [Overload::method("list_distinct", [any.clone()], any, distinct)],
+        ));
+        library.macros = macros::LISTS.to_vec();
+    }
+    if version >= 3 {
+        library.estimators = estimators();
+        library.trackers = trackers();
+    }
+    Library { functions, ..library }
+}
+
+fn slice<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    let (list, start, end) = (list(args, 0)?, int(args, 1)?, int(args, 2)?);
+    let refuse = |why: &str| Err(EvalError::Failed(format!("cannot slice({start}, {end}), {why}")));
+    let (Ok(from), Ok(to)) = (usize::try_from(start), usize::try_from(end)) else {
+        return refuse("negative indexes not supported");
+    };
+    if start > end {
+        return refuse("start index must be less than or equal to end index");
+    }
+    if list.len() < to {
+        return refuse(&format!("list is length {}", list.len()));
+    }
+    let elements: Result<Vec<_>, _> = (from..to).filter_map(|index| list.get(index)).collect();
+    elements.map(Value::list)
+}
+
+fn flatten<'a>(args: &[Value<'a>], depth: i64) -> Outcome<'a> {
+    if depth < 0 {
+        return Err(EvalError::Failed("level must be non-negative".into()));
+    }
+    let mut flat = Vec::new();
+    flatten_into(value(args, 0)?, depth.min(FLATTEN_DEPTH_MAX), &mut flat)?;
+    Ok(Value::list(flat))
+}
+
+fn flatten_into<'a>(value: &Value<'a>, depth: i64, flat: &mut Vec<Value<'a>>) -> Result<(), EvalError> {
+    let Value::List(list) = value else {
+        return Err(EvalError::NoSuchOverload);
+    };
+    for element in list.iter() {
+        match element? {
+            nested @ Value::List(_) if depth > 0 => flatten_into(&nested, depth - 1, flat)?,
+            element => flat.push(element),
+        }
+    }
+    Ok(())
+}
+
+/// The first argument in the order of the keys, which are the argument `keys`.
+fn sorted<'a>(args: &[Value<'a>], keys: usize) -> Outcome<'a> {
+    let (elements, keys) = (elements(args, 0)?, elements(args, keys)?);
+    if elements.len() != keys.len() {
+        return Err(EvalError::Failed(format!(
+            "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got {} and {} elements respectively",
+            elements.len(),
+            keys.len()
+        )));
+    }
+    let Some(first) = keys.first() else {
+        return value(args, 0).cloned();
+    };
+    if !is_ordered(first) {
+        return Err(EvalError::Failed("list elements must be comparable".into()));
+    }
+    let of = std::mem::discriminant(first);
+    // Go finds out while it compares, and compares nothing in a list of one.
+    if keys.iter().any(|key| std::mem::discriminant(key) != of) {
+        return Err(EvalError::Failed("list elements must have the same type".into()));
+    }
+    let mut pairs: Vec<(Value<'a>, Value<'a>)> = keys.into_iter().zip(elements).collect();
+    pairs.sort_by(|(a, _), (b, _)| a.compare(b).unwrap_or(std::cmp::Ordering::Equal));
+    Ok(Value::list(pairs.into_iter().map(|(_, element)| element).collect()))
+}
+
+fn is_ordered(value: &Value<'_>) -> bool {
+    matches!(
+        value,
+        Value::Int(_)
+            | Value::Uint(_)
+            | Value::Double(_)
+            | Value::Bool(_)
+            | Value::Duration(_)
+            | Value::Timestamp(_)
+            | Value::String(_)
+            | Value::Bytes(_)
+    )
+}
+
+fn range<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    let end = int(args, 0)?;
+    if end > RANGE_MAX {
+        return Err(EvalError::Failed(format!("range of more than {RANGE_MAX} elements")));
+    }
+    Ok(Value::list((0..end).map(Value::Int).collect()))
+}
+
+fn reverse<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    let mut elements = elements(args, 0)?;
+    elements.reverse();
+    Ok(Value::list(elements))
+}
+
+fn distinct<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    let mut unique: Vec<Value<'a>> = Vec::new();
+    for element in list(args, 0)?.iter() {
+        let element = element?;
+        if !unique.iter().any(|known| element.equals(known).unwrap_or(false)) {
+            unique.push(element);
+        }
+    }
+    Ok(Value::list(unique))
+}
+
+fn estimators() -> Vec<(&'static str, Estimator)> {
+    let mut estimators: Vec<(&'static str, Estimator)> = vec![
+        ("list_slice", |model, target, args| {
+            let (target, [start, end]) = (target?, args) else { return None };
+            let start = literal_int(start).unwrap_or(0);
+            let end = literal_int(end).unwrap_or(price::size_of(model, target).max);
+            Some(allocating(1.0, SizeEstimate::fixed(end.wrapping_sub(start))))
+        }),
+        ("list_flatten", estimate_flatten),
+        ("list_flatten_int", estimate_flatten),
+        ("lists_range", |_, target, args| {
+            let (None, [end]) = (target, args) else { return None };
+            Some(allocating(1.0, SizeEstimate::fixed(literal_int(end).unwrap_or(u64::MAX))))
+        }),
+        ("list_reverse", |model, target, _| Some(allocating(1.0, price::size_of(model, target?)))),
+        ("list_distinct", |model, target, _| Some(squared(price::size_of(model, target?), 2.0))),
+    ];
+    for (of, sort, sort_by) in sortable() {
+        // Text is traversed to be compared.
+        if matches!(of, Type::String | Type::Bytes) {
+            const FACTOR: f64 = 2.0 + STRING_TRAVERSAL_FACTOR;
+            estimators.push((sort, |model, target, _| Some(squared(price::size_of(model, target?), FACTOR))));
+            estimators.push((sort_by, |model, _, args| {
+                Some(squared(price::size_of(model, args.first()?), FACTOR))
+            }));
+        } else {
+            estimators.push((sort, |model, target, _| Some(squared(price::size_of(model, target?), 2.0))));
+            estimators
+                .push((sort_by, |model, _, args| Some(squared(price::size_of(model, args.first()?), 2.0))));
+        }
+    }
+    estimators
+}
+
+fn estimate_flatten(
+    model: &dyn CostModel,
+    target: Option<&Node<'_>>,
+    args: &[Node<'_>],
+) -> Option<CallEstimate> {
+    let depth = args.first().map_or(1, |depth| literal_int(depth).unwrap_or(u64::MAX));
+    Some(allocating(depth as f64, price::size_of(model, target?)))
+}
+
+/// Work that grows with the square of a list's size, and a list of that many as the result.
+fn squared(size: SizeEstimate, factor: f64) -> CallEstimate {
+    allocating(factor, size.times(size))
+}
+
+fn allocating(factor: f64, size: SizeEstimate) -> CallEstimate {
+    let cost = size.times_factor(factor).plus(CostEstimate::fixed(1)).plus(CostEstimate::fixed(LIST_CREATE));
+    CallEstimate { cost, result: Some(size) }
+}
+
+/// An integer that is written out; a negative one counts as 0.
+fn literal_int(node: &Node<'_>) -> Option<u64> {
+    match node.expr.map(|expr| &expr.kind) {
+        Some(ExprKind::Literal(Literal::Int(int))) => Some(u64::try_from(*int).unwrap_or(0)),
+        _ => None,
+    }
+}
+
+fn trackers() -> Vec<(&'static str, price::Tracker)> {
+    let mut trackers: Vec<(&'static str, price::Tracker)> = vec![
+        ("list_slice", |_, result| Some(allocated(1.0, result.size()))),
+        ("list_flatten", track_flatten),
+        ("list_flatten_int", track_flatten),
+        ("lists_range", |_, result| Some(allocated(1.0, result.size()))),
+        ("list_reverse", |_, result| Some(allocated(1.0, result.size()))),
+        ("list_distinct", |args, _| self_compared(args.first()?)),
+    ];
+    for (_, sort, sort_by) in sortable() {
+        trackers.push((sort, |args, _| self_compared(args.first()?)));
+        trackers.push((sort_by, |args, _| self_compared(args.get(1)?)));
+    }
+    trackers
+}
+
+fn track_flatten(args: &[Value<'_>], _: &Value<'_>) -> Option<u64> {
+    let depth = match args.get(1) {
+        Some(Value::Int(depth)) => *depth as f64,
+        _ => 1.0,
+    };
+    Some(allocated(depth, args.first()?.size()))
+}
+
+fn self_compared(keys: &Value<'_>) -> Option<u64> {
+    let Value::List(list) = keys else { return None };
+    let factor = match list.get(0) {
+        Some(Ok(Value::String(_) | Value::Bytes(_))) => 2.0 + STRING_TRAVERSAL_FACTOR,
+        _ => 2.0,
+    };
+    let size = list.len() as u64;
+    Some(allocated(factor, size.saturating_mul(size)))
+}
+
+fn allocated(factor: f64, size: u64) -> u64 {
+    ((size as f64 * factor) as u64).saturating_add(1 + LIST_CREATE)
+}

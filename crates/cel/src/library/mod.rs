@@ -1,0 +1,93 @@
+//! Libraries: lists of declarations that an environment takes in. Each module offers `library() -> Library`; one whose
+//! functions came over time takes the version, as in cel-go.
+//!
+//! A function is data: its name, and for each overload an id, the types, and what runs it.
+//!
+//! ```
+//! use pintle_cel::decl::{Function, Overload};
+//! use pintle_cel::env::Env;
+//! use pintle_cel::library::Library;
+//! use pintle_cel::types::Type;
+//! use pintle_cel::value::{EvalError, Value};
+//!
+//! let twice = Overload::function("twice_int", [Type::Int], Type::Int, |args| match args {
+//!     [Value::Int(int)] => int.checked_mul(2).map(Value::Int).ok_or(EvalError::Failed("integer overflow".into())),
+//!     _ => Err(EvalError::NoSuchOverload),
+//! });
+//! let library = Library { functions: vec![Function::new("twice", [twice])], ..Library::default() };
+//! let program = Env::standard().with_library(library).compile("twice(21)").unwrap().plan().unwrap();
+//! assert_eq!(program.eval(&[], None).result.unwrap().to_string(), "42");
+//! ```
+
+pub mod encoders;
+pub mod kubernetes;
+pub mod lists;
+pub mod math;
+mod operand;
+pub mod optional;
+mod price;
+pub mod regex;
+pub mod sets;
+mod string_format;
+pub mod strings;
+pub mod two_variable;
+
+pub use price::{Pricing, Tracker};
+
+use crate::cost::Estimator;
+use crate::decl::Function;
+use crate::env::Checked;
+use crate::parser::{Macro, macros};
+use crate::types::Type;
+
+mod standard;
+
+/// What a library adds to an environment.
+#[derive(Clone, Default)]
+pub struct Library {
+    /// Functions; overloads of one name are put together.
+    pub functions: Vec<Function>,
+    /// Macros; see `parser::macros` for the known ones.
+    pub macros: Vec<Macro>,
+    /// Types that an expression can name as values: `net.IP`.
+    pub types: Vec<(&'static str, Type)>,
+    /// Checks of the typed tree.
+    pub validators: Vec<Validator>,
+    /// Functions whose list and map arguments may mix types in spite of the validator of homogeneous literals.
+    pub mixed_arguments: Vec<&'static str>,
+    /// Static costs by the overload's id.
+    pub estimators: Vec<(&'static str, Estimator)>,
+    /// Actual costs by the overload's id; they go before all others.
+    pub trackers: Vec<(&'static str, Tracker)>,
+    /// Actual costs by function, asked after `trackers`.
+    pub pricing: Option<Pricing>,
+    /// Whether `a.?b`, `a[?b]`, `{?a: b}` and `[?a]` can be written.
+    pub optional_syntax: bool,
+}
+
+/// Looks over a typed tree and reports mistakes: the node's id and the message.
+pub type Validator = fn(&Checked, &mut dyn FnMut(crate::ast::Id, String));
+
+/// The standard library of the language.
+pub(crate) fn standard() -> Library {
+    Library { functions: standard::functions(), macros: macros::STANDARD.to_vec(), ..Library::default() }
+}
+
+/// `cel.bind`, which Kubernetes has only for device selectors.
+pub fn bindings() -> Library {
+    Library { macros: macros::BINDINGS.to_vec(), ..Library::default() }
+}
+
+/// What Kubernetes 1.36 adds to the standard library.
+pub(crate) fn kubernetes() -> Vec<Library> {
+    let mut libraries = vec![
+        Library { validators: crate::validate::KUBERNETES.to_vec(), ..Library::default() },
+        optional::library(u32::MAX),
+        strings::library(2),
+        sets::library(),
+        two_variable::library(),
+        lists::library(3),
+    ];
+    libraries.extend(kubernetes::libraries());
+    libraries
+}

@@ -1,0 +1,171 @@
+//! cel-go's `ext.Regex`: parts of a text that match, and their replacement.
+
+use std::sync::Arc;
+
+use ::regex::{Captures, Regex};
+use pintle_value::quote::go_quoted;
+
+use super::Library;
+use super::operand::{Outcome, int, part, string, text};
+use crate::decl::{Function, Overload, Prepared};
+use crate::regexp;
+use crate::types::Type;
+use crate::value::{EvalError, Value};
+
+/// `regex.extract`, `regex.extractAll` and `regex.replace`. Needs optional values.
+pub fn library() -> Library {
+    let text = Type::String;
+    let two = [text.clone(), text.clone()];
+    let replace_params = [text.clone(), text.clone(), text.clone()];
+    let replace_n_params = [text.clone(), text.clone(), text.clone(), Type::Int];
+    Library {
+        functions: vec![
+            Function::new(
+                "regex.extract",
+                [Overload::function(
+                    "regex_extract_string_string",
+                    two.clone(),
+                    Type::optional(text.clone()),
+                    |args| extract(args, &one_group(args)?),
+                )
+                .prepared(|args| prepared(args, one_group, extract))],
+            ),
+            Function::new(
+                "regex.extractAll",
+                [Overload::function(
+                    "regex_extractAll_string_string",
+                    two,
+                    Type::list(text.clone()),
+                    |args| extract_all(args, &one_group(args)?),
+                )
+                .prepared(|args| prepared(args, one_group, extract_all))],
+            ),
+            Function::new(
+                "regex.replace",
+                [
+                    Overload::function(
+                        "regex_replace_string_string_string",
+                        replace_params,
+                        text.clone(),
+                        |args| replace(args, any_groups),
+                    ),
+                    Overload::function(
+                        "regex_replace_string_string_string_int",
+                        replace_n_params,
+                        text,
+                        |args| replace(args, any_groups),
+                    ),
+                ],
+            ),
+        ],
+        ..Library::default()
+    }
+}
+
+/// A call with its constant pattern, the second argument, compiled once.
+pub(super) fn prepared(
+    args: &[Option<Value<'static>>],
+    compile: fn(&[Value<'_>]) -> Result<Regex, EvalError>,
+    run: for<'a> fn(&[Value<'a>], &Regex) -> Outcome<'a>,
+) -> Option<Prepared> {
+    let pattern = args.get(1)?.clone()?;
+    let regex = compile(&[Value::Null, pattern]).ok()?;
+    Some(Arc::new(move |args| run(args, &regex)))
+}
+
+fn any_groups(args: &[Value<'_>]) -> Result<Regex, EvalError> {
+    regexp::compile(text(args, 1)?).map_err(EvalError::Failed)
+}
+
+/// The pattern; it may have one group at most.
+fn one_group(args: &[Value<'_>]) -> Result<Regex, EvalError> {
+    let pattern = text(args, 1)?;
+    let regex = regexp::compile(pattern)
+        .map_err(|error| EvalError::Failed(format!("given regex is invalid: {error}")))?;
+    if regex.captures_len() > 2 {
+        let pattern = go_quoted(pattern);
+        return Err(EvalError::Failed(format!(
+            "regular expression has more than one capturing group: {pattern}"
+        )));
+    }
+    Ok(regex)
+}
+
+/// What the group matched, or all where there is none; nothing for an empty group.
+fn captured<'a>(args: &[Value<'a>], captures: &Captures<'_>) -> Result<Option<Value<'a>>, EvalError> {
+    let whole = string(args, 0)?;
+    let found = match captures.len() {
+        1 => captures.get(0),
+        _ => captures.get(1).filter(|group| !group.is_empty()),
+    };
+    Ok(found.map(|found| part(whole, found.range())))
+}
+
+fn extract<'a>(args: &[Value<'a>], regex: &Regex) -> Outcome<'a> {
+    let Some(captures) = regex.captures(text(args, 0)?) else {
+        return Ok(Value::Optional(None));
+    };
+    Ok(captured(args, &captures)?.map_or(Value::Optional(None), Value::some))
+}
+
+fn extract_all<'a>(args: &[Value<'a>], regex: &Regex) -> Outcome<'a> {
+    let mut found = Vec::new();
+    for captures in regex.captures_iter(text(args, 0)?) {
+        found.extend(captured(args, &captures)?);
+    }
+    Ok(Value::list(found))
+}
+
+fn replace<'a>(args: &[Value<'a>], compile: fn(&[Value<'_>]) -> Result<Regex, EvalError>) -> Outcome<'a> {
+    let (whole, replacement) = (text(args, 0)?, text(args, 2)?);
+    let most = if args.len() > 3 { int(args, 3)? } else { -1 };
+    if most == 0 {
+        return Ok(args.first().cloned().unwrap_or(Value::Null));
+    }
+    if most > i64::from(i32::MAX) {
+        return Err(EvalError::Failed("integer overflow".into()));
+    }
+    let regex = compile(args)?;
+    let mut out = String::with_capacity(whole.len());
+    let mut end = 0;
+    for captures in regex.captures_iter(whole).take(usize::try_from(most).unwrap_or(usize::MAX)) {
+        let Some(found) = captures.get(0) else { continue };
+        out.push_str(whole.get(end..found.start()).unwrap_or(""));
+        push_replacement(replacement, &captures, &mut out)?;
+        end = found.end();
+    }
+    out.push_str(whole.get(end..).unwrap_or(""));
+    Ok(out.into())
+}
+
+/// `\1` stands for a group, `\\` for itself.
+fn push_replacement(replacement: &str, captures: &Captures<'_>, out: &mut String) -> Result<(), EvalError> {
+    let mut rest = replacement.chars();
+    while let Some(c) = rest.next() {
+        if c != '\\' {
+            out.push(c);
+            continue;
+        }
+        let invalid =
+            |why| Err(EvalError::Failed(format!("invalid replacement string: '{replacement}' \\ {why}")));
+        let group = match rest.next() {
+            Some('\\') => {
+                out.push('\\');
+                continue;
+            }
+            Some(c) => c.to_digit(10),
+            None => return invalid("not allowed at end"),
+        };
+        let Some(group) = group.map(|group| group as usize) else {
+            return invalid("must be followed by a digit or \\");
+        };
+        if group >= captures.len() {
+            return Err(EvalError::Failed(format!(
+                "replacement string references group {group} but regex has only {} group(s)",
+                captures.len() - 1
+            )));
+        }
+        out.push_str(captures.get(group).map_or("", |found| found.as_str()));
+    }
+    Ok(())
+}

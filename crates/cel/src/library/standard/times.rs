@@ -1,0 +1,88 @@
+//! Calendar parts of moments and lengths of durations.
+
+use crate::decl::{Function, Overload, Run};
+use crate::time::Parts;
+use crate::types::Type;
+use crate::value::{EvalError, Value};
+
+/// One function of moments: its overloads without and with a time zone.
+macro_rules! calendar {
+    ($name:literal, $id:literal, $part:expr) => {
+        calendar!($name, $id, $part, [])
+    };
+    ($name:literal, $id:literal, $part:expr, [$($more:expr),*]) => {{
+        let run: Run = |args| part(args, $part);
+        Function::new(
+            $name,
+            [
+                Overload::method($id, [Type::Timestamp], Type::Int, run),
+                Overload::method(concat!($id, "_with_tz"), [Type::Timestamp, Type::String], Type::Int, run),
+                $($more),*
+            ],
+        )
+    }};
+}
+
+/// The overload for durations: whole units of so many nanoseconds.
+macro_rules! length {
+    ($id:literal, $unit:expr) => {
+        Overload::method($id, [Type::Duration], Type::Int, |args| match args {
+            [Value::Duration(nanos)] => Ok(Value::Int(whole(*nanos, $unit))),
+            _ => Err(EvalError::NoSuchOverload),
+        })
+    };
+}
+
+pub(super) fn functions() -> Vec<Function> {
+    vec![
+        calendar!("getFullYear", "timestamp_to_year", |parts| parts.year),
+        calendar!("getMonth", "timestamp_to_month", |parts| parts.month - 1),
+        calendar!("getDayOfYear", "timestamp_to_day_of_year", |parts| parts.day_of_year),
+        calendar!("getDayOfMonth", "timestamp_to_day_of_month", |parts| parts.day - 1),
+        calendar!("getDate", "timestamp_to_day_of_month_1_based", |parts| parts.day),
+        calendar!("getDayOfWeek", "timestamp_to_day_of_week", |parts| parts.weekday),
+        calendar!(
+            "getHours",
+            "timestamp_to_hours",
+            |parts| parts.hour,
+            [length!("duration_to_hours", 3_600_000_000_000)]
+        ),
+        calendar!(
+            "getMinutes",
+            "timestamp_to_minutes",
+            |parts| parts.minute,
+            [length!("duration_to_minutes", 60_000_000_000)]
+        ),
+        calendar!(
+            "getSeconds",
+            "timestamp_to_seconds",
+            |parts| parts.second,
+            [length!("duration_to_seconds", 1_000_000_000)]
+        ),
+        calendar!(
+            "getMilliseconds",
+            "timestamp_to_milliseconds",
+            |parts| i64::from(parts.nanos / 1_000_000),
+            [length!("duration_to_milliseconds", 1_000_000)]
+        ),
+    ]
+}
+
+fn part<'a>(args: &[Value<'a>], part: fn(&Parts) -> i64) -> Result<Value<'a>, EvalError> {
+    let (moment, zone) = match args {
+        [Value::Timestamp(moment)] => (moment, "UTC"),
+        [Value::Timestamp(moment), Value::String(zone)] => (moment, zone.as_str()),
+        // Go dispatches on the receiver here: the text is the same for any argument.
+        _ => return Err(EvalError::NoSuchOverload),
+    };
+    let parts = moment.parts(zone).map_err(EvalError::Failed)?;
+    Ok(Value::Int(part(&parts)))
+}
+
+/// Whole units, cut towards zero by way of a double as Go's `Duration.Hours()` is.
+fn whole(nanos: i64, unit: i64) -> i64 {
+    if unit == 1_000_000 {
+        return nanos / unit;
+    }
+    ((nanos / unit) as f64 + (nanos % unit) as f64 / unit as f64) as i64
+}

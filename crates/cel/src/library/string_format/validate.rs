@@ -1,0 +1,126 @@
+//! Constant formats checked against the types of their arguments before anything runs.
+
+use super::render::misfit;
+use super::{Clause, Dialect, interpolate};
+use crate::ast::{Expr, ExprKind, Id, Literal};
+use crate::env::Checked;
+use crate::types::Type;
+
+/// The validator of version 4.
+pub(in super::super) fn validate_plain(checked: &Checked, report: &mut dyn FnMut(Id, String)) {
+    validate(checked, report, Dialect::Plain);
+}
+
+/// The validator of versions 1 to 3.
+pub(in super::super) fn validate_localized(checked: &Checked, report: &mut dyn FnMut(Id, String)) {
+    validate(checked, report, Dialect::Localized);
+}
+
+/// What is wrong, and with which node where it is not the call.
+struct Mistake {
+    at: Option<Id>,
+    message: String,
+}
+
+impl From<String> for Mistake {
+    fn from(message: String) -> Mistake {
+        Mistake { at: None, message }
+    }
+}
+
+fn validate(checked: &Checked, report: &mut dyn FnMut(Id, String), dialect: Dialect) {
+    let mut waiting = std::collections::VecDeque::from([&checked.ast.root]);
+    while let Some(expr) = waiting.pop_front() {
+        if let Some((format, args)) = constant_format(expr) {
+            let mut used = 0;
+            let result = interpolate(format, args.len(), false, |clause, index| {
+                used = index + 1;
+                args.get(index).map_or(Ok(String::new()), |arg| check(checked, clause, arg, dialect))
+            });
+            match result {
+                Err(mistake) => report(mistake.at.unwrap_or(expr.id), mistake.message),
+                Ok(_) if args.len() > used => {
+                    let given = args.len();
+                    report(
+                        expr.id,
+                        format!(
+                            "too many arguments supplied to string.format (expected {used}, got {given})"
+                        ),
+                    );
+                }
+                Ok(_) => {}
+            }
+        }
+        waiting.extend(expr.children());
+    }
+}
+
+/// `"…".format([…])`
+fn constant_format(expr: &Expr) -> Option<(&str, &[Expr])> {
+    let ExprKind::Call { function, target: Some(target), args } = &expr.kind else {
+        return None;
+    };
+    match (&**function, &target.kind, args.as_slice()) {
+        (
+            "format",
+            ExprKind::Literal(Literal::String(format)),
+            [Expr { kind: ExprKind::List { elements, .. }, .. }],
+        ) => Some((format, elements)),
+        _ => None,
+    }
+}
+
+fn check(checked: &Checked, clause: Clause, arg: &Expr, dialect: Dialect) -> Result<String, Mistake> {
+    let misfitting = match clause {
+        Clause::String => find_without_text(checked, arg),
+        clause => (!fits(clause, checked.type_of(arg.id), dialect)).then_some(arg.id),
+    };
+    match misfitting {
+        None => Ok(String::new()),
+        Some(id) => {
+            let of = checked.type_of(id).runtime_name();
+            let message = format!("error during formatting: {}", misfit(clause, dialect, &of));
+            Err(Mistake { at: Some(id), message })
+        }
+    }
+}
+
+fn fits(clause: Clause, of: &Type, dialect: Dialect) -> bool {
+    let of = match of {
+        Type::Wrapper(of) => of,
+        of => of,
+    };
+    let integer = matches!(of, Type::Int | Type::Uint);
+    match clause {
+        _ if *of == Type::Dyn => true,
+        Clause::String => true,
+        Clause::Decimal => integer || (dialect == Dialect::Plain && *of == Type::Double),
+        // The words for infinity and not-a-number will do.
+        Clause::Fixed(_) | Clause::Scientific(_) if dialect == Dialect::Localized => {
+            matches!(of, Type::Double | Type::String)
+        }
+        Clause::Fixed(_) | Clause::Scientific(_) => integer || *of == Type::Double,
+        Clause::Binary => integer || *of == Type::Bool,
+        Clause::Hex { .. } => integer || matches!(of, Type::String | Type::Bytes),
+        Clause::Octal => integer,
+    }
+}
+
+/// The part of an argument that has no text of its own.
+fn find_without_text(checked: &Checked, arg: &Expr) -> Option<Id> {
+    let of = match checked.type_of(arg.id) {
+        Type::Wrapper(of) => of,
+        of => of,
+    };
+    if matches!(of, Type::Object(_) | Type::Opaque(..) | Type::Param(_) | Type::Error) {
+        return Some(arg.id);
+    }
+    match &arg.kind {
+        ExprKind::List { elements, .. } => elements.iter().find_map(|part| find_without_text(checked, part)),
+        ExprKind::Map(entries) => entries
+            .iter()
+            .flat_map(|entry| [&entry.key, &entry.value])
+            .find_map(|part| find_without_text(checked, part)),
+        _ => None,
+    }
+}

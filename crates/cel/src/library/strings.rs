@@ -1,0 +1,285 @@
+//! cel-go's `ext.Strings`. Positions count code points.
+
+use std::sync::Arc;
+
+use super::operand::{Outcome, elements, int, part, string, text};
+use super::{Library, string_format};
+use crate::decl::{Function, Overload};
+use crate::types::Type;
+use crate::value::{EvalError, Text, Value};
+
+/// The most bytes that a text may grow to in one call. Go would go on until its memory ends.
+const TEXT_BYTES_MAX: usize = 64 << 20;
+
+/// What the library has had since `version`: 1 `format` and `quote`, 2 a `join` that reads lists lazily, 3 `reverse`,
+/// 4 a `format` without a locale. Kubernetes uses version 2.
+pub fn library(version: u32) -> Library {
+    let mut functions = first_version();
+    let mut library = Library::default();
+    if version >= 1 {
+        let formats = if version >= 4 { string_format::plain } else { string_format::localized };
+        functions.push(Function::new(
+            "format",
+            [Overload::method("string_format", [Type::String, Type::list(Type::Dyn)], Type::String, formats)],
+        ));
+        functions.push(Function::new(
+            "strings.quote",
+            [Overload::function("strings_quote", [Type::String], Type::String, |args| {
+                Ok(quoted(text(args, 0)?).into())
+            })],
+        ));
+        library.validators.push(if version >= 4 {
+            string_format::validate_plain
+        } else {
+            string_format::validate_localized
+        });
+        library.mixed_arguments.push("format");
+    }
+    if version >= 3 {
+        functions.push(Function::new(
+            "reverse",
+            [Overload::method("string_reverse", [Type::String], Type::String, |args| {
+                Ok(text(args, 0)?.chars().rev().collect::<String>().into())
+            })],
+        ));
+    }
+    Library { functions, ..library }
+}
+
+fn first_version() -> Vec<Function> {
+    let (text, int, texts) = (Type::String, Type::Int, Type::list(Type::String));
+    let of = |more: &[&Type]| -> Vec<Type> { [&text].iter().chain(more).map(|of| (*of).clone()).collect() };
+    vec![
+        Function::new("charAt", [Overload::method("string_char_at_int", of(&[&int]), text.clone(), char_at)]),
+        Function::new(
+            "indexOf",
+            [
+                Overload::method("string_index_of_string", of(&[&text]), int.clone(), index_of),
+                Overload::method("string_index_of_string_int", of(&[&text, &int]), int.clone(), index_of),
+            ],
+        ),
+        Function::new(
+            "lastIndexOf",
+            [
+                Overload::method("string_last_index_of_string", of(&[&text]), int.clone(), last_index_of),
+                Overload::method(
+                    "string_last_index_of_string_int",
+                    of(&[&text, &int]),
+                    int.clone(),
+                    last_index_of,
+                ),
+            ],
+        ),
+        Function::new("lowerAscii", [Overload::method("string_lower_ascii", of(&[]), text.clone(), lower)]),
+        Function::new("upperAscii", [Overload::method("string_upper_ascii", of(&[]), text.clone(), upper)]),
+        Function::new(
+            "replace",
+            [
+                Overload::method("string_replace_string_string", of(&[&text, &text]), text.clone(), replace),
+                Overload::method(
+                    "string_replace_string_string_int",
+                    of(&[&text, &text, &int]),
+                    text.clone(),
+                    replace,
+                ),
+            ],
+        ),
+        Function::new(
+            "split",
+            [
+                Overload::method("string_split_string", of(&[&text]), texts.clone(), split),
+                Overload::method("string_split_string_int", of(&[&text, &int]), texts.clone(), split),
+            ],
+        ),
+        Function::new(
+            "substring",
+            [
+                Overload::method("string_substring_int", of(&[&int]), text.clone(), substring),
+                Overload::method("string_substring_int_int", of(&[&int, &int]), text.clone(), substring),
+            ],
+        ),
+        Function::new("trim", [Overload::method("string_trim", of(&[]), text.clone(), trim)]),
+        Function::new(
+            "join",
+            [
+                Overload::method("list_join", [texts.clone()], text.clone(), join),
+                Overload::method("list_join_string", [texts.clone(), text.clone()], text.clone(), join),
+            ],
+        ),
+    ]
+}
+
+fn out_of_range(index: i64) -> EvalError {
+    EvalError::Failed(format!("index out of range: {index}"))
+}
+
+/// The byte at which the code point `index` begins; the end for the index after the last.
+fn byte_at(text: &str, index: i64) -> Option<usize> {
+    let index = usize::try_from(index).ok()?;
+    if text.is_ascii() {
+        return (index <= text.len()).then_some(index);
+    }
+    text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(index)
+}
+
+fn code_points(text: &str) -> i64 {
+    if text.is_ascii() { text.len() as i64 } else { text.chars().count() as i64 }
+}
+
+fn char_at<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    let (whole, index) = (string(args, 0)?, int(args, 1)?);
+    let start = byte_at(whole.as_str(), index).ok_or_else(|| out_of_range(index))?;
+    let width = whole.as_str().get(start..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
+    Ok(part(whole, start..start + width))
+}
+
+fn index_of<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    let (whole, wanted) = (text(args, 0)?, text(args, 1)?);
+    let offset = if args.len() > 2 { int(args, 2)? } else { 0 };
+    if wanted.is_empty() {
+        return Ok(Value::Int(offset));
+    }
+    if offset < 0 {
+        return Err(out_of_range(offset));
+    }
+    let found = byte_at(whole, offset).and_then(|start| {
+        let at = start + whole.get(start..)?.find(wanted)?;
+        whole.get(..at).map(code_points)
+    });
+    Ok(Value::Int(found.unwrap_or(-1)))
+}
+
+fn last_index_of<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    let (whole, wanted) = (text(args, 0)?, text(args, 1)?);
+    let length = code_points(whole);
+    let offset = match args.len() {
+        2 if wanted.is_empty() => return Ok(Value::Int(length)),
+        2 if whole.len() < wanted.len() => return Ok(Value::Int(-1)),
+        2 => length - 1,
+        _ => int(args, 2)?,
+    };
+    if wanted.is_empty() {
+        return Ok(Value::Int(offset));
+    }
+    if offset < 0 {
+        return Err(out_of_range(offset));
+    }
+    if offset >= length {
+        return Ok(Value::Int(-1));
+    }
+    // A match may begin at the offset at the latest, and reach beyond it.
+    let end = byte_at(whole, offset).unwrap_or(whole.len()).saturating_add(wanted.len()).min(whole.len());
+    let searched = whole.as_bytes().get(..end).unwrap_or_default();
+    let found = searched.windows(wanted.len()).rposition(|window| window == wanted.as_bytes());
+    Ok(Value::Int(found.and_then(|at| whole.get(..at)).map_or(-1, code_points)))
+}
+
+fn lower<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    Ok(text(args, 0)?.to_ascii_lowercase().into())
+}
+
+fn upper<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    Ok(text(args, 0)?.to_ascii_uppercase().into())
+}
+
+fn replace<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    let (whole, old, new) = (text(args, 0)?, text(args, 1)?, text(args, 2)?);
+    let most = if args.len() > 3 { int(args, 3)? } else { -1 };
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let times = if old.is_empty() { whole.chars().count() + 1 } else { whole.matches(old).count() };
+    let grown = times.min(most).saturating_mul(new.len()).saturating_add(whole.len());
+    if grown > TEXT_BYTES_MAX {
+        return Err(too_large());
+    }
+    Ok(whole.replacen(old, new, most).into())
+}
+
+fn too_large() -> EvalError {
+    EvalError::Failed(format!("text of more than {TEXT_BYTES_MAX} bytes"))
+}
+
+fn split<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    let (whole, separator) = (string(args, 0)?, text(args, 1)?);
+    let most = if args.len() > 2 { int(args, 2)? } else { -1 };
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    let mut parts = Vec::new();
+    let all = whole.as_str();
+    let mut start = 0;
+    while parts.len() + 1 < most {
+        let rest = all.get(start..).unwrap_or("");
+        // An empty separator stands behind every code point but the last.
+        let found = match separator {
+            "" => rest.chars().next().map(char::len_utf8).filter(|width| *width < rest.len()),
+            separator => rest.find(separator),
+        };
+        let Some(length) = found else { break };
+        parts.push(part(whole, start..start + length));
+        start += length + separator.len();
+    }
+    let keeps_rest = most > 0 && !(separator.is_empty() && all.is_empty());
+    parts.extend(keeps_rest.then(|| part(whole, start..all.len())));
+    Ok(Value::list(parts))
+}
+
+fn substring<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    let (whole, start) = (string(args, 0)?, int(args, 1)?);
+    let all = whole.as_str();
+    let Some(Value::Int(end)) = args.get(2) else {
+        let from = byte_at(all, start).ok_or_else(|| out_of_range(start))?;
+        return Ok(part(whole, from..all.len()));
+    };
+    if start > *end {
+        return Err(EvalError::Failed(format!("invalid substring range. start: {start}, end: {end}")));
+    }
+    let from = byte_at(all, start).ok_or_else(|| out_of_range(start))?;
+    let to = byte_at(all, *end).ok_or_else(|| out_of_range(*end))?;
+    Ok(part(whole, from..to))
+}
+
+fn trim<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    let whole = string(args, 0)?;
+    let start = whole.as_str().len() - whole.as_str().trim_start().len();
+    let length = whole.as_str().trim().len();
+    Ok(part(whole, start..start + length))
+}
+
+fn join<'a>(args: &[Value<'a>]) -> Outcome<'a> {
+    let parts = elements(args, 0)?;
+    let separator = if args.len() > 1 { text(args, 1)? } else { "" };
+    let mut joined = String::new();
+    for (i, element) in parts.iter().enumerate() {
+        let Value::String(element) = element else {
+            return Err(EvalError::Failed(format!("join: invalid input: {element}")));
+        };
+        if i > 0 {
+            joined.push_str(separator);
+        }
+        joined.push_str(element.as_str());
+        if joined.len() > TEXT_BYTES_MAX {
+            return Err(too_large());
+        }
+    }
+    Ok(Value::String(Text::Shared(Arc::from(joined))))
+}
+
+/// The text as a literal of the language.
+fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{b}' => out.push_str("\\v"),
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,121 @@
+//! Numbers as Go has them: how doubles print and parse, and which conversions lose nothing.
+
+/// Go's `%g`: the shortest digits that read back, with an exponent below 1e-4 and from a million on.
+pub(crate) fn go_general(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".into();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "+Inf".into() } else { "-Inf".into() };
+    }
+    let scientific = format!("{value:e}");
+    let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if value != 0.0 && !(-4..6).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{mantissa}e{sign}{:02}", exponent.abs());
+    }
+    format!("{value}")
+}
+
+/// Go's `strconv.FormatFloat(v, 'f', -1, 64)`.
+pub(crate) fn go_plain(value: f64) -> String {
+    if value.is_finite() { format!("{value}") } else { go_general(value) }
+}
+
+/// `strconv.ParseFloat`: what is too large is an error, not infinity.
+pub(crate) fn parse_double(text: &str) -> Option<f64> {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if let Some(hex) = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {
+        let value = parse_hex(hex)?;
+        return Some(if text.starts_with('-') { -value } else { value });
+    }
+    let value: f64 = text.parse().ok()?;
+    let named = unsigned.starts_with(['i', 'I']);
+    (value.is_finite() || value.is_nan() || named).then_some(value)
+}
+
+/// `1.8p3`: the digits of a hexadecimal float, whose exponent is not optional.
+fn parse_hex(text: &str) -> Option<f64> {
+    let (digits, exponent) = text.split_once(['p', 'P'])?;
+    let exponent: i32 = exponent.parse().ok()?;
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let mut mantissa = 0f64;
+    for digit in whole.chars().chain(fraction.chars()) {
+        mantissa = mantissa * 16.0 + f64::from(digit.to_digit(16)?);
+    }
+    let scale = exponent.checked_sub(i32::try_from(fraction.len()).ok()?.checked_mul(4)?)?;
+    let value = mantissa * 2f64.powi(scale);
+    value.is_finite().then_some(value)
+}
+
+/// `strconv.ParseInt(text, 10, 64)`
+pub(crate) fn parse_int(text: &str) -> Option<i64> {
+    text.parse().ok()
+}
+
+/// `strconv.ParseUint(text, 10, 64)`: no sign.
+pub(crate) fn parse_uint(text: &str) -> Option<u64> {
+    if text.starts_with('+') { None } else { text.parse().ok() }
+}
+
+/// Cut towards zero; none at the ends of the range, which are not exact as doubles.
+pub(crate) fn double_to_int(value: f64) -> Option<i64> {
+    (value > i64::MIN as f64 && value < i64::MAX as f64).then_some(value as i64)
+}
+
+/// Cut towards zero.
+pub(crate) fn double_to_uint(value: f64) -> Option<u64> {
+    (value >= 0.0 && value < u64::MAX as f64).then_some(value as u64)
+}
+
+/// The integer that a double is.
+pub(crate) fn double_to_int_exactly(value: f64) -> Option<i64> {
+    double_to_int(value).filter(|int| *int as f64 == value)
+}
+
+/// The integer that a double is.
+pub(crate) fn double_to_uint_exactly(value: f64) -> Option<u64> {
+    double_to_uint(value).filter(|uint| *uint as f64 == value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubles_print_as_in_go() {
+        let cases = [
+            (0.0, "0"),
+            (1.0, "1"),
+            (-2.5, "-2.5"),
+            (123456.789, "123456.789"),
+            (100000.0, "100000"),
+            (1000000.0, "1e+06"),
+            (123456789.0, "1.23456789e+08"),
+            (1.5e-7, "1.5e-07"),
+            (0.0001, "0.0001"),
+            (f64::INFINITY, "+Inf"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(go_general(value), text);
+        }
+    }
+
+    #[test]
+    fn doubles_parse_as_in_go() {
+        let cases = [
+            ("1.5", Some(1.5)),
+            ("1e400", None),
+            ("-inf", Some(f64::NEG_INFINITY)),
+            ("0x1.8p1", Some(3.0)),
+            ("", None),
+        ];
+        for (text, value) in cases {
+            assert_eq!(parse_double(text), value, "{text}");
+        }
+    }
+}

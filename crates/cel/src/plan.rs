@@ -1,0 +1,369 @@
+//! From tree to plan: names become slots, fields and overloads are found once, constants are worked out, loops of the
+//! common macros get their own form. A plan charges exactly what cel-go charges for the tree.
+
+use std::sync::Arc;
+
+use pintle_value::Str;
+
+use crate::ast::{Expr, ExprKind, Literal};
+use crate::decl::{Function, Prepared, Run};
+use crate::env::{Checked, Env, Reference};
+use crate::eval::operator::Operator;
+use crate::eval::{Price, literal_list, literal_map};
+use crate::library::Tracker;
+use crate::program::PlanError;
+use crate::shape::Shape;
+use crate::types::Type;
+use crate::value::Value;
+
+mod attribute;
+mod call;
+mod fold;
+
+/// Trees deeper than this are refused: the evaluator walks them by recursion.
+const DEPTH_MAX: usize = 1_000;
+
+/// One step of a plan.
+pub(crate) enum Node {
+    /// Known beforehand; costs nothing.
+    Constant(Value<'static>),
+    /// A variable or a value, with fields and indices applied.
+    Attribute(Box<Attribute>),
+    /// `has(attribute)`: the last qualifier is only looked for.
+    Has(Box<Attribute>),
+    /// `a && b && …`
+    And(Box<[Node]>),
+    /// `a || b || …`
+    Or(Box<[Node]>),
+    /// `a == b`
+    Equal(Box<(Node, Node)>),
+    /// `a != b`
+    NotEqual(Box<(Node, Node)>),
+    /// An operator with two operands.
+    Binary(Box<Binary>),
+    /// `!a`
+    Not(Box<Node>),
+    /// False only when its operand is.
+    NotStrictlyFalse(Box<Node>),
+    /// `a in [1, 2]`: the elements are known.
+    Member(Box<Member>),
+    /// `a.or(b)`
+    OptionalOr(Box<(Node, Node)>),
+    /// `a.orValue(b)`
+    OptionalOrValue(Box<(Node, Node)>),
+    /// A function.
+    Call(Box<Call>),
+    /// `[a, ?b]`
+    List(Box<[Element]>),
+    /// `{a: b, ?c: d}`
+    Map(Box<[(Node, Element)]>),
+    /// `Name{a: b}`
+    Object(Box<ObjectLiteral>),
+    /// A loop.
+    Fold(Box<Fold>),
+}
+
+/// A part of a literal.
+pub(crate) struct Element {
+    pub(crate) node: Node,
+    /// Written with `?`: an optional that is left out when it is empty.
+    pub(crate) optional: bool,
+}
+
+/// An object literal.
+pub(crate) struct ObjectLiteral {
+    pub(crate) name: Arc<str>,
+    pub(crate) fields: Vec<(Arc<str>, Element)>,
+}
+
+/// An operator with two operands.
+pub(crate) struct Binary {
+    pub(crate) operator: Operator,
+    pub(crate) price: Price,
+    pub(crate) left: Node,
+    pub(crate) right: Node,
+}
+
+/// Membership in a constant list.
+pub(crate) struct Member {
+    pub(crate) wanted: Node,
+    pub(crate) set: Set,
+}
+
+/// The elements of a constant list.
+pub(crate) enum Set {
+    /// Sorted.
+    Texts(Vec<Arc<str>>),
+    /// Numbers and such, compared one by one.
+    Other(Vec<Value<'static>>),
+}
+
+/// A function's call.
+pub(crate) struct Call {
+    pub(crate) function: &'static str,
+    pub(crate) args: Box<[Node]>,
+    pub(crate) how: How,
+    pub(crate) price: Price,
+    /// What else may know the price, asked first.
+    pub(crate) trackers: Vec<Tracker>,
+}
+
+/// How a call finds its implementation.
+pub(crate) enum How {
+    /// The types are known, or the implementation looks at them itself.
+    Direct(Run),
+    /// Types must be looked at first.
+    Guarded(Run, Vec<Type>),
+    /// With constant arguments worked on.
+    Prepared(Prepared),
+    /// The first overload that takes the arguments.
+    Dispatch(Arc<Function>),
+}
+
+/// A value with fields and indices applied one after the other.
+pub(crate) struct Attribute {
+    pub(crate) root: Root,
+    pub(crate) qualifiers: Vec<Qualifier>,
+}
+
+/// Where an attribute begins.
+pub(crate) enum Root {
+    /// A variable of the environment.
+    Input(Arc<str>),
+    /// A variable of a loop.
+    Local(usize),
+    /// The first of these names that there is (in trees that were not checked).
+    OneOf(Vec<Candidate>),
+    /// A computed value.
+    Node(Node),
+    /// `condition ? a : b`
+    Conditional(Box<(Node, Attribute, Attribute)>),
+}
+
+/// What a name in a tree without types may mean.
+pub(crate) struct Candidate {
+    pub(crate) name: Arc<str>,
+    /// A constant of the name, where there is one.
+    pub(crate) constant: Option<Value<'static>>,
+    /// How many qualifiers are part of the name.
+    pub(crate) taken: usize,
+}
+
+/// A step from a value into it.
+pub(crate) struct Qualifier {
+    pub(crate) by: By,
+    /// `.?` or `[?`
+    pub(crate) optional: bool,
+}
+
+/// What a step goes by.
+pub(crate) enum By {
+    /// A field whose place in the tree is known by the type.
+    Field(Arc<str>, Str, Arc<Shape>),
+    /// A constant field name or key.
+    Key(Value<'static>),
+    /// Another attribute.
+    Attribute(Box<Attribute>),
+    /// A computed key.
+    Node(Box<Node>),
+}
+
+/// A loop.
+pub(crate) struct Fold {
+    pub(crate) range: Node,
+    /// The element or key; with two variables the index or key.
+    pub(crate) variable: usize,
+    /// The value.
+    pub(crate) second: Option<usize>,
+    pub(crate) kind: FoldKind,
+}
+
+/// What a loop does.
+pub(crate) enum FoldKind {
+    /// Anything.
+    General(General),
+    /// `all`: goes on until false.
+    All(Node),
+    /// `exists`: goes on until true.
+    Exists(Node),
+    /// `exists_one`: counts.
+    ExistsOne(Node),
+    /// `map`, `filter`: a list grows.
+    Append {
+        filter: Option<Node>,
+        /// What is added: a list literal, or a constant list.
+        items: Node,
+        /// What making the empty list costs.
+        init: u64,
+    },
+    /// `transformMap`, `transformMapEntry`: a map grows.
+    Insert {
+        filter: Option<Node>,
+        entry: NewEntry,
+        /// What making the empty map costs.
+        init: u64,
+    },
+}
+
+/// What a map grows by.
+pub(crate) enum NewEntry {
+    /// A key and its value.
+    One(Node, Node),
+    /// All entries of a map.
+    All(Node),
+}
+
+/// A loop of no special form.
+pub(crate) struct General {
+    pub(crate) accumulator: usize,
+    pub(crate) init: Node,
+    pub(crate) condition: Node,
+    pub(crate) step: Node,
+    pub(crate) result: Node,
+}
+
+/// A plan and what it needs room for.
+pub(crate) struct Plan {
+    pub(crate) root: Node,
+    /// How many slots its loops use.
+    pub(crate) locals: usize,
+}
+
+/// Plans a checked tree.
+pub(crate) fn checked(checked: &Checked) -> Result<Plan, PlanError> {
+    Planner::new(checked.env(), Some(checked)).finish(&checked.ast.root)
+}
+
+/// Plans a tree without types.
+pub(crate) fn unchecked(env: &Env, root: &Expr) -> Result<Plan, PlanError> {
+    Planner::new(env, None).finish(root)
+}
+
+struct Planner<'e> {
+    env: &'e Env,
+    checked: Option<&'e Checked>,
+    /// The variables of the loops around, innermost last, and their slots.
+    scope: Vec<(Arc<str>, usize)>,
+    locals: usize,
+    depth: usize,
+}
+
+impl<'e> Planner<'e> {
+    fn new(env: &'e Env, checked: Option<&'e Checked>) -> Planner<'e> {
+        Planner { env, checked, scope: Vec::new(), locals: 0, depth: 0 }
+    }
+
+    fn finish(mut self, root: &Expr) -> Result<Plan, PlanError> {
+        let root = self.plan(root)?;
+        Ok(Plan { root, locals: self.locals })
+    }
+
+    fn plan(&mut self, expr: &Expr) -> Result<Node, PlanError> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(PlanError("expression nested too deeply".into()));
+        }
+        let node = match &expr.kind {
+            ExprKind::Literal(literal) => Ok(Node::Constant(constant(literal))),
+            ExprKind::Ident(name) => self.ident(expr, name),
+            ExprKind::Select { operand, field, test_only } => self.select(expr, operand, field, *test_only),
+            ExprKind::Call { function, target, args } => self.call(expr, function, target.as_deref(), args),
+            ExprKind::List { elements, optional } => self.list(elements, optional),
+            ExprKind::Map(entries) => self.map(entries),
+            ExprKind::Struct { name, fields } => self.object(name, fields),
+            ExprKind::Comprehension(comprehension) => self.fold(comprehension),
+        };
+        self.depth -= 1;
+        node
+    }
+
+    fn folds(&self) -> bool {
+        self.env.options().fold_constants
+    }
+
+    fn reference(&self, expr: &Expr) -> Option<&'e Reference> {
+        self.checked.and_then(|checked| checked.reference(expr.id))
+    }
+
+    fn list(&mut self, elements: &[Expr], optional: &[u32]) -> Result<Node, PlanError> {
+        let mut planned = Vec::with_capacity(elements.len());
+        for (index, element) in elements.iter().enumerate() {
+            let optional = optional.iter().any(|&at| at as usize == index);
+            planned.push(Element { node: self.plan(element)?, optional });
+        }
+        let constants: Option<Vec<_>> = planned.iter().map(Element::as_constant).collect();
+        match constants {
+            Some(constants) if self.folds() => Ok(Node::Constant(literal_list(constants))),
+            _ => Ok(Node::List(planned.into())),
+        }
+    }
+
+    fn map(&mut self, entries: &[crate::ast::MapEntry]) -> Result<Node, PlanError> {
+        let mut planned = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let key = self.plan(&entry.key)?;
+            planned.push((key, Element { node: self.plan(&entry.value)?, optional: entry.optional }));
+        }
+        let constants: Option<Vec<_>> =
+            planned.iter().map(|(key, value)| Some((key.as_constant()?, value.as_constant()?))).collect();
+        match constants {
+            Some(constants) if self.folds() => Ok(Node::Constant(literal_map(constants))),
+            _ => Ok(Node::Map(planned.into())),
+        }
+    }
+
+    fn object(&mut self, name: &Arc<str>, fields: &[crate::ast::StructField]) -> Result<Node, PlanError> {
+        let known = names_within(self.env.container(), name)
+            .find(|name| self.env.provider().objects.contains_key(name) || self.env.provider().is_open(name));
+        let Some(name) = known else { return Err(PlanError(format!("unknown type: {name}"))) };
+        let mut planned = Vec::with_capacity(fields.len());
+        for field in fields {
+            let node = self.plan(&field.value)?;
+            planned.push((field.name.clone(), Element { node, optional: field.optional }));
+        }
+        Ok(Node::Object(Box::new(ObjectLiteral { name, fields: planned })))
+    }
+}
+
+impl Node {
+    fn as_constant(&self) -> Option<Value<'static>> {
+        match self {
+            Node::Constant(value) => Some(value.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl Element {
+    fn as_constant(&self) -> Option<Value<'static>> {
+        if self.optional { None } else { self.node.as_constant() }
+    }
+}
+
+/// The names that `name` may stand for within a container, the longest first; a leading dot leaves only itself.
+fn names_within<'n>(container: &'n str, name: &'n str) -> impl Iterator<Item = Arc<str>> + 'n {
+    let (mut prefix, name) = match name.strip_prefix('.') {
+        Some(absolute) => (None, absolute),
+        None => (Some(container).filter(|container| !container.is_empty()), name),
+    };
+    let mut done = false;
+    std::iter::from_fn(move || {
+        if let Some(container) = prefix {
+            prefix = container.rsplit_once('.').map(|(outer, _)| outer);
+            return Some(format!("{container}.{name}").into());
+        }
+        (!std::mem::replace(&mut done, true)).then(|| name.into())
+    })
+}
+
+fn constant(literal: &Literal) -> Value<'static> {
+    match literal {
+        Literal::Null => Value::Null,
+        Literal::Bool(value) => Value::Bool(*value),
+        Literal::Int(value) => Value::Int(*value),
+        Literal::Uint(value) => Value::Uint(*value),
+        Literal::Double(value) => Value::Double(*value),
+        Literal::String(text) => text.clone().into(),
+        Literal::Bytes(bytes) => Value::Bytes(bytes.clone()),
+    }
+}

@@ -1,0 +1,144 @@
+//! Names, fields and indices: chains of them become one attribute.
+
+use std::sync::Arc;
+
+use super::{Attribute, By, Candidate, Node, Planner, Qualifier, Root, names_within};
+use crate::ast::{Expr, ExprKind};
+use crate::env::Reference;
+use crate::program::PlanError;
+use crate::types::Type;
+use crate::value::Value;
+
+impl Planner<'_> {
+    pub(super) fn ident(&mut self, expr: &Expr, name: &str) -> Result<Node, PlanError> {
+        if let Some(slot) = self.local(name) {
+            return Ok(attribute(Root::Local(slot), Vec::new()));
+        }
+        match self.reference(expr) {
+            Some(Reference::Constant(constant)) => Ok(Node::Constant(constant.value.clone())),
+            Some(Reference::Variable(name)) => Ok(attribute(
+                Root::Input(name.strip_prefix('.').map_or_else(|| name.clone(), Arc::from)),
+                Vec::new(),
+            )),
+            _ => Ok(attribute(Root::OneOf(self.candidates(name, 0)), Vec::new())),
+        }
+    }
+
+    fn local(&self, name: &str) -> Option<usize> {
+        self.scope.iter().rev().find(|(known, _)| &**known == name).map(|(_, slot)| *slot)
+    }
+
+    /// What a name may mean where nothing was checked.
+    fn candidates(&self, name: &str, taken: usize) -> Vec<Candidate> {
+        let candidate = |name: Arc<str>| {
+            let constant = self.env.constant(&name).map(|constant| constant.value.clone());
+            Candidate { name, constant, taken }
+        };
+        names_within(self.env.container(), name).map(candidate).collect()
+    }
+
+    pub(super) fn select(
+        &mut self,
+        expr: &Expr,
+        operand: &Expr,
+        field: &Arc<str>,
+        test_only: bool,
+    ) -> Result<Node, PlanError> {
+        match self.reference(expr) {
+            Some(Reference::Constant(constant)) => return Ok(Node::Constant(constant.value.clone())),
+            Some(Reference::Variable(name)) => return Ok(attribute(Root::Input(name.clone()), Vec::new())),
+            _ => {}
+        }
+        let by = self.field(operand, field);
+        let mut attribute = into_attribute(self.plan(operand)?);
+        attribute.qualifiers.push(Qualifier { by, optional: false });
+        if test_only {
+            return Ok(Node::Has(Box::new(attribute)));
+        }
+        self.extend_names(expr, &mut attribute);
+        Ok(Node::Attribute(Box::new(attribute)))
+    }
+
+    /// Without types `a.b` may be a variable of that name, which comes before the field `b` of `a`.
+    fn extend_names(&self, expr: &Expr, attribute: &mut Attribute) {
+        if let (Root::OneOf(candidates), Some(name)) = (&mut attribute.root, qualified_name(expr)) {
+            let mut more = self.candidates(&name, attribute.qualifiers.len());
+            more.append(candidates);
+            *candidates = more;
+        }
+    }
+
+    /// How a field is found: at its place in the tree where the operand's type is known.
+    fn field(&self, operand: &Expr, field: &Arc<str>) -> By {
+        let key = || By::Key(field.clone().into());
+        let Some(Type::Object(name)) = self.checked.map(|checked| checked.type_of(operand.id)) else {
+            return key();
+        };
+        let object = self.env.provider().objects.get(name);
+        match object.and_then(|object| object.fields.get(&**field)) {
+            Some(known) => By::Field(field.clone(), known.json.clone(), known.shape.clone()),
+            None => key(),
+        }
+    }
+
+    /// `a[b]`, `a[?b]` and `a.?b`
+    pub(super) fn index(&mut self, args: &[Expr], optional: bool) -> Result<Node, PlanError> {
+        let [operand, index] = args else { return Err(PlanError("an index takes two operands".into())) };
+        let mut attribute = into_attribute(self.plan(operand)?);
+        let by = match self.plan(index)? {
+            Node::Constant(key) => self.constant_key(operand, key)?,
+            Node::Attribute(attribute) => By::Attribute(attribute),
+            node => By::Node(Box::new(node)),
+        };
+        attribute.qualifiers.push(Qualifier { by, optional });
+        Ok(Node::Attribute(Box::new(attribute)))
+    }
+
+    fn constant_key(&self, operand: &Expr, key: Value<'static>) -> Result<By, PlanError> {
+        if let (Value::String(name), true) = (&key, self.is_object(operand)) {
+            return Ok(self.field(operand, &name.as_str().into()));
+        }
+        match crate::eval::check_key(&key) {
+            Ok(()) => Ok(By::Key(key)),
+            Err(err) => Err(PlanError(err.to_string())),
+        }
+    }
+
+    fn is_object(&self, operand: &Expr) -> bool {
+        matches!(self.checked.map(|checked| checked.type_of(operand.id)), Some(Type::Object(_)))
+    }
+
+    /// `condition ? a : b`: branches that are attributes are read without a charge of their own.
+    pub(super) fn conditional(&mut self, args: &[Expr]) -> Result<Node, PlanError> {
+        let [condition, then, otherwise] = args else {
+            return Err(PlanError("a condition takes three operands".into()));
+        };
+        let condition = self.plan(condition)?;
+        let then = into_attribute(self.plan(then)?);
+        let otherwise = into_attribute(self.plan(otherwise)?);
+        Ok(attribute(Root::Conditional(Box::new((condition, then, otherwise))), Vec::new()))
+    }
+}
+
+fn attribute(root: Root, qualifiers: Vec<Qualifier>) -> Node {
+    Node::Attribute(Box::new(Attribute { root, qualifiers }))
+}
+
+/// The attribute that a node is, or one that begins with what the node computes.
+fn into_attribute(node: Node) -> Attribute {
+    match node {
+        Node::Attribute(attribute) => *attribute,
+        node => Attribute { root: Root::Node(node), qualifiers: Vec::new() },
+    }
+}
+
+/// `a.b.c` as a name.
+pub(super) fn qualified_name(expr: &Expr) -> Option<String> {
+    match &expr.kind {
+        ExprKind::Ident(name) => Some(name.to_string()),
+        ExprKind::Select { operand, field, test_only: false } => {
+            Some(format!("{}.{field}", qualified_name(operand)?))
+        }
+        _ => None,
+    }
+}

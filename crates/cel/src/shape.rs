@@ -1,0 +1,159 @@
+//! `Shape`: what a piece of data looks like. It gives the checker a type, the cost estimate its sizes, and the evaluator
+//! the way to read a tree without copying it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pintle_value::Str;
+
+use crate::types::Type;
+
+/// No bound is known.
+pub const UNBOUNDED: u64 = i64::MAX as u64;
+
+/// The shape of a value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shape {
+    /// What it is.
+    pub kind: ShapeKind,
+    /// The most elements of a list or map, or units of a string; `UNBOUNDED` when unknown.
+    pub max_elements: u64,
+    /// The fewest bytes that a value of this shape takes as JSON.
+    pub min_serialized_size: u64,
+}
+
+/// What a value is read as.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ShapeKind {
+    /// Whatever the tree holds: `dyn`.
+    Dyn,
+    /// `null`
+    Null,
+    /// `bool`
+    Bool,
+    /// `int`
+    Int,
+    /// `uint`
+    Uint,
+    /// `double`; integers of the tree are read as doubles.
+    Double,
+    /// `string`
+    String,
+    /// `bytes`, base64 in the tree.
+    Bytes,
+    /// A time in RFC 3339 or a date in the tree.
+    Timestamp,
+    /// A duration as text in the tree.
+    Duration,
+    /// `list(element)`
+    List {
+        /// The shape of each element.
+        element: Arc<Shape>,
+        /// How two lists compare and join.
+        list: ListKind,
+    },
+    /// `map(string, value)`
+    Map {
+        /// The shape of each value.
+        value: Arc<Shape>,
+    },
+    /// A type with fields.
+    Object(Arc<ObjectShape>),
+}
+
+/// How lists compare with `==` and join with `+`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ListKind {
+    /// Element by element; joined end to end.
+    Ordered,
+    /// In any order; joined as a union.
+    Set,
+    /// In any order, elements told apart by these members; joined by replacing what has the same key.
+    KeyedBy(Arc<[Str]>),
+}
+
+/// The shape of a type with fields.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ObjectShape {
+    /// The type's name, unique within a `Provider`.
+    pub name: Arc<str>,
+    /// The fields by the name that expressions use.
+    pub fields: BTreeMap<Str, Field>,
+}
+
+/// A field of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// Its name in the tree.
+    pub json: Str,
+    /// Its shape.
+    pub shape: Arc<Shape>,
+    /// Whether every object has it.
+    pub required: bool,
+}
+
+/// Knows the object types that expressions may mention.
+#[derive(Clone, Debug, Default)]
+pub struct Provider {
+    /// Objects by name.
+    pub objects: BTreeMap<Arc<str>, Arc<ObjectShape>>,
+    /// Tells the names of types that have every field, each of any type.
+    pub open: Option<fn(&str) -> bool>,
+}
+
+impl Shape {
+    /// A shape of unbounded size.
+    pub fn of(kind: ShapeKind) -> Shape {
+        Shape { kind, max_elements: UNBOUNDED, min_serialized_size: 0 }
+    }
+
+    /// The type the checker sees.
+    pub fn cel_type(&self) -> Type {
+        match &self.kind {
+            ShapeKind::Dyn => Type::Dyn,
+            ShapeKind::Null => Type::Null,
+            ShapeKind::Bool => Type::Bool,
+            ShapeKind::Int => Type::Int,
+            ShapeKind::Uint => Type::Uint,
+            ShapeKind::Double => Type::Double,
+            ShapeKind::String => Type::String,
+            ShapeKind::Bytes => Type::Bytes,
+            ShapeKind::Timestamp => Type::Timestamp,
+            ShapeKind::Duration => Type::Duration,
+            ShapeKind::List { element, .. } => Type::list(element.cel_type()),
+            ShapeKind::Map { value } => Type::map(Type::String, value.cel_type()),
+            ShapeKind::Object(object) => Type::Object(object.name.clone()),
+        }
+    }
+}
+
+impl ObjectShape {
+    /// Whether a field has this name in the tree.
+    pub fn has_member(&self, json: &str) -> bool {
+        // Most fields are called the same in expressions.
+        self.fields.get(json).is_some_and(|field| field.json == json)
+            || self.fields.values().any(|field| field.json == json)
+    }
+}
+
+impl Provider {
+    /// Whether the type of this name has every field.
+    pub fn is_open(&self, name: &str) -> bool {
+        self.open.is_some_and(|open| open(name))
+    }
+
+    /// Takes in every object type within `shape`.
+    pub fn add(&mut self, shape: &Shape) {
+        match &shape.kind {
+            ShapeKind::List { element, .. } => self.add(element),
+            ShapeKind::Map { value } => self.add(value),
+            ShapeKind::Object(object) => {
+                let known = self.objects.insert(object.name.clone(), object.clone());
+                if known.is_none() {
+                    object.fields.values().for_each(|field| self.add(&field.shape));
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The types that the checker reasons about.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// A type of the language.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Type {
+    /// Anything; checks are left to run time.
+    Dyn,
+    /// What `null` has.
+    Null,
+    /// `bool`
+    Bool,
+    /// `int`
+    Int,
+    /// `uint`
+    Uint,
+    /// `double`
+    Double,
+    /// `string`
+    String,
+    /// `bytes`
+    Bytes,
+    /// `google.protobuf.Timestamp`
+    Timestamp,
+    /// `google.protobuf.Duration`
+    Duration,
+    /// A primitive that may be null: `wrapper(int)`
+    Wrapper(Arc<Type>),
+    /// `list(T)`
+    List(Arc<Type>),
+    /// `map(K, V)`
+    Map(Arc<(Type, Type)>),
+    /// A type with fields, which a `shape::Provider` knows by this name.
+    Object(Arc<str>),
+    /// A type without fields that functions work on: `kubernetes.URL`, `optional_type(T)`.
+    Opaque(Arc<str>, Arc<[Type]>),
+    /// A parameter of an overload: `T`.
+    Param(Arc<str>),
+    /// What `type(x)` gives.
+    Type(Option<Arc<Type>>),
+    /// What could not be typed; reported once, accepted everywhere after.
+    Error,
+}
+
+/// The name of the optional type.
+pub const OPTIONAL: &str = "optional_type";
+
+impl Type {
+    /// `list(element)`
+    pub fn list(element: Type) -> Type {
+        Type::List(Arc::new(element))
+    }
+
+    /// `map(key, value)`
+    pub fn map(key: Type, value: Type) -> Type {
+        Type::Map(Arc::new((key, value)))
+    }
+
+    /// `optional_type(of)`
+    pub fn optional(of: Type) -> Type {
+        Type::Opaque(OPTIONAL.into(), [of].into())
+    }
+
+    /// A type without parameters that functions work on.
+    pub fn opaque(name: &str) -> Type {
+        Type::Opaque(name.into(), [].into())
+    }
+
+    /// A type parameter.
+    pub fn param(name: &str) -> Type {
+        Type::Param(name.into())
+    }
+
+    /// The name without parameters, which the type has as a value: `list`, `google.protobuf.Timestamp`.
+    pub fn name(&self) -> &str {
+        match self {
+            Type::Dyn => "dyn",
+            Type::Null => "null_type",
+            Type::Bool => "bool",
+            Type::Int => "int",
+            Type::Uint => "uint",
+            Type::Double => "double",
+            Type::String => "string",
+            Type::Bytes => "bytes",
+            Type::Timestamp => "google.protobuf.Timestamp",
+            Type::Duration => "google.protobuf.Duration",
+            Type::Wrapper(of) => of.name(),
+            Type::List(_) => "list",
+            Type::Map(_) => "map",
+            Type::Object(name) | Type::Opaque(name, _) | Type::Param(name) => name,
+            Type::Type(_) => "type",
+            Type::Error => "error",
+        }
+    }
+}
+
+impl Type {
+    /// The name that a value of the type, or the type as a value, goes by at run time.
+    pub fn runtime_name(&self) -> Arc<str> {
+        match self {
+            Type::Null => "null_type".into(),
+            Type::Timestamp => "google.protobuf.Timestamp".into(),
+            Type::Duration => "google.protobuf.Duration".into(),
+            Type::Wrapper(of) => of.runtime_name(),
+            Type::List(_) => "list".into(),
+            Type::Map(_) => "map".into(),
+            Type::Type(_) => "type".into(),
+            Type::Object(name) | Type::Param(name) | Type::Opaque(name, _) => name.clone(),
+            simple => simple.to_string().into(),
+        }
+    }
+}
+
+/// The form that messages of the checker use.
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Type::Dyn => f.write_str("dyn"),
+            Type::Null => f.write_str("null"),
+            Type::Bool => f.write_str("bool"),
+            Type::Int => f.write_str("int"),
+            Type::Uint => f.write_str("uint"),
+            Type::Double => f.write_str("double"),
+            Type::String => f.write_str("string"),
+            Type::Bytes => f.write_str("bytes"),
+            Type::Timestamp => f.write_str("timestamp"),
+            Type::Duration => f.write_str("duration"),
+            Type::Wrapper(of) => write!(f, "wrapper({of})"),
+            Type::List(of) => write!(f, "list({of})"),
+            Type::Map(of) => write!(f, "map({}, {})", of.0, of.1),
+            Type::Object(name) | Type::Param(name) => f.write_str(name),
+            Type::Opaque(name, params) if params.is_empty() => f.write_str(name),
+            Type::Opaque(name, params) => {
+                let params: Vec<String> = params.iter().map(Type::to_string).collect();
+                write!(f, "{name}({})", params.join(", "))
+            }
+            Type::Type(None) => f.write_str("type"),
+            Type::Type(Some(of)) => write!(f, "type({of})"),
+            Type::Error => f.write_str("!error!"),
+        }
+    }
+}

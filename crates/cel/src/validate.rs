@@ -1,0 +1,145 @@
+//! Checks of a typed tree, after the checker: literals that functions would refuse at run time, and literals of mixed types.
+
+use crate::ast::{Expr, ExprKind, Id, Literal, MapEntry};
+use crate::checker::is_exact;
+use crate::env::{Checked, Reference};
+use crate::issue::Issues;
+use crate::library::Validator;
+use crate::regexp;
+use crate::types::{OPTIONAL, Type};
+use crate::value::{Text, Value};
+
+/// What Kubernetes lets look over every expression.
+pub(crate) const KUBERNETES: &[Validator] = &[durations, timestamps, patterns, homogeneous_literals];
+
+/// Lets the environment's validators look over the tree.
+pub(crate) fn validate(checked: &Checked) -> Result<(), Issues> {
+    let source = &checked.ast.source;
+    let mut issues = Issues::new(source.text.clone());
+    for validator in checked.env().validators() {
+        validator(checked, &mut |id, message| {
+            let offset = source.offsets.get(id as usize).copied().filter(|offset| *offset != u32::MAX);
+            issues.report(offset, message);
+        });
+    }
+    issues.unless_any(())
+}
+
+/// `duration('1 hour')`
+fn durations(checked: &Checked, report: &mut dyn FnMut(Id, String)) {
+    first_literals(checked, "duration", report, |call, literal| runs(checked, call, literal));
+}
+
+/// `timestamp('today')`
+fn timestamps(checked: &Checked, report: &mut dyn FnMut(Id, String)) {
+    first_literals(checked, "timestamp", report, |call, literal| runs(checked, call, literal));
+}
+
+/// `a.matches('(')`. In `matches(a, '(')` cel-go looks at the first argument too, which is not the pattern.
+fn patterns(checked: &Checked, report: &mut dyn FnMut(Id, String)) {
+    first_literals(checked, "matches", report, |_, literal| match literal {
+        Literal::String(pattern) => regexp::compile(pattern).is_ok(),
+        _ => true,
+    });
+}
+
+/// Reports the first arguments of calls of `function` that are literals and not valid.
+fn first_literals(
+    checked: &Checked,
+    function: &str,
+    report: &mut dyn FnMut(Id, String),
+    valid: impl Fn(&Expr, &Literal) -> bool,
+) {
+    walk(&checked.ast.root, &mut |expr| {
+        if let ExprKind::Call { function: called, args, .. } = &expr.kind
+            && &**called == function
+            && let Some(Expr { id, kind: ExprKind::Literal(literal) }) = args.first()
+            && !valid(expr, literal)
+        {
+            report(*id, format!("invalid {function} argument"));
+        }
+    });
+}
+
+/// Whether a call of one literal succeeds.
+fn runs(checked: &Checked, call: &Expr, literal: &Literal) -> bool {
+    let Some(Reference::Function(function, overloads)) = checked.reference(call.id) else { return true };
+    let Some(overload) = overloads.first().and_then(|index| function.overloads.get(*index as usize)) else {
+        return true;
+    };
+    let value = match literal {
+        Literal::String(text) => Value::String(Text::Borrowed(text)),
+        Literal::Int(int) => Value::Int(*int),
+        _ => return true,
+    };
+    (overload.run)(&[value]).is_ok()
+}
+
+/// `[1, 'a']`, `{'a': 1, 'b': 'c'}`, but within functions that take mixed lists.
+fn homogeneous_literals(checked: &Checked, report: &mut dyn FnMut(Id, String)) {
+    homogeneous(checked, &checked.ast.root, report);
+}
+
+fn homogeneous(checked: &Checked, expr: &Expr, report: &mut dyn FnMut(Id, String)) {
+    match &expr.kind {
+        ExprKind::Call { function, .. } if checked.env().mixed_arguments().contains(&&**function) => return,
+        ExprKind::List { elements, optional } => one_element_type(checked, elements, optional, report),
+        ExprKind::Map(entries) => one_entry_type(checked, entries, report),
+        _ => {}
+    }
+    for child in expr.children() {
+        homogeneous(checked, child, report);
+    }
+}
+
+fn one_element_type(
+    checked: &Checked,
+    elements: &[Expr],
+    optional: &[u32],
+    report: &mut dyn FnMut(Id, String),
+) {
+    let of = |(index, element): (usize, &Expr)| {
+        let is_optional = optional.iter().any(|optional| *optional as usize == index);
+        (element.id, held(checked.type_of(element.id), is_optional).clone())
+    };
+    let mut types = elements.iter().enumerate().map(of);
+    let Some((_, first)) = types.next() else { return };
+    if let Some((id, found)) = types.find(|(_, found)| !is_exact(&first, found)) {
+        report(id, mismatch(&first, &found));
+    }
+}
+
+fn one_entry_type(checked: &Checked, entries: &[MapEntry], report: &mut dyn FnMut(Id, String)) {
+    let Some(first) = entries.first() else { return };
+    let key = checked.type_of(first.key.id);
+    let value = held(checked.type_of(first.value.id), first.optional);
+    for entry in entries.iter().skip(1) {
+        let found = checked.type_of(entry.key.id);
+        if !is_exact(key, found) {
+            report(entry.key.id, mismatch(key, found));
+        }
+        let found = held(checked.type_of(entry.value.id), entry.optional);
+        if !is_exact(value, found) {
+            report(entry.value.id, mismatch(value, found));
+        }
+    }
+}
+
+/// What an optional holds, where it is one.
+fn held(of: &Type, optional: bool) -> &Type {
+    match of {
+        Type::Opaque(name, params) if optional && &**name == OPTIONAL => params.first().unwrap_or(of),
+        of => of,
+    }
+}
+
+fn mismatch(expected: &Type, found: &Type) -> String {
+    format!("expected type '{expected}' but found '{found}'")
+}
+
+fn walk(expr: &Expr, visit: &mut dyn FnMut(&Expr)) {
+    visit(expr);
+    for child in expr.children() {
+        walk(child, visit);
+    }
+}

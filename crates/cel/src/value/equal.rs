@@ -1,0 +1,207 @@
+//! `==`: across numeric types, into lists, maps and objects.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{EvalError, List, Map, Object, Value};
+use crate::shape::{ListKind, ShapeKind};
+
+impl<'a> Value<'a> {
+    /// `self == other`. Values of a shaped tree refuse values of another type, as kube-apiserver's do; all others are
+    /// just not equal.
+    pub fn equals(&self, other: &Value<'_>) -> Result<bool, EvalError> {
+        let equal = match (self, other) {
+            (Value::Null, other) => matches!(other, Value::Null),
+            (_, Value::Null) => false,
+            (Value::Bool(a), Value::Bool(b)) => a == b,
+            (Value::Int(_) | Value::Uint(_) | Value::Double(_), _) => {
+                self.compare_numbers(other).is_some_and(std::cmp::Ordering::is_eq)
+            }
+            (Value::String(a), Value::String(b)) => a.as_str() == b.as_str(),
+            (Value::Bytes(a), Value::Bytes(b)) => a == b,
+            (Value::Timestamp(a), Value::Timestamp(b)) => a == b,
+            (Value::Duration(a), Value::Duration(b)) => a == b,
+            (Value::List(a), Value::List(b)) => return a.equals(b),
+            (Value::List(list), _) if list.is_shaped() => return Err(EvalError::NoSuchOverload),
+            (Value::Map(a), Value::Map(b)) => return a.equals(b),
+            (Value::Map(Map::Tree(_, shape)), _) if matches!(shape.kind, ShapeKind::Map { .. }) => {
+                return Err(EvalError::NoSuchOverload);
+            }
+            (Value::Object(a), Value::Object(b)) => return a.equals(b),
+            (Value::Object(Object::Tree(..)), _) => return Err(EvalError::NoSuchOverload),
+            (Value::Type(a), Value::Type(b)) => a.runtime_name() == b.runtime_name(),
+            (Value::Optional(None), Value::Optional(b)) => b.is_none(),
+            (Value::Optional(Some(a)), Value::Optional(Some(b))) => return a.equals(b),
+            (Value::Opaque(a), b) => return a.equals(b),
+            _ => false,
+        };
+        Ok(equal)
+    }
+
+    /// What tells an element of a set or a keyed list of a tree from the others; none for what nothing can be equal to.
+    pub(super) fn identity(&self, kind: &ListKind) -> Option<String> {
+        match (kind, self) {
+            (ListKind::KeyedBy(keys), value) => {
+                let members = members(value)?;
+                Some(format!("{:?}", keys.iter().map(|key| members.get(key)).collect::<Vec<_>>()))
+            }
+            (_, Value::String(text)) => Some(format!("{:?}", text.as_str())),
+            (_, Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Double(_)) => {
+                Some(format!("{self:?}"))
+            }
+            (_, Value::Timestamp(_) | Value::Duration(_) | Value::Bytes(_)) => Some(format!("{self:?}")),
+            (_, Value::Map(Map::Tree(map, _)) | Value::Object(Object::Tree(map, _))) => {
+                Some(format!("{map:?}"))
+            }
+            (_, Value::List(List::Tree(elements, _))) => Some(format!("{elements:?}")),
+            _ => None,
+        }
+    }
+}
+
+fn members<'v>(value: &'v Value<'_>) -> Option<&'v pintle_value::Map> {
+    match value {
+        Value::Map(Map::Tree(map, _)) | Value::Object(Object::Tree(map, _)) => Some(map),
+        _ => None,
+    }
+}
+
+impl List<'_> {
+    /// Part of a tree whose shape says that it is a list.
+    fn is_shaped(&self) -> bool {
+        match self {
+            List::Tree(_, shape) | List::Merged(_, shape) => matches!(shape.kind, ShapeKind::List { .. }),
+            _ => false,
+        }
+    }
+
+    fn equals(&self, other: &List<'_>) -> Result<bool, EvalError> {
+        if self.len() != other.len() {
+            return Ok(false);
+        }
+        if let (List::Tree(ours, _), List::Tree(theirs, _)) = (self, other)
+            && ours == theirs
+        {
+            return Ok(true);
+        }
+        match self.kind() {
+            ListKind::Ordered => self.equals_in_order(other),
+            ListKind::Set => self.equals_as_set(other),
+            ListKind::KeyedBy(_) => self.equals_by_keys(other),
+        }
+    }
+
+    fn equals_in_order(&self, other: &List<'_>) -> Result<bool, EvalError> {
+        let shaped = self.is_shaped();
+        for (a, b) in self.iter().zip(other.iter()) {
+            match a?.equals(&b?) {
+                Ok(true) => {}
+                // cel-go's own lists go on over elements that cannot be compared; Kubernetes' do not.
+                Err(_) if !shaped => {}
+                unequal => return unequal,
+            }
+        }
+        Ok(true)
+    }
+
+    fn equals_as_set(&self, other: &List<'_>) -> Result<bool, EvalError> {
+        let mut known = HashSet::new();
+        for element in self.iter() {
+            known.extend(element?.identity(&ListKind::Set));
+        }
+        for element in other.iter() {
+            let identity = element?.identity(&ListKind::Set);
+            if !identity.is_some_and(|identity| known.contains(&identity)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn equals_by_keys(&self, other: &List<'_>) -> Result<bool, EvalError> {
+        let known: Vec<_> = self.iter().collect::<Result<_, _>>()?;
+        let by_key: HashMap<String, &Value<'_>> =
+            known.iter().filter_map(|value| Some((value.identity(self.kind())?, value))).collect();
+        for element in other.iter() {
+            let element = element?;
+            let same = element.identity(self.kind()).and_then(|key| by_key.get(&key).copied());
+            match same.map(|known| known.equals(&element)) {
+                Some(Ok(true)) => {}
+                None => return Ok(false),
+                Some(unequal) => return unequal,
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Map<'_> {
+    fn equals(&self, other: &Map<'_>) -> Result<bool, EvalError> {
+        if self.len() != other.len() {
+            return Ok(false);
+        }
+        if let (Map::Tree(ours, _), Map::Tree(theirs, _)) = (self, other)
+            && ours == theirs
+        {
+            return Ok(true);
+        }
+        let shaped = matches!(self, Map::Tree(_, shape) if matches!(shape.kind, ShapeKind::Map { .. }));
+        for (key, value) in self.entries() {
+            let Some(theirs) = other.find(&key)? else { return Ok(false) };
+            match value?.equals(&theirs) {
+                Ok(true) => {}
+                Err(_) if !shaped => {}
+                unequal => return unequal,
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Object<'_> {
+    fn equals(&self, other: &Object<'_>) -> Result<bool, EvalError> {
+        match (self, other) {
+            (Object::Tree(ours, shape), Object::Tree(theirs, _)) => {
+                if ours.len() != theirs.len() {
+                    return Ok(false);
+                }
+                // Equal trees are equal whatever their shape; most comparisons are with what was there before.
+                if ours == theirs {
+                    return Ok(true);
+                }
+                let ShapeKind::Object(declared) = &shape.kind else { return Ok(ours == theirs) };
+                for field in declared.fields.values() {
+                    let a = Object::read_field(ours, &field.json, &field.shape)?;
+                    let b = Object::read_field(theirs, &field.json, &field.shape)?;
+                    match (a, b) {
+                        (None, None) => {}
+                        (Some(a), Some(b)) => match a.equals(&b) {
+                            Ok(true) => {}
+                            unequal => return unequal,
+                        },
+                        _ => return Ok(false),
+                    }
+                }
+                // Members without a declared field compare as trees, and only where both objects have them.
+                let undeclared = ours.iter().filter(|(key, _)| !declared.has_member(key));
+                Ok(undeclared
+                    .into_iter()
+                    .all(|(key, value)| theirs.get(key).is_none_or(|theirs| theirs == value)))
+            }
+            (Object::Shared(name, ours), Object::Shared(their_name, theirs)) => {
+                if name != their_name || ours.len() != theirs.len() {
+                    return Ok(false);
+                }
+                for (key, value) in ours.iter() {
+                    let Some((_, theirs)) = theirs.iter().find(|(name, _)| name == key) else {
+                        return Ok(false);
+                    };
+                    if !value.equals(theirs)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            _ => Err(EvalError::NoSuchOverload),
+        }
+    }
+}

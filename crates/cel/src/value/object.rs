@@ -1,0 +1,63 @@
+//! Values of types with fields: part of a tree, or made by a literal.
+
+use std::sync::Arc;
+
+use super::{EvalError, Value};
+use crate::shape::{Field, Shape, ShapeKind};
+
+/// A value of a type with fields: part of a tree, or computed.
+#[derive(Clone, Debug)]
+pub enum Object<'a> {
+    /// Part of a tree, read as its shape says.
+    Tree(&'a pintle_value::Map, &'a Shape),
+    /// Computed by an object literal: the type's name and the fields that were set.
+    Shared(Arc<str>, Arc<[(Arc<str>, Value<'a>)]>),
+}
+
+impl<'a> Object<'a> {
+    /// How many members there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Object::Tree(map, _) => map.len(),
+            Object::Shared(_, fields) => fields.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A field by the name that expressions use. A field of a tree that is `null` is not there.
+    pub fn get(&self, name: &str) -> Result<Option<Value<'a>>, EvalError> {
+        match self {
+            Object::Tree(map, shape) => match declared(shape, name) {
+                Some(field) => Object::read_field(map, &field.json, &field.shape),
+                None => Ok(None),
+            },
+            Object::Shared(_, fields) => {
+                Ok(fields.iter().find(|(key, _)| **key == *name).map(|(_, value)| value.clone()))
+            }
+        }
+    }
+
+    /// A field of a tree whose place and shape are known.
+    #[inline]
+    pub(crate) fn read_field(
+        map: &'a pintle_value::Map,
+        json: &str,
+        shape: &'a Shape,
+    ) -> Result<Option<Value<'a>>, EvalError> {
+        match map.get(json) {
+            None | Some(pintle_value::Value::Null) => Ok(None),
+            Some(value) => Value::read(value, shape).map(Some),
+        }
+    }
+}
+
+fn declared<'a>(shape: &'a Shape, name: &str) -> Option<&'a Field> {
+    match &shape.kind {
+        ShapeKind::Object(object) => object.fields.get(name),
+        _ => None,
+    }
+}

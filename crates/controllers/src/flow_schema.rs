@@ -1,0 +1,136 @@
+//! The condition `Dangling` of FlowSchemas: whether the priority level they name is there. Part of the server itself,
+//! as with kube-apiserver.
+
+use pintle_cache::{CloseReason, Filter, Item};
+use pintle_engine::decode::Media;
+use pintle_engine::{Body, Change, Engine, WriteRequest};
+use pintle_meta::Status;
+use pintle_meta::options::FieldValidation;
+use pintle_value::{Str, Value, json};
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+const GROUP: &str = "flowcontrol.apiserver.k8s.io";
+const SCHEMAS: &str = "/registry/flowschemas/";
+const LEVELS: &str = "/registry/prioritylevelconfigurations/";
+/// The name kube-apiserver's own status updates go by.
+const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
+
+/// Runs until the cache shuts down.
+pub(crate) async fn run(engine: Arc<Engine>) {
+    let mut watcher = engine.cache.watch_all(Filter::default());
+    settle_all(&engine).await;
+    while let Some(item) = watcher.next().await {
+        match item {
+            Item::Event(delivery) => match delivery.source().map(|event| &**event.resource()) {
+                Some(SCHEMAS) => report(settle(&engine, delivery.object().name()).await),
+                Some(LEVELS) => settle_all(&engine).await,
+                _ => {}
+            },
+            Item::Closed(CloseReason::Slow) => {
+                watcher = engine.cache.watch_all(Filter::default());
+                settle_all(&engine).await;
+            }
+            Item::Closed(_) => return,
+            Item::InitialEventsEnd(_) | Item::Bookmark(_) => {}
+        }
+    }
+}
+
+fn report(result: Result<(), Status>) {
+    if let Err(status) = result {
+        tracing::warn!(error = %status.message, "the status of a FlowSchema could not be set");
+    }
+}
+
+/// All at once: the store makes those durable together that come together.
+async fn settle_all(engine: &Arc<Engine>) {
+    let Some(resource) = engine.cache.resource(SCHEMAS) else { return };
+    let names: Vec<Str> = resource.view().iter().map(|schema| Str::from(schema.name())).collect();
+    let mut tasks = JoinSet::new();
+    for name in names {
+        let engine = engine.clone();
+        tasks.spawn(async move { settle(&engine, &name).await });
+    }
+    while let Some(done) = tasks.join_next().await {
+        match done {
+            Ok(result) => report(result),
+            // The server ends.
+            Err(error) if error.is_cancelled() => return,
+            Err(error) => report(Err(Status::internal(&error.to_string()))),
+        }
+    }
+}
+
+/// Applies the condition unless it is as it should be.
+async fn settle(engine: &Engine, name: &str) -> Result<(), Status> {
+    let Some(target) = engine.target(GROUP, "v1", "flowschemas", "", name) else { return Ok(()) };
+    let Some(schema) = engine.object_tree(&target)? else { return Ok(()) };
+    let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]);
+    let Some(level_target) = engine.target(GROUP, "v1", "prioritylevelconfigurations", "", level) else {
+        return Ok(());
+    };
+    let wanted = condition(level, engine.object_tree(&level_target)?.is_some());
+    let known = schema.items_at(&["status", "conditions"]).iter().find(|c| c.str_at(&["type"]) == "Dangling");
+    let same = |known: &Value| wanted.iter().all(|(key, text)| known.str_at(&[key]) == text);
+    if known.is_some_and(same) {
+        return Ok(());
+    }
+    let request = WriteRequest {
+        target: target.sub("status"),
+        change: Change::Apply { body: applied(name, &wanted, &engine.now_text()), force: true },
+        dry_run: false,
+        field_manager: MANAGER.into(),
+        user_agent: String::new(),
+        validation: FieldValidation::Strict,
+        user: engine.system_user(),
+    };
+    match engine.write(&request).await {
+        // Gone in the meantime: there is nothing to say about it any more.
+        Err(status) if status.code == 404 => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// What the condition says, without its time.
+fn condition(level: &str, found: bool) -> [(&'static str, String); 4] {
+    let refers = format!("This FlowSchema references the PriorityLevelConfiguration object named {level:?}");
+    let (status, reason, message) = match found {
+        true => ("False", "Found", format!("{refers} and it exists")),
+        false => ("True", "NotFound", format!("{refers} but there is no such object")),
+    };
+    [("type", "Dangling".into()), ("status", status.into()), ("reason", reason.into()), ("message", message)]
+}
+
+fn applied(name: &str, wanted: &[(&str, String)], now: &str) -> Body {
+    let mut condition = Value::object();
+    for (key, text) in wanted {
+        condition.set_at(&[key], text.as_str().into());
+    }
+    condition.set_at(&["lastTransitionTime"], now.into());
+    let mut schema = Value::object();
+    schema.set_at(&["apiVersion"], format!("{GROUP}/v1").as_str().into());
+    schema.set_at(&["kind"], "FlowSchema".into());
+    schema.set_at(&["metadata", "name"], name.into());
+    schema.set_at(&["status", "conditions"], Value::Array(vec![condition]));
+    let mut bytes = Vec::new();
+    json::print(&schema, &mut bytes);
+    Body { bytes: bytes.into(), media: Media::Json }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_condition_says() {
+        for (found, status, message) in [
+            (true, "False", r#"object named "low" and it exists"#),
+            (false, "True", r#"object named "low" but there is no such object"#),
+        ] {
+            let [_, (_, is), _, (_, says)] = condition("low", found);
+            assert_eq!(is, status);
+            assert!(says.ends_with(message), "{says}");
+        }
+    }
+}

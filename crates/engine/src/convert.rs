@@ -1,0 +1,275 @@
+//! From one version of a kind to another: within the server, or by the webhook that the kind's definition names.
+//!
+//! Webhooks can only be waited for. Code that cannot wait finds what they made: beside the kept object (`prepare`,
+//! then `tree_in`), or in `Conversions`, which notes what is missing so that the code can be run again.
+
+mod metrics;
+mod review;
+
+pub use metrics::ConversionMetrics;
+
+use crate::{Engine, Target, object};
+use bytes::Bytes;
+use metrics::Failure;
+use pintle_cache::Object;
+use pintle_kinds::Kind;
+use pintle_kinds::endpoint::Conversion;
+use pintle_meta::{GroupVersionKind, Status};
+use pintle_schema::structural;
+use pintle_value::{Value, json};
+use pintle_webhook::Services;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a webhook may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Objects that are sent to a webhook at once.
+const BATCH_MAX: usize = 500;
+
+impl Engine {
+    /// `tree`, which may be in any version of the kind, in the version at `to`.
+    pub(crate) async fn convert(&self, kind: &Kind, mut tree: Value, to: usize) -> Result<Value, Status> {
+        let from = version_of(kind, &tree);
+        let Some(conversion) = kind.conversion.as_ref().filter(|_| from != to) else {
+            object::convert(kind, &mut tree, from, to);
+            return Ok(tree);
+        };
+        let made = self.ask(kind, conversion, vec![tree], to).await?;
+        made.into_iter().next().ok_or_else(|| Status::internal("a conversion has no outcome"))
+    }
+
+    /// Sees to it that `tree_in` can show these objects in the version that the request speaks.
+    pub async fn prepare(&self, target: &Target, objects: &[Arc<Object>]) -> Result<(), Status> {
+        let Some(conversion) = &target.kind.conversion else { return Ok(()) };
+        let slot = slot(target.version);
+        let due: Vec<&Arc<Object>> = objects
+            .iter()
+            .filter(|object| kept_version(&target.kind, object) != target.version)
+            .filter(|object| object.converted(slot).is_none())
+            .collect();
+        for batch in due.chunks(BATCH_MAX) {
+            let trees = batch.iter().map(|object| object::tree(object)).collect::<Result<Vec<_>, _>>()?;
+            let made = self.ask(&target.kind, conversion, trees, target.version).await?;
+            for (object, mut tree) in batch.iter().zip(made) {
+                tree.remove_at(&["metadata", "resourceVersion"]);
+                let mut out = Vec::new();
+                json::print(&tree, &mut out);
+                object.keep_converted(slot, out.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether kept bytes are what requests of this target show, with nothing but a resourceVersion to add.
+    pub fn shows_kept_bytes(&self, target: &Target) -> bool {
+        target.version == target.kind.storage && target.kind.conversion.is_none()
+    }
+
+    /// An object as a tree in the version that the request speaks, with this resourceVersion (0 is none). Where a
+    /// webhook converts, the object was prepared.
+    pub fn tree_in(&self, target: &Target, object: &Object, revision: u64) -> Result<Value, Status> {
+        let converted = match target.kind.conversion {
+            Some(_) if kept_version(&target.kind, object) != target.version => {
+                let found = object.converted(slot(target.version));
+                Some(found.ok_or_else(|| Status::internal("an object is shown before it is converted"))?)
+            }
+            _ => None,
+        };
+        let mut tree = match converted {
+            Some(bytes) => json::parse(&bytes)
+                .map(|parsed| parsed.value)
+                .map_err(|e| Status::internal(&e.to_string()))?,
+            None => object::tree(object)?,
+        };
+        match revision {
+            0 => _ = tree.remove_at(&["metadata", "resourceVersion"]),
+            _ => tree.set_at(&["metadata", "resourceVersion"], revision.to_string().into()),
+        }
+        if target.kind.conversion.is_none() {
+            object::convert(&target.kind, &mut tree, target.kind.storage, target.version);
+        }
+        Ok(tree)
+    }
+
+    /// `tree`, in the version that writes work in, in the version that the request speaks.
+    pub(crate) fn spoken<'t>(&self, target: &Target, tree: &'t Value) -> Cow<'t, Value> {
+        let (from, to) = (target.working(), target.version);
+        if from == to {
+            return Cow::Borrowed(tree);
+        }
+        let mut out = tree.clone();
+        object::convert(&target.kind, &mut out, from, to);
+        Cow::Owned(out)
+    }
+
+    /// What is kept of `tree`, which is in the version that writes work in. Defaults of the stored version are those
+    /// that its readers would see.
+    pub(crate) async fn to_storage(&self, target: &Target, tree: Value) -> Result<Value, Status> {
+        if target.working() == target.kind.storage {
+            return Ok(tree);
+        }
+        let mut tree = self.convert(&target.kind, tree, target.kind.storage).await?;
+        let schema = &target.kind.storage_version().schema;
+        structural::default(schema.arena(), schema.root(), &mut tree);
+        Ok(tree)
+    }
+
+    /// Asks the webhook for `trees`, none of which is in the version at `to`.
+    async fn ask(
+        &self,
+        kind: &Kind,
+        conversion: &Conversion,
+        trees: Vec<Value>,
+        to: usize,
+    ) -> Result<Vec<Value>, Status> {
+        let began = Instant::now();
+        let from = trees.first().map(|tree| version_of(kind, tree)).unwrap_or(kind.storage);
+        let outcome = self.review(kind, conversion, &trees, from, to).await;
+        let failure = outcome.as_ref().err().map(|(failure, _)| *failure);
+        self.conversion_metrics.observe(kind, from, to, failure, began.elapsed());
+        let mut made = outcome.map_err(|(_, why)| Status::unclassified(why))?;
+        for tree in &mut made {
+            object::coerce(kind, tree, to);
+        }
+        Ok(made)
+    }
+
+    async fn review(
+        &self,
+        kind: &Kind,
+        conversion: &Conversion,
+        trees: &[Value],
+        from: usize,
+        to: usize,
+    ) -> Result<Vec<Value>, (Failure, String)> {
+        let names = |at: usize| kind.versions.get(at).map(|v| v.gvk(kind)).unwrap_or_default();
+        let of = shown(&names(from));
+        let uid = crate::environment::new_uid(&*self.random);
+        let desired = names(to).group_version().to_string();
+        let Some(version) = review::version(&conversion.review_versions) else {
+            return Err((Failure::Call, "no supported conversion review versions".to_string()));
+        };
+        let body = review::request(version, &uid, &desired, trees);
+        let answer = self
+            .webhooks
+            .call(self, &conversion.endpoint, Bytes::from(body), TIMEOUT)
+            .await
+            .map_err(|error| (Failure::Call, format!("conversion webhook for {of} failed: {error}")))?;
+        let objects = review::objects(version, &uid, &answer).map_err(|error| {
+            let failure = if error.is_undecodable { Failure::Call } else { Failure::Malformed };
+            (failure, format!("conversion webhook for {of} failed: {}", error.why))
+        })?;
+        if objects.len() != trees.len() {
+            let why = format!(
+                "conversion webhook for {of} returned {} objects, expected {}",
+                objects.len(),
+                trees.len()
+            );
+            return Err((Failure::Partial, why));
+        }
+        let pairs = trees.iter().zip(objects).enumerate();
+        pairs
+            .map(|(index, (original, converted))| {
+                let place = review::Place { of: &of, index, in_list: trees.len() > 1 };
+                review::accept(original, converted, &names(to), &place).map_err(|why| (Failure::Invalid, why))
+            })
+            .collect()
+    }
+}
+
+impl Services for Engine {
+    fn locate(&self, namespace: &str, name: &str, port: u16) -> Result<(String, u16), String> {
+        use pintle_admission::World;
+        let service = self.object("", "services", namespace, name);
+        let service = service.ok_or_else(|| format!("service \"{name}\" not found"))?;
+        let listed = service
+            .items_at(&["spec", "ports"])
+            .iter()
+            .any(|p| p.get("port").and_then(Value::as_int) == Some(i64::from(port)));
+        match service.str_at(&["spec", "type"]) {
+            "ExternalName" => Ok((service.str_at(&["spec", "externalName"]).to_string(), port)),
+            _ if service.str_at(&["spec", "clusterIP"]) == "None" => {
+                Err("cannot route to service with ClusterIP \"None\"".to_string())
+            }
+            _ if !listed => Err(format!("no service port {port} found for service \"{name}\"")),
+            _ => Ok((service.str_at(&["spec", "clusterIP"]).to_string(), port)),
+        }
+    }
+}
+
+/// A kind as Go prints it.
+fn shown(gvk: &GroupVersionKind) -> String {
+    format!("{}, Kind={}", gvk.group_version(), gvk.kind)
+}
+
+/// Where the version of a tree is among those of its kind.
+pub(crate) fn version_of(kind: &Kind, tree: &Value) -> usize {
+    let own = tree.str_at(&["apiVersion"]);
+    let is_own = |v: &pintle_kinds::KindVersion| crate::decode::api_version(&v.group, &v.name) == own;
+    kind.versions.iter().position(is_own).unwrap_or(kind.storage)
+}
+
+/// Where the version that an object is kept in is among those of its kind. Objects that a webhook converts stay in
+/// the version they were written in; all others are kept in the stored one.
+fn kept_version(kind: &Kind, object: &Object) -> usize {
+    if kind.conversion.is_none() {
+        return kind.storage;
+    }
+    // Members are sorted, so the apiVersion is the first.
+    let Some(rest) = object.json().strip_prefix(b"{\"apiVersion\":\"") else { return kind.storage };
+    let text = rest.split(|byte| *byte == b'"').next().unwrap_or_default();
+    let is_own = |v: &pintle_kinds::KindVersion| {
+        crate::decode::api_version(&v.group, &v.name).as_str().as_bytes() == text
+    };
+    kind.versions.iter().position(is_own).unwrap_or(kind.storage)
+}
+
+fn slot(version: usize) -> u16 {
+    u16::try_from(version).unwrap_or(u16::MAX)
+}
+
+/// Conversions that code needs which cannot wait for them.
+#[derive(Default)]
+pub(crate) struct Conversions {
+    made: Vec<(Value, usize, Result<Value, String>)>,
+    wanted: RefCell<Vec<(Value, usize)>>,
+}
+
+/// How often code is run again for conversions that it needs.
+const ROUNDS_MAX: usize = 16;
+
+impl Conversions {
+    /// `tree` in the version at `to`, if that is known by now.
+    pub(crate) fn get(&self, kind: &Kind, tree: &Value, to: usize) -> Result<Value, String> {
+        let from = version_of(kind, tree);
+        if from == to || kind.conversion.is_none() {
+            let mut out = tree.clone();
+            // Built-in kinds only know the way to and from the stored version.
+            let is_go = kind.storage_version().schema.is_go();
+            let hub = if is_go { kind.storage } else { from };
+            object::convert(kind, &mut out, from, hub);
+            object::convert(kind, &mut out, hub, to);
+            return Ok(out);
+        }
+        if let Some((_, _, made)) = self.made.iter().find(|(of, at, _)| *at == to && of == tree) {
+            return made.clone();
+        }
+        self.wanted.borrow_mut().push((tree.clone(), to));
+        Err("the conversion is under way".to_string())
+    }
+
+    /// Makes what was found missing; false when there was nothing.
+    pub(crate) async fn make(&mut self, engine: &Engine, kind: &Kind) -> bool {
+        let wanted = std::mem::take(self.wanted.get_mut());
+        if wanted.is_empty() || self.made.len() > ROUNDS_MAX {
+            return false;
+        }
+        for (tree, to) in wanted {
+            let made = engine.convert(kind, tree.clone(), to).await.map_err(|status| status.message);
+            self.made.push((tree, to, made));
+        }
+        true
+    }
+}

@@ -1,0 +1,215 @@
+//! Conversion reviews: what is asked of a webhook, and which answers are believed.
+
+use pintle_meta::field::quoted;
+use pintle_meta::selector::label_validation::validate_labels;
+use pintle_meta::{FieldErrors, GroupVersionKind, objectmeta};
+use pintle_value::{Map, Path, Str, Value, json};
+
+const GROUP: &str = "apiextensions.k8s.io";
+
+/// The first version of reviews that both sides speak.
+pub(super) fn version(offered: &[Str]) -> Option<&'static str> {
+    offered.iter().find_map(|version| match version.as_str() {
+        "v1" => Some("v1"),
+        "v1beta1" => Some("v1beta1"),
+        _ => None,
+    })
+}
+
+/// A review that asks for these objects in the version `desired`.
+pub(super) fn request(version: &str, uid: &str, desired: &str, trees: &[Value]) -> Vec<u8> {
+    let objects = trees.iter().map(|tree| {
+        let mut tree = tree.clone();
+        tree.remove_at(&["metadata", "resourceVersion"]);
+        tree
+    });
+    let mut review = Value::object();
+    review.set_at(&["kind"], "ConversionReview".into());
+    review.set_at(&["apiVersion"], format!("{GROUP}/{version}").into());
+    review.set_at(&["request", "uid"], uid.into());
+    review.set_at(&["request", "desiredAPIVersion"], desired.into());
+    review.set_at(&["request", "objects"], Value::Array(objects.collect()));
+    review.set_at(&["response", "uid"], "".into());
+    review.set_at(&["response", "convertedObjects"], Value::Null);
+    review.set_at(&["response", "result", "metadata"], Value::object());
+    let mut out = Vec::new();
+    json::print(&review, &mut out);
+    out
+}
+
+/// Why an answer has no objects.
+pub(super) struct AnswerError {
+    pub(super) why: String,
+    /// Whether it is no review at all.
+    pub(super) is_undecodable: bool,
+}
+
+/// The objects in the answer to a review.
+pub(super) fn objects(version: &str, uid: &str, answer: &[u8]) -> Result<Vec<Value>, AnswerError> {
+    let refuse = |why: String| AnswerError { why, is_undecodable: false };
+    let undecodable = |why: String| AnswerError { why, is_undecodable: true };
+    let tree = json::parse(answer)
+        .map_err(|e| undecodable(format!("couldn't get version/kind; json parse error: {e}")))?
+        .value;
+    let (kind, api_version) = (tree.str_at(&["kind"]), tree.str_at(&["apiVersion"]));
+    for (name, found) in [("Kind", kind), ("apiVersion", api_version)] {
+        if found.is_empty() {
+            let body = String::from_utf8_lossy(answer);
+            return Err(undecodable(format!("Object '{name}' is missing in '{}'", body.trim_end())));
+        }
+    }
+    let expected = format!("{GROUP}/{version}");
+    // A document of another type is read into nothing, as Go's client does.
+    let is_ours = kind == "ConversionReview" && api_version == expected;
+    if !is_ours && version == "v1" {
+        return Err(refuse(format!(
+            "expected webhook response of {expected}, Kind=ConversionReview, got /, Kind="
+        )));
+    }
+    let Some(response @ Value::Object(_)) = tree.get("response").filter(|_| is_ours) else {
+        return Err(refuse("no response provided".to_string()));
+    };
+    // Old reviews were never asked for their uid.
+    let answered = response.str_at(&["uid"]);
+    if version == "v1" && answered != uid {
+        return Err(refuse(format!("expected response.uid={}, got {}", quoted(uid), quoted(answered))));
+    }
+    let status = response.str_at(&["result", "status"]);
+    if status != "Success" {
+        let message = response.str_at(&["result", "message"]);
+        return Err(refuse(match message {
+            "" => format!("response.result.status was '{status}', not 'Success'"),
+            _ => message.to_string(),
+        }));
+    }
+    Ok(response.items_at(&["convertedObjects"]).to_vec())
+}
+
+/// Which object of a request an error is about.
+pub(super) struct Place<'a> {
+    /// The kind that was sent, as errors show it.
+    pub(super) of: &'a str,
+    pub(super) index: usize,
+    pub(super) in_list: bool,
+}
+
+impl Place<'_> {
+    fn error(&self, why: &str) -> String {
+        let Place { of, index, in_list } = self;
+        match in_list {
+            true => format!(
+                "conversion webhook for {of} returned invalid converted object at index {index}: {why}"
+            ),
+            false => format!("conversion webhook for {of} returned invalid object: {why}"),
+        }
+    }
+
+    fn type_error(&self, why: &str) -> String {
+        let Place { of, index, in_list } = self;
+        match in_list {
+            true => self.error(why),
+            false => format!("conversion webhook for {of} returned invalid object at index {index}: {why}"),
+        }
+    }
+
+    fn metadata_error(&self, why: &str) -> String {
+        let Place { of, index, in_list } = self;
+        match in_list {
+            true => format!(
+                "conversion webhook for {of} returned invalid metadata in object at index {index}: {why}"
+            ),
+            false => format!("conversion webhook for {of} returned invalid metadata: {why}"),
+        }
+    }
+}
+
+/// The converted object with the metadata of the original, of which only labels and annotations may change.
+pub(super) fn accept(
+    original: &Value,
+    mut converted: Value,
+    wanted: &GroupVersionKind,
+    place: &Place<'_>,
+) -> Result<Value, String> {
+    let group_version = wanted.group_version().to_string();
+    let received = converted.str_at(&["apiVersion"]);
+    if received != group_version {
+        let why = format!("invalid groupVersion (expected {group_version}, received {received})");
+        return Err(place.type_error(&why));
+    }
+    let kind = converted.str_at(&["kind"]);
+    if kind != wanted.kind {
+        let why = format!("invalid kind (expected {}, received {kind})", wanted.kind);
+        return Err(place.type_error(&why));
+    }
+    for (key, word) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
+        let (was, is) = (original.str_at(&["metadata", key]), converted.str_at(&["metadata", key]));
+        if was != is {
+            return Err(place.error(&format!("must have the same {word}: {was} != {is}")));
+        }
+    }
+    restore_metadata(original, &mut converted).map_err(|why| place.metadata_error(&why))?;
+    Ok(converted)
+}
+
+fn restore_metadata(original: &Value, converted: &mut Value) -> Result<(), String> {
+    let answered = match converted.get("metadata") {
+        None => return Err("missing metadata in converted object".to_string()),
+        Some(Value::Object(answered)) => answered.clone(),
+        Some(other) => {
+            return Err(format!("invalid metadata of type {} in converted object", go_type(other)));
+        }
+    };
+    let mut metadata = original.get("metadata").cloned().unwrap_or_else(Value::object);
+    for field in ["labels", "annotations"] {
+        match answered.get(field).unwrap_or(&Value::Null) {
+            Value::Null => _ = metadata.remove_at(&[field]),
+            Value::Object(new) => {
+                check_texts(field, new, metadata.get(field))?;
+                metadata.set_at(&[field], Value::Object(new.clone()));
+            }
+            other => {
+                return Err(format!(
+                    "invalid metadata.{field} of type {} in converted object",
+                    go_type(other)
+                ));
+            }
+        }
+    }
+    converted.set_at(&["metadata"], metadata);
+    Ok(())
+}
+
+/// Labels and annotations that changed must be valid.
+fn check_texts(field: &str, new: &Map, old: Option<&Value>) -> Result<(), String> {
+    for (key, value) in new.iter() {
+        if value.as_str().is_none() {
+            let found = go_type(value);
+            return Err(format!(
+                "metadata.{field}[{key}] must be a string, but is {found} in converted object"
+            ));
+        }
+    }
+    if old.and_then(Value::as_object) == Some(new) {
+        return Ok(());
+    }
+    let mut errors = FieldErrors::new();
+    let metadata = Path::of("metadata");
+    match field {
+        "labels" => validate_labels(Some(new), &metadata.field("labels"), &mut errors),
+        // The path lacks an s in kube-apiserver.
+        _ => objectmeta::validate_annotations(Some(new), &metadata.field("annotation"), &mut errors),
+    }
+    if errors.is_empty() { Ok(()) } else { Err(errors.sentence()) }
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Int(_) => "int64",
+        Value::Float(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}

@@ -1,0 +1,57 @@
+//! What a write supposes of the live object: its uid and its revision.
+
+use crate::Target;
+use crate::write::Live;
+use pintle_meta::{Status, rv};
+use pintle_value::Value;
+
+pub(crate) const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+/// A uid in the body of a PUT is a precondition.
+pub(crate) fn check_uid(target: &Target, object: &Value, live: Option<&Live>) -> Result<(), Status> {
+    let wanted = object.str_at(&["metadata", "uid"]);
+    if wanted.is_empty() || (live.is_none() && !target.kind.rules.create_on_update) {
+        return Ok(());
+    }
+    let actual = live.map(|live| live.tree.str_at(&["metadata", "uid"])).unwrap_or("");
+    if wanted == actual {
+        return Ok(());
+    }
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}",
+        target.store_key()
+    );
+    Err(Status::conflict(&target.group_resource(), &target.name, &why))
+}
+
+/// An object that an apply makes has no uid yet.
+pub(crate) fn check_no_uid(target: &Target, object: &Value, live: Option<&Value>) -> Result<(), Status> {
+    let uid = object.str_at(&["metadata", "uid"]);
+    if live.is_some() || uid.is_empty() {
+        return Ok(());
+    }
+    let why =
+        format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+    Err(Status::conflict(&target.group_resource(), &target.name, &why))
+}
+
+/// Settles on which revision an update stands, or refuses it.
+pub(crate) fn check_revision(target: &Target, object: &mut Value, live: &Live) -> Result<(), Status> {
+    let resource = target.group_resource();
+    let text = object.str_at(&["metadata", "resourceVersion"]);
+    let named = rv::parse_of_object(text)?;
+    let current = live.object.revision();
+    if named == 0 && target.kind.rules.unconditional_update {
+        object.set_at(&["metadata", "resourceVersion"], current.to_string().into());
+        return Ok(());
+    }
+    if named == 0 {
+        return Err(rv::version_required(&resource, &target.name));
+    }
+    if named != current {
+        return Err(Status::conflict(&resource, &target.name, MODIFIED));
+    }
+    Ok(())
+}

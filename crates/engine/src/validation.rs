@@ -1,0 +1,124 @@
+//! What is wrong with an object: metadata, then the schema, then the rules of the kind; all errors at once.
+
+use crate::{Target, subresource};
+use pintle_kinds::Scope;
+use pintle_meta::field::{ErrorKind, FieldError};
+use pintle_meta::{FieldErrors, Status, names, objectmeta};
+use pintle_schema::{Schema, Shape, rules, structural};
+use pintle_value::{Path, Value};
+
+/// All that is wrong with a new object: the kind's own rules first, then those of any object.
+pub(crate) fn create(target: &Target, object: &Value) -> Result<(), Status> {
+    let kind = &target.kind;
+    let name = object.str_at(&["metadata", "name"]);
+    let null = Value::Null;
+    let meta = object.get("metadata").unwrap_or(&null);
+    let path = Path::of("metadata");
+    let mut errors = FieldErrors::new();
+    if kind.hooks.validates_metadata() {
+        let own_rule = |name: &str, prefix: bool| kind.hooks.name_errors(name, prefix);
+        objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors);
+    }
+    validate_by_schema(target, object, None, &mut errors);
+    validate_by_rules(target, object, None, 0, &mut errors, &mut Vec::new());
+    kind.hooks.validate_create_in(target.kind_version(), object, &mut errors);
+    if errors.is_empty() {
+        objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&kind.group_kind(), name, &errors)) }
+}
+
+/// What the schema of a custom resource has against an object; built-in kinds are checked by their hooks.
+fn validate_by_schema(target: &Target, object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+    let schema = &target.working_version().schema;
+    if schema.is_go() {
+        return;
+    }
+    let (arena, root) = (schema.arena(), schema.root());
+    match target.scope() {
+        Scope::Sub("status") => validate_status_by_schema(schema, object, old, errors),
+        _ => structural::validate_change(arena, root, object, old, &Path::ROOT, errors),
+    }
+    subresource::scale::validate_numbers(target, object, errors);
+    // Embedded objects are not looked at when the status is written: a quirk of kube-apiserver.
+    if target.scope() != Scope::Sub("status") {
+        structural::validate_embedded(arena, root, object, &Path::ROOT, errors);
+    }
+    let mut repeated = FieldErrors::new();
+    structural::validate_lists(arena, root, object, &Path::ROOT, &mut repeated);
+    let mut before = FieldErrors::new();
+    if let Some(old) = old.filter(|_| !repeated.is_empty()) {
+        structural::validate_lists(arena, root, old, &Path::ROOT, &mut before);
+    }
+    if before.is_empty() {
+        errors.0.append(&mut repeated.0);
+    }
+}
+
+/// The status is looked at on its own; its errors name what is in it from there.
+fn validate_status_by_schema(schema: &Schema, object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
+    let Shape::Struct(root) = &schema.node().shape else { return };
+    let (Some(field), Some(status)) = (root.field("status"), object.get("status")) else { return };
+    let mut found = FieldErrors::new();
+    let old = old.and_then(|old| old.get("status"));
+    structural::validate_change(schema.arena(), field.node, status, old, &Path::ROOT, &mut found);
+    errors.0.extend(structural::within(found, "status").0);
+}
+
+/// The rules that an object breaks. They are not looked at when the kind's own errors (from `own` on) leave it open
+/// whether the object is of its schema's types and sizes.
+fn validate_by_rules(
+    target: &Target,
+    object: &Value,
+    old: Option<&Value>,
+    own: usize,
+    errors: &mut FieldErrors,
+    warnings: &mut Vec<String>,
+) {
+    let schema = &target.working_version().schema;
+    let Some(scope) = schema.rules() else { return };
+    let blocks = |error: &FieldError| {
+        use ErrorKind::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
+        matches!(error.kind, NotSupported | Required | TooLong | TooMany | TypeInvalid)
+    };
+    if errors.0.iter().skip(own).any(blocks) {
+        let why = "some validation rules were not checked because the object was invalid; correct the existing errors \
+                   to complete validation";
+        return errors.invalid(&Path::of("<nil>"), None::<&Value>, why);
+    }
+    let before = old.map(|old| rules::Before { arena: schema.arena(), root: schema.root(), old });
+    let outcome = rules::validate(scope, object, before, &Path::ROOT, rules::REQUEST_BUDGET);
+    errors.0.extend(outcome.errors.0);
+    warnings.extend(outcome.warnings);
+}
+
+/// All that is wrong with a changed object. Metadata is checked twice, by the rules of any object and by the
+/// kind's, and its errors come twice, as kube-apiserver lists them.
+pub(crate) fn update(
+    target: &Target,
+    object: &Value,
+    old: &Value,
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
+    let kind = &target.kind;
+    let null = Value::Null;
+    let (meta, old_meta) = (object.get("metadata").unwrap_or(&null), old.get("metadata").unwrap_or(&null));
+    let path = Path::of("metadata");
+    let mut errors = FieldErrors::new();
+    objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
+    objectmeta::validate_update(meta, old_meta, &path, &mut errors);
+    let own = errors.0.len();
+    if kind.hooks.validates_metadata() {
+        objectmeta::validate_update(meta, old_meta, &path, &mut errors);
+        if kind.storage_version().schema.is_go() {
+            objectmeta::validate_core_finalizers(meta, &path, &mut errors);
+        }
+    }
+    validate_by_schema(target, object, Some(old), &mut errors);
+    validate_by_rules(target, object, Some(old), own, &mut errors, warnings);
+    kind.hooks.validate_update_in(target.kind_version(), target.scope(), object, old, &mut errors);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(&kind.group_kind(), object.str_at(&["metadata", "name"]), &errors))
+}

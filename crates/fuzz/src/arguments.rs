@@ -1,0 +1,49 @@
+//! The command line.
+
+use crate::targets::{TARGETS, Target};
+use std::path::PathBuf;
+
+const SECONDS: u64 = 60;
+
+pub(crate) struct Arguments {
+    pub(crate) target: &'static Target,
+    pub(crate) seconds: u64,
+    pub(crate) seed: u64,
+    /// The input to repeat; else inputs are made up.
+    pub(crate) input: Option<PathBuf>,
+    /// Whether this process does the feeding, watched by another.
+    pub(crate) is_worker: bool,
+    /// Where the worker writes what it is about to feed.
+    pub(crate) scratch: Option<PathBuf>,
+}
+
+fn usage() -> String {
+    let mut text = "usage: fuzz TARGET [--seconds N] [--seed S] [--input FILE]\n".to_string();
+    for target in TARGETS {
+        text.push_str(&format!("  {:<18}{}\n", target.name, target.what));
+    }
+    text
+}
+
+impl Arguments {
+    pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
+        let name = arguments.next().unwrap_or_default();
+        let target = TARGETS.iter().find(|target| target.name == name).ok_or_else(usage)?;
+        let mut parsed =
+            Arguments { target, seconds: SECONDS, seed: 1, input: None, is_worker: false, scratch: None };
+        while let Some(argument) = arguments.next() {
+            let value = arguments.next().ok_or_else(usage)?;
+            match argument.as_str() {
+                "--seconds" => parsed.seconds = value.parse().map_err(|_| usage())?,
+                "--seed" => parsed.seed = value.parse().map_err(|_| usage())?,
+                "--input" => parsed.input = Some(value.into()),
+                "--worker" => {
+                    parsed.is_worker = true;
+                    parsed.scratch = Some(value.into());
+                }
+                _ => return Err(usage()),
+            }
+        }
+        Ok(parsed)
+    }
+}

@@ -1,0 +1,180 @@
+//! The targets: what is fed, and what must hold of it. A new one is a function and a line of the table.
+
+mod apply;
+mod codecs;
+mod patches;
+mod texts;
+
+use crate::generate;
+use crate::mutate;
+use crate::random::Random;
+use crate::world::{Kind, World, parsed, text};
+use pintle_value::Value;
+
+/// An input: its parts, such as a document and a patch.
+pub(crate) type Input = Vec<Vec<u8>>;
+
+/// Something to feed inputs to.
+pub(crate) struct Target {
+    pub(crate) name: &'static str,
+    pub(crate) what: &'static str,
+    /// A good input, or nearly so.
+    pub(crate) seed: fn(&World, &mut Random) -> Input,
+    /// How inputs are changed.
+    pub(crate) form: Form,
+    /// What must hold; the error says what does not.
+    pub(crate) check: fn(&World, &Input) -> Result<(), String>,
+}
+
+/// What the parts of an input are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// JSON, often enough.
+    Json,
+    /// Anything.
+    Bytes,
+}
+
+pub(crate) const TARGETS: &[Target] = &[
+    Target {
+        name: "json",
+        what: "JSON, untyped and typed",
+        seed: object_json,
+        form: Form::Json,
+        check: codecs::json,
+    },
+    Target { name: "yaml", what: "YAML", seed: codecs::yaml_seed, form: Form::Bytes, check: codecs::yaml },
+    Target { name: "cbor", what: "CBOR", seed: codecs::cbor_seed, form: Form::Bytes, check: codecs::cbor },
+    Target {
+        name: "protobuf",
+        what: "protobuf",
+        seed: codecs::protobuf_seed,
+        form: Form::Bytes,
+        check: codecs::protobuf,
+    },
+    Target {
+        name: "json-patch",
+        what: "JSON Patch",
+        seed: patches::json_seed,
+        form: Form::Json,
+        check: patches::json,
+    },
+    Target {
+        name: "merge-patch",
+        what: "JSON Merge Patch",
+        seed: patches::merge_seed,
+        form: Form::Json,
+        check: patches::merge,
+    },
+    Target {
+        name: "strategic-patch",
+        what: "strategic merge patch",
+        seed: patches::strategic_seed,
+        form: Form::Json,
+        check: patches::strategic,
+    },
+    Target {
+        name: "apply",
+        what: "histories of server-side apply",
+        seed: apply::seed,
+        form: Form::Json,
+        check: apply::check,
+    },
+    Target {
+        name: "fieldset",
+        what: "FieldsV1",
+        seed: texts::fields_seed,
+        form: Form::Json,
+        check: texts::fields,
+    },
+    Target {
+        name: "selector",
+        what: "label and field selectors",
+        seed: texts::selector_seed,
+        form: Form::Bytes,
+        check: texts::selector,
+    },
+    Target {
+        name: "quantity",
+        what: "quantities",
+        seed: texts::quantity_seed,
+        form: Form::Bytes,
+        check: texts::quantity,
+    },
+    Target {
+        name: "schema",
+        what: "schemas of custom resources",
+        seed: texts::schema_seed,
+        form: Form::Json,
+        check: texts::schema,
+    },
+];
+
+/// Changes one part of an input, or none.
+pub(crate) fn mutate(target: &Target, world: &World, random: &mut Random, input: &mut Input) {
+    if random.one_in(8) {
+        return;
+    }
+    let at = random.below(input.len());
+    let other = random.pick(&world.bodies).cloned().unwrap_or_default();
+    let Some(part) = input.get_mut(at) else { return };
+    if target.form == Form::Json
+        && !random.one_in(4)
+        && let Some(mut tree) = parsed(part)
+    {
+        mutate::tree(random, &mut tree);
+        *part = text(&tree);
+        part.truncate(mutate::BYTES_MAX);
+        return;
+    }
+    mutate::bytes(random, part, &other);
+}
+
+/// A kind, most often one of those that clients write.
+fn some_kind<'w>(world: &'w World, random: &mut Random) -> Option<&'w Kind> {
+    random.pick(&world.kinds)
+}
+
+/// The name of a kind and an object of it.
+fn object_json(world: &World, random: &mut Random) -> Input {
+    let Some(kind) = some_kind(world, random) else { return Input::new() };
+    if random.one_in(3) {
+        return vec![kind.name.clone().into(), random.pick(&world.bodies).cloned().unwrap_or_default()];
+    }
+    vec![kind.name.clone().into(), text(&generate::value(&kind.schema, random))]
+}
+
+/// Whether bytes nest deeper than the walks of this program, which recurse, should go.
+fn is_deep(bytes: &[u8]) -> bool {
+    let mut depth = 0i32;
+    bytes.iter().any(|byte| {
+        match byte {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            _ => {}
+        }
+        depth > 500
+    })
+}
+
+/// The tree as it reads after a round through JSON, in which whole numbers have no point.
+fn settled(value: &Value) -> Value {
+    #[expect(clippy::cast_possible_truncation, reason = "the range is looked at")]
+    match value {
+        Value::Float(f) if f.fract() == 0.0 && f.abs() < 9.2e18 => Value::Int(*f as i64),
+        Value::Array(items) => Value::Array(items.iter().map(settled).collect()),
+        Value::Object(map) => Value::Object(map.iter().map(|(k, v)| (k.clone(), settled(v))).collect()),
+        other => other.clone(),
+    }
+}
+
+/// Fails unless both are the same.
+fn same<T: PartialEq + std::fmt::Debug>(law: &str, a: &T, b: &T) -> Result<(), String> {
+    if a == b {
+        return Ok(());
+    }
+    let [a, b] = [a, b].map(|v| format!("{v:?}"));
+    let at = a.bytes().zip(b.bytes()).position(|(a, b)| a != b).unwrap_or(a.len().min(b.len()));
+    let shown = |text: &str| text.chars().skip(at.saturating_sub(60)).take(160).collect::<String>();
+    Err(format!("{law}\n  one:   …{}\n  other: …{}", shown(&a), shown(&b)))
+}

@@ -1,0 +1,237 @@
+//! The expressions of admission: what they can mention, and what they must come to.
+
+use pintle_cel::env::Env;
+use pintle_cel::shape::{Field, ListKind, ObjectShape, Shape, ShapeKind};
+use pintle_cel::types::Type;
+use pintle_value::Str;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+/// The type that holds a policy's variables.
+const VARIABLES_TYPE: &str = "kubernetes.variables";
+
+/// Which variables an expression can use beside those that all can.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offered {
+    /// `params`
+    pub(super) params: bool,
+    /// `authorizer` and `authorizer.requestResource`
+    pub(super) authorizer: bool,
+}
+
+/// Compiles the expressions of one object, which may see the variables that were compiled before.
+#[derive(Default)]
+pub(super) struct Expressions {
+    /// A policy's variables; none where they cannot be used at all.
+    variables: Option<BTreeMap<Str, Field>>,
+}
+
+impl Expressions {
+    /// For expressions that can use variables.
+    pub(super) fn composed() -> Self {
+        Expressions { variables: Some(BTreeMap::new()) }
+    }
+
+    /// What is wrong with the expression of a variable; whatever it is, later expressions know the variable.
+    pub(super) fn declare(&mut self, name: &str, text: &str, offered: Offered) -> Result<(), String> {
+        let checked = self.env(offered).compile(text);
+        let shape = checked.as_ref().map_or(ShapeKind::Dyn, |checked| seen(checked.output_type()));
+        if let Some(variables) = &mut self.variables {
+            let shape = Arc::new(Shape::of(shape));
+            variables.insert(name.into(), Field { json: name.into(), shape, required: true });
+        }
+        checked.map(|_| ()).map_err(|issues| format!("compilation failed: {issues}"))
+    }
+
+    /// What is wrong with an expression that must come to one of the given types.
+    pub(super) fn check(&self, text: &str, offered: Offered, wanted: &[Type]) -> Result<(), String> {
+        let checked = self.env(offered).compile(text).map_err(|i| format!("compilation failed: {i}"))?;
+        let found = checked.output_type();
+        if wanted.contains(found) {
+            return Ok(());
+        }
+        let names: Vec<String> = wanted.iter().map(declared).collect();
+        Err(match names.as_slice() {
+            [one] => format!("must evaluate to {one} but got {}", declared(found)),
+            many => format!("must evaluate to one of [{}] but got {}", many.join(" "), declared(found)),
+        })
+    }
+
+    fn env(&self, offered: Offered) -> Env {
+        let mut env = base(offered).clone();
+        if let Some(fields) = &self.variables {
+            let object = ObjectShape { name: VARIABLES_TYPE.into(), fields: fields.clone() };
+            env = env.with_shape("variables", Arc::new(Shape::of(ShapeKind::Object(Arc::new(object)))));
+        }
+        env
+    }
+}
+
+/// What all expressions of admission can use, made once for each offer.
+fn base(offered: Offered) -> &'static Env {
+    static BASES: [OnceLock<Env>; 4] = [const { OnceLock::new() }; 4];
+    let [neither, params, authorizer, both] = &BASES;
+    let base = match (offered.params, offered.authorizer) {
+        (false, false) => neither,
+        (true, false) => params,
+        (false, true) => authorizer,
+        (true, true) => both,
+    };
+    base.get_or_init(|| {
+        let mut env = Env::kubernetes()
+            .with_variable("object", Type::Dyn)
+            .with_variable("oldObject", Type::Dyn)
+            .with_shape("namespaceObject", namespace())
+            .with_shape("request", request());
+        if offered.params {
+            env = env.with_variable("params", Type::Dyn);
+        }
+        if offered.authorizer {
+            env = env
+                .with_variable("authorizer", Type::opaque("kubernetes.authorization.Authorizer"))
+                .with_variable(
+                    "authorizer.requestResource",
+                    Type::opaque("kubernetes.authorization.ResourceCheck"),
+                );
+        }
+        env
+    })
+}
+
+/// A type as a shape, for the variables of a policy.
+fn seen(of: &Type) -> ShapeKind {
+    match of {
+        Type::Null => ShapeKind::Null,
+        Type::Bool => ShapeKind::Bool,
+        Type::Int => ShapeKind::Int,
+        Type::Uint => ShapeKind::Uint,
+        Type::Double => ShapeKind::Double,
+        Type::String => ShapeKind::String,
+        Type::Bytes => ShapeKind::Bytes,
+        Type::Timestamp => ShapeKind::Timestamp,
+        Type::Duration => ShapeKind::Duration,
+        Type::List(element) => {
+            ShapeKind::List { element: Arc::new(Shape::of(seen(element))), list: ListKind::Ordered }
+        }
+        Type::Map(of) if of.0 == Type::String => ShapeKind::Map { value: Arc::new(Shape::of(seen(&of.1))) },
+        _ => ShapeKind::Dyn,
+    }
+}
+
+/// A type as cel-go names it outside of messages of the checker.
+pub(crate) fn declared(of: &Type) -> String {
+    let within = |name: &str, params: &[&Type]| {
+        let params: Vec<String> = params.iter().map(|p| declared(p)).collect();
+        format!("{name}({})", params.join(", "))
+    };
+    match of {
+        Type::Null => "null_type".to_string(),
+        Type::Timestamp => "google.protobuf.Timestamp".to_string(),
+        Type::Duration => "google.protobuf.Duration".to_string(),
+        Type::List(element) => within("list", &[element]),
+        Type::Map(of) => within("map", &[&of.0, &of.1]),
+        Type::Opaque(name, params) if !params.is_empty() => within(name, &params.iter().collect::<Vec<_>>()),
+        Type::Type(Some(of)) => within("type", &[of]),
+        other => other.to_string(),
+    }
+}
+
+fn object(name: &str, fields: &[(&str, &Arc<Shape>, bool)]) -> Arc<Shape> {
+    let fields = fields.iter().map(|(name, shape, required)| {
+        (Str::from(*name), Field { json: (*name).into(), shape: Arc::clone(shape), required: *required })
+    });
+    let object = ObjectShape { name: name.into(), fields: fields.collect() };
+    Arc::new(Shape::of(ShapeKind::Object(Arc::new(object))))
+}
+
+fn scalar(kind: ShapeKind) -> Arc<Shape> {
+    Arc::new(Shape::of(kind))
+}
+
+fn list(element: &Arc<Shape>) -> Arc<Shape> {
+    scalar(ShapeKind::List { element: Arc::clone(element), list: ListKind::Ordered })
+}
+
+fn map(value: &Arc<Shape>) -> Arc<Shape> {
+    scalar(ShapeKind::Map { value: Arc::clone(value) })
+}
+
+/// What expressions see of a request.
+fn request() -> Arc<Shape> {
+    let text = scalar(ShapeKind::String);
+    let gvk = object(
+        "kubernetes.GroupVersionKind",
+        &[("group", &text, true), ("version", &text, true), ("kind", &text, true)],
+    );
+    let gvr = object(
+        "kubernetes.GroupVersionResource",
+        &[("group", &text, true), ("version", &text, true), ("resource", &text, true)],
+    );
+    let user = object(
+        "kubernetes.UserInfo",
+        &[
+            ("username", &text, false),
+            ("uid", &text, false),
+            ("groups", &list(&text), false),
+            ("extra", &map(&list(&text)), false),
+        ],
+    );
+    object(
+        "kubernetes.AdmissionRequest",
+        &[
+            ("kind", &gvk, true),
+            ("resource", &gvr, true),
+            ("subResource", &text, false),
+            ("requestKind", &gvk, true),
+            ("requestResource", &gvr, true),
+            ("requestSubResource", &text, false),
+            ("name", &text, true),
+            ("namespace", &text, false),
+            ("operation", &text, true),
+            ("userInfo", &user, true),
+            ("dryRun", &scalar(ShapeKind::Bool), false),
+            ("options", &scalar(ShapeKind::Dyn), false),
+        ],
+    )
+}
+
+/// What expressions see of the namespace of an object.
+fn namespace() -> Arc<Shape> {
+    let (text, time, int) = (scalar(ShapeKind::String), scalar(ShapeKind::Timestamp), scalar(ShapeKind::Int));
+    let condition = object(
+        "kubernetes.NamespaceCondition",
+        &[
+            ("status", &text, true),
+            ("type", &text, true),
+            ("lastTransitionTime", &time, true),
+            ("message", &text, true),
+            ("reason", &text, true),
+        ],
+    );
+    let metadata = object(
+        "kubernetes.NamespaceMetadata",
+        &[
+            ("name", &text, true),
+            ("generateName", &text, true),
+            ("namespace", &text, true),
+            ("labels", &map(&text), true),
+            ("annotations", &map(&text), true),
+            ("UID", &text, true),
+            ("creationTimestamp", &time, true),
+            ("deletionGracePeriodSeconds", &int, true),
+            ("deletionTimestamp", &time, true),
+            ("generation", &int, true),
+            ("resourceVersion", &text, true),
+            ("finalizers", &list(&text), true),
+        ],
+    );
+    let spec = object("kubernetes.NamespaceSpec", &[("finalizers", &list(&text), true)]);
+    let status = object(
+        "kubernetes.NamespaceStatus",
+        &[("conditions", &list(&condition), true), ("phase", &text, true)],
+    );
+    object(
+        "kubernetes.Namespace",
+        &[("metadata", &metadata, true), ("spec", &spec, true), ("status", &status, true)],
+    )
+}

@@ -1,0 +1,175 @@
+//! A rule as a definition writes it, and what its expressions compile to.
+
+use super::field_path;
+use pintle_cel::cost::{CostModel, Node, SizeEstimate, size_on_path};
+use pintle_cel::env::{Checked, Env};
+use pintle_cel::library::kubernetes::cost::Kubernetes;
+use pintle_cel::program::Program;
+use pintle_cel::shape::Shape;
+use pintle_cel::types::Type;
+use pintle_value::{Str, Value};
+use std::sync::{Arc, OnceLock};
+
+/// The value that a rule is about.
+pub(super) const SELF: &str = "self";
+/// The value as it was.
+pub(super) const OLD_SELF: &str = "oldSelf";
+
+/// What a broken rule is reported as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// `FieldValueInvalid`, and what a rule says nothing of.
+    Invalid,
+    /// `FieldValueForbidden`
+    Forbidden,
+    /// `FieldValueRequired`
+    Required,
+    /// `FieldValueDuplicate`
+    Duplicate,
+}
+
+/// One entry of `x-kubernetes-validations`.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// The expression that must hold.
+    pub rule: Str,
+    /// What a client is told when it does not.
+    pub message: Str,
+    /// The expression that says what a client is told.
+    pub message_expression: Str,
+    /// What it is reported as.
+    pub reason: Reason,
+    /// The field that errors name, from where the rule stands; empty for the value itself.
+    pub field_path: Str,
+    /// Whether `oldSelf` is an optional value, so that the rule also holds for new values.
+    pub optional_old_self: bool,
+}
+
+impl Rule {
+    /// Reads a rule that stands in `schema`.
+    pub fn read(rule: &Value, schema: &Value) -> Rule {
+        let text = |key: &str| Str::from(rule.str_at(&[key]));
+        let path = rule.str_at(&["fieldPath"]);
+        let resolved = field_path::resolve(path, schema, true).map(|found| found.path);
+        Rule {
+            rule: text("rule"),
+            message: text("message"),
+            message_expression: text("messageExpression"),
+            reason: match rule.str_at(&["reason"]) {
+                "FieldValueForbidden" => Reason::Forbidden,
+                "FieldValueRequired" => Reason::Required,
+                "FieldValueDuplicate" => Reason::Duplicate,
+                _ => Reason::Invalid,
+            },
+            field_path: resolved.ok().filter(|_| !path.is_empty()).unwrap_or_default(),
+            optional_old_self: rule.get("optionalOldSelf").and_then(Value::as_bool).unwrap_or(false),
+        }
+    }
+
+    /// How errors name the rule: by its message, or by itself.
+    pub(super) fn name(&self) -> &str {
+        if self.message.is_empty() { self.rule.trim() } else { self.message.trim() }
+    }
+}
+
+/// A rule that compiled.
+pub struct Compiled {
+    /// Tells whether the rule holds.
+    pub program: Program,
+    /// Whether the rule looks at what the value was.
+    pub uses_old_self: bool,
+    /// What one evaluation may cost.
+    pub cost_max: u64,
+    /// The expression of the message, if there is one, or why it did not compile.
+    pub message: Option<Result<Message, String>>,
+}
+
+/// An expression for a message.
+pub struct Message {
+    /// Makes the text.
+    pub program: Program,
+    /// What one evaluation may cost.
+    pub cost_max: u64,
+}
+
+/// Compiles the rules about values of one shape.
+pub struct Compiler {
+    shape: Arc<Shape>,
+    plain: OnceLock<Env>,
+    optional: OnceLock<Env>,
+}
+
+impl Compiler {
+    /// For values of this shape.
+    pub fn new(shape: Arc<Shape>) -> Self {
+        Compiler { shape, plain: OnceLock::new(), optional: OnceLock::new() }
+    }
+
+    /// A rule, compiled; `None` for one that says nothing.
+    pub fn compile(&self, rule: &Rule) -> Option<Result<Compiled, String>> {
+        if rule.rule.trim().is_empty() {
+            return None;
+        }
+        let env = self.env(rule.optional_old_self);
+        let checked = match checked(env, &rule.rule, &Type::Bool) {
+            Ok(checked) => checked,
+            Err(Wrong::Issues(issues)) => return Some(Err(format!("compilation failed: {issues}"))),
+            Err(Wrong::Type) => return Some(Err("cel expression must evaluate to a bool".to_string())),
+        };
+        let program = match checked.plan() {
+            Ok(program) => program,
+            Err(why) => return Some(Err(format!("program instantiation failed: {why}"))),
+        };
+        let message = &rule.message_expression;
+        let message = (!message.is_empty()).then(|| self.message(env, message));
+        let (uses_old_self, cost_max) = (checked.uses(OLD_SELF), cost_max(&checked, &self.shape));
+        Some(Ok(Compiled { program, uses_old_self, cost_max, message }))
+    }
+
+    fn message(&self, env: &Env, text: &str) -> Result<Message, String> {
+        let checked = match checked(env, text, &Type::String) {
+            Ok(checked) => checked,
+            Err(Wrong::Issues(issues)) => {
+                return Err(format!("messageExpression compilation failed: {issues}"));
+            }
+            Err(Wrong::Type) => return Err("messageExpression must evaluate to a string".to_string()),
+        };
+        let program =
+            checked.plan().map_err(|why| format!("messageExpression instantiation failed: {why}"))?;
+        Ok(Message { program, cost_max: cost_max(&checked, &self.shape) })
+    }
+
+    fn env(&self, optional_old_self: bool) -> &Env {
+        let base = || Env::kubernetes().with_shape(SELF, self.shape.clone());
+        if optional_old_self {
+            let of = || Type::optional(self.shape.cel_type());
+            return self.optional.get_or_init(|| base().with_variable(OLD_SELF, of()));
+        }
+        self.plain.get_or_init(|| base().with_shape(OLD_SELF, self.shape.clone()))
+    }
+}
+
+/// Why an expression is not taken.
+enum Wrong {
+    Issues(String),
+    Type,
+}
+
+fn checked(env: &Env, text: &str, wanted: &Type) -> Result<Checked, Wrong> {
+    let checked = env.compile(text).map_err(|issues| Wrong::Issues(issues.to_string()))?;
+    if checked.output_type() == wanted { Ok(checked) } else { Err(Wrong::Type) }
+}
+
+/// Sizes of all that variables of one shape hold.
+struct Sizes<'a>(&'a Shape);
+
+impl CostModel for Sizes<'_> {
+    fn estimate_size(&self, node: &Node<'_>) -> Option<SizeEstimate> {
+        size_on_path(self.0, &node.path)
+    }
+}
+
+/// What one evaluation of an expression over variables of a shape may cost.
+fn cost_max(checked: &Checked, shape: &Shape) -> u64 {
+    checked.estimate(&Kubernetes(Sizes(shape))).max
+}

@@ -1,0 +1,104 @@
+//! Which part of an old object a part of the new one was, and whether it is still the same.
+
+use crate::{Arena, ListKind, NodeId, Shape};
+use pintle_value::{Str, Value};
+
+/// A value and what it was.
+#[derive(Clone, Copy)]
+pub(super) struct Pair<'a> {
+    pub(super) node: NodeId,
+    pub(super) value: &'a Value,
+    pub(super) old: &'a Value,
+}
+
+/// What is known of a value's past.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Correlation<'a> {
+    /// What it was, where that can be told.
+    current: Option<Pair<'a>>,
+    /// The nearest value around it of which that can be told.
+    around: Option<Pair<'a>>,
+}
+
+impl<'a> Correlation<'a> {
+    pub(super) fn of(root: Pair<'a>) -> Self {
+        Correlation { current: Some(root), around: None }
+    }
+
+    pub(super) fn key(self, arena: &Arena, key: &str) -> Self {
+        let Some(current) = self.current else { return self };
+        // Both objects were brought to one version: that of the old one is not known.
+        if self.around.is_none() && matches!(key, "apiVersion" | "kind") {
+            return Correlation::default();
+        }
+        Correlation { current: current.key(arena, key), around: Some(current) }
+    }
+
+    pub(super) fn index(self, arena: &Arena, at: usize) -> Self {
+        let Some(current) = self.current else { return self };
+        Correlation { current: current.index(arena, at), around: Some(current) }
+    }
+
+    /// Whether nothing changed here, or where that cannot be told, around here.
+    pub(super) fn is_unchanged(self, arena: &Arena) -> bool {
+        self.current.or(self.around).is_some_and(|pair| pair.is_unchanged(arena))
+    }
+}
+
+impl<'a> Pair<'a> {
+    fn key(self, arena: &Arena, key: &str) -> Option<Pair<'a>> {
+        let node = arena.node(self.node);
+        let (value, old) = (self.value.get(key)?, self.old.get(key)?);
+        let below = match &node.shape {
+            Shape::Struct(known) => {
+                let field = known.field(key)?;
+                if Some(field.node) == node.metadata { node.metadata_rules? } else { field.node }
+            }
+            Shape::Map { value, .. } => *value,
+            _ => return None,
+        };
+        Some(Pair { node: below, value, old })
+    }
+
+    fn index(self, arena: &Arena, at: usize) -> Option<Pair<'a>> {
+        let Shape::List { item, kind: ListKind::Map(keys) } = &arena.node(self.node).shape else {
+            return None;
+        };
+        let value = self.value.as_array()?.get(at)?;
+        let old = same_item(keys, self.old.as_array()?, value, at)?;
+        Some(Pair { node: *item, value, old })
+    }
+
+    /// Whether the value is what it was. Of lists with keys the order does not count; unknown fields make a
+    /// difference.
+    fn is_unchanged(self, arena: &Arena) -> bool {
+        match (self.value, self.old) {
+            (Value::Array(new), Value::Array(old)) => {
+                let keyed =
+                    matches!(&arena.node(self.node).shape, Shape::List { kind: ListKind::Map(_), .. });
+                if !keyed {
+                    return new == old;
+                }
+                let same = |at: usize| self.index(arena, at).is_some_and(|below| below.is_unchanged(arena));
+                new.len() == old.len() && (0..new.len()).all(same)
+            }
+            (Value::Object(new), Value::Object(old)) => {
+                let same = |key: &Str| self.key(arena, key).is_some_and(|below| below.is_unchanged(arena));
+                new.len() == old.len() && new.keys().all(same)
+            }
+            (new, old) => new == old,
+        }
+    }
+}
+
+/// The old item with the same keys; the one at the same place is tried first.
+pub(super) fn same_item<'a>(keys: &[Str], before: &'a [Value], item: &Value, at: usize) -> Option<&'a Value> {
+    let known = |key: &Str| {
+        matches!(item.get(key), Some(Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::String(_)))
+    };
+    if keys.is_empty() || !keys.iter().all(known) {
+        return None;
+    }
+    let same = |other: &&Value| keys.iter().all(|key| other.get(key) == item.get(key));
+    before.get(at).filter(same).or_else(|| before.iter().find(same))
+}

@@ -1,0 +1,140 @@
+//! Paths that a definition writes down (`.spec.replicas`, `.labels['a.b']`), followed through a schema.
+
+use pintle_value::{Str, Value};
+
+/// What a path leads to.
+#[derive(Debug)]
+pub struct Found<'a> {
+    /// The path as errors write it; of paths that lead nowhere it is empty.
+    pub path: Str,
+    /// The steps: names of fields, and keys of maps in brackets.
+    pub steps: Vec<Str>,
+    /// The schema there, if there is one.
+    pub schema: Option<&'a Value>,
+}
+
+/// Follows a path through a schema; keys in brackets are taken where `brackets` says so.
+pub fn resolve<'a>(path: &str, schema: &'a Value, brackets: bool) -> Result<Found<'a>, String> {
+    let mut found = Found { path: Str::default(), steps: Vec::new(), schema: Some(schema) };
+    let mut tokens = tokens(path).into_iter();
+    while let Some(token) = tokens.next() {
+        let end = || "unexpected end of JSON path".to_string();
+        match token {
+            "[" if !brackets => return Err("array notation is not allowed".to_string()),
+            "[" => {
+                let quoted = tokens.next().ok_or_else(end)?;
+                let inner = quoted.strip_prefix('\'').and_then(|q| q.strip_suffix('\''));
+                let inner = inner.ok_or_else(|| format!("expected single quoted string but got {quoted}"))?;
+                follow(&mut found, &unescaped(inner)?)?;
+                let close = tokens.next().ok_or_else(end)?;
+                if close != "]" {
+                    return Err(format!("expected ] but got {close}"));
+                }
+            }
+            "." => follow(&mut found, tokens.next().ok_or_else(end)?)?,
+            other => return Err(format!("expected [ or . but got: {other}")),
+        }
+    }
+    Ok(found)
+}
+
+fn follow(found: &mut Found<'_>, name: &str) -> Result<(), String> {
+    let nowhere = || "does not refer to a valid field".to_string();
+    let schema = found.schema.ok_or_else(nowhere)?;
+    let properties = schema.get("properties").and_then(Value::as_object).filter(|p| !p.is_empty());
+    if let Some(properties) = properties {
+        found.schema = Some(properties.get(name).ok_or_else(nowhere)?);
+        found.steps.push(name.into());
+        if !found.path.is_empty() {
+            found.path.push('.');
+        }
+        found.path.push_str(name);
+    } else if let Some(values) = schema.get("additionalProperties").filter(|v| !v.is_null()) {
+        found.schema = Some(values).filter(|v| v.as_object().is_some());
+        found.steps.push(format!("[{name}]").into());
+        found.path = format!("{}[{name}]", found.path).into();
+    } else {
+        return Err(nowhere());
+    }
+    Ok(())
+}
+
+/// What single quotes hold.
+fn unescaped(text: &str) -> Result<String, String> {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            out.push(c);
+            continue;
+        }
+        match chars.next() {
+            Some('a') => out.push('\u{7}'),
+            Some('b') => out.push('\u{8}'),
+            Some('f') => out.push('\u{c}'),
+            Some('n') => out.push('\n'),
+            Some('r') => out.push('\r'),
+            Some('t') => out.push('\t'),
+            Some('v') => out.push('\u{b}'),
+            Some(c @ ('\'' | '\\')) => out.push(c),
+            Some(other) => return Err(format!("invalid string literal: invalid escape char \\{other}")),
+            None => out.push('\\'),
+        }
+    }
+    Ok(out)
+}
+
+/// A path as delimiters and what is between them; what is in single quotes stays whole.
+fn tokens(path: &str) -> Vec<&str> {
+    let mut out = Vec::new();
+    let mut rest = path;
+    while let Some(first) = rest.chars().next() {
+        let length = match first {
+            '.' | '[' | ']' => 1,
+            '\'' => {
+                let bytes = rest.as_bytes();
+                let closes = |at: &usize| bytes.get(*at) == Some(&b'\'') && bytes.get(at - 1) != Some(&b'\\');
+                (1..bytes.len()).find(closes).map_or(rest.len(), |at| at + 1)
+            }
+            _ => rest.find(['.', '[', ']']).unwrap_or(rest.len()),
+        };
+        let (token, after) = rest.split_at_checked(length).unwrap_or((rest, ""));
+        out.push(token);
+        rest = after;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_followed_and_written_as_errors_write_them() {
+        let schema = r#"{"properties":{"a":{"properties":{"b.c":{"type":"string"}}},"m":{"additionalProperties":{"type":"string"}}}}"#;
+        let schema = pintle_value::json::parse(schema.as_bytes()).expect("valid JSON").value;
+        let cases = [
+            (".a", Ok("a")),
+            ("['a']", Ok("a")),
+            (".a['b.c']", Ok("a.b.c")),
+            (".m.k", Ok("m[k]")),
+            (".m['k']", Ok("m[k]")),
+            (".m['\\'']", Ok("m[']")),
+            (".m['\\q']", Err("invalid string literal: invalid escape char \\q")),
+            (".x", Err("does not refer to a valid field")),
+            ("a", Err("expected [ or . but got: a")),
+            (".", Err("unexpected end of JSON path")),
+            (".a[0]", Err("expected single quoted string but got 0")),
+            (".a['b.c'", Err("unexpected end of JSON path")),
+        ];
+        for (path, expected) in cases {
+            let found = resolve(path, &schema, true);
+            let found = found.as_ref().map(|f| f.path.as_str()).map_err(String::as_str);
+            assert_eq!(found, expected, "{path}");
+        }
+        assert_eq!(
+            resolve("['a']", &schema, false).map(|f| f.path),
+            Err("array notation is not allowed".into())
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! The rules of a schema, kept where they stand. Parts of the schema without rules are left out.
+
+use super::compile::{Compiled, Compiler, Rule};
+use super::escape::escape;
+use super::shape::{is_embedded, shape, text};
+use pintle_cel::shape::{Shape, ShapeKind};
+use pintle_value::{Map, Str, Value};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// How deep rules are looked for.
+const DEPTH_MAX: usize = 256;
+
+/// A rule, compiled: nothing for one that is empty, the error for one that does not compile.
+pub(super) type Entry = Option<Result<Compiled, String>>;
+
+/// The rules at a value and below it. They are compiled when the first value comes.
+pub struct Scope {
+    pub(super) type_name: Str,
+    pub(super) shape: Option<Arc<Shape>>,
+    pub(super) rules: Vec<Rule>,
+    compiled: OnceLock<Vec<Entry>>,
+    pub(super) items: Option<Box<Scope>>,
+    pub(super) values: Option<Box<Scope>>,
+    /// By name, sorted.
+    pub(super) properties: Vec<(Str, Scope)>,
+    /// What tells the items of a list apart.
+    pub(super) keys: Vec<Str>,
+}
+
+impl Scope {
+    /// The rules of a schema; `None` when there are none. `is_root` holds for whole objects.
+    pub fn of(schema: &Value, is_root: bool) -> Option<Scope> {
+        has_rules(schema, 0).then(|| build(schema, shape(schema, is_root), 0)).flatten()
+    }
+
+    /// The rules here, compiled.
+    pub(super) fn compiled(&self) -> &[Entry] {
+        self.compiled.get_or_init(|| match &self.shape {
+            Some(shape) if !self.rules.is_empty() => {
+                let compiler = Compiler::new(shape.clone());
+                self.rules.iter().map(|rule| compiler.compile(rule)).collect()
+            }
+            _ => Vec::new(),
+        })
+    }
+}
+
+impl fmt::Debug for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope").field("rules", &self.rules).finish_non_exhaustive()
+    }
+}
+
+/// Whether a schema has rules on its structural part.
+pub fn has_rules(schema: &Value, depth: usize) -> bool {
+    if depth > DEPTH_MAX {
+        return false;
+    }
+    !schema.items_at(&["x-kubernetes-validations"]).is_empty()
+        || schema.get("items").is_some_and(|items| has_rules(items, depth + 1))
+        || schema.get("additionalProperties").is_some_and(|values| has_rules(values, depth + 1))
+        || properties(schema).any(|(_, property)| has_rules(property, depth + 1))
+}
+
+fn properties(schema: &Value) -> impl Iterator<Item = (&Str, &Value)> {
+    schema.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::iter)
+}
+
+fn build(schema: &Value, shape: Option<Arc<Shape>>, depth: usize) -> Option<Scope> {
+    let map = schema.as_object().filter(|_| depth <= DEPTH_MAX)?;
+    let rules = schema.items_at(&["x-kubernetes-validations"]);
+    let element = shape.as_deref().and_then(|shape| match &shape.kind {
+        ShapeKind::List { element, .. } => Some(element.clone()),
+        ShapeKind::Map { value } => Some(value.clone()),
+        _ => None,
+    });
+    let below = |key: &str| {
+        let below = map.get(key).filter(|v| v.as_object().is_some())?;
+        build(below, element.clone(), depth + 1).map(Box::new)
+    };
+    let (items, values) = (below("items"), below("additionalProperties"));
+    let fields = properties(schema).filter_map(|(name, property)| {
+        let shape = property_shape(shape.as_deref()?, name, property)?;
+        Some((name.clone(), build(property, Some(shape), depth + 1)?))
+    });
+    let properties: Vec<(Str, Scope)> = fields.collect();
+    if rules.is_empty() && items.is_none() && values.is_none() && properties.is_empty() {
+        return None;
+    }
+    let keys = match text(map, "x-kubernetes-list-type") {
+        "map" => schema.items_at(&["x-kubernetes-list-map-keys"]),
+        _ => &[],
+    };
+    Some(Scope {
+        type_name: text(map, "type").into(),
+        // Only rules need to know what data looks like.
+        shape: shape.filter(|_| !rules.is_empty()),
+        rules: rules.iter().map(|rule| Rule::read(rule, schema)).collect(),
+        compiled: OnceLock::new(),
+        items,
+        values,
+        properties,
+        keys: keys.iter().filter_map(Value::as_str).map(Str::from).collect(),
+    })
+}
+
+/// The shape of a property: as the object around it has it, or on its own where the object cannot name it.
+/// Where expressions see nothing of a property, its rules do not run.
+fn property_shape(object: &Shape, name: &str, property: &Value) -> Option<Arc<Shape>> {
+    match (escape(name), &object.kind) {
+        (Some(escaped), ShapeKind::Object(object)) => object.fields.get(&escaped).map(|f| f.shape.clone()),
+        (Some(_), _) => None,
+        (None, _) => shape(property, is_embedded(property)),
+    }
+}

@@ -1,0 +1,374 @@
+//! The rules of a schema run against an object, in kube-apiserver's words.
+
+use super::compile::{Compiled, Message, OLD_SELF, Reason, Rule, SELF};
+use super::correlate::{Correlation, Pair, same_item};
+use super::scope::Scope;
+use super::{CALL_COST_MAX, MESSAGE_BYTES_MAX};
+use crate::{Arena, NodeId};
+use pintle_cel::value::{EvalError, Value as CelValue};
+use pintle_meta::FieldErrors;
+use pintle_meta::field::{ErrorKind, Shown, quoted};
+use pintle_value::{Path, Value};
+use std::sync::Arc;
+
+/// The field of errors about the object as a whole.
+const NOWHERE: &str = "<nil>";
+const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
+
+/// What came of running rules.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The rules that were broken.
+    pub errors: FieldErrors,
+    /// The rules that were broken before, by what did not change.
+    pub warnings: Vec<String>,
+    /// What is left of the budget; negative when it ran out.
+    pub budget: i64,
+}
+
+/// What an object was, and the schema that tells which of its parts are the same.
+#[derive(Clone, Copy)]
+pub struct Before<'a> {
+    /// The schema's nodes.
+    pub arena: &'a Arena,
+    /// The schema's root.
+    pub root: NodeId,
+    /// The old object.
+    pub old: &'a Value,
+}
+
+/// Runs all rules. With `before`, rules that an unchanged part breaks only make a warning.
+pub fn validate(
+    scope: &Scope,
+    object: &Value,
+    before: Option<Before<'_>>,
+    path: &Path<'_>,
+    budget: i64,
+) -> Outcome {
+    let correlation = before.map_or_else(Correlation::default, |before| {
+        Correlation::of(Pair { node: before.root, value: object, old: before.old })
+    });
+    let old = before.map(|before| before.old);
+    run(scope, object, old, before.map(|b| b.arena), correlation, path, budget)
+}
+
+/// Runs all rules for a value that may become a new one, or stay what `old` is; nothing is let through.
+pub fn validate_strictly(
+    scope: &Scope,
+    value: &Value,
+    old: Option<&Value>,
+    path: &Path<'_>,
+    budget: i64,
+) -> Outcome {
+    run(scope, value, old, None, Correlation::default(), path, budget)
+}
+
+fn run<'a>(
+    scope: &Scope,
+    value: &'a Value,
+    old: Option<&'a Value>,
+    arena: Option<&Arena>,
+    correlation: Correlation<'a>,
+    path: &Path<'_>,
+    budget: i64,
+) -> Outcome {
+    let out = Outcome { errors: FieldErrors::new(), warnings: Vec::new(), budget };
+    let mut walk = Walk { arena, out };
+    walk.value(scope, value, old, correlation, path);
+    walk.out
+}
+
+struct Walk<'a> {
+    /// Tells what changed; without it nothing is let through.
+    arena: Option<&'a Arena>,
+    out: Outcome,
+}
+
+/// The rest is not looked at.
+struct Stop;
+
+/// A value that rules are about, and what is around it.
+struct Subject<'a, 'p> {
+    value: &'a Value,
+    old: Option<&'a Value>,
+    correlation: Correlation<'a>,
+    type_name: &'a str,
+    path: &'p Path<'p>,
+}
+
+/// What expressions see.
+struct Values<'v> {
+    this: CelValue<'v>,
+    old: Option<CelValue<'v>>,
+    /// Whether a rule here looks at what the value was.
+    knows_old: bool,
+}
+
+impl<'v> Values<'v> {
+    fn variables(&self, optional_old_self: bool) -> Vec<(&'static str, CelValue<'v>)> {
+        let mut out = vec![(SELF, self.this.clone())];
+        if optional_old_self && self.knows_old {
+            out.push((OLD_SELF, CelValue::Optional(self.old.clone().map(Arc::new))));
+        } else {
+            out.extend(self.old.clone().map(|old| (OLD_SELF, old)));
+        }
+        out
+    }
+}
+
+impl Walk<'_> {
+    fn value(
+        &mut self,
+        scope: &Scope,
+        value: &Value,
+        old: Option<&Value>,
+        correlation: Correlation<'_>,
+        path: &Path<'_>,
+    ) {
+        if value.is_null() {
+            return;
+        }
+        let old = old.filter(|old| !old.is_null());
+        let nowhere = Path::of(NOWHERE);
+        let subject = Subject {
+            value,
+            old,
+            correlation,
+            type_name: &scope.type_name,
+            path: if path.is_root() { &nowhere } else { path },
+        };
+        if self.rules(scope, &subject).is_err() {
+            self.out.budget = -1;
+            return;
+        }
+        match value {
+            Value::Array(items) => self.items(scope, items, old, correlation, path),
+            Value::Object(_) => self.members(scope, value, old, correlation, path),
+            _ => {}
+        }
+    }
+
+    fn items(
+        &mut self,
+        scope: &Scope,
+        items: &[Value],
+        old: Option<&Value>,
+        correlation: Correlation<'_>,
+        path: &Path<'_>,
+    ) {
+        let Some(rules) = &scope.items else { return };
+        let before = old.and_then(Value::as_array).unwrap_or(&[]);
+        for (at, item) in items.iter().enumerate() {
+            if self.out.budget < 0 {
+                return;
+            }
+            let old = same_item(&scope.keys, before, item, at);
+            let correlation = self.arena.map_or(correlation, |arena| correlation.index(arena, at));
+            self.value(rules, item, old, correlation, &path.index(at));
+        }
+    }
+
+    fn members(
+        &mut self,
+        scope: &Scope,
+        value: &Value,
+        old: Option<&Value>,
+        correlation: Correlation<'_>,
+        path: &Path<'_>,
+    ) {
+        let Value::Object(map) = value else { return };
+        let mut member = |rules: &Scope, key: &str, value: &Value, path: &Path<'_>| {
+            if self.out.budget < 0 {
+                return;
+            }
+            let old = old.and_then(|old| old.get(key));
+            let correlation = self.arena.map_or(correlation, |arena| correlation.key(arena, key));
+            self.value(rules, value, old, correlation, path);
+        };
+        if let Some(rules) = &scope.values {
+            for (key, value) in map.iter() {
+                member(rules, key, value, &path.key(key));
+            }
+        }
+        for (key, rules) in &scope.properties {
+            if let Some(value) = map.get(key) {
+                member(rules, key, value, &path.field(key));
+            }
+        }
+    }
+
+    /// Runs the rules about one value.
+    fn rules(&mut self, scope: &Scope, subject: &Subject<'_, '_>) -> Result<(), Stop> {
+        if scope.rules.is_empty() {
+            return Ok(());
+        }
+        let Some(shape) = &scope.shape else {
+            let why =
+                "rule compiler initialization error: failed to convert to declType for CEL validation rules";
+            self.invalid(subject, why);
+            return Ok(());
+        };
+        if self.out.budget <= 0 {
+            self.invalid(subject, OUT_OF_BUDGET);
+            return Err(Stop);
+        }
+        let compiled = scope.compiled();
+        let knows_old = compiled.iter().any(|c| matches!(c, Some(Ok(c)) if c.uses_old_self));
+        let this = CelValue::read(subject.value, shape);
+        let old = subject.old.filter(|_| knows_old).map(|old| CelValue::read(old, shape)).transpose();
+        let read = this.and_then(|this| Ok(Values { this, old: old?, knows_old }));
+        for (rule, compiled) in scope.rules.iter().zip(compiled) {
+            match compiled {
+                None => {}
+                Some(Err(why)) => self.invalid(subject, &format!("rule compile error: {why}")),
+                Some(Ok(compiled)) => match &read {
+                    Ok(values) => self.rule(rule, compiled, values, subject)?,
+                    Err(why) => self.failed(rule, why, subject),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    fn rule<'v>(
+        &mut self,
+        rule: &Rule,
+        compiled: &'v Compiled,
+        values: &Values<'v>,
+        subject: &Subject<'_, '_>,
+    ) -> Result<(), Stop> {
+        if compiled.uses_old_self && subject.old.is_none() && !rule.optional_old_self {
+            return Ok(());
+        }
+        let variables = values.variables(rule.optional_old_self);
+        let evaluation = compiled.program.eval(&variables, Some(CALL_COST_MAX));
+        self.charge(evaluation.cost).map_err(|Stop| {
+            self.invalid(subject, OUT_OF_BUDGET);
+            Stop
+        })?;
+        match evaluation.result {
+            Ok(CelValue::Bool(true)) => Ok(()),
+            Ok(_) => self.broken(rule, compiled, values, subject),
+            Err(why @ EvalError::CostLimit) => {
+                let why = format!(
+                    "'{why}': no further validation rules will be run due to call cost exceeds limit for rule: {}",
+                    rule.name()
+                );
+                self.invalid(subject, &why);
+                Err(Stop)
+            }
+            Err(why) => {
+                self.failed(rule, &why, subject);
+                Ok(())
+            }
+        }
+    }
+
+    /// Tells of a rule that came to no end.
+    fn failed(&mut self, rule: &Rule, why: &EvalError, subject: &Subject<'_, '_>) {
+        let why = why.to_string();
+        let why = if why.starts_with("no such overload") {
+            format!(
+                "'{why}': call arguments did not match a supported operator, function or macro signature for rule: {}",
+                rule.name()
+            )
+        } else {
+            format!("{why} evaluating rule: {}", rule.name())
+        };
+        self.invalid(subject, &why);
+    }
+
+    fn charge(&mut self, cost: u64) -> Result<(), Stop> {
+        let cost = i64::try_from(cost).map_err(|_| Stop)?;
+        if cost > self.out.budget {
+            return Err(Stop);
+        }
+        self.out.budget -= cost;
+        Ok(())
+    }
+
+    /// Tells of a rule that does not hold.
+    fn broken<'v>(
+        &mut self,
+        rule: &Rule,
+        compiled: &'v Compiled,
+        values: &Values<'v>,
+        subject: &Subject<'_, '_>,
+    ) -> Result<(), Stop> {
+        let at = subject.path.field(&rule.field_path);
+        let at = match (rule.field_path.is_empty(), subject.path.to_str().as_str()) {
+            (true, _) => *subject.path,
+            (false, NOWHERE) => Path::of(&rule.field_path),
+            (false, _) => at,
+        };
+        let said = match &compiled.message {
+            Some(Ok(message)) => self.message(rule, message, values),
+            _ => Ok(None),
+        };
+        let mut error = FieldErrors::new();
+        let stop = said.is_err();
+        match said {
+            Ok(said) => {
+                let told = said.unwrap_or_else(|| {
+                    let default = || format!("failed rule: {}", rule.name());
+                    if rule.message.is_empty() { default() } else { rule.name().to_string() }
+                });
+                report(rule.reason, subject, &at, &told, &mut error);
+            }
+            Err(why) => error.invalid(&at, subject.type_name, &why),
+        }
+        let unchanged = || self.arena.is_some_and(|arena| subject.correlation.is_unchanged(arena));
+        if !compiled.uses_old_self && unchanged() {
+            self.out.warnings.extend(error.0.iter().map(ToString::to_string));
+        } else {
+            self.out.errors.0.append(&mut error.0);
+        }
+        if stop { Err(Stop) } else { Ok(()) }
+    }
+
+    /// What the message's expression says; nothing where it says nothing of use. An error ends everything.
+    fn message<'v>(
+        &mut self,
+        rule: &Rule,
+        message: &'v Message,
+        values: &Values<'v>,
+    ) -> Result<Option<String>, String> {
+        // What was before is no optional value here, whatever the rule sees.
+        let variables = values.variables(false);
+        let evaluation = message.program.eval(&variables, Some(CALL_COST_MAX));
+        self.charge(evaluation.cost).map_err(|Stop| {
+            "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"
+                .to_string()
+        })?;
+        let text = match evaluation.result {
+            Ok(CelValue::String(text)) => text,
+            Err(EvalError::CostLimit) => {
+                return Err(format!(
+                    "no further validation rules will be run due to call cost exceeds limit for messageExpression: {}",
+                    quoted(&rule.message_expression)
+                ));
+            }
+            _ => return Ok(None),
+        };
+        let text = text.as_str().trim();
+        let usable = !text.is_empty() && text.len() <= MESSAGE_BYTES_MAX && !text.contains('\n');
+        Ok(usable.then(|| text.to_string()))
+    }
+
+    /// An error that shows the type of the value.
+    fn invalid(&mut self, subject: &Subject<'_, '_>, why: &str) {
+        self.out.errors.invalid(subject.path, subject.type_name, why);
+    }
+}
+
+fn report(reason: Reason, subject: &Subject<'_, '_>, at: &Path<'_>, told: &str, errors: &mut FieldErrors) {
+    // Objects and lists are not shown.
+    let shown = (!matches!(subject.type_name, "object" | "array")).then(|| subject.value.shown());
+    match reason {
+        Reason::Invalid => errors.push(ErrorKind::Invalid, at, shown.as_deref(), told),
+        Reason::Forbidden => errors.forbidden(at, told),
+        Reason::Required => errors.required(at, told),
+        Reason::Duplicate => errors.push(ErrorKind::Duplicate, at, shown.as_deref(), ""),
+    }
+}

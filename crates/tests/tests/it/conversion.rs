@@ -1,0 +1,323 @@
+//! Versions of custom resources that a webhook converts: reads, writes, watches, Tables, scales and applies through all
+//! of them, and webhooks that do not do their job.
+
+use pintle_testkit::{Client, Request, Server, Webhook};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// Hosts are `spec.hostPort` in v1 and `spec.host` and `spec.port` in v2.
+fn definition(plural: &str, kind: &str, conversion: &Value) -> Value {
+    let scale = json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"});
+    let version = |name: &str, storage: bool, fields: Value, column: &str| {
+        json!({"name": name, "served": true, "storage": storage,
+            "subresources": {"status": {}, "scale": scale},
+            "additionalPrinterColumns": [{"name": "Place", "type": "string", "jsonPath": column}],
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {
+                "spec": {"type": "object", "properties": fields},
+                "status": {"type": "object", "properties": {"replicas": {"type": "integer"}}}}}}})
+    };
+    let text = || json!({"type": "string"});
+    let v1 = json!({"hostPort": {"type": "string", "pattern": ":"}, "replicas": {"type": "integer"}});
+    let v2 = json!({"host": text(), "port": text(), "replicas": {"type": "integer"}, "mode": text()});
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.conv.example.com")},
+        "spec": {"group": "conv.example.com", "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
+            "conversion": conversion,
+            "versions": [version("v1", true, v1, ".spec.hostPort"), version("v2", false, v2, ".spec.host")]}})
+}
+
+fn webhook_conversion(hook: &Webhook, versions: &[&str]) -> Value {
+    json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": versions,
+        "clientConfig": {"url": hook.url(), "caBundle": hook.ca_bundle()}}})
+}
+
+fn converted(object: &Value, desired: &str) -> Value {
+    let mut out = object.clone();
+    out["apiVersion"] = desired.into();
+    let Some(spec) = out["spec"].as_object_mut() else { return out };
+    if desired.ends_with("/v2") {
+        let text = spec.remove("hostPort").and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
+        let (host, port) = text.split_once(':').unwrap_or((&text, ""));
+        spec.insert("host".into(), host.into());
+        spec.insert("port".into(), port.into());
+    } else {
+        let mut take =
+            |key: &str| spec.remove(key).and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
+        let text = format!("{}:{}", take("host"), take("port"));
+        spec.remove("mode");
+        spec.insert("hostPort".into(), text.into());
+    }
+    out
+}
+
+/// An honest answer to a review.
+fn answer(review: &Value) -> Value {
+    let request = &review["request"];
+    let desired = request["desiredAPIVersion"].as_str().unwrap_or_default();
+    let objects: Vec<Value> =
+        request["objects"].as_array().into_iter().flatten().map(|o| converted(o, desired)).collect();
+    json!({"apiVersion": review["apiVersion"], "kind": "ConversionReview",
+        "response": {"uid": request["uid"], "result": {"status": "Success"}, "convertedObjects": objects}})
+}
+
+async fn define(admin: &Client, definition: &Value) {
+    let (code, made) = admin.post(DEFINITIONS, definition).await.unwrap();
+    assert_eq!(code, 201, "{made}");
+    let name = definition["metadata"]["name"].as_str().unwrap();
+    for _ in 0..200 {
+        let (_, live) = admin.get(&format!("{DEFINITIONS}/{name}")).await.unwrap();
+        let conditions = live["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        if conditions.iter().any(|c| c["type"] == "Established" && c["status"] == "True") {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    panic!("{name} is not established");
+}
+
+fn path(version: &str, plural: &str, name: &str) -> String {
+    format!("/apis/conv.example.com/{version}/namespaces/default/{plural}{name}")
+}
+
+fn place(version: &str, name: &str, spec: Value) -> Value {
+    json!({"apiVersion": format!("conv.example.com/{version}"), "kind": "Place", "metadata": {"name": name}, "spec": spec})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_requests_work_in_both_versions() {
+    for review_version in ["v1", "v1beta1"] {
+        let server = Server::start_ephemeral().await.unwrap();
+        let admin = server.admin().unwrap();
+        let hook = Webhook::start(|review| (200, answer(&review))).await.unwrap();
+        define(&admin, &definition("places", "Place", &webhook_conversion(&hook, &[review_version]))).await;
+        round_trip(&admin).await;
+        watches_and_tables(&admin).await;
+        applies(&admin).await;
+        scales(&admin).await;
+        let (_, metrics) =
+            admin.send(&Request::new("GET", "/metrics")).await.map(|a| (a.status(), a.text())).unwrap();
+        assert!(
+            metrics
+                .contains("apiserver_conversion_webhook_request_total{failure_type=\"\",result=\"success\"}")
+        );
+        assert!(metrics.contains("apiserver_crd_conversion_webhook_duration_seconds_count{crd_name=\"places.conv.example.com\",from_version=\"v1\",succeeded=\"true\",to_version=\"v2\"}"));
+    }
+}
+
+async fn round_trip(admin: &Client) {
+    let (code, made) = admin
+        .post(&path("v2", "places", ""), &place("v2", "a", json!({"host": "h", "port": "1", "replicas": 1})))
+        .await
+        .unwrap();
+    assert_eq!((code, &made["spec"]["host"]), (201, &json!("h")), "{made}");
+    let (_, stored) = admin.get(&path("v1", "places", "/a")).await.unwrap();
+    assert_eq!(stored["spec"]["hostPort"], "h:1");
+    assert_eq!(stored["apiVersion"], "conv.example.com/v1");
+    // The request's version validates: v1 has a pattern.
+    let (code, refused) =
+        admin.post(&path("v1", "places", ""), &place("v1", "b", json!({"hostPort": "none"}))).await.unwrap();
+    assert_eq!(code, 422, "{refused}");
+    let patch = json!({"spec": {"port": "2"}});
+    let (code, patched) =
+        admin.patch(&path("v2", "places", "/a"), "application/merge-patch+json", &patch).await.unwrap();
+    assert_eq!((code, &patched["metadata"]["generation"]), (200, &json!(2)), "{patched}");
+    let (_, stored) = admin.get(&path("v1", "places", "/a")).await.unwrap();
+    assert_eq!(stored["spec"]["hostPort"], "h:2");
+    // What changes nothing leaves the object alone.
+    let (_, again) = admin.put(&path("v2", "places", "/a"), &patched).await.unwrap();
+    assert_eq!(again["metadata"]["resourceVersion"], patched["metadata"]["resourceVersion"]);
+    for name in ["b", "c"] {
+        let body = place("v1", name, json!({"hostPort": "x:9"}));
+        assert_eq!(admin.post(&path("v1", "places", ""), &body).await.unwrap().0, 201);
+    }
+    let (_, list) = admin.get(&path("v2", "places", "")).await.unwrap();
+    let hosts: Vec<&str> =
+        list["items"].as_array().unwrap().iter().map(|i| i["spec"]["host"].as_str().unwrap()).collect();
+    assert_eq!(hosts, ["h", "x", "x"]);
+    assert_eq!(list["items"][0]["apiVersion"], "conv.example.com/v2");
+}
+
+async fn watches_and_tables(admin: &Client) {
+    let query = format!("{}?watch=true&resourceVersion=0&timeoutSeconds=5", path("v2", "places", ""));
+    let mut stream = admin.open(&Request::new("GET", &query)).await.unwrap();
+    let first = String::from_utf8(stream.next_part().await.unwrap().unwrap().to_vec()).unwrap();
+    assert!(first.contains("\"host\":\"h\""), "{first}");
+    let request = Request::new("GET", &path("v2", "places", ""))
+        .header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
+    let (_, table) = admin.ask(&request).await.unwrap();
+    assert_eq!(table["rows"][0]["cells"], json!(["a", "h"]), "{table}");
+    let (code, deleted) = admin.delete(&path("v2", "places", "/c")).await.unwrap();
+    assert_eq!(code, 200, "{deleted}");
+}
+
+async fn applies(admin: &Client) {
+    let apply = |version: &str, manager: &str, spec: Value| {
+        let target = format!("{}?fieldManager={manager}", path(version, "places", "/applied"));
+        Request::new("PATCH", &target)
+            .body("application/apply-patch+yaml", place(version, "applied", spec).to_string())
+    };
+    let (code, made) =
+        admin.ask(&apply("v1", "one", json!({"hostPort": "h:1", "replicas": 1}))).await.unwrap();
+    assert_eq!(code, 201, "{made}");
+    // What v2 calls host is a part of what the first manager owns in v1.
+    let (code, other) = admin.ask(&apply("v2", "two", json!({"mode": "manual"}))).await.unwrap();
+    assert_eq!(code, 200, "{other}");
+    let (code, refused) = admin.ask(&apply("v2", "two", json!({"replicas": 5}))).await.unwrap();
+    assert_eq!(code, 409, "{refused}");
+    let (code, same) =
+        admin.ask(&apply("v2", "one", json!({"host": "h", "port": "3", "replicas": 1}))).await.unwrap();
+    assert_eq!(code, 200, "{same}");
+    let (_, stored) = admin.get(&path("v1", "places", "/applied")).await.unwrap();
+    assert_eq!(stored["spec"]["hostPort"], "h:3");
+}
+
+async fn scales(admin: &Client) {
+    let (code, scale) = admin.get(&path("v2", "places", "/a/scale")).await.unwrap();
+    assert_eq!((code, &scale["spec"]["replicas"]), (200, &json!(1)), "{scale}");
+    let patch = json!({"spec": {"replicas": 4}});
+    let target = path("v2", "places", "/a/scale");
+    let (code, scaled) = admin.patch(&target, "application/merge-patch+json", &patch).await.unwrap();
+    assert_eq!((code, &scaled["spec"]["replicas"]), (200, &json!(4)), "{scaled}");
+    let status = json!({"status": {"replicas": 3}});
+    let target = path("v2", "places", "/a/status");
+    let (code, told) = admin.patch(&target, "application/merge-patch+json", &status).await.unwrap();
+    assert_eq!((code, &told["status"]["replicas"]), (200, &json!(3)), "{told}");
+}
+
+/// What an answer is turned into, and what the client must be told.
+type Spoiled = (&'static str, fn(&mut Value), &'static str);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_are_not_believed_blindly() {
+    let spoil: Arc<Mutex<fn(&mut Value)>> = Arc::new(Mutex::new(|_| {}));
+    let spoils = spoil.clone();
+    let hook = Webhook::start(move |review| {
+        let mut answer = answer(&review);
+        (spoils.lock().unwrap())(&mut answer);
+        (200, answer)
+    })
+    .await
+    .unwrap();
+    let server = Server::start_ephemeral().await.unwrap();
+    let admin = server.admin().unwrap();
+    define(&admin, &definition("places", "Place", &webhook_conversion(&hook, &["v1"]))).await;
+    let body = place("v1", "a", json!({"hostPort": "h:1"}));
+    assert_eq!(admin.post(&path("v1", "places", ""), &body).await.unwrap().0, 201);
+    let of = "conversion webhook for conv.example.com/v1, Kind=Place";
+    let cases: &[Spoiled] = &[
+        ("failed", |a| a["response"]["result"] = json!({"status": "Failure", "message": "no"}), "failed: no"),
+        (
+            "no message",
+            |a| a["response"]["result"] = json!({}),
+            "failed: response.result.status was '', not 'Success'",
+        ),
+        ("no response", |a| a["response"] = Value::Null, "failed: no response provided"),
+        (
+            "wrong kind",
+            |a| a["kind"] = "Status".into(),
+            "failed: expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got /, Kind=",
+        ),
+        ("no objects", |a| a["response"]["convertedObjects"] = json!([]), "returned 0 objects, expected 1"),
+        (
+            "other version",
+            |a| a["response"]["convertedObjects"][0]["apiVersion"] = "x/v9".into(),
+            "returned invalid object at index 0: invalid groupVersion (expected conv.example.com/v2, received x/v9)",
+        ),
+        (
+            "other kind",
+            |a| a["response"]["convertedObjects"][0]["kind"] = "X".into(),
+            "returned invalid object at index 0: invalid kind (expected Place, received X)",
+        ),
+        (
+            "other name",
+            |a| a["response"]["convertedObjects"][0]["metadata"]["name"] = "z".into(),
+            "returned invalid object: must have the same name: a != z",
+        ),
+        (
+            "no metadata",
+            |a| a["response"]["convertedObjects"][0]["metadata"]["labels"] = json!({"x": 1}),
+            "returned invalid metadata: metadata.labels[x] must be a string, but is int64 in converted object",
+        ),
+        (
+            "bad label",
+            |a| a["response"]["convertedObjects"][0]["metadata"]["labels"] = json!({"x y": "1"}),
+            "returned invalid metadata: metadata.labels: Invalid value: \"x y\": name part must consist of",
+        ),
+    ];
+    for (title, change, expected) in cases {
+        *spoil.lock().unwrap() = *change;
+        let (code, told) = admin.get(&path("v2", "places", "/a")).await.unwrap();
+        let message = told["message"].as_str().unwrap_or_default();
+        assert_eq!(code, 500, "{title}: {told}");
+        assert!(message.starts_with(&format!("{of} {expected}")), "{title}: {message}");
+        // Who does not need the webhook is not bothered.
+        assert_eq!(admin.get(&path("v1", "places", "/a")).await.unwrap().0, 200, "{title}");
+    }
+    let uid = |a: &mut Value| a["response"]["uid"] = "other".into();
+    *spoil.lock().unwrap() = uid;
+    let (_, told) = admin.get(&path("v2", "places", "")).await.unwrap();
+    assert!(told["message"].as_str().unwrap().contains("failed: expected response.uid="), "{told}");
+    // Only labels and annotations may change.
+    *spoil.lock().unwrap() = |a| {
+        let metadata = &mut a["response"]["convertedObjects"][0]["metadata"];
+        metadata["labels"] = json!({"made": "yes"});
+        metadata["generation"] = 77.into();
+        metadata["finalizers"] = json!(["a/b"]);
+    };
+    let (code, got) = admin.get(&path("v2", "places", "/a")).await.unwrap();
+    assert_eq!(code, 200);
+    assert_eq!(got["metadata"]["labels"], json!({"made": "yes"}));
+    assert_eq!((&got["metadata"]["generation"], &got["metadata"]["finalizers"]), (&json!(1), &Value::Null));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_that_is_gone_breaks_only_what_needs_it() {
+    let server = Server::start_ephemeral().await.unwrap();
+    let admin = server.admin().unwrap();
+    let hook = Webhook::start(|review| (200, answer(&review))).await.unwrap();
+    let conversion = json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
+        "clientConfig": {"url": "https://127.0.0.1:1/convert", "caBundle": hook.ca_bundle()}}});
+    define(&admin, &definition("places", "Place", &conversion)).await;
+    let body = place("v1", "a", json!({"hostPort": "h:1"}));
+    assert_eq!(admin.post(&path("v1", "places", ""), &body).await.unwrap().0, 201);
+    let (code, told) = admin.get(&path("v2", "places", "/a")).await.unwrap();
+    let expected = "conversion webhook for conv.example.com/v1, Kind=Place failed: \
+                    Post \"https://127.0.0.1:1/convert?timeout=30s\": dial tcp 127.0.0.1:1: connect: connection refused";
+    assert_eq!((code, told["message"].as_str().unwrap()), (500, expected));
+    let refused = place("v2", "b", json!({"host": "h"}));
+    assert_eq!(admin.post(&path("v2", "places", ""), &refused).await.unwrap().0, 500);
+    let (code, list) = admin.get(&path("v1", "places", "")).await.unwrap();
+    assert_eq!((code, list["items"].as_array().unwrap().len()), (200, 1));
+    // A definition that names a webhook that works is in force with the next request; by way of a service as well.
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "hook"},
+        "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": hook.port()}]}});
+    assert_eq!(admin.post("/api/v1/namespaces/default/services", &service).await.unwrap().0, 201);
+    let clients = [
+        json!({"url": hook.url(), "caBundle": hook.ca_bundle()}),
+        json!({"service": {"namespace": "default", "name": "hook", "path": "/convert", "port": hook.port()}, "caBundle": hook.ca_bundle()}),
+    ];
+    for client in clients {
+        let (_, mut live) = admin.get(&format!("{DEFINITIONS}/places.conv.example.com")).await.unwrap();
+        live["spec"]["conversion"]["webhook"]["clientConfig"] = client.clone();
+        let name = format!("{DEFINITIONS}/places.conv.example.com");
+        assert_eq!(admin.put(&name, &live).await.unwrap().0, 200);
+        let before = hook.calls();
+        let (code, got) = admin.get(&path("v2", "places", "/a")).await.unwrap();
+        assert_eq!((code, &got["spec"]["host"]), (200, &json!("h")), "{client} {got}");
+        assert_eq!(hook.calls(), before + 1);
+    }
+    // The stored version moves: what was written in the old one is converted when it is read.
+    let (_, mut live) = admin.get(&format!("{DEFINITIONS}/places.conv.example.com")).await.unwrap();
+    for version in live["spec"]["versions"].as_array_mut().unwrap() {
+        version["storage"] = (version["name"] == "v2").into();
+    }
+    let name = format!("{DEFINITIONS}/places.conv.example.com");
+    assert_eq!(admin.put(&name, &live).await.unwrap().0, 200);
+    for (version, expected) in [("v1", json!({"hostPort": "h:1"})), ("v2", json!({"host": "h", "port": "1"}))]
+    {
+        let (code, got) = admin.get(&path(version, "places", "/a")).await.unwrap();
+        assert_eq!((code, &got["spec"]), (200, &expected), "{version} {got}");
+    }
+}

@@ -1,0 +1,138 @@
+//! The process: how it starts, how it refuses to, how it ends, and clients that do not read.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use pintle_testkit::server::{Options, binary};
+use pintle_testkit::{Client, Request, Server};
+use serde_json::{Value, json};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// What a server that cannot start prints and returns.
+fn refusal(flags: &[&str]) -> (String, Option<i32>) {
+    let output = Command::new(binary().unwrap()).arg("serve").args(flags).output().unwrap();
+    (String::from_utf8_lossy(&output.stderr).into_owned(), output.status.code())
+}
+
+fn check_refusal(flags: &[&str], says: &str) {
+    let (text, code) = refusal(flags);
+    assert!(
+        text.contains(says) && text.lines().count() == 1 && text.starts_with("pintle: "),
+        "{flags:?}: {text}"
+    );
+    assert_eq!(code, Some(1), "{flags:?}");
+}
+
+/// Damages a file in its middle.
+fn damage(path: &Path) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let used = bytes.iter().rposition(|b| *b != 0).unwrap();
+    bytes[used / 2] ^= 0x55;
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_cannot_start_says_why_in_one_line() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    check_refusal(&["--nope"], "--nope");
+    check_refusal(&["--secure-port=x"], "it must be a whole number");
+    check_refusal(&["--ephemeral", "--enable-admission-plugins=Nope"], "plugin \"Nope\" is unknown");
+    check_refusal(&["--ephemeral", "--authorization-mode=Nope"], "\"Nope\" is not a valid mode");
+    check_refusal(&["--ephemeral", "--encryption-provider-config=x"], "data would be stored as it is");
+    check_refusal(&["--ephemeral", "--token-auth-file=/nope"], "/nope");
+    check_refusal(&["--ephemeral", &format!("--secure-port={port}")], "cannot listen on 127.0.0.1");
+
+    let mut server = Server::start().await.unwrap();
+    let folder = server.data_dir();
+    let data = format!("--data-dir={}", folder.display());
+    check_refusal(&[&data, "--secure-port=0"], "in use");
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "m-"}});
+    for _ in 0..20 {
+        assert_eq!(server.admin().unwrap().post(MAPS, &map).await.unwrap().0, 201);
+    }
+    server.kill().unwrap();
+    let log = folder.join("store/segment-00000000000000000001");
+    damage(&log);
+    check_refusal(&[&data, "--secure-port=0"], &log.file_name().unwrap().to_string_lossy());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watches_end_cleanly_with_the_server() {
+    let mut server = Server::start().await.unwrap();
+    let client = server.admin().unwrap();
+    let mut stream = client.open(&Request::new("GET", &format!("{MAPS}?watch=1"))).await.unwrap();
+    let body = tokio::spawn(async move { stream.read_body().await });
+    let status = server.terminate().await.unwrap().unwrap();
+    assert!(status.success(), "{status}");
+    assert_eq!(body.await.unwrap().unwrap(), b"", "the stream has its last chunk");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_signal_ends_the_server_at_once() {
+    let flags = vec!["--shutdown-delay-duration=600s".to_owned()];
+    let mut server = Server::start_with(Options { ephemeral: true, flags }).await.unwrap();
+    let client = server.admin().unwrap();
+    server.signal().unwrap();
+    let stops = async {
+        while client.send(&Request::new("GET", "/readyz")).await.unwrap().status() == 200 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), stops).await.expect("/readyz fails after the first signal");
+    let (status, _) = client.get(MAPS).await.unwrap();
+    assert_eq!(status, 200, "requests are still served");
+    let began = Instant::now();
+    let status = server.terminate().await.unwrap().unwrap();
+    assert!(!status.success() && began.elapsed() < Duration::from_secs(5), "{status}");
+}
+
+fn sockets(server: &Server) -> usize {
+    let folder = format!("/proc/{}/fd", server.pid().unwrap());
+    let links =
+        std::fs::read_dir(folder).unwrap().filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
+}
+
+/// Follows the names of new objects until `count` are there; the longest pause between two.
+async fn follow(client: Client, count: usize) -> Duration {
+    let path = format!("{MAPS}?watch=1&resourceVersion=0");
+    let mut stream = client.open(&Request::new("GET", &path)).await.unwrap();
+    let (mut lines, mut longest, mut last) = (0, Duration::ZERO, Instant::now());
+    while lines < count {
+        let part = stream.next_part().await.unwrap().expect("the watch goes on");
+        lines += part.iter().filter(|b| **b == b'\n').count();
+        longest = longest.max(last.elapsed());
+        last = Instant::now();
+    }
+    longest
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_does_not_read_is_cut_off_and_slows_nobody_down() {
+    const OBJECTS: usize = 60;
+    let server = Server::start_ephemeral().await.unwrap();
+    let client = server.admin().unwrap();
+    let before = sockets(&server);
+    // Asked for, answered, and never read: neither the watch nor the connection.
+    let deaf = Request::new("GET", &format!("{MAPS}?watch=1"));
+    let _unread = server.admin().unwrap().open(&deaf).await.unwrap();
+    let reader = tokio::spawn(follow(server.admin().unwrap(), OBJECTS));
+    let text = "x".repeat(500_000);
+    for number in 0..OBJECTS {
+        let map: Value = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": format!("m{number}")}, "data": {"text": text}});
+        assert_eq!(client.post(MAPS, &map).await.unwrap().0, 201);
+    }
+    let longest = reader.await.unwrap();
+    assert!(longest < Duration::from_secs(10), "another watcher waited {longest:?}");
+    drop(client);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while sockets(&server) > before {
+        assert!(Instant::now() < deadline, "the connection is still there");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}

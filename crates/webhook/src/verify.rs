@@ -1,0 +1,133 @@
+//! Whom a webhook must prove to be: the authorities of a caBundle, or those of the system where there is none.
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use std::sync::Arc;
+
+/// Where systems keep the authorities that they believe, the first that is there.
+const SYSTEM_BUNDLES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// The TLS side of a call.
+pub(crate) fn config(ca_bundle: &[u8]) -> Result<ClientConfig, String> {
+    let own;
+    let bundle = match ca_bundle.trim_ascii().is_empty() {
+        false => ca_bundle,
+        true => {
+            own = SYSTEM_BUNDLES.iter().find_map(|path| std::fs::read(path).ok()).unwrap_or_default();
+            &own
+        }
+    };
+    let certificates: Vec<CertificateDer<'static>> =
+        CertificateDer::pem_slice_iter(bundle).filter_map(Result::ok).collect();
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(certificates.iter().cloned());
+    if roots.is_empty() {
+        return Err("unable to load root certificates: unable to parse bytes as PEM block".to_string());
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+        .build()
+        .map_err(|error| error.to_string())?;
+    let verifier = Arc::new(Believed { inner, certificates });
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    config.alpn_protocols.push(b"http/1.1".to_vec());
+    Ok(config)
+}
+
+/// Believes what the authorities signed, and, as Go does, a certificate that is one of the bundle itself: many
+/// webhooks have a certificate that they signed themselves.
+#[derive(Debug)]
+struct Believed {
+    inner: Arc<WebPkiServerVerifier>,
+    certificates: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Believed {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let signed =
+            self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        match signed {
+            Err(error) if self.certificates.iter().any(|known| known == end_entity) => {
+                if matches!(
+                    error,
+                    Error::InvalidCertificate(CertificateError::Expired | CertificateError::NotValidYet)
+                ) {
+                    return Err(error);
+                }
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.inner.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.inner.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
+}
+
+/// What Go says of a handshake that failed.
+pub(crate) fn in_words(error: &std::io::Error, name: &str) -> String {
+    let found = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    let why = match found {
+        Some(Error::InvalidCertificate(certificate)) => match certificate {
+            CertificateError::UnknownIssuer => "certificate signed by unknown authority".to_string(),
+            CertificateError::Expired
+            | CertificateError::NotValidYet
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYetContext { .. } => {
+                "certificate has expired or is not yet valid".to_string()
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                format!("certificate is not valid for any names, but wanted to match {name}")
+            }
+            other => other.to_string(),
+        },
+        Some(Error::InvalidMessage(_)) => {
+            return "http: server gave HTTP response to HTTPS client".to_string();
+        }
+        Some(other) => return format!("remote error: tls: {other}"),
+        None if error.kind() == std::io::ErrorKind::UnexpectedEof => return "EOF".to_string(),
+        None => return error.to_string(),
+    };
+    format!("tls: failed to verify certificate: x509: {why}")
+}
