@@ -8,6 +8,7 @@ use bytes::{BufMut, Bytes};
 use pintle_store::Note;
 use std::fmt;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Tells converted objects from their encodings.
@@ -56,6 +57,8 @@ pub struct Object {
     revised: Option<Bytes>,
     extracted: Extracted,
     encodings: Encodings,
+    /// Where the metadata begins and ends in the JSON, once somebody has looked; 0 before that.
+    metadata: AtomicU64,
 }
 
 impl Object {
@@ -75,12 +78,14 @@ impl Object {
             revised: None,
             extracted,
             encodings: Encodings::default(),
+            metadata: AtomicU64::new(0),
         })
     }
 
     /// The same object, which readers see as `revised`.
     pub(crate) fn revised(mut self, revised: Option<Bytes>) -> Object {
         self.revised = revised.filter(|value| is_valid(value));
+        self.metadata = AtomicU64::new(0);
         self
     }
 
@@ -209,6 +214,20 @@ impl Object {
         out.put_slice(after);
     }
 
+    /// Begins [`Object::write_json`]: writes what stands before the end of the resourceVersion and returns the rest,
+    /// which is not copied.
+    pub fn write_json_head(&self, skip: usize, out: &mut impl BufMut) -> Bytes {
+        let (before, after) = self.halves(skip);
+        if skip > 0 {
+            out.put_slice(b"{");
+        }
+        out.put_slice(before);
+        if self.rv_offset() > 0 && self.revision > 0 {
+            put_version(self.revision, out);
+        }
+        self.body().slice(self.json().len() - after.len()..)
+    }
+
     /// Writes a part of [`Object::json`], with a resourceVersion if that belongs into the part.
     pub fn write_part(&self, part: Range<usize>, revision: u64, out: &mut impl BufMut) {
         let slot = self.rv_offset();
@@ -226,6 +245,19 @@ impl Object {
         let mut out = Vec::with_capacity(self.json_len_max());
         self.write_json(0, &mut out);
         out
+    }
+
+    /// Where the metadata stands in [`Object::json`]. `find` is asked the first time, its answer is remembered.
+    pub fn metadata_place(&self, find: impl FnOnce(&[u8]) -> Option<Range<usize>>) -> Option<Range<usize>> {
+        let known = self.metadata.load(Ordering::Relaxed);
+        if known != 0 {
+            return Some((known >> 32) as usize..(known & u64::from(u32::MAX)) as usize);
+        }
+        let found = find(self.json())?;
+        if let (Ok(start), Ok(end)) = (u32::try_from(found.start), u32::try_from(found.end)) {
+            self.metadata.store(u64::from(start) << 32 | u64::from(end), Ordering::Relaxed);
+        }
+        Some(found)
     }
 
     /// Another encoding of this version, kept beside it once made.
@@ -363,9 +395,16 @@ mod tests {
             let mut out = Vec::new();
             object.write_json(skip, &mut out);
             assert_eq!(out.len(), object.json_len(skip));
+            let mut pieces = Vec::new();
+            let rest = object.write_json_head(skip, &mut pieces);
+            assert_eq!([pieces, rest.to_vec()].concat(), out);
         }
         assert_eq!(object.body(), json);
         let metadata = json.find("{\"name").unwrap();
+        for _ in 0..2 {
+            let place = object.metadata_place(|_| Some(metadata..json.len() - 1));
+            assert_eq!(place, Some(metadata..json.len() - 1));
+        }
         for (part, expected) in [
             (metadata..json.len() - 1, r#"{"name":"a","resourceVersion":"9","uid":"u"}"#),
             (1..metadata, r#""kind":"A","apiVersion":"v1","metadata":"#),

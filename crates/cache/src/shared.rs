@@ -71,14 +71,17 @@ impl Shared {
         }
     }
 
-    /// Wakes the watchers of the groups that were left to the dispatcher.
-    pub(crate) fn dispatch(&self) {
+    /// Wakes the watchers of the groups that were left to the dispatcher. Returns how many there are.
+    pub(crate) fn dispatch(&self) -> usize {
+        let mut watchers = 0;
         let groups = std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner));
         for group in groups {
             // First the flag: an event pushed from here on queues the group again.
             group.queued.swap(false, Ordering::AcqRel);
             group.wake.notify_waiters();
+            watchers += group.watchers.load(Ordering::Relaxed);
         }
+        watchers
     }
 
     /// Says whether someone calls [`Shared::dispatch`]; groups already queued are woken.

@@ -24,6 +24,8 @@ pub(crate) struct Evaluator<'a, 'v> {
     /// The slots of the plan's loops.
     locals: Vec<Local<'a>>,
     prices: &'a Prices,
+    /// The computed key that was last looked for in vain.
+    missed: Value<'a>,
     cost: u64,
     limit: u64,
 }
@@ -38,7 +40,7 @@ enum Local<'a> {
 impl<'a, 'v> Evaluator<'a, 'v> {
     pub(crate) fn new(plan: &Plan, variables: &'v dyn Variables<'a>, prices: &'a Prices, limit: u64) -> Self {
         let locals = std::iter::repeat_with(|| Local::Ready(Ok(Value::Null))).take(plan.locals).collect();
-        Evaluator { variables, locals, prices, cost: 0, limit }
+        Evaluator { variables, locals, prices, missed: Value::Null, cost: 0, limit }
     }
 
     pub(crate) fn cost(&self) -> u64 {
@@ -142,13 +144,15 @@ impl<'a, 'v> Evaluator<'a, 'v> {
 
     fn binary(&mut self, binary: &'a Binary) -> Outcome<'a> {
         let (left, right) = self.operands(&binary.left, &binary.right)?;
-        if binary.price == Price::One {
-            self.charge(1)?;
-        } else {
-            let cost = binary.price.of_sizes(size(&left), || size(&right));
-            self.charge(cost)?;
+        let cost = match binary.price {
+            Price::One => 1,
+            price => price.of_sizes(size(&left), || size(&right)),
+        };
+        self.charge(cost)?;
+        match (&left, &right) {
+            (Ok(left), Ok(right)) => binary.operator.apply(left, right),
+            _ => Err(left.err().or(right.err()).unwrap_or(EvalError::NoSuchOverload)),
         }
-        binary.operator.apply(&left?, &right?)
     }
 
     fn member(&mut self, member: &'a Member) -> Outcome<'a> {

@@ -42,10 +42,6 @@ impl Issues {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.issues.is_empty()
-    }
-
     /// `value`, unless something was reported.
     pub(crate) fn unless_any<T>(mut self, value: T) -> Result<T, Issues> {
         if self.issues.is_empty() {

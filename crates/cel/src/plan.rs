@@ -196,6 +196,21 @@ pub(crate) enum FoldKind {
         /// What making the empty list costs.
         init: u64,
     },
+    /// `transformMap`, `transformMapEntry`: a map grows.
+    Insert {
+        filter: Option<Node>,
+        entry: NewEntry,
+        /// What making the empty map costs.
+        init: u64,
+    },
+}
+
+/// What a map grows by.
+pub(crate) enum NewEntry {
+    /// A key and its value.
+    One(Node, Node),
+    /// All entries of a map.
+    All(Node),
 }
 
 /// A loop of no special form.

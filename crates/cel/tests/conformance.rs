@@ -3,6 +3,8 @@
 //! `conformance.jsonl` holds what is needed of the published cases, one a line; `trim` writes it anew from the whole set
 //! (`CEL_CONFORMANCE=conformance.json cargo test -p pintle-cel --test conformance -- --ignored trim`).
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 use pintle_cel::decl::{Function, Overload};
 use pintle_cel::env::Env;
 use pintle_cel::library::{Library, encoders, lists, math, optional, regex, sets, strings, two_variable};
@@ -128,7 +130,7 @@ fn value(json: &Json) -> Value<'static> {
         "boolValue" => Value::Bool(content.as_bool().unwrap()),
         "int64Value" => Value::Int(text.parse().unwrap()),
         "uint64Value" => Value::Uint(text.parse().unwrap()),
-        "doubleValue" => Value::Double(content.as_f64().unwrap_or_else(|| match text {
+        "doubleValue" => Value::Double(content.as_f64().unwrap_or(match text {
             "Infinity" => f64::INFINITY,
             "-Infinity" => f64::NEG_INFINITY,
             _ => f64::NAN,

@@ -1,11 +1,12 @@
 //! The parser and the checker against the conformance cases: the trees, types and messages that cel-go has for them.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
+
 use std::fmt::Write as _;
 
 use pintle_cel::ast::{Expr, ExprKind, Literal};
 use pintle_cel::env::{Checked, Env, Reference};
-use pintle_cel::library::Library;
-use pintle_cel::parser::macros;
+use pintle_cel::library::{bindings, encoders, math, optional, strings, two_variable};
 use pintle_cel::types::Type;
 use serde_json::Value as Json;
 
@@ -62,17 +63,17 @@ impl Printer<'_> {
                 }
                 self.text(function);
                 self.text("(");
-                self.many(args, true, |printer, arg| printer.expr(arg));
+                self.many(args, |printer, arg| printer.expr(arg));
                 self.text(")");
             }
             ExprKind::List { elements, .. } => {
                 self.text("[");
-                self.many(elements, false, |printer, element| printer.expr(element));
+                self.many(elements, |printer, element| printer.expr(element));
                 self.text("]");
             }
             ExprKind::Map(entries) => {
                 self.text("{");
-                self.many(entries, false, |printer, entry| {
+                self.many(entries, |printer, entry| {
                     printer.text(if entry.optional { "?" } else { "" });
                     printer.expr(&entry.key);
                     printer.text(":");
@@ -84,7 +85,7 @@ impl Printer<'_> {
             ExprKind::Struct { name, fields } => {
                 self.text(name);
                 self.text("{");
-                self.many(fields, false, |printer, field| {
+                self.many(fields, |printer, field| {
                     printer.text(if field.optional { "?" } else { "" });
                     printer.text(&field.name);
                     printer.text(":");
@@ -125,12 +126,10 @@ impl Printer<'_> {
         self.text(&adorned);
     }
 
-    fn many<T>(&mut self, parts: &[T], indent_first: bool, print: impl Fn(&mut Self, &T)) {
+    fn many<T>(&mut self, parts: &[T], print: impl Fn(&mut Self, &T)) {
         if parts.is_empty() {
             return;
         }
-        // The order shows only in where the first line's indent is taken from.
-        let _ = indent_first;
         self.indent += 1;
         self.line();
         for (index, part) in parts.iter().enumerate() {
@@ -200,7 +199,7 @@ fn quote(units: impl Iterator<Item = Result<char, u8>>) -> String {
             Ok('\t') => out.push_str("\\t"),
             Ok('\u{b}') => out.push_str("\\v"),
             Ok(char) if char < ' ' || char == '\u{7f}' => write!(out, "\\x{:02x}", u32::from(char)).unwrap(),
-            Ok(char @ ('\u{80}'..='\u{9f}' | '\u{fffb}')) => {
+            Ok(char) if char > '~' && is_invisible(char) => {
                 write!(out, "\\u{:04x}", u32::from(char)).unwrap()
             }
             Ok(char @ '\u{88888}') => write!(out, "\\U{:08x}", u32::from(char)).unwrap(),
@@ -210,6 +209,12 @@ fn quote(units: impl Iterator<Item = Result<char, u8>>) -> String {
     }
     out.push('"');
     out
+}
+
+/// Spaces, joiners and the like, which Go spells out.
+fn is_invisible(char: char) -> bool {
+    char.is_whitespace()
+        || matches!(char, '\u{80}'..='\u{9f}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' | '\u{fffb}')
 }
 
 fn kind_name(expr: &Expr) -> String {
@@ -293,10 +298,17 @@ fn environment(case: &Json) -> Option<Env> {
     Some(env)
 }
 
-/// With the macros of the extensions that the cases are checked under.
+/// With the extensions that the cases are checked under.
 fn extended(env: Env) -> Env {
-    let macros = [macros::TWO_VARIABLES, macros::BINDINGS, macros::MATH].concat();
-    env.with_library(Library { macros, ..Library::default() })
+    let libraries = [
+        optional::library(u32::MAX),
+        strings::library(u32::MAX),
+        math::library(u32::MAX),
+        encoders::library(),
+        two_variable::library(),
+        bindings(),
+    ];
+    libraries.into_iter().fold(env, Env::with_library)
 }
 
 fn cases() -> Vec<Json> {
@@ -305,6 +317,7 @@ fn cases() -> Vec<Json> {
 }
 
 #[test]
+#[ignore = "needs the published cases: CEL_CONFORMANCE=conformance.json"]
 fn trees_types_and_messages() {
     let (mut passed, mut failed) = (0, Vec::new());
     let mut check = |what: &str, expr: &str, expected: &str, found: &str| {
@@ -318,9 +331,9 @@ fn trees_types_and_messages() {
         let original = &case["original"];
         let expr = original["expr"].as_str().unwrap();
         let protobuf =
-            ["google.protobuf", "TestAllTypes", "proto2", "proto3", "GlobalEnum", "NestedEnum", "TopLevel"];
+            ["google.protobuf.", "TestAllTypes", "proto2", "proto3", "GlobalEnum", "NestedEnum", "TopLevel"];
         let all = case.to_string();
-        if protobuf.iter().any(|word| all.contains(word)) && !expr.contains("type(") {
+        if protobuf.iter().any(|word| all.contains(word)) {
             continue;
         }
         let Some(env) = environment(original) else { continue };
@@ -340,6 +353,9 @@ fn trees_types_and_messages() {
         }
         if let Some(expected) = case["error"].as_str() {
             let name = original["name"].as_str().unwrap();
+            // Errors are those of an environment with few of the extensions.
+            let env =
+                [strings::library(u32::MAX), encoders::library()].into_iter().fold(env, Env::with_library);
             let found = match env.compile(expr) {
                 Ok(checked) => format!("no error: {}", checked.output_type()),
                 Err(issues) => issues.to_string(),
@@ -348,53 +364,4 @@ fn trees_types_and_messages() {
         }
     }
     assert!(failed.is_empty(), "{}\n{} failed, {passed} passed", failed.join("\n"), failed.len());
-}
-
-fn issues_of(expr: &str) -> String {
-    match Env::standard().parse(expr) {
-        Ok(_) => "parses".into(),
-        Err(issues) => issues.to_string(),
-    }
-}
-
-#[test]
-fn try_it() {
-    for expr in [
-        "self.count ==",
-        "self.count = 1",
-        "(self.count == 1",
-        "self.name == 'a",
-        "self.count == 1 self.name == 'a'",
-        "while == 1",
-        "self.in == 'a'",
-        "self.count < 9223372036854775808",
-        "self.name == '\\q'",
-        "// nothing",
-        "self.true",
-        "",
-        "-1 foo",
-        "a.b.",
-        "f(1,",
-        "[1, 2",
-        "{1: 2",
-        "{1 2}",
-        "a b c",
-        "a ? b",
-        "a ? b : ",
-        "a[1",
-        "1 + + 2",
-        "&& a",
-        "a &&",
-        "x..y",
-        "foo(,)",
-        "a == b)",
-        "'a' 'b'",
-        "if (a) { b }",
-        "a.b{c",
-        "!",
-        "-",
-        "a.?",
-    ] {
-        println!("{expr}\n{}\n", issues_of(expr));
-    }
 }

@@ -81,7 +81,11 @@ impl Engine {
         };
         if let Some(preconditions) = &options.preconditions {
             let null = Value::Null;
-            preconditions.check(&target.group_kind(), live.tree.get("metadata").unwrap_or(&null))?;
+            let metadata = live.tree.get("metadata").unwrap_or(&null);
+            match target.kind.hooks.ends_in_two_phases() {
+                true => preconditions.check_two_phased(&target.group_resource(), metadata)?,
+                false => preconditions.check(&target.group_kind(), metadata)?,
+            }
         }
         let step = self.next_step(target, &live.tree, options);
         if matches!(step, Step::Pending) {

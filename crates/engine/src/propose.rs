@@ -126,6 +126,7 @@ fn patch_document(
     let shown = patch::written::written(&version.schema, live, &patched);
     let mut decoded =
         decode::decode_patched(shown.as_bytes(), &expected).map_err(|refusal| match refusal {
+            // A custom resource of another kind is refused as if it had been sent whole.
             Refusal::OtherKind(_) => refusal.to_status(&expected, shown.as_bytes()),
             _ => invalid_patch(&shown, refusal.why()),
         })?;

@@ -156,6 +156,9 @@ impl Engine {
     /// The live object in the version that the write works in.
     async fn working_live(&self, target: &Target) -> Result<Option<Live>, Status> {
         let Some(Live { object, tree }) = self.live(target)? else { return Ok(None) };
+        if target.kind.conversion.is_none() && target.working() == target.kind.storage {
+            return Ok(Some(Live { object, tree }));
+        }
         let tree = self.convert(&target.kind, tree, target.working()).await?;
         Ok(Some(Live { object, tree }))
     }

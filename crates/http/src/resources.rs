@@ -3,6 +3,7 @@
 mod delete;
 mod encode;
 mod list;
+mod protobuf;
 mod subresource;
 mod transform;
 mod watch;

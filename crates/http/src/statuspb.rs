@@ -39,16 +39,27 @@ impl Writer {
 
 /// The envelope around every object: magic, apiVersion, kind, then the object.
 pub(crate) fn envelope(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
+    let mut out = envelope_head(api_version, kind, object.len());
+    out.reserve(object.len() + ENVELOPE_END.len());
+    out.extend_from_slice(object);
+    out.extend_from_slice(ENVELOPE_END);
+    out
+}
+
+/// What stands before an object of `length` bytes.
+pub(crate) fn envelope_head(api_version: &str, kind: &str, length: usize) -> Vec<u8> {
     let mut out = Writer(b"k8s\0".to_vec());
     out.message(1, |w| {
         w.string(1, api_version);
         w.string(2, kind);
     });
-    out.bytes(2, object);
-    out.string(3, "");
-    out.string(4, "");
+    out.varint(2 << 3 | 2);
+    out.varint(length as u64);
     out.0
 }
+
+/// What stands behind an object: an empty encoding and an empty type of its content.
+pub(crate) const ENVELOPE_END: &[u8] = &[3 << 3 | 2, 0, 4 << 3 | 2, 0];
 
 /// A `Status` with its envelope.
 pub(crate) fn encode(status: &Status) -> Vec<u8> {

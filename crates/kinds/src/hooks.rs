@@ -105,6 +105,11 @@ pub trait Hooks: Sync + Send {
         false
     }
 
+    /// Whether deletions of this kind always have two phases.
+    fn ends_in_two_phases(&self) -> bool {
+        false
+    }
+
     /// Whether nothing of the kind's own (a namespace's `spec.finalizers`) keeps an ending object.
     fn may_remove(&self, _object: &Value) -> bool {
         true

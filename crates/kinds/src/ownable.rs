@@ -35,8 +35,7 @@ pub fn ownable(kind: &Kind, hooks: &dyn Hooks, scope: Scope<'_>) -> Ownable {
 fn status_resets_metadata(kind: &Kind) -> bool {
     matches!(
         (kind.group.as_str(), kind.plural.as_str()),
-        ("apiextensions.k8s.io", "customresourcedefinitions")
-            | ("flowcontrol.apiserver.k8s.io", "flowschemas" | "prioritylevelconfigurations")
+        ("flowcontrol.apiserver.k8s.io", "flowschemas" | "prioritylevelconfigurations")
             | ("networking.k8s.io", "servicecidrs")
             | ("storage.k8s.io", "volumeattachments")
     )

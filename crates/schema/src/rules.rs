@@ -7,9 +7,11 @@ mod escape;
 pub mod field_path;
 mod scope;
 mod shape;
+#[cfg(test)]
+mod tests;
 mod validate;
 
-pub use compile::{Compiled, Compiler, Message, Reason, Rule, cost_max};
+pub use compile::{Compiled, Compiler, Message, Reason, Rule};
 pub use escape::escape;
 pub use scope::{Scope, has_rules};
 pub use shape::{REQUEST_BYTES_MAX, cardinality_max, shape};

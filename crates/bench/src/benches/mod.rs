@@ -73,8 +73,10 @@ pub(crate) const BENCHES: &[Bench] = &[
     bench!("list", "list of 10,000 ConfigMaps in one answer", read::list),
     bench!("list-chunks", "the same in pages of 500", read::list_chunks),
     bench!("list-table", "the same as a Table", read::list_table),
+    bench!("list-metadata", "the same, metadata only", read::list_metadata),
     bench!("list-protobuf", "the same in protobuf", read::list_protobuf),
-    bench!("watch", "updates seen by 1,000 watchers", watch::fan_out),
+    bench!("watch", "updates, one at a time, seen by 1,000 watchers", watch::fan_out),
+    bench!("watch-busy", "updates of 8 clients seen by 1,000 watchers", watch::busy),
     bench!(
         "crds",
         "2,000 definitions: time until established, memory, discovery and OpenAPI",

@@ -1,4 +1,4 @@
-//! Reads: get, and lists whole, in pages, as tables, in protobuf.
+//! Reads: get, and lists whole, in pages, as tables, as metadata, in protobuf.
 
 use std::sync::Arc;
 
@@ -31,6 +31,11 @@ pub(super) async fn list(context: &Context) -> Result<Vec<Row>, BenchError> {
 
 pub(super) async fn list_table(context: &Context) -> Result<Vec<Row>, BenchError> {
     list_as(context, "list-table", "application/json;as=Table;v=v1;g=meta.k8s.io").await
+}
+
+pub(super) async fn list_metadata(context: &Context) -> Result<Vec<Row>, BenchError> {
+    list_as(context, "list-metadata", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
+        .await
 }
 
 pub(super) async fn list_protobuf(context: &Context) -> Result<Vec<Row>, BenchError> {

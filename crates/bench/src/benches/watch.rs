@@ -10,62 +10,115 @@ use tokio::task::JoinSet;
 
 use super::{Context, config_map, config_maps};
 use crate::error::BenchError;
-use crate::process::Processes;
+use crate::process::{CpuTime, Processes};
 use crate::row::{Latencies, Row};
 
 const WATCHERS: usize = 1000;
 /// Reports of watchers that wait for the counting side.
 const PENDING_REPORTS_MAX: usize = 4096;
+/// Clients that update at the same time in the busy one.
+const WRITERS: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// One operation is one event delivered; latency is from the request to the last watcher's event.
 pub(super) async fn fan_out(context: &Context) -> Result<Vec<Row>, BenchError> {
-    let namespace = context.namespace("watch").await?;
-    let path = Arc::new(config_maps(&namespace));
-    let (_, created) = context.client.post(&path, &config_map("one", 0)).await?;
-    let version = created.pointer("/metadata/resourceVersion").and_then(|v| v.as_str()).unwrap_or("0");
-    let (reports, mut counted) = mpsc::channel(PENDING_REPORTS_MAX);
-    let mut watchers = JoinSet::new();
-    for _ in 0..WATCHERS {
-        let request = Request::new("GET", &format!("{path}?watch=1&resourceVersion={version}"));
-        watchers.spawn(count_events(context.client.open(&request).await?, reports.clone()));
-    }
-    let (server_before, own_before, started) = (context.server.cpu(), Processes::own().cpu(), Instant::now());
+    let mut crowd = Crowd::gather(context, "watch", 1).await?;
     let mut latencies = Latencies::default();
-    while started.elapsed() < context.arguments.duration {
+    while crowd.started.elapsed() < context.arguments.duration {
         let sent = Instant::now();
         let revision = latencies.0.len() as u64 + 1;
-        context.client.put(&format!("{path}/one"), &config_map("one", revision)).await?;
-        let mut missing = WATCHERS as u64;
-        while missing > 0 {
-            let seen = tokio::time::timeout(PATIENCE, counted.recv()).await.ok().flatten();
-            let lost = || BenchError::Unexpected(format!("{missing} watchers did not see an update"));
-            missing = missing.saturating_sub(seen.ok_or_else(lost)?);
-        }
+        context.client.put(&format!("{}/cm-0", crowd.path), &config_map("cm-0", revision)).await?;
+        crowd.all_see(1).await?;
         latencies.add(sent.elapsed());
     }
-    let seconds = started.elapsed().as_secs_f64();
-    let cpu = context.server.cpu().seconds_since(&server_before);
-    let own = Processes::own().cpu().seconds_since(&own_before);
-    watchers.abort_all();
-    context.remove_namespace(&namespace).await?;
-    Ok(vec![row(context, latencies, seconds, cpu, own)])
+    let events = latencies.0.len() * WATCHERS;
+    Ok(vec![crowd.row(context, "watch", events, latencies).await?])
 }
 
-fn row(context: &Context, mut latencies: Latencies, seconds: f64, cpu: f64, own: f64) -> Row {
-    let events = (latencies.0.len() * WATCHERS) as u64;
-    let count = events.max(1) as f64;
-    let mut numbers = vec![
-        ("ops_per_s", events as f64 / seconds),
-        ("p50_ms", latencies.quantile_ms(0.5)),
-        ("p99_ms", latencies.quantile_ms(0.99)),
-        ("client_cpu_us_per_op", own * 1e6 / count),
-    ];
-    if !context.server.is_empty() && cpu > 0.0 {
-        numbers.push(("cpu_us_per_op", cpu * 1e6 / count));
-        numbers.push(("ops_per_cpu_s", events as f64 / cpu));
+/// The same while several clients update as fast as they can; latency is that of the updates.
+pub(super) async fn busy(context: &Context) -> Result<Vec<Row>, BenchError> {
+    let mut crowd = Crowd::gather(context, "watch-busy", WRITERS).await?;
+    let path = crowd.path.clone();
+    let update = move |number: u64| {
+        let name = format!("cm-{}", number % WRITERS as u64);
+        Request::new("PUT", &format!("{path}/{name}")).json(&config_map(&name, number + 1))
+    };
+    let load = context.load("updates", WRITERS, context.elapsed());
+    let mut updates = load.run(update).await?;
+    crowd.all_see(updates.ops).await?;
+    let events = updates.ops as usize * WATCHERS;
+    updates.numbers.retain(|(name, _)| *name == "ops_per_s" || name.starts_with('p'));
+    let delivered = crowd.row(context, "watch-busy", events, Latencies::default()).await?;
+    Ok(vec![updates, delivered])
+}
+
+/// Watchers of a namespace with some ConfigMaps, and what was spent before anything happened.
+struct Crowd {
+    namespace: String,
+    path: Arc<String>,
+    watchers: JoinSet<()>,
+    counted: mpsc::Receiver<u64>,
+    server_before: CpuTime,
+    own_before: CpuTime,
+    started: Instant,
+}
+
+impl Crowd {
+    async fn gather(context: &Context, name: &str, objects: usize) -> Result<Crowd, BenchError> {
+        let namespace = context.namespace(name).await?;
+        let path = Arc::new(config_maps(&namespace));
+        let mut version = "0".to_owned();
+        for number in 0..objects {
+            let (_, created) = context.client.post(&path, &config_map(&format!("cm-{number}"), 0)).await?;
+            let found = created.pointer("/metadata/resourceVersion").and_then(|v| v.as_str());
+            version = found.unwrap_or("0").to_owned();
+        }
+        let (reports, counted) = mpsc::channel(PENDING_REPORTS_MAX);
+        let mut watchers = JoinSet::new();
+        for _ in 0..WATCHERS {
+            let request = Request::new("GET", &format!("{path}?watch=1&resourceVersion={version}"));
+            watchers.spawn(count_events(context.client.open(&request).await?, reports.clone()));
+        }
+        let (server_before, own_before) = (context.server.cpu(), Processes::own().cpu());
+        Ok(Crowd { namespace, path, watchers, counted, server_before, own_before, started: Instant::now() })
     }
-    Row { name: "watch".to_owned(), clients: WATCHERS, ops: events, numbers }
+
+    /// Waits until every watcher was told of that many updates more.
+    async fn all_see(&mut self, updates: u64) -> Result<(), BenchError> {
+        let mut missing = updates * WATCHERS as u64;
+        while missing > 0 {
+            let seen = tokio::time::timeout(PATIENCE, self.counted.recv()).await.ok().flatten();
+            let lost = || BenchError::Unexpected(format!("{missing} events did not arrive"));
+            missing = missing.saturating_sub(seen.ok_or_else(lost)?);
+        }
+        Ok(())
+    }
+
+    async fn row(
+        mut self,
+        context: &Context,
+        name: &str,
+        events: usize,
+        mut latencies: Latencies,
+    ) -> Result<Row, BenchError> {
+        let seconds = self.started.elapsed().as_secs_f64();
+        let cpu = context.server.cpu().seconds_since(&self.server_before);
+        let own = Processes::own().cpu().seconds_since(&self.own_before);
+        self.watchers.abort_all();
+        context.remove_namespace(&self.namespace).await?;
+        let count = events.max(1) as f64;
+        let mut numbers = vec![("ops_per_s", events as f64 / seconds)];
+        if !latencies.0.is_empty() {
+            numbers.push(("p50_ms", latencies.quantile_ms(0.5)));
+            numbers.push(("p99_ms", latencies.quantile_ms(0.99)));
+        }
+        numbers.push(("client_cpu_us_per_op", own * 1e6 / count));
+        if !context.server.is_empty() && cpu > 0.0 {
+            numbers.push(("cpu_us_per_op", cpu * 1e6 / count));
+            numbers.push(("ops_per_cpu_s", events as f64 / cpu));
+        }
+        Ok(Row { name: name.to_owned(), clients: WATCHERS, ops: events as u64, numbers })
+    }
 }
 
 /// Events are lines: their ends are counted.

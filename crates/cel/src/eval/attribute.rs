@@ -88,82 +88,85 @@ impl<'a> Evaluator<'a, '_> {
         };
         for qualifier in qualifiers {
             optional |= qualifier.optional;
-            match self.step(&value, qualifier, optional)? {
+            if optional {
+                match super::limited(self.look(&value, &qualifier.by))?? {
+                    Some(next) => value = next,
+                    // A step that is not taken costs nothing.
+                    None => return Ok(Value::Optional(None)),
+                }
+                self.charge(crate::cost::SELECT)?;
+                continue;
+            }
+            let found = match (&qualifier.by, &value) {
+                (By::Field(_, json, shape), Value::Object(Object::Tree(map, _))) => {
+                    Object::read_field(map, json, shape)
+                }
+                (by, value) => super::limited(self.look(value, by))?,
+            };
+            self.charge(crate::cost::SELECT)?;
+            match found? {
                 Some(next) => value = next,
-                None => return Ok(Value::Optional(None)),
+                None => return Err(self.missing(&value, &qualifier.by)),
             }
         }
         Ok(if optional { Value::some(value) } else { value })
     }
 
-    /// One step. What is not there is none where that is asked for, and an error otherwise; only a step that was taken is
-    /// charged, or one that fails where it must not.
-    fn step(
-        &mut self,
-        value: &Value<'a>,
-        qualifier: &'a Qualifier,
-        lenient: bool,
-    ) -> Result<Option<Value<'a>>, EvalError> {
-        let found = super::limited(self.look(value, &qualifier.by))?;
-        match found {
-            Ok(Ok(next)) => {
-                self.charge(crate::cost::SELECT)?;
-                Ok(Some(next))
-            }
-            Ok(Err(_)) if lenient => Ok(None),
-            Ok(Err(missing)) => {
-                self.charge(crate::cost::SELECT)?;
-                Err(missing.into_error())
-            }
-            Err(err) => {
-                if !lenient {
-                    self.charge(crate::cost::SELECT)?;
-                }
-                Err(err)
-            }
-        }
+    /// The error of a step to what is not there.
+    #[cold]
+    fn missing(&mut self, value: &Value<'a>, by: &'a By) -> EvalError {
+        let key = match by {
+            By::Field(name, ..) => Value::from(&**name),
+            By::Key(key) => key.clone(),
+            By::Attribute(_) | By::Node(_) => std::mem::replace(&mut self.missed, Value::Null),
+        };
+        EvalError::Failed(match value {
+            Value::List(_) => format!("index out of bounds: {key}"),
+            _ => format!("no such key: {key}"),
+        })
     }
 
-    fn look(&mut self, value: &Value<'a>, by: &'a By) -> Result<Result<Value<'a>, Missing<'a>>, EvalError> {
+    /// What a step leads to; none where nothing is there.
+    fn look(&mut self, value: &Value<'a>, by: &'a By) -> Result<Option<Value<'a>>, EvalError> {
         match by {
-            By::Field(name, json, shape) => {
-                if let Value::Object(Object::Tree(map, _)) = value {
-                    let found = Object::read_field(map, json, shape)?;
-                    return Ok(found.ok_or_else(|| Missing::Key(Value::from(&**name))));
-                }
-                self.find(value, &Value::from(&**name))
-            }
+            By::Field(name, json, shape) => match value {
+                Value::Object(Object::Tree(map, _)) => Object::read_field(map, json, shape),
+                value => self.find(value, &Value::from(&**name)),
+            },
             By::Key(key) => self.find(value, key),
             By::Attribute(attribute) => {
                 let key = self.resolve(attribute)?;
-                check_key(&key)?;
-                self.find(value, &key)
+                self.find_computed(value, key)
             }
             By::Node(node) => {
                 let key = self.eval(node)?;
-                check_key(&key)?;
-                self.find(value, &key)
+                self.find_computed(value, key)
             }
         }
     }
 
-    fn find(&self, value: &Value<'a>, key: &Value<'a>) -> Result<Result<Value<'a>, Missing<'a>>, EvalError> {
-        let missing = || Missing::Key(key.clone());
+    fn find_computed(&mut self, value: &Value<'a>, key: Value<'a>) -> Result<Option<Value<'a>>, EvalError> {
+        check_key(&key)?;
+        let found = self.find(value, &key)?;
+        if found.is_none() {
+            self.missed = key;
+        }
+        Ok(found)
+    }
+
+    fn find(&self, value: &Value<'a>, key: &Value<'_>) -> Result<Option<Value<'a>>, EvalError> {
         match value {
-            Value::Map(map) => Ok(map.find(key)?.ok_or_else(missing)),
+            Value::Map(map) => map.find(key),
             Value::Object(object) => match key {
-                Value::String(name) => Ok(object.get(name.as_str())?.ok_or_else(missing)),
+                Value::String(name) => object.get(name.as_str()),
                 _ => Err(EvalError::NoSuchOverload),
             },
             Value::List(list) => match index_of(key)? {
-                Some(index) => match list.get(index) {
-                    Some(element) => element.map(Ok),
-                    None => Ok(Err(Missing::Index(key.clone()))),
-                },
-                None => Ok(Err(Missing::Index(key.clone()))),
+                Some(index) => list.get(index).transpose(),
+                None => Ok(None),
             },
-            _ if self.prices.strict => Err(missing().into_error()),
-            _ => Ok(Err(missing())),
+            _ if self.prices.strict => Err(EvalError::Failed(format!("no such key: {key}"))),
+            _ => Ok(None),
         }
     }
 
@@ -187,29 +190,10 @@ impl<'a> Evaluator<'a, '_> {
         };
         let found = super::limited(self.look(&value, &last.by))?;
         // A test within an optional is charged only when it finds something.
-        if !lenient || matches!(found, Ok(Ok(_))) {
+        if !lenient || matches!(found, Ok(Some(_))) {
             self.charge(crate::cost::SELECT)?;
         }
-        match found {
-            Ok(found) => Ok(found.is_ok()),
-            // The value is there, if not of its shape.
-            Err(err) => Err(err),
-        }
-    }
-}
-
-/// What was not found.
-enum Missing<'a> {
-    Key(Value<'a>),
-    Index(Value<'a>),
-}
-
-impl Missing<'_> {
-    fn into_error(self) -> EvalError {
-        EvalError::Failed(match self {
-            Missing::Key(key) => format!("no such key: {key}"),
-            Missing::Index(index) => format!("index out of bounds: {index}"),
-        })
+        found.map(|found| found.is_some())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Loops.
 
 use super::{Evaluator, Local, Outcome, limited};
-use crate::plan::{Fold, FoldKind, General, Node};
+use crate::plan::{Fold, FoldKind, General, NewEntry, Node};
 use crate::shape::ShapeKind;
 use crate::value::{EvalError, List, Map, Object, Value};
 
@@ -106,6 +106,10 @@ impl<'a> Evaluator<'a, '_> {
                 self.charge(*init)?;
                 self.append(fold, filter.as_ref(), items, &range)
             }
+            FoldKind::Insert { filter, entry, init } => {
+                self.charge(*init)?;
+                self.insert(fold, filter.as_ref(), entry, &range)
+            }
         }
     }
 
@@ -193,19 +197,13 @@ impl<'a> Evaluator<'a, '_> {
         let mut list: Result<Vec<Value<'a>>, EvalError> = Ok(Vec::new());
         for index in 0..range.len() {
             self.bind(fold, range, index);
-            if let Some(filter) = filter {
-                match limited(self.eval(filter))? {
-                    Ok(Value::Bool(true)) => {}
-                    // The accumulator stays what it is.
-                    Ok(Value::Bool(false)) => continue,
-                    Ok(_) => {
-                        list = Err(EvalError::NoSuchOverload);
-                        continue;
-                    }
-                    Err(err) => {
-                        list = Err(err);
-                        continue;
-                    }
+            match self.passes(filter)? {
+                Ok(true) => {}
+                // The accumulator stays what it is.
+                Ok(false) => continue,
+                Err(err) => {
+                    list = Err(err);
+                    continue;
                 }
             }
             // `@result + [item]`: reading the accumulator, making the list, joining.
@@ -221,6 +219,67 @@ impl<'a> Evaluator<'a, '_> {
         }
         self.charge(1)?;
         list.map(Value::list)
+    }
+
+    /// Whether the filter of a loop lets an element through.
+    fn passes(&mut self, filter: Option<&'a Node>) -> Result<Result<bool, EvalError>, EvalError> {
+        let Some(filter) = filter else { return Ok(Ok(true)) };
+        Ok(match limited(self.eval(filter))? {
+            Ok(Value::Bool(passes)) => Ok(passes),
+            Ok(_) => Err(EvalError::NoSuchOverload),
+            Err(err) => Err(err),
+        })
+    }
+
+    /// `transformMap` and its kin: the map grows in place.
+    fn insert(
+        &mut self,
+        fold: &'a Fold,
+        filter: Option<&'a Node>,
+        entry: &'a NewEntry,
+        range: &Range<'a>,
+    ) -> Outcome<'a> {
+        let mut map: Result<Map<'a>, EvalError> = Ok(Map::of(Vec::new()));
+        for index in 0..range.len() {
+            self.bind(fold, range, index);
+            map = match self.passes(filter)? {
+                Ok(true) => {
+                    // `cel.@mapInsert(@result, …)`: reading the accumulator.
+                    self.charge(1)?;
+                    limited(self.inserted(map, entry))?
+                }
+                Ok(false) => map,
+                Err(err) => Err(err),
+            };
+        }
+        self.charge(1)?;
+        map.map(Value::Map)
+    }
+
+    fn inserted(
+        &mut self,
+        map: Result<Map<'a>, EvalError>,
+        entry: &'a NewEntry,
+    ) -> Result<Map<'a>, EvalError> {
+        match entry {
+            // With three arguments the first that fails ends the call, at no charge.
+            NewEntry::One(key, value) => {
+                let map = map?;
+                let (key, value) = (self.eval(key)?, self.eval(value)?);
+                self.charge(1)?;
+                map.with(key, value)
+            }
+            NewEntry::All(entries) => {
+                let entries = limited(self.eval(entries))?;
+                self.charge(1)?;
+                match (map?, entries?) {
+                    (map, Value::Map(more)) => {
+                        more.entries().try_fold(map, |map, (key, value)| map.with(key, value?))
+                    }
+                    _ => Err(EvalError::NoSuchOverload),
+                }
+            }
+        }
     }
 
     fn items(&mut self, items: &'a Node) -> Result<Result<Vec<Value<'a>>, EvalError>, EvalError> {

@@ -1,4 +1,23 @@
-//! Libraries: lists of declarations that an environment takes in. Each module offers `library() -> Library`.
+//! Libraries: lists of declarations that an environment takes in. Each module offers `library() -> Library`; one whose
+//! functions came over time takes the version, as in cel-go.
+//!
+//! A function is data: its name, and for each overload an id, the types, and what runs it.
+//!
+//! ```
+//! use pintle_cel::decl::{Function, Overload};
+//! use pintle_cel::env::Env;
+//! use pintle_cel::library::Library;
+//! use pintle_cel::types::Type;
+//! use pintle_cel::value::{EvalError, Value};
+//!
+//! let twice = Overload::function("twice_int", [Type::Int], Type::Int, |args| match args {
+//!     [Value::Int(int)] => int.checked_mul(2).map(Value::Int).ok_or(EvalError::Failed("integer overflow".into())),
+//!     _ => Err(EvalError::NoSuchOverload),
+//! });
+//! let library = Library { functions: vec![Function::new("twice", [twice])], ..Library::default() };
+//! let program = Env::standard().with_library(library).compile("twice(21)").unwrap().plan().unwrap();
+//! assert_eq!(program.eval(&[], None).result.unwrap().to_string(), "42");
+//! ```
 
 pub mod encoders;
 pub mod kubernetes;
@@ -54,7 +73,7 @@ pub(crate) fn standard() -> Library {
     Library { functions: standard::functions(), macros: macros::STANDARD.to_vec(), ..Library::default() }
 }
 
-/// `cel.bind`, which Kubernetes does not have.
+/// `cel.bind`, which Kubernetes has only for device selectors.
 pub fn bindings() -> Library {
     Library { macros: macros::BINDINGS.to_vec(), ..Library::default() }
 }

@@ -5,8 +5,9 @@ use super::operand::{Outcome, elements, list, value};
 use crate::ast::operators;
 use crate::decl::{Function, Overload, Run};
 use crate::parser::macros;
+use crate::shape::ShapeKind;
 use crate::types::{OPTIONAL, Type};
-use crate::value::{EvalError, Object, Value};
+use crate::value::{EvalError, List, Map, Object, Value};
 
 /// Optional values with their syntax. Since version 1 `optFlatMap`, since 2 `first`, `last` and `unwrap`.
 pub fn library(version: u32) -> Library {
@@ -18,7 +19,7 @@ pub fn library(version: u32) -> Library {
     Library {
         functions,
         macros: macros::OPTIONAL.to_vec(),
-        types: vec![(OPTIONAL, Type::optional(Type::param("V")))],
+        types: vec![(OPTIONAL, Type::opaque(OPTIONAL))],
         optional_syntax: true,
         ..Library::default()
     }
@@ -182,10 +183,11 @@ fn look_up<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     Ok(found.map_or(Value::Optional(None), Value::some))
 }
 
-/// Whether a value is the empty one of its type. Durations and moments count from zero.
+/// Whether a value is the empty one of its type. Kubernetes' lists, maps and objects with a schema never are: they do not
+/// know of it.
 fn is_zero(value: &Value<'_>) -> bool {
     match value {
-        Value::Null | Value::Optional(None) => true,
+        Value::Null => true,
         Value::Bool(value) => !value,
         Value::Int(int) => *int == 0,
         Value::Uint(uint) => *uint == 0,
@@ -195,12 +197,16 @@ fn is_zero(value: &Value<'_>) -> bool {
         Value::Duration(nanos) => *nanos == 0,
         // Go's zero is the first moment of the year 1.
         Value::Timestamp(moment) => moment.seconds == -62_135_596_800 && moment.nanos == 0,
-        Value::List(list) => list.is_empty(),
-        Value::Map(map) => map.is_empty(),
-        Value::Object(Object::Shared(_, fields)) => fields.is_empty(),
-        Value::Object(Object::Tree(..)) | Value::Type(_) | Value::Optional(Some(_)) | Value::Opaque(_) => {
+        Value::List(List::Tree(_, shape) | List::Merged(_, shape))
+            if matches!(shape.kind, ShapeKind::List { .. }) =>
+        {
             false
         }
+        Value::List(list) => list.is_empty(),
+        Value::Map(Map::Tree(_, shape)) if matches!(shape.kind, ShapeKind::Map { .. }) => false,
+        Value::Map(map) => map.is_empty(),
+        Value::Object(Object::Shared(_, fields)) => fields.is_empty(),
+        Value::Object(Object::Tree(..)) | Value::Type(_) | Value::Optional(_) | Value::Opaque(_) => false,
     }
 }
 

@@ -53,7 +53,7 @@ fn contains<'a>(whole: &List<'a>, part: &List<'a>) -> Result<bool, EvalError> {
 }
 
 fn is_in(list: &[Value<'_>], element: &Value<'_>) -> bool {
-    list.iter().any(|known| known.equals(element).unwrap_or(false))
+    list.iter().any(|known| element.equals(known).unwrap_or(false))
 }
 
 fn estimate(model: &dyn CostModel, args: &[Node<'_>], factor: f64) -> Option<CallEstimate> {

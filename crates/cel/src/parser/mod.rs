@@ -70,6 +70,7 @@ pub(crate) fn parse(text: &str, macros: &[Macro], options: &Options) -> Result<A
         tree: Builder::new(),
         issues,
         depth: Depth::default(),
+        too_deep: false,
     };
     match parser.start() {
         Ok(root) if lexed.unrecognized.is_empty() => {
@@ -89,7 +90,7 @@ pub(crate) fn parse(text: &str, macros: &[Macro], options: &Options) -> Result<A
         }
         Err(_) => {
             let mut issues = Issues::new(shared);
-            recovery::explain(text, &lexed, &mut issues);
+            recovery::explain(text, &lexed, options, &mut issues);
             issues.unless_any(Ast { root: nothing(0), source: Source::default() })
         }
     }
@@ -113,7 +114,6 @@ struct Depth {
     expr: u32,
     relation: u32,
     calc: u32,
-    member: u32,
 }
 
 struct Parser<'a> {
@@ -125,6 +125,7 @@ struct Parser<'a> {
     tree: Builder,
     issues: Issues,
     depth: Depth,
+    too_deep: bool,
 }
 
 /// Stands where an expression had a mistake in it.
@@ -144,6 +145,9 @@ impl Parser<'_> {
     fn start(&mut self) -> Result<Expr, Stop> {
         let parsed = self.expr()?;
         self.expect(Kind::End)?;
+        if self.too_deep {
+            return Err(Stop::Limit("max recursion depth exceeded".into()));
+        }
         Ok(parsed.expr)
     }
 
@@ -179,7 +183,9 @@ impl Parser<'_> {
 
     fn node(&mut self, expr: Expr, height: u32) -> Result<Parsed, Stop> {
         if height > DEPTH_MAX {
-            return Err(Stop::Limit("max recursion depth exceeded".into()));
+            // Found after parsing: a syntax error further on comes first.
+            self.too_deep = true;
+            return Ok(Parsed { expr: nothing(0), height: 0 });
         }
         if self.tree.count() > NODES_MAX {
             return Err(Stop::Limit(format!("expression size exceeds limit: {NODES_MAX}")));
@@ -242,7 +248,6 @@ impl Parser<'_> {
         enter(&mut self.depth.relation)?;
         let mut left = self.calc(0)?;
         while let Some(function) = relation_operator(self.peek()) {
-            enter(&mut self.depth.relation)?;
             let id = self.advance_to_id();
             // The right side is a relation of higher precedence: a calculation, but one rule deeper.
             enter(&mut self.depth.relation)?;
@@ -260,7 +265,6 @@ impl Parser<'_> {
         enter(&mut self.depth.calc)?;
         let mut left = self.unary()?;
         while let Some((function, precedence)) = calc_operator(self.peek()).filter(|(_, its)| *its >= least) {
-            enter(&mut self.depth.calc)?;
             let id = self.advance_to_id();
             let right = self.calc(precedence + 1)?;
             left = self.binary(id, function, left, right)?;
@@ -302,24 +306,14 @@ impl Parser<'_> {
     }
 
     fn member(&mut self) -> Result<Parsed, Stop> {
-        let entered = self.depth.member;
-        enter(&mut self.depth.member)?;
         let mut left = self.primary()?;
         loop {
             left = match self.peek() {
-                Kind::Dot => {
-                    enter(&mut self.depth.member)?;
-                    self.after_dot(left)?
-                }
-                Kind::LeftBracket => {
-                    enter(&mut self.depth.member)?;
-                    self.index(left)?
-                }
-                _ => break,
+                Kind::Dot => self.after_dot(left)?,
+                Kind::LeftBracket => self.index(left)?,
+                _ => return Ok(left),
             };
         }
-        self.depth.member = entered;
-        Ok(left)
     }
 
     fn after_dot(&mut self, operand: Parsed) -> Result<Parsed, Stop> {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Fold, FoldKind, General, Node, Planner};
+use super::{Fold, FoldKind, General, NewEntry, Node, Planner};
 use crate::ast::{Comprehension, Expr, ExprKind, Literal, operators};
-use crate::cost::LIST_CREATE;
+use crate::cost::{LIST_CREATE, MAP_CREATE};
 use crate::program::PlanError;
 
 impl Planner<'_> {
@@ -53,6 +53,17 @@ impl Planner<'_> {
             Form::All(predicate) => FoldKind::All(self.within(predicate, &variables)?),
             Form::Exists(predicate) => FoldKind::Exists(self.within(predicate, &variables)?),
             Form::ExistsOne(predicate) => FoldKind::ExistsOne(self.within(predicate, &variables)?),
+            Form::Insert(filter, entry) => FoldKind::Insert {
+                filter: filter.map(|filter| self.within(filter, &variables)).transpose()?,
+                entry: match entry {
+                    [key, value] => {
+                        NewEntry::One(self.within(key, &variables)?, self.within(value, &variables)?)
+                    }
+                    [entries] => NewEntry::All(self.within(entries, &variables)?),
+                    _ => return Err(PlanError("no such overload: cel.@mapInsert".into())),
+                },
+                init: if self.folds() { 0 } else { MAP_CREATE },
+            },
             Form::Append(filter, items) => FoldKind::Append {
                 filter: filter.map(|filter| self.within(filter, &variables)).transpose()?,
                 items: self.within(items, &variables)?,
@@ -92,6 +103,8 @@ enum Form<'x> {
     ExistsOne(&'x Expr),
     /// The filter, and the list that is added.
     Append(Option<&'x Expr>, &'x Expr),
+    /// The filter, and the arguments after the map that is added to.
+    Insert(Option<&'x Expr>, &'x [Expr]),
 }
 
 impl<'x> Form<'x> {
@@ -121,11 +134,11 @@ impl<'x> Form<'x> {
                 let known = is_ident(accumulated, name) && is_ident(left, name) && !mentions(predicate, name);
                 known.then_some(Form::Exists(predicate))
             }
-            ExprKind::List { elements, .. } if elements.is_empty() => {
-                if condition.kind != ExprKind::Literal(Literal::Bool(true)) {
-                    return None;
-                }
+            ExprKind::List { elements, .. } if elements.is_empty() && is_true(condition) => {
                 Form::append(&loop_.loop_step, name)
+            }
+            ExprKind::Map(entries) if entries.is_empty() && is_true(condition) => {
+                Form::insert(&loop_.loop_step, name)
             }
             _ => None,
         }
@@ -139,7 +152,7 @@ impl<'x> Form<'x> {
         };
         let [counted, step] = call(more, operators::ADD)? else { return None };
         let [count, wanted] = call(&loop_.result, operators::EQUALS)? else { return None };
-        let known = loop_.loop_condition.kind == ExprKind::Literal(Literal::Bool(true))
+        let known = is_true(&loop_.loop_condition)
             && [unchanged, counted, count].into_iter().all(|expr| is_ident(expr, name))
             && one(step)
             && one(wanted)
@@ -147,11 +160,17 @@ impl<'x> Form<'x> {
         known.then_some(Form::ExistsOne(predicate))
     }
 
+    fn insert(step: &'x Expr, name: &str) -> Option<Form<'x>> {
+        let (filter, step) = filtered(step, name);
+        let (accumulated, entry) = call(step, MAP_INSERT)?.split_first()?;
+        let known = is_ident(accumulated, name)
+            && matches!(entry.len(), 1 | 2)
+            && filter.into_iter().chain(entry).all(|part| !mentions(part, name));
+        known.then_some(Form::Insert(filter, entry))
+    }
+
     fn append(step: &'x Expr, name: &str) -> Option<Form<'x>> {
-        let (filter, step) = match call(step, operators::CONDITIONAL) {
-            Some([filter, step, unchanged]) if is_ident(unchanged, name) => (Some(filter), step),
-            _ => (None, step),
-        };
+        let (filter, step) = filtered(step, name);
         let [accumulated, items] = call(step, operators::ADD)? else { return None };
         let list = matches!(&items.kind, ExprKind::List { optional, .. } if optional.is_empty());
         let known = list
@@ -160,6 +179,21 @@ impl<'x> Form<'x> {
             && filter.is_none_or(|filter| !mentions(filter, name));
         known.then_some(Form::Append(filter, items))
     }
+}
+
+/// The function that the macros of two variables make maps with.
+const MAP_INSERT: &str = "cel.@mapInsert";
+
+/// The condition and the step of `condition ? step : accumulator`.
+fn filtered<'x>(step: &'x Expr, name: &str) -> (Option<&'x Expr>, &'x Expr) {
+    match call(step, operators::CONDITIONAL) {
+        Some([filter, step, unchanged]) if is_ident(unchanged, name) => (Some(filter), step),
+        _ => (None, step),
+    }
+}
+
+fn is_true(expr: &Expr) -> bool {
+    expr.kind == ExprKind::Literal(Literal::Bool(true))
 }
 
 fn is_ident(expr: &Expr, name: &str) -> bool {

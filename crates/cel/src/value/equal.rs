@@ -1,8 +1,6 @@
 //! `==`: across numeric types, into lists, maps and objects.
 
-use std::collections::HashMap;
-
-use pintle_value::Str;
+use std::collections::{HashMap, HashSet};
 
 use super::{EvalError, List, Map, Object, Value};
 use crate::shape::{ListKind, ShapeKind};
@@ -39,11 +37,23 @@ impl<'a> Value<'a> {
         Ok(equal)
     }
 
-    /// Whether two elements of a keyed list of a tree have the same key.
-    pub(super) fn same_key(&self, other: &Value<'_>, keys: &[Str]) -> bool {
-        match (members(self), members(other)) {
-            (Some(a), Some(b)) => keys.iter().all(|key| a.get(key) == b.get(key)),
-            _ => false,
+    /// What tells an element of a set or a keyed list of a tree from the others; none for what nothing can be equal to.
+    pub(super) fn identity(&self, kind: &ListKind) -> Option<String> {
+        match (kind, self) {
+            (ListKind::KeyedBy(keys), value) => {
+                let members = members(value)?;
+                Some(format!("{:?}", keys.iter().map(|key| members.get(key)).collect::<Vec<_>>()))
+            }
+            (_, Value::String(text)) => Some(format!("{:?}", text.as_str())),
+            (_, Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::Double(_)) => {
+                Some(format!("{self:?}"))
+            }
+            (_, Value::Timestamp(_) | Value::Duration(_) | Value::Bytes(_)) => Some(format!("{self:?}")),
+            (_, Value::Map(Map::Tree(map, _)) | Value::Object(Object::Tree(map, _))) => {
+                Some(format!("{map:?}"))
+            }
+            (_, Value::List(List::Tree(elements, _))) => Some(format!("{elements:?}")),
+            _ => None,
         }
     }
 }
@@ -68,10 +78,15 @@ impl List<'_> {
         if self.len() != other.len() {
             return Ok(false);
         }
+        if let (List::Tree(ours, _), List::Tree(theirs, _)) = (self, other)
+            && ours == theirs
+        {
+            return Ok(true);
+        }
         match self.kind() {
             ListKind::Ordered => self.equals_in_order(other),
             ListKind::Set => self.equals_as_set(other),
-            ListKind::KeyedBy(keys) => self.equals_by_keys(other, keys),
+            ListKind::KeyedBy(_) => self.equals_by_keys(other),
         }
     }
 
@@ -89,30 +104,26 @@ impl List<'_> {
     }
 
     fn equals_as_set(&self, other: &List<'_>) -> Result<bool, EvalError> {
-        let known: Vec<_> = self.iter().collect::<Result<_, _>>()?;
-        // Sets of text, by far the most common, are looked up and not searched.
-        let texts: Option<std::collections::HashSet<&str>> = known.iter().map(Value::as_str).collect();
+        let mut known = HashSet::new();
+        for element in self.iter() {
+            known.extend(element?.identity(&ListKind::Set));
+        }
         for element in other.iter() {
-            let element = element?;
-            let found = match (&texts, element.as_str()) {
-                (Some(texts), Some(text)) => texts.contains(text),
-                (Some(_), None) => false,
-                _ => known.iter().any(|known| known.equals(&element).unwrap_or(false)),
-            };
-            if !found {
+            let identity = element?.identity(&ListKind::Set);
+            if !identity.is_some_and(|identity| known.contains(&identity)) {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    fn equals_by_keys(&self, other: &List<'_>, keys: &[Str]) -> Result<bool, EvalError> {
+    fn equals_by_keys(&self, other: &List<'_>) -> Result<bool, EvalError> {
         let known: Vec<_> = self.iter().collect::<Result<_, _>>()?;
         let by_key: HashMap<String, &Value<'_>> =
-            known.iter().filter_map(|value| Some((key_text(value, keys)?, value))).collect();
+            known.iter().filter_map(|value| Some((value.identity(self.kind())?, value))).collect();
         for element in other.iter() {
             let element = element?;
-            let same = key_text(&element, keys).and_then(|key| by_key.get(&key).copied());
+            let same = element.identity(self.kind()).and_then(|key| by_key.get(&key).copied());
             match same.map(|known| known.equals(&element)) {
                 Some(Ok(true)) => {}
                 None => return Ok(false),
@@ -123,16 +134,15 @@ impl List<'_> {
     }
 }
 
-/// The key of an element of a keyed list as text; none for what is not of a tree.
-fn key_text(value: &Value<'_>, keys: &[Str]) -> Option<String> {
-    let members = members(value)?;
-    Some(format!("{:?}", keys.iter().map(|key| members.get(key)).collect::<Vec<_>>()))
-}
-
 impl Map<'_> {
     fn equals(&self, other: &Map<'_>) -> Result<bool, EvalError> {
         if self.len() != other.len() {
             return Ok(false);
+        }
+        if let (Map::Tree(ours, _), Map::Tree(theirs, _)) = (self, other)
+            && ours == theirs
+        {
+            return Ok(true);
         }
         let shaped = matches!(self, Map::Tree(_, shape) if matches!(shape.kind, ShapeKind::Map { .. }));
         for (key, value) in self.entries() {
@@ -153,6 +163,10 @@ impl Object<'_> {
             (Object::Tree(ours, shape), Object::Tree(theirs, _)) => {
                 if ours.len() != theirs.len() {
                     return Ok(false);
+                }
+                // Equal trees are equal whatever their shape; most comparisons are with what was there before.
+                if ours == theirs {
+                    return Ok(true);
                 }
                 let ShapeKind::Object(declared) = &shape.kind else { return Ok(ours == theirs) };
                 for field in declared.fields.values() {

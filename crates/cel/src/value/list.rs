@@ -1,5 +1,6 @@
 //! Lists: computed, joined, or part of a tree.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{ANY, EvalError, Value};
@@ -114,18 +115,27 @@ impl<'a> List<'a> {
         }
     }
 
+    /// The union: what has a key that is known replaces it in a keyed list, and is left out of a set.
     fn merge(&self, other: &List<'a>, kind: &ListKind) -> Result<Vec<Value<'a>>, EvalError> {
         let mut elements: Vec<Value<'a>> = self.iter().collect::<Result<_, _>>()?;
+        let mut places: HashMap<String, usize> = elements
+            .iter()
+            .enumerate()
+            .filter_map(|(index, known)| Some((known.identity(kind)?, index)))
+            .collect();
         for element in other.iter() {
             let element = element?;
-            let same = elements.iter_mut().find(|known| match kind {
-                ListKind::KeyedBy(keys) => known.same_key(&element, keys),
-                _ => known.equals(&element).unwrap_or(false),
-            });
-            match (same, kind) {
-                (Some(known), ListKind::KeyedBy(_)) => *known = element,
-                (Some(_), _) => {}
-                (None, _) => elements.push(element),
+            let Some(identity) = element.identity(kind) else {
+                elements.push(element);
+                continue;
+            };
+            match places.get(&identity).and_then(|&index| elements.get_mut(index)) {
+                Some(known) if matches!(kind, ListKind::KeyedBy(_)) => *known = element,
+                Some(_) => {}
+                None => {
+                    places.insert(identity, elements.len());
+                    elements.push(element);
+                }
             }
         }
         Ok(elements)

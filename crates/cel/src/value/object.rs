@@ -42,6 +42,7 @@ impl<'a> Object<'a> {
     }
 
     /// A field of a tree whose place and shape are known.
+    #[inline]
     pub(crate) fn read_field(
         map: &'a pintle_value::Map,
         json: &str,

@@ -12,6 +12,7 @@ pub(crate) static ANY: Shape =
 
 impl<'a> Value<'a> {
     /// A piece of a tree as a value. Nothing is copied; an error where the piece is not of the shape.
+    #[inline]
     pub fn read(tree: &'a Tree, shape: &'a Shape) -> Result<Value<'a>, EvalError> {
         let value = match (&shape.kind, tree) {
             (_, Tree::Null) => Value::Null,

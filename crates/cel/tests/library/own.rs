@@ -7,6 +7,7 @@ use pintle_cel::library::kubernetes::authorizer::{
     self, Authorizer, Decision, Question, Resource, Subject, Target,
 };
 use pintle_cel::library::kubernetes::jsonpatch;
+use pintle_cel::shape::{ListKind, Shape, ShapeKind};
 use pintle_cel::types::Type;
 use pintle_cel::value::Value;
 
@@ -132,6 +133,25 @@ fn values_of_a_library_and_others() {
     );
 }
 
+#[test]
+fn a_list_of_a_schema_is_never_zero() {
+    let element = Arc::new(Shape::of(ShapeKind::Int));
+    let shape = Arc::new(Shape::of(ShapeKind::List { element, list: ListKind::Ordered }));
+    let env = kubernetes().with_shape("self", shape.clone());
+    let tree = pintle_value::Value::Array(Vec::new());
+    for (text, expected) in [
+        ("optional.ofNonZeroValue(self).hasValue()", "true"),
+        ("optional.ofNonZeroValue([]).hasValue()", "false"),
+        ("optional.ofNonZeroValue(optional.none()).hasValue()", "true"),
+    ] {
+        let program =
+            env.compile(text).unwrap_or_else(|issues| panic!("{issues}")).plan().expect("a program");
+        let value = Value::read(&tree, &shape).expect("a list");
+        let found = program.eval(&[("self", value)], None).result.expect("a value");
+        assert_eq!(found.to_string(), expected, "{text}");
+    }
+}
+
 /// Allows what is said about pods, and tells what it was asked.
 #[derive(Debug)]
 struct Pods;
@@ -239,5 +259,101 @@ fn mutations_are_written_in_types_of_their_own() {
         ),
     ] {
         assert_eq!(jsonpatch::misnamed_types(&value_of(&program(text))), expected, "{text}");
+    }
+}
+
+/// Texts made of what parsers trip over.
+struct Senseless(u64);
+
+impl Senseless {
+    fn number(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % below as u64) as usize
+    }
+
+    fn text(&mut self) -> String {
+        const PARTS: [&str; 40] = [
+            "0",
+            "1",
+            "9",
+            "18446744073709551616",
+            "a",
+            "f",
+            "Z",
+            "é",
+            "😀",
+            ".",
+            ":",
+            "::",
+            "/",
+            "//",
+            "%",
+            "%25",
+            "%zz",
+            "%s",
+            "%.3f",
+            "%e",
+            "[",
+            "]",
+            "(",
+            ")",
+            "*",
+            "-",
+            "+",
+            "e",
+            "E",
+            "i",
+            "Ki",
+            "m",
+            "@",
+            "?",
+            "#",
+            "&",
+            "=",
+            " ",
+            "\0",
+            "~",
+        ];
+        (0..self.number(9)).map(|_| PARTS[self.number(PARTS.len())]).collect()
+    }
+}
+
+#[test]
+fn senseless_arguments_are_answered() {
+    let env = kubernetes()
+        .with_variable("s", Type::String)
+        .with_variable("t", Type::String)
+        .with_variable("n", Type::Int);
+    let programs: Vec<_> = [
+        "isURL(s) && url(s).getHost() + url(s).getHostname() + url(s).getPort() + url(s).getEscapedPath() != string(url(s).getQuery().size())",
+        "isIP(s) ? string(ip(s)) : string(cidr(s).masked())",
+        "cidr(s).containsCIDR(t) || cidr(s).containsIP(t)",
+        "quantity(s).add(quantity(t)).sub(n).compareTo(quantity(t)) + quantity(s).asInteger()",
+        "quantity(s).asApproximateFloat() > quantity(t).asApproximateFloat()",
+        "semver(s, true).compareTo(semver(t, true)) > 0 || isSemver(s)",
+        "format.uri().validate(s).orValue([]) + format.dns1123SubdomainPrefix().validate(s).orValue([]) + format.qualifiedName().validate(s).orValue([])",
+        "format.date().validate(s).orValue([]) + format.datetime().validate(s).orValue([]) + format.uuid().validate(s).orValue([]) + format.byte().validate(s).orValue([])",
+        "s.format([t, n, 1.5])",
+        "s.find(t) + string(s.findAll(t, n).size())",
+        "s.charAt(n) + s.substring(n) + s.replace(t, 'x', n)",
+        "s.indexOf(t, n) + s.lastIndexOf(t, n) + s.indexOf(t) + s.lastIndexOf(t)",
+        "s.split(t, n).join(t) + s.trim() + s.lowerAscii() + strings.quote(s)",
+    ]
+    .iter()
+    .map(|text| {
+        env.compile(text).unwrap_or_else(|issues| panic!("{issues}")).plan().expect("a program")
+    })
+    .collect();
+    let mut senseless = Senseless(0x9e37_79b9_7f4a_7c15);
+    for _ in 0..1_000 {
+        let (s, t, n) = (senseless.text(), senseless.text(), senseless.number(8) as i64 - 2);
+        for program in &programs {
+            let variables =
+                [("s", Value::from(s.as_str())), ("t", Value::from(t.as_str())), ("n", Value::Int(n))];
+            // Anything but a panic will do.
+            let _ = program.eval(&variables, Some(10_000_000)).result;
+        }
     }
 }

@@ -14,6 +14,7 @@ const UNSERVED: &[(&str, &str)] = &[
         "MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration",
     ),
     ("apiextensions.k8s.io/v1beta1", "CustomResourceDefinition"),
+    ("apiregistration.k8s.io/v1beta1", "APIService"),
     ("apps/v1beta1", "ControllerRevision Deployment StatefulSet"),
     ("apps/v1beta2", "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet"),
     ("authentication.k8s.io/v1alpha1", "SelfSubjectReview"),

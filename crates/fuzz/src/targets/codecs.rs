@@ -1,11 +1,11 @@
 //! Decoders: what was decoded and is written again reads as the same.
 
-use super::{Input, same, some_kind};
+use super::{Input, is_deep, same, settled, some_kind};
 use crate::generate;
 use crate::random::Random;
 use crate::world::{World, text};
 use pintle_schema::{proto, typed};
-use pintle_value::{cbor as cbor_codec, json as json_codec, yaml as yaml_codec};
+use pintle_value::{Value, cbor as cbor_codec, json as json_codec, yaml as yaml_codec};
 
 fn part(input: &Input, at: usize) -> &[u8] {
     input.get(at).map(Vec::as_slice).unwrap_or_default()
@@ -13,14 +13,16 @@ fn part(input: &Input, at: usize) -> &[u8] {
 
 pub(super) fn json(world: &World, input: &Input) -> Result<(), String> {
     let body = part(input, 1);
-    if let Ok(parsed) = json_codec::parse(body) {
+    if let Ok(parsed) = json_codec::parse(body)
+        && !is_deep(body)
+    {
         let again = json_codec::parse(&text(&parsed.value))
             .map_err(|e| format!("what we wrote we cannot read: {e}"))?;
-        same("parse, print, parse", &parsed.value, &again.value)?;
+        same("parse, print, parse", &settled(&parsed.value), &settled(&again.value))?;
         let mut pretty = Vec::new();
         json_codec::print_pretty(&parsed.value, &mut pretty);
         let again = json_codec::parse(&pretty).map_err(|e| format!("what we wrote we cannot read: {e}"))?;
-        same("parse, print with indent, parse", &parsed.value, &again.value)?;
+        same("parse, print with indent, parse", &settled(&parsed.value), &settled(&again.value))?;
     }
     let Some(kind) = world.kind(part(input, 0)).filter(|kind| kind.schema.is_go()) else { return Ok(()) };
     let Ok(decoded) = typed::decode_json(&kind.schema, body) else { return Ok(()) };
@@ -28,7 +30,7 @@ pub(super) fn json(world: &World, input: &Input) -> Result<(), String> {
     typed::encode_json(&kind.schema, &decoded.value, &mut written);
     let again = typed::decode_json(&kind.schema, &written)
         .map_err(|e| format!("what we wrote we cannot read: {e}"))?;
-    same("typed: decode, encode, decode", &decoded.value, &again.value)?;
+    same("typed: decode, encode, decode", &settled(&decoded.value), &settled(&again.value))?;
     same("typed: what we write has nothing to complain about", &again.strict, &Vec::new())
 }
 
@@ -50,10 +52,13 @@ pub(super) fn yaml(_: &World, input: &Input) -> Result<(), String> {
     let mut written = Vec::new();
     yaml_codec::print(&parsed.value, &mut written);
     let again = yaml_codec::parse(&written).map_err(|e| format!("what we wrote we cannot read: {e}"))?;
-    same("parse, print, parse", &parsed.value, &again.value)?;
+    same("parse, print, parse", &settled(&parsed.value), &settled(&again.value))?;
+    if is_deep(&text(&parsed.value)) {
+        return Ok(());
+    }
     let as_json = json_codec::parse(&text(&parsed.value));
     let as_json = as_json.map_err(|e| format!("YAML that is no JSON: {e}"))?;
-    same("YAML, tree, JSON, tree", &parsed.value, &as_json.value)
+    same("YAML, tree, JSON, tree", &settled(&parsed.value), &settled(&as_json.value))
 }
 
 pub(super) fn cbor_seed(world: &World, random: &mut Random) -> Input {
@@ -95,6 +100,9 @@ pub(super) fn protobuf(world: &World, input: &Input) -> Result<(), String> {
         _ = proto::decode(&kind.schema, &envelope);
     }
     let Ok(value) = proto::decode_message(&kind.schema, bytes) else { return Ok(()) };
+    if has_far_time(&value) {
+        return Ok(());
+    }
     let mut written = Vec::new();
     proto::encode_message(&kind.schema, &value, &mut written);
     let again = proto::decode_message(&kind.schema, &written)
@@ -103,4 +111,17 @@ pub(super) fn protobuf(world: &World, input: &Input) -> Result<(), String> {
     let mut twice = Vec::new();
     proto::encode_message(&kind.schema, &again, &mut twice);
     same("encode, decode, encode", &written, &twice)
+}
+
+/// Whether a time is beyond the year 9999, which protobuf can say and JSON cannot.
+fn has_far_time(value: &Value) -> bool {
+    match value {
+        Value::String(text) => {
+            let year = text.trim_start_matches('-').split('-').next().unwrap_or_default();
+            text.ends_with('Z') && year.len() > 4 && year.bytes().all(|b| b.is_ascii_digit())
+        }
+        Value::Array(items) => items.iter().any(has_far_time),
+        Value::Object(map) => map.values().any(has_far_time),
+        _ => false,
+    }
 }

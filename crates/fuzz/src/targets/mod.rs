@@ -9,6 +9,7 @@ use crate::generate;
 use crate::mutate;
 use crate::random::Random;
 use crate::world::{Kind, World, parsed, text};
+use pintle_value::Value;
 
 /// An input: its parts, such as a document and a patch.
 pub(crate) type Input = Vec<Vec<u8>>;
@@ -117,13 +118,14 @@ pub(crate) fn mutate(target: &Target, world: &World, random: &mut Random, input:
     let at = random.below(input.len());
     let other = random.pick(&world.bodies).cloned().unwrap_or_default();
     let Some(part) = input.get_mut(at) else { return };
-    if target.form == Form::Json && !random.one_in(4) {
-        if let Some(mut tree) = parsed(part) {
-            mutate::tree(random, &mut tree);
-            *part = text(&tree);
-            part.truncate(mutate::BYTES_MAX);
-            return;
-        }
+    if target.form == Form::Json
+        && !random.one_in(4)
+        && let Some(mut tree) = parsed(part)
+    {
+        mutate::tree(random, &mut tree);
+        *part = text(&tree);
+        part.truncate(mutate::BYTES_MAX);
+        return;
     }
     mutate::bytes(random, part, &other);
 }
@@ -140,6 +142,30 @@ fn object_json(world: &World, random: &mut Random) -> Input {
         return vec![kind.name.clone().into(), random.pick(&world.bodies).cloned().unwrap_or_default()];
     }
     vec![kind.name.clone().into(), text(&generate::value(&kind.schema, random))]
+}
+
+/// Whether bytes nest deeper than the walks of this program, which recurse, should go.
+fn is_deep(bytes: &[u8]) -> bool {
+    let mut depth = 0i32;
+    bytes.iter().any(|byte| {
+        match byte {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            _ => {}
+        }
+        depth > 500
+    })
+}
+
+/// The tree as it reads after a round through JSON, in which whole numbers have no point.
+fn settled(value: &Value) -> Value {
+    #[expect(clippy::cast_possible_truncation, reason = "the range is looked at")]
+    match value {
+        Value::Float(f) if f.fract() == 0.0 && f.abs() < 9.2e18 => Value::Int(*f as i64),
+        Value::Array(items) => Value::Array(items.iter().map(settled).collect()),
+        Value::Object(map) => Value::Object(map.iter().map(|(k, v)| (k.clone(), settled(v))).collect()),
+        other => other.clone(),
+    }
 }
 
 /// Fails unless both are the same.

@@ -4,9 +4,10 @@
 use super::Resources;
 use crate::api::{ApiRequest, ApiResponse};
 use crate::negotiate::Encoding;
+use crate::statuspb::envelope;
 use bytes::Bytes;
 use pintle_cache::{EncodingKey, Object};
-use pintle_engine::Target;
+use pintle_engine::{Engine, Target};
 use pintle_meta::Status;
 use pintle_schema::{Schema, proto, typed};
 use pintle_value::{Value, cbor, json, yaml};
@@ -43,12 +44,18 @@ impl Resources {
             out.push(b'\n');
             return Ok(out.into());
         }
+        if encoding == Encoding::Protobuf {
+            let version = target.kind_version();
+            let api_version = pintle_engine::decode::api_version(&version.group, &version.name);
+            let message = protobuf_message(&self.engine, target, object)?;
+            return Ok(envelope(&api_version, &target.kind.kind, &message).into());
+        }
         // What is not in the store has no place to keep its encodings for others.
         object.encoded(encoding_key(target.version, encoding), |object| {
             let tree = self.engine.tree_in(target, object, object.revision())?;
             let mut out = Vec::new();
             write_tree(&target.kind_version().schema, &tree, encoding, &mut out);
-            Ok(out.into())
+            Ok(exact(&out))
         })
     }
 
@@ -69,6 +76,21 @@ impl Resources {
         write_tree(&schema, tree, encoding, &mut out);
         Ok(ApiResponse::new(code, encoding.media().name(), out))
     }
+}
+
+/// The message of an object in protobuf, without an envelope: as it stands in lists.
+pub(super) fn protobuf_message(engine: &Engine, target: &Target, object: &Object) -> Result<Bytes, Status> {
+    object.encoded(encoding_key(target.version, Encoding::Protobuf), |object| {
+        let tree = engine.tree_in(target, object, object.revision())?;
+        let mut out = Vec::new();
+        proto::encode_message(&target.kind_version().schema, &tree, &mut out);
+        Ok(exact(&out))
+    })
+}
+
+/// Bytes to be kept, without the room that was left for more of them.
+pub(super) fn exact(bytes: &[u8]) -> Bytes {
+    Bytes::copy_from_slice(bytes)
 }
 
 /// Names an encoding of a version.
@@ -96,6 +118,8 @@ pub(super) fn metadata_key() -> EncodingKey {
 
 /// The form of an object without its type, as lists of built-in kinds have it.
 pub(super) const LIST_ITEM: u16 = 31;
+/// The row of a Table without its object, as `transform::row` keeps it.
+pub(super) const ROW: u16 = 30;
 
 /// Keys are made of a version, a form and an encoding.
 const FORM_SHIFT: u32 = 3;

@@ -1,11 +1,11 @@
 //! Lists: a header, the kept bytes of each item, a footer; large ones are written as the client reads.
 
 use super::Resources;
-use super::encode::{LIST_ITEM, form_key, write_tree};
+use super::encode::{LIST_ITEM, exact, form_key, protobuf_message, write_tree};
+use super::protobuf;
 use crate::Body;
 use crate::api::{ApiRequest, ApiResponse};
 use crate::negotiate::Encoding;
-use crate::statuspb::{Writer, envelope};
 use bytes::{Bytes, BytesMut};
 use pintle_cache::Object;
 use pintle_engine::{Listed, Target};
@@ -44,7 +44,7 @@ impl Resources {
         }
         match encoding {
             Encoding::Protobuf => {
-                return Ok(ApiResponse::new(200, media, self.protobuf_list(target, &listed)?));
+                return Ok(ApiResponse::new(200, media, self.protobuf_list(target, listed)?));
             }
             Encoding::Cbor => return Ok(ApiResponse::new(200, media, self.cbor_list(target, &listed)?)),
             _ => {}
@@ -69,19 +69,16 @@ impl Resources {
     }
 
     /// The list in protobuf: its own message, then the kept messages of its items.
-    fn protobuf_list(&self, target: &Target, listed: &Listed) -> Result<Vec<u8>, Status> {
-        let head = list_head(target, listed);
-        let (api_version, kind) = (head.str_at(&["apiVersion"]), head.str_at(&["kind"]));
-        let mut message = Writer::default();
-        if let Some(schema) = self.types.by_kind(api_version, kind) {
-            proto::encode_message(&schema, &head, &mut message.0);
+    fn protobuf_list(&self, target: &Target, listed: Listed) -> Result<Body, Status> {
+        let head = list_head(target, &listed);
+        let names = (head.str_at(&["apiVersion"]), head.str_at(&["kind"]));
+        let mut message = Vec::new();
+        if let Some(schema) = self.types.by_kind(names.0, names.1) {
+            proto::encode_message(&schema, &head, &mut message);
         }
-        for object in &listed.items {
-            let document = self.object_bytes(target, object, Encoding::Protobuf)?;
-            let item = proto::open(&document).map_err(|e| Status::internal(&e.to_string()))?;
-            message.bytes(LIST_ITEMS, item.raw);
-        }
-        Ok(envelope(api_version, kind, &message.0))
+        let (engine, target) = (self.engine.clone(), target.clone());
+        let item = move |object: &Object| protobuf_message(&engine, &target, object);
+        protobuf::list(names, &message, listed.items, Box::new(item))
     }
 
     /// The list in CBOR, from the kept encodings of its items; shorter keys come first.
@@ -113,13 +110,10 @@ impl Resources {
             }
             let mut out = Vec::new();
             typed::encode_cbor(&target.kind_version().schema, &tree, &mut out);
-            Ok(out.into())
+            Ok(exact(&out))
         })
     }
 }
-
-/// The field of every list message that holds an item.
-const LIST_ITEMS: u64 = 2;
 
 /// A list without its items, as a tree.
 fn list_head(target: &Target, listed: &Listed) -> Value {
@@ -155,8 +149,14 @@ fn json_list(target: &Target, listed: Listed) -> Body {
     let skip = if target.kind_version().protobuf { item_type_len(target) } else { 0 };
     let body: usize = listed.items.iter().map(|object| object.json_len(skip) + 1).sum();
     let total = header.len() + body.saturating_sub(usize::from(!listed.items.is_empty())) + footer.len();
-    let mut chunks =
-        ItemChunks { header, footer: Some(footer), items: listed.items.into_iter(), skip, first: true };
+    let mut chunks = ItemChunks {
+        header,
+        footer: Some(footer),
+        items: listed.items.into_iter(),
+        skip,
+        first: true,
+        large: None,
+    };
     if total <= WHOLE_BYTES_MAX {
         let mut out = BytesMut::with_capacity(total);
         for chunk in &mut chunks {
@@ -220,12 +220,17 @@ struct ItemChunks {
     items: std::vec::IntoIter<Arc<Object>>,
     skip: usize,
     first: bool,
+    /// The rest of a large object, which is sent as it is kept.
+    large: Option<Bytes>,
 }
 
 impl Iterator for ItemChunks {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
+        if self.large.is_some() {
+            return self.large.take();
+        }
         let mut out = std::mem::take(&mut self.header);
         out.reserve(CHUNK_BYTES + CHUNK_BYTES / 8);
         while out.len() < CHUNK_BYTES {
@@ -235,6 +240,10 @@ impl Iterator for ItemChunks {
             };
             if !std::mem::take(&mut self.first) {
                 out.push(b',');
+            }
+            if object.json().len() > CHUNK_BYTES {
+                self.large = Some(object.write_json_head(self.skip, &mut out));
+                break;
             }
             object.write_json(self.skip, &mut out);
         }

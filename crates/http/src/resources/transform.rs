@@ -4,6 +4,7 @@
 mod json;
 mod list;
 mod protobuf;
+mod row;
 
 use super::Resources;
 use super::encode::form_key;

@@ -76,6 +76,10 @@ impl Hooks for Definition {
         new.map(|format| format!("unrecognized format {}", pintle_meta::field::quoted(&format))).collect()
     }
 
+    fn ends_in_two_phases(&self) -> bool {
+        true
+    }
+
     fn begin_deletion(&self, object: &mut Value, now: &str) -> bool {
         let mut finalizers = object.items_at(&["metadata", "finalizers"]).to_vec();
         if !finalizers.iter().any(|f| f.as_str() == Some(CLEANUP_FINALIZER)) {

@@ -292,3 +292,64 @@ fn elements_max(schema: Props<'_>) -> Option<u64> {
         _ => Some(1),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    fn tallied(schema: &str) -> (Vec<String>, Vec<(String, u64)>) {
+        let schema = tree(schema);
+        let tally = RefCell::new(Tally::default());
+        visit(&Context::root(Props(&schema), &tally), &Path::ROOT, 0);
+        let Tally { errors, costs, .. } = tally.into_inner();
+        let costs = costs.into_iter().map(|cost| (cost.path.to_string(), cost.cost)).collect();
+        (errors.0.iter().map(ToString::to_string).collect(), costs)
+    }
+
+    #[test]
+    fn a_rule_costs_as_often_as_it_can_run() {
+        let item = r#"{"type":"integer","x-kubernetes-validations":[{"rule":"self > 1"}]}"#;
+        let at = "items.x-kubernetes-validations[0].rule";
+        let cases = [
+            (format!(r#"{{"type":"array","maxItems":10,"items":{item}}}"#), 20),
+            // As many as a request of 3 MiB can hold.
+            (format!(r#"{{"type":"array","items":{item}}}"#), 2 * 3 * 1024 * 1024 / 2),
+        ];
+        for (schema, cost) in cases {
+            assert_eq!(tallied(&schema), (vec![], vec![(at.to_string(), cost)]), "{schema}");
+        }
+    }
+
+    #[test]
+    fn what_rules_may_not_say() {
+        let shown = r#"{"Rule":"self","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}"#;
+        let cases = [
+            (
+                r#"{"type":"integer","x-kubernetes-validations":[{"rule":"self"}]}"#,
+                format!("rule: Invalid value: {shown}: cel expression must evaluate to a bool"),
+            ),
+            (
+                r#"{"type":"integer","x-kubernetes-validations":[{"rule":"self > 1","optionalOldSelf":true}]}"#,
+                "optionalOldSelf: Invalid value: true: may not be set if oldSelf is not used in rule"
+                    .to_string(),
+            ),
+        ];
+        for (schema, expected) in cases {
+            let expected = format!("x-kubernetes-validations[0].{expected}");
+            assert_eq!(tallied(schema).0, [expected], "{schema}");
+        }
+        let list = r#"{"type":"object","properties":{"l":{"type":"array","maxItems":1,"items":{"type":"integer","x-kubernetes-validations":[{"rule":"self > oldSelf"}]}}}}"#;
+        let expected = "properties[l].items.x-kubernetes-validations[0].rule: Invalid value: \"self > oldSelf\": oldSelf cannot be used on the uncorrelatable portion of the schema within properties[l]";
+        assert_eq!(tallied(list).0, [expected]);
+    }
+
+    #[test]
+    fn factors_are_told_more_exactly_the_closer_they_are() {
+        let factor = |cost: u64| {
+            let text = too_expensive("it", cost, 100);
+            text.split_whitespace().nth(6).unwrap_or_default().to_string()
+        };
+        assert_eq!([factor(101), factor(150), factor(10_001)], ["1.010000x", "1.5x", "more"]);
+    }
+}

@@ -71,6 +71,10 @@ impl Hooks for Namespace {
         }
     }
 
+    fn ends_in_two_phases(&self) -> bool {
+        true
+    }
+
     fn begin_deletion(&self, object: &mut Value, _now: &str) -> bool {
         object.set_at(&["status", "phase"], "Terminating".into());
         true

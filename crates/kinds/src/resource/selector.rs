@@ -1,11 +1,12 @@
 //! Expressions that pick devices.
 
 use crate::admissionregistration::declared;
+use pintle_cel::cost::{CostModel, Node, SizeEstimate};
 use pintle_cel::env::Env;
+use pintle_cel::library::{self, kubernetes::cost::Kubernetes};
 use pintle_cel::shape::{Field, ObjectShape, Shape, ShapeKind};
 use pintle_cel::types::Type;
 use pintle_meta::FieldErrors;
-use pintle_schema::rules;
 use pintle_value::{Path, Str};
 use std::sync::{Arc, OnceLock};
 
@@ -15,6 +16,10 @@ const COST_MAX: u64 = 1_000_000;
 const ATTRIBUTES_MAX: u64 = 32;
 /// The longest value of an attribute.
 const VALUE_BYTES_MAX: u64 = 64;
+/// The longest domain of an attribute.
+const DOMAIN_BYTES_MAX: u64 = 63;
+/// The longest name of an attribute within its domain.
+const NAME_BYTES_MAX: u64 = 32;
 /// The longest name of a driver.
 const DRIVER_BYTES_MAX: u64 = 63;
 
@@ -29,36 +34,79 @@ pub(super) fn validate(expression: &str, path: &Path<'_>, errors: &mut FieldErro
         let why = format!("must evaluate to bool or the unknown type, not {}", declared(found));
         return errors.invalid(path, expression, &why);
     }
-    if rules::cost_max(&checked, device()) > COST_MAX {
+    if checked.estimate(&Kubernetes(Sizes)).max > COST_MAX {
         errors.forbidden(path, "too complex, exceeds cost limit");
     }
 }
 
 fn env() -> &'static Env {
     static ENV: OnceLock<Env> = OnceLock::new();
-    ENV.get_or_init(|| Env::kubernetes().with_shape("device", device().clone()))
+    ENV.get_or_init(|| Env::kubernetes().with_library(library::bindings()).with_shape("device", device()))
+}
+
+/// How much a device holds.
+struct Sizes;
+
+impl CostModel for Sizes {
+    fn estimate_size(&self, node: &Node<'_>) -> Option<SizeEstimate> {
+        let path: Vec<&str> = node.path.iter().map(|part| &**part).collect();
+        let max = match path[..] {
+            ["device"] => 0,
+            ["device", "driver"] => DRIVER_BYTES_MAX,
+            ["device", "allowMultipleAllocations"] => 1,
+            ["device", "attributes" | "capacity"] => ATTRIBUTES_MAX,
+            ["device", "attributes" | "capacity", "@keys"] => DOMAIN_BYTES_MAX,
+            ["device", "attributes" | "capacity", "@items" | "@values"] => ATTRIBUTES_MAX,
+            ["device", "attributes" | "capacity", "@items" | "@values", "@keys"] => NAME_BYTES_MAX,
+            // Attributes have the same size whatever their name.
+            ["device", "attributes", "@items" | "@values", _] => VALUE_BYTES_MAX,
+            ["device", "capacity", "@items" | "@values", "@items" | "@values"] => 0,
+            _ => return None,
+        };
+        Some(SizeEstimate { min: 0, max })
+    }
 }
 
 /// What expressions see of a device.
-fn device() -> &'static Arc<Shape> {
-    static DEVICE: OnceLock<Arc<Shape>> = OnceLock::new();
-    DEVICE.get_or_init(device_shape)
+fn device() -> Arc<Shape> {
+    let map = |value: Shape| Shape::of(ShapeKind::Map { value: Arc::new(value) });
+    let values = || map(map(Shape::of(ShapeKind::Dyn)));
+    let fields = [
+        ("driver", Shape::of(ShapeKind::String)),
+        ("allowMultipleAllocations", Shape::of(ShapeKind::Bool)),
+        ("attributes", values()),
+        ("capacity", values()),
+    ];
+    let fields = fields.map(|(name, shape)| {
+        (Str::from(name), Field { json: name.into(), shape: Arc::new(shape), required: true })
+    });
+    let object = ObjectShape { name: "kubernetes.DRADevice".into(), fields: fields.into() };
+    Arc::new(Shape::of(ShapeKind::Object(Arc::new(object))))
 }
 
-fn device_shape() -> Arc<Shape> {
-    let sized =
-        |kind: ShapeKind, max_elements: u64| Arc::new(Shape { kind, max_elements, min_serialized_size: 0 });
-    let map = |value: Arc<Shape>| sized(ShapeKind::Map { value }, ATTRIBUTES_MAX);
-    let attributes = map(map(sized(ShapeKind::Dyn, VALUE_BYTES_MAX)));
-    let capacity = map(map(sized(ShapeKind::Dyn, 0)));
-    let fields = [
-        ("driver", sized(ShapeKind::String, DRIVER_BYTES_MAX)),
-        ("allowMultipleAllocations", sized(ShapeKind::Bool, 1)),
-        ("attributes", attributes),
-        ("capacity", capacity),
-    ];
-    let fields =
-        fields.map(|(name, shape)| (Str::from(name), Field { json: name.into(), shape, required: true }));
-    let object = ObjectShape { name: "kubernetes.DRADevice".into(), fields: fields.into() };
-    sized(ShapeKind::Object(Arc::new(object)), 0)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_are_compiled_and_priced() {
+        let cases = [
+            ("device.driver == 'a'", ""),
+            ("device.attributes['a.example.com'].model.contains('x')", ""),
+            ("device.attributes['a.example.com'].flag", ""),
+            ("device.capacity['a.example.com'].memory.compareTo(quantity('1Gi')) >= 0", ""),
+            ("cel.bind(a, device.attributes['a.example.com'], a.x && a.y)", ""),
+            ("1", "e: Invalid value: \"1\": must evaluate to bool or the unknown type, not int"),
+            (
+                "device.attributes.all(a, device.attributes.all(b, device.attributes.all(c, device.attributes.all(d, a + b + c == d))))",
+                "e: Forbidden: too complex, exceeds cost limit",
+            ),
+        ];
+        for (expression, expected) in cases {
+            let mut errors = FieldErrors::new();
+            validate(expression, &Path::of("e"), &mut errors);
+            let found: Vec<String> = errors.0.iter().map(ToString::to_string).collect();
+            assert_eq!(found.join("; "), expected, "{expression}");
+        }
+    }
 }

@@ -29,6 +29,22 @@ pub struct Preconditions {
 }
 
 impl Preconditions {
+    /// Checks the metadata of an object against them, where deletions always have two phases: in other words.
+    pub fn check_two_phased(&self, resource: &GroupResource, meta: &Value) -> Result<(), Status> {
+        for (what, key, wanted) in
+            [("UID", "uid", &self.uid), ("ResourceVersion", "resourceVersion", &self.resource_version)]
+        {
+            let have = meta.str_at(&[key]);
+            if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != have) {
+                let why = format!(
+                    "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {have}"
+                );
+                return Err(Status::conflict(resource, meta.str_at(&["name"]), &why));
+            }
+        }
+        Ok(())
+    }
+
     /// Checks the metadata of an object against them.
     pub fn check(&self, kind: &GroupKind, meta: &Value) -> Result<(), Status> {
         let conflict = |what: &str, wanted: &str, have: &str, why: &str| {

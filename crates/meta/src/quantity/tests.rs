@@ -134,3 +134,9 @@ fn bad_input_never_panics() {
     assert_eq!(canonical(&format!("1{}", "0".repeat(60))).as_deref(), Ok("1"));
     assert_eq!(canonical(&format!("1.{}1", "0".repeat(60))).as_deref(), Ok("1000000001n"));
 }
+
+#[test]
+fn zeros_at_the_end_need_no_room() {
+    let text = "234567890123456789012341234567890567890";
+    assert_eq!(Quantity::parse(text).unwrap().to_string(), text);
+}

@@ -174,12 +174,13 @@ pub(super) fn write(quantity: &Quantity, f: &mut fmt::Formatter<'_>) -> fmt::Res
     if quantity.format == Format::BinarySI && exact && whole.unsigned_abs() >= 1024 {
         return write_binary(whole, f);
     }
-    let (mut mantissa, mut exponent) = reduced(quantity.mantissa, quantity.exponent);
+    let (mantissa, mut exponent) = reduced(quantity.mantissa, quantity.exponent);
+    write!(f, "{mantissa}")?;
+    // Zeros are written rather than multiplied with, for which there may be no room.
     while exponent % 3 != 0 {
-        mantissa = mantissa.saturating_mul(10);
+        f.write_str("0")?;
         exponent -= 1;
     }
-    write!(f, "{mantissa}")?;
     if quantity.format == Format::DecimalExponent {
         return if exponent == 0 { Ok(()) } else { write!(f, "e{exponent}") };
     }

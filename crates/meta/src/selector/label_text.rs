@@ -72,23 +72,16 @@ fn word(rest: &str) -> (Token, String, usize) {
 
 /// The longest run of symbols that is an operator, looking at symbols until one does not extend it.
 fn symbol(rest: &str) -> (Token, String, usize) {
-    let mut found = None;
-    let run = rest.find(|c| !is_symbol(c)).unwrap_or(rest.len());
-    for end in 1..=run {
-        let literal = rest.get(..end).unwrap_or("");
-        match (keyword(literal), found) {
-            (Some(token), _) => found = Some((token, end)),
-            (None, Some(_)) => break,
-            (None, None) => {}
+    let mut found = (Token::Error, 0);
+    // Every symbol is an operator of its own, so the first that does not extend one ends the search.
+    for (at, _) in rest.char_indices().take_while(|(_, c)| is_symbol(*c)) {
+        match keyword(rest.get(..=at).unwrap_or("")) {
+            Some(token) => found = (token, at + 1),
+            None => break,
         }
     }
-    match found {
-        Some((token, end)) => (token, rest.get(..end).unwrap_or("").to_string(), end),
-        None => {
-            let literal = rest.get(..run).unwrap_or("");
-            (Token::Error, format!("error expected: keyword found '{literal}'"), run)
-        }
-    }
+    let (token, end) = found;
+    (token, rest.get(..end).unwrap_or("").to_string(), end.max(1))
 }
 
 struct Parser {
@@ -268,6 +261,12 @@ impl Parser {
 #[cfg(test)]
 mod tests {
     use crate::selector::LabelSelector;
+
+    #[test]
+    fn a_long_run_of_symbols_is_read_once() {
+        let text = format!("a {}", "!=".repeat(100_000));
+        assert!(LabelSelector::parse(&text).is_err());
+    }
 
     fn read(text: &str) -> String {
         LabelSelector::parse(text).map_or_else(|e| e, |s| s.to_string())

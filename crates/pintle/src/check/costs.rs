@@ -1,10 +1,11 @@
 //! What the CEL rules of a definition may cost, against their limits.
 
+use pintle_kinds::definition_rules::{RULE_COST_MAX, VERSION_COST_MAX, rule_costs};
 use pintle_value::Value;
 
 /// A rule and its cost.
 pub(super) struct RuleCost {
-    /// Where the rule stands.
+    /// Where the rule stands; the version alone for all its rules together.
     pub(super) path: String,
     /// What it may cost at most.
     pub(super) estimated: u64,
@@ -12,8 +13,21 @@ pub(super) struct RuleCost {
     pub(super) limit: u64,
 }
 
-/// The costs of all rules of a definition that was accepted, in the order in which they stand. Rules are not evaluated
-/// yet: this is where their estimates go.
-pub(super) fn of(_definition: &Value) -> Vec<RuleCost> {
-    Vec::new()
+/// The costs of all rules of a definition, in the order in which they stand, and the sum of each version.
+pub(super) fn of(definition: &Value) -> Vec<RuleCost> {
+    let mut out: Vec<RuleCost> = Vec::new();
+    let costs = rule_costs(definition);
+    for same_version in costs.chunk_by(|a, b| a.version == b.version) {
+        let mut total = 0_u64;
+        for rule in same_version {
+            total = total.saturating_add(rule.cost);
+            let path = format!("{}: {}", rule.version, rule.path);
+            out.push(RuleCost { path, estimated: rule.cost, limit: RULE_COST_MAX });
+        }
+        if let Some(first) = same_version.first() {
+            let path = first.version.to_string();
+            out.push(RuleCost { path, estimated: total, limit: VERSION_COST_MAX });
+        }
+    }
+    out
 }

@@ -21,7 +21,8 @@ const USAGE: &str = "\
 Usage: pintle check FILE… [--json]
 
 Checks CustomResourceDefinitions, and the custom resources of these files that they define, as the server would when
-they are created: with its code and its words, but without a server. FILE may be a folder, or - for stdin.
+they are created: with its code and its words, but without a server. FILE may be a folder, or - for stdin. What the CEL
+rules of a definition may cost is shown beside their limits.
 
       --json  Write a list of what was found.
 
@@ -98,8 +99,8 @@ async fn definition(engine: &Arc<Engine>, document: &Document) -> Finding {
     let target = engine.target("apiextensions.k8s.io", "v1", "customresourcedefinitions", "", "");
     let Some(target) = target else { return Finding::skipped(document, "definitions are not served") };
     let mut finding = create(engine, &target, document).await;
+    finding.costs = costs::of(&document.tree);
     if let Outcome::Accepted(Some(accepted)) = &finding.outcome {
-        finding.costs = costs::of(accepted);
         let mut kind = engine.compile(accepted);
         // Nobody is asked to convert: objects are checked in the version they are written in.
         kind.conversion = None;
@@ -152,7 +153,10 @@ async fn create(engine: &Engine, target: &Target, document: &Document) -> Findin
             let tree: Result<Value, Status> = engine.tree_in(target, &written.object, 0);
             (Outcome::Accepted(tree.ok()), written.warnings)
         }
-        Err(status) => (Outcome::Refused(Box::new(status)), Vec::new()),
+        Err(mut status) => {
+            let warnings = std::mem::take(&mut status.warnings);
+            (Outcome::Refused(Box::new(status)), warnings)
+        }
     };
     let mut finding = Finding::skipped(document, "");
     finding.outcome = outcome;

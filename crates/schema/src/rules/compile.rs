@@ -170,6 +170,6 @@ impl CostModel for Sizes<'_> {
 }
 
 /// What one evaluation of an expression over variables of a shape may cost.
-pub fn cost_max(checked: &Checked, shape: &Shape) -> u64 {
+fn cost_max(checked: &Checked, shape: &Shape) -> u64 {
     checked.estimate(&Kubernetes(Sizes(shape))).max
 }

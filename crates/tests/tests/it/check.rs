@@ -65,6 +65,13 @@ fn says_what_the_server_would_say() {
         assert_eq!(got, Some(*code), "{output}");
         texts.iter().for_each(|text| assert!(output.contains(text), "{text}\n{output}"));
     }
+    let rule = r#""x-kubernetes-validations":[{"rule":"self.size > 0"}],"properties":{"size""#;
+    let with_rule = DEFINITION.replace(r#""properties":{"size""#, rule);
+    let (code, output) = check(&[&with_rule, &box_of("{\"size\":0}")], &[]);
+    assert_eq!(code, Some(1), "{output}");
+    let cost = "v1: properties[spec].x-kubernetes-validations[0].rule: cost 3 of 10000000 (0.0 %)\n";
+    let told = "Box b: invalid\n  spec: Invalid value: failed rule: self.size > 0\n";
+    [cost, told].iter().for_each(|text| assert!(output.contains(text), "{text}\n{output}"));
     let (code, output) = check(&[DEFINITION, &box_of("{\"size\":4}")], &["--json"]);
     let found: Value = serde_json::from_str(&output).unwrap();
     assert_eq!(code, Some(1));

@@ -1,10 +1,9 @@
 //! Definitions of a real project, and objects of theirs: scripts/test downloads them, nothing of them is kept here.
 
-use pintle_testkit::Server;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::kubectl::Kubectl;
+use crate::kubectl::start;
 
 /// Where scripts/test puts them.
 fn folder() -> PathBuf {
@@ -29,8 +28,7 @@ async fn definitions_of_a_real_project_work_with_their_objects() {
     let said = String::from_utf8_lossy(&checked.stdout).into_owned();
     assert!(checked.status.success(), "{said}");
     assert!(said.ends_with(" checked, 0 refused, 0 skipped\n"), "{said}");
-    let server = Server::start_ephemeral().await.unwrap();
-    let kubectl = Kubectl::new(&server);
+    let (_server, kubectl) = start(&[]).await;
     for line in [
         // Too large for the annotation of a client-side apply.
         format!("create -f {}", definitions.display()),

@@ -9,6 +9,7 @@ mod definitions;
 mod examples;
 mod informers;
 mod kubectl;
+mod memory;
 mod process;
 mod transcripts;
 mod watchers;

@@ -318,3 +318,27 @@ fn traversed_map(map: &Map<'_>) -> u64 {
         map.entries().map(|(key, value)| traversed(&key).saturating_add(value.as_ref().map_or(1, traversed)));
     entries.fold(0, u64::saturating_add)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::NoModel;
+
+    #[test]
+    fn a_replacement_is_sized_by_its_extremes() {
+        let size = |min, max| SizeEstimate { min, max };
+        let of = |computed| Node { path: Vec::new(), of: Type::String, expr: None, computed: Some(computed) };
+        for (target, old, new, expected) in [
+            // "abc" becomes "_a_b_c_".
+            (size(3, 3), size(0, 0), size(1, 1), size(7, 7)),
+            (size(3, 3), size(1, 1), size(0, 0), size(0, 3)),
+            (size(4, 4), size(2, 2), size(4, 4), size(4, 8)),
+            (size(4, 4), size(0, 1), size(0, 2), size(0, 14)),
+            (size(4, 4), size(1, 1), size(1, 2), size(4, 8)),
+            (size(4, 4), size(1, 2), size(1, 1), size(2, 4)),
+        ] {
+            let found = estimate(&NoModel, "replace", "", Some(&of(target)), &[of(old), of(new)]);
+            assert_eq!(found.and_then(|found| found.result), Some(expected));
+        }
+    }
+}

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::super::lexer::Kind;
-use super::grammar::{Edge, Network, Rule, StateId, StateKind};
+use super::network::{Edge, Network, StateId, StateKind};
 
 /// More than this many configurations are not followed; no message is worth it.
 const CONFIGS_MAX: usize = 5_000;
@@ -36,7 +36,7 @@ struct Config {
     precedence: Option<u8>,
     /// Whether the rule of the decision was left.
     left_rule: bool,
-    /// Came out of the rule to go around its own loop again.
+    /// Came out of the call that began the recursion: not a way to go around the loop again.
     suppressed: bool,
 }
 
@@ -224,8 +224,8 @@ impl Decision<'_> {
         for edge in edges {
             let (mut next, mut depth) = (config.clone(), depth);
             match edge {
-                Edge::Epsilon(to) => next.state = *to,
-                Edge::Call { rule, follow } => {
+                Edge::Epsilon(to) | Edge::Return { to, .. } => next.state = *to,
+                Edge::Call { rule, follow, .. } => {
                     next.stack = Some(Rc::new(Frame { to: *follow, below: next.stack }));
                     next.state = self.network.start(*rule);
                     depth += i32::from(depth >= 0);
@@ -244,7 +244,9 @@ impl Decision<'_> {
             }
             if leaves {
                 next.left_rule = true;
-                next.suppressed |= self.of_recursion && self.goes_around(&next);
+                let rule = |state: StateId| self.network.states.get(state).map(|state| state.rule);
+                let outermost = matches!(edge, Edge::Return { outermost: true, .. });
+                next.suppressed |= self.of_recursion && outermost && rule(config.state) == rule(self.state);
                 if busy.contains(&next) {
                     continue;
                 }
@@ -253,12 +255,6 @@ impl Decision<'_> {
             }
             self.close(next, configs, busy, mode, depth);
         }
-    }
-
-    /// Whether a rule's end leads back into its own loop.
-    fn goes_around(&self, next: &Config) -> bool {
-        let rule = |state: StateId| self.network.states.get(state).map(|state| state.rule);
-        rule(next.state) == rule(self.state) && rule(self.state).is_some_and(is_recursive)
     }
 
     /// The first alternative that was already through with the rule of the decision.
@@ -277,10 +273,6 @@ impl Decision<'_> {
     fn all_ended(&self, configs: &[Config]) -> bool {
         configs.iter().all(|config| self.network.kind(config.state) == StateKind::RuleEnd)
     }
-}
-
-fn is_recursive(rule: Rule) -> bool {
-    matches!(rule, Rule::Relation | Rule::Calc | Rule::Member)
 }
 
 fn add(configs: &mut Vec<Config>, config: Config) {

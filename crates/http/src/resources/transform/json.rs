@@ -1,16 +1,22 @@
 //! Rows, Tables and metadata as compact JSON, from kept bytes where they can be copied.
 
 use super::{Form, INITIAL_EVENTS_END, Source, Transformer, api_version};
+use crate::negotiate::MetaVersion;
 use crate::resources::encode::metadata_key;
 use pintle_cache::Object;
 use pintle_engine::Listed;
 use pintle_kinds::Column;
 use pintle_kinds::table::{self, Printer};
+use pintle_meta::Status;
 use pintle_meta::options::IncludeObject;
-use pintle_meta::{Status, Timestamp};
 use pintle_schema::typed;
 use pintle_value::{Value, json};
 use std::borrow::Cow;
+
+/// What metadata alone begins with.
+const PARTIAL_V1: &[u8] = br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#;
+const PARTIAL_V1BETA1: &[u8] =
+    br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1beta1","metadata":"#;
 
 impl Transformer {
     /// Appends one object in its form.
@@ -46,8 +52,10 @@ impl Transformer {
 
     /// Appends an object's metadata as an object.
     pub(super) fn write_partial(&self, source: Source<'_>, out: &mut Vec<u8>) -> Result<(), Status> {
-        self.write_kind("PartialObjectMetadata", out);
-        out.extend_from_slice(b",\"metadata\":");
+        out.extend_from_slice(match self.version {
+            MetaVersion::V1 => PARTIAL_V1,
+            MetaVersion::V1beta1 => PARTIAL_V1BETA1,
+        });
         self.write_metadata(source, out)?;
         out.push(b'}');
         Ok(())
@@ -73,7 +81,7 @@ impl Transformer {
             self.write_metadata_tree(&self.engine.tree_in(&self.target, object, revision)?, out);
             return Ok(());
         }
-        let Some(place) = table::member(object.json(), "metadata") else {
+        let Some(place) = object.metadata_place(|json| table::member(json, "metadata")) else {
             out.extend_from_slice(b"{}");
             return Ok(());
         };
@@ -102,38 +110,29 @@ impl Transformer {
         typed::encode_json(&self.engine.metadata_schema, tree.get("metadata").unwrap_or(&empty), out);
     }
 
-    /// Appends a row of a Table.
-    pub(super) fn write_row(
+    /// Appends the object of a row.
+    pub(super) fn write_row_object(
         &self,
         source: Source<'_>,
-        printer: &Printer,
         include: IncludeObject,
-        now: Timestamp,
         out: &mut Vec<u8>,
     ) -> Result<(), Status> {
-        let printed = self.printed(source, printer)?;
-        let row = printer.row(&printed, now);
-        out.extend_from_slice(b"{\"cells\":");
-        json::print(&Value::Array(row.cells), out);
-        if !row.conditions.is_empty() {
-            out.extend_from_slice(b",\"conditions\":[");
-            for (at, condition) in row.conditions.iter().enumerate() {
-                write_members(&["type", "status", "reason", "message"], condition, at, out);
-            }
-            out.push(b']');
-        }
-        out.extend_from_slice(b",\"object\":");
         match include {
-            IncludeObject::Object => self.write_whole(source, out)?,
-            IncludeObject::None if !ends_initial_events(source) => out.extend_from_slice(b"null"),
-            IncludeObject::None | IncludeObject::Metadata => self.write_partial(source, out)?,
+            IncludeObject::Object => self.write_whole(source, out),
+            IncludeObject::None if !ends_initial_events(source) => {
+                out.extend_from_slice(b"null");
+                Ok(())
+            }
+            IncludeObject::None | IncludeObject::Metadata => self.write_partial(source, out),
         }
-        out.push(b'}');
-        Ok(())
     }
 
     /// What a printer looks at.
-    fn printed<'a>(&self, source: Source<'a>, printer: &Printer) -> Result<Cow<'a, Value>, Status> {
+    pub(super) fn printed<'a>(
+        &self,
+        source: Source<'a>,
+        printer: &Printer,
+    ) -> Result<Cow<'a, Value>, Status> {
         match source {
             Source::Tree(tree) => Ok(Cow::Borrowed(tree)),
             Source::Kept(object, revision) if printer.is_versioned() && !self.speaks_stored() => {
@@ -204,18 +203,8 @@ pub(super) fn write_list_metadata(listed: &Listed, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-fn write_members(keys: &[&str], object: &Value, at: usize, out: &mut Vec<u8>) {
-    out.extend_from_slice(if at > 0 { b",{" } else { b"{" });
-    for (at, key) in keys.iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        write_member(key, object.str_at(&[key]), out);
-    }
-    out.push(b'}');
-}
-
-fn write_member(key: &str, value: &str, out: &mut Vec<u8>) {
+/// Appends a member whose value is a text.
+pub(super) fn write_member(key: &str, value: &str, out: &mut Vec<u8>) {
     json::write_string(key, out);
     out.push(b':');
     json::write_string(value, out);

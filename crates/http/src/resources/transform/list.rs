@@ -18,7 +18,7 @@ impl Transformer {
         match &self.form {
             Form::Partial => return Err(self.is_a_list()),
             Form::PartialList if self.encoding.media() == Media::Protobuf && self.speaks_stored() => {
-                return protobuf::list(&self, &listed).map(Body::Full);
+                return protobuf::list(self, listed);
             }
             Form::PartialList | Form::Table { .. } => {}
         }
@@ -111,6 +111,7 @@ impl Iterator for Rows {
 
     fn next(&mut self) -> Option<Bytes> {
         let mut out = std::mem::take(&mut self.header);
+        out.reserve(CHUNK_BYTES.min(self.items.len() * 1024));
         while out.len() < CHUNK_BYTES && !self.footer.is_empty() {
             let Some(object) = self.items.next() else {
                 out.append(&mut self.footer);

@@ -1,0 +1,96 @@
+//! Predictions that a few tokens tell, which the simulation would come to slowly.
+
+use super::super::{calc_operator, relation_operator};
+use super::Recovery;
+use super::grammar::Rule;
+use super::network::StateId;
+use super::predict::NoViable;
+use crate::parser::lexer::Kind;
+
+/// What a prediction is about.
+#[derive(Clone, Copy)]
+pub(super) enum Point {
+    /// Which of the alternatives of a rule, or of its loop.
+    Among(Rule),
+    /// Whether the loop of a rule goes on: 1 or 2.
+    Again(Rule),
+}
+
+/// The prediction that a loop goes on, or ends.
+fn again(goes_on: bool) -> usize {
+    if goes_on { 1 } else { 2 }
+}
+
+impl Recovery<'_> {
+    /// What the simulation would find, where a few tokens tell. The simulation is slow, and this covers nearly all.
+    pub(super) fn foresee(
+        &self,
+        point: Point,
+        state: StateId,
+        precedence: u8,
+    ) -> Option<Result<usize, NoViable>> {
+        let begins_member = |kind| self.look(self.network.start(Rule::Member)).has(kind);
+        Some(Ok(match (point, self.kind(0)) {
+            (Point::Again(Rule::Member), kind) => again(matches!(kind, Kind::Dot | Kind::LeftBracket)),
+            (Point::Again(Rule::Relation), kind) => {
+                again(precedence <= 1 && relation_operator(kind).is_some())
+            }
+            (Point::Again(Rule::Calc), kind) => {
+                again(calc_operator(kind).is_some_and(|(_, its)| precedence <= u8::from(its > 0) + 1))
+            }
+            // Another `-`, which can also belong to a number after the last one.
+            (Point::Again(Rule::Unary), Kind::Minus) if begins_member(self.kind(1)) => 1,
+            (Point::Again(Rule::Unary), Kind::Minus) => return Some(Err(NoViable(1))),
+            (Point::Again(Rule::Unary), _) => 2,
+            // A comma, which can also be the last.
+            (Point::Again(_), Kind::Comma) => {
+                let next = self.kind(1);
+                let rule = if matches!(point, Point::Again(Rule::FieldInit)) {
+                    Rule::OptField
+                } else {
+                    Rule::OptExpr
+                };
+                again(self.look(self.network.start(rule)).has(next))
+            }
+            (Point::Again(_), _) => 2,
+            (Point::Among(Rule::Primary), Kind::Dot) if self.kind(1) != Kind::Ident => {
+                return Some(Err(NoViable(1)));
+            }
+            (Point::Among(Rule::Primary), Kind::Dot) => self.foresee_name(2),
+            (Point::Among(Rule::Primary), Kind::Ident) => self.foresee_name(1),
+            (Point::Among(Rule::Member), Kind::Dot) => match (self.kind(1), self.kind(2)) {
+                (Kind::Ident, Kind::LeftParen) => 2,
+                (Kind::Ident | Kind::EscapedIdent | Kind::Question, _) => 1,
+                _ => return Some(Err(NoViable(1))),
+            },
+            (Point::Among(Rule::Literal), Kind::Minus) => match self.kind(1) {
+                Kind::Int => 1,
+                Kind::Float => 3,
+                _ => return Some(Err(NoViable(1))),
+            },
+            (Point::Among(Rule::Unary), Kind::Minus) => match (self.kind(1), self.kind(2)) {
+                // `-1` is a number or a negation until the whole member is seen.
+                (Kind::Int | Kind::Float, Kind::Dot | Kind::LeftBracket) => return None,
+                (Kind::Int | Kind::Float, after) if self.after_rule().has(after) => 1,
+                (Kind::Int | Kind::Float, _) => return Some(Err(NoViable(0))),
+                (kind, _) if begins_member(kind) => 3,
+                _ => return Some(Err(NoViable(1))),
+            },
+            (Point::Among(_), kind) => {
+                let sets = self.alternative_sets(state);
+                sets.iter().position(|set| set.has(kind))? + 1
+            }
+        }))
+    }
+
+    /// A variable, a call, or an object, `ahead` being after its first name.
+    fn foresee_name(&self, mut ahead: usize) -> usize {
+        if self.kind(ahead) == Kind::LeftParen {
+            return 2;
+        }
+        while self.kind(ahead) == Kind::Dot && self.kind(ahead + 1) == Kind::Ident {
+            ahead += 2;
+        }
+        if self.kind(ahead) == Kind::LeftBrace { 6 } else { 1 }
+    }
+}

@@ -1,0 +1,294 @@
+//! The network of states that ANTLR makes of the grammar, and the steps that its parser takes through it.
+
+use super::super::lexer::Kind;
+use super::grammar::Part::{
+    OneOf, Optional, Plus, PlusPredicted, Precedence, Recursive, Star, StarPredicted, Token,
+};
+use super::grammar::{Alternatives, Part, RULES, Rule, is_recursive};
+
+/// A set of kinds of tokens, and whether the end of a rule is among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Set {
+    pub(super) kinds: u64,
+    pub(super) end_of_rule: bool,
+}
+
+impl Set {
+    pub(super) fn of(kinds: &[Kind]) -> Set {
+        Set { kinds: kinds.iter().fold(0, |set, kind| set | 1 << (*kind as u64)), end_of_rule: false }
+    }
+
+    pub(super) fn has(self, kind: Kind) -> bool {
+        self.kinds & (1 << (kind as u64)) != 0
+    }
+
+    pub(super) fn and(self, other: Set) -> Set {
+        Set { kinds: self.kinds | other.kinds, end_of_rule: self.end_of_rule || other.end_of_rule }
+    }
+
+    /// The kinds in the order of messages.
+    pub(super) fn names(self) -> String {
+        let names: Vec<String> =
+            Kind::ALL.iter().filter(|kind| self.has(**kind)).map(Kind::to_string).collect();
+        if names.len() == 1 { names.concat() } else { format!("{{{}}}", names.join(", ")) }
+    }
+}
+
+pub(super) type StateId = usize;
+
+/// A way from a state to another.
+#[derive(Clone, Debug)]
+pub(super) enum Edge {
+    Epsilon(StateId),
+    Tokens(Set, StateId),
+    /// Into a rule, to come back to `follow`.
+    Call {
+        rule: Rule,
+        precedence: u8,
+        follow: StateId,
+    },
+    Precedence(u8, StateId),
+    /// From the end of a rule to after a call of it; whether that call began the recursion of a left-recursive rule.
+    Return {
+        to: StateId,
+        outermost: bool,
+    },
+}
+
+/// What a state is to the recovery from errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StateKind {
+    Plain,
+    /// Where alternatives begin, and loops are entered.
+    Choice,
+    LoopBack,
+    RuleEnd,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    pub(super) kind: StateKind,
+    pub(super) rule: Rule,
+    pub(super) edges: Vec<Edge>,
+}
+
+/// A part with the states that the parser is in when it comes to it.
+pub(super) enum Step {
+    /// A token, at the state before it; the state after it.
+    Match(Set, StateId, StateId),
+    Call(Rule, u8, StateId),
+    /// The state of the choice, and what is optional.
+    Optional(StateId, Vec<Step>),
+    Loop(Loop),
+}
+
+pub(super) struct Loop {
+    /// Where a star is entered, or where the body of a plus begins.
+    pub(super) entry: StateId,
+    /// Where one goes back; the decision of a plus.
+    pub(super) back: StateId,
+    pub(super) body: Choice,
+    pub(super) at_least_once: bool,
+    pub(super) predicted: bool,
+}
+
+/// Alternatives at a state.
+pub(super) struct Choice {
+    pub(super) state: StateId,
+    pub(super) alternatives: Vec<Vec<Step>>,
+    /// Where the alternatives do not begin with different tokens.
+    pub(super) predicted: bool,
+}
+
+/// The network.
+pub(super) struct Network {
+    pub(super) states: Vec<State>,
+    starts: Vec<StateId>,
+    pub(super) rules: Vec<Choice>,
+    /// What can come next at each state, within its rule.
+    pub(super) looks: Vec<Set>,
+}
+
+impl Network {
+    pub(super) fn new() -> Network {
+        let mut network =
+            Network { states: Vec::new(), starts: Vec::new(), rules: Vec::new(), looks: Vec::new() };
+        let ends: Vec<StateId> = RULES
+            .iter()
+            .map(|(rule, _)| {
+                let start = network.state(StateKind::Plain, *rule);
+                network.starts.push(start);
+                network.state(StateKind::RuleEnd, *rule)
+            })
+            .collect();
+        for ((rule, alternatives), end) in RULES.iter().zip(&ends) {
+            let choice = network.state(StateKind::Choice, *rule);
+            network.edge(network.start(*rule), Edge::Epsilon(choice));
+            let choice = network.choice(*rule, choice, alternatives, *end);
+            network.rules.push(choice);
+        }
+        network.looks = (0..network.states.len()).map(|state| network.look(state)).collect();
+        network.return_everywhere(&ends);
+        network
+    }
+
+    fn look(&self, state: StateId) -> Set {
+        if self.kind(state) == StateKind::RuleEnd {
+            return Set { kinds: 0, end_of_rule: true };
+        }
+        let next = |edge: &Edge| match edge {
+            Edge::Epsilon(to) | Edge::Precedence(_, to) => self.look(*to),
+            Edge::Tokens(tokens, _) => *tokens,
+            // No rule can be empty, so what follows the call does not matter.
+            Edge::Call { rule, .. } => self.look(self.start(*rule)),
+            Edge::Return { .. } => Set::default(),
+        };
+        self.edges(state).iter().map(next).fold(Set::default(), Set::and)
+    }
+
+    pub(super) fn start(&self, rule: Rule) -> StateId {
+        self.starts.get(rule as usize).copied().unwrap_or_default()
+    }
+
+    pub(super) fn edges(&self, state: StateId) -> &[Edge] {
+        self.states.get(state).map_or(&[], |state| &state.edges)
+    }
+
+    pub(super) fn kind(&self, state: StateId) -> StateKind {
+        self.states.get(state).map_or(StateKind::Plain, |state| state.kind)
+    }
+
+    /// Where a call at `state` comes back to.
+    pub(super) fn follow(&self, state: StateId) -> Option<StateId> {
+        match self.edges(state).first() {
+            Some(Edge::Call { follow, .. }) => Some(*follow),
+            _ => None,
+        }
+    }
+
+    fn state(&mut self, kind: StateKind, rule: Rule) -> StateId {
+        self.states.push(State { kind, rule, edges: Vec::new() });
+        self.states.len() - 1
+    }
+
+    fn edge(&mut self, from: StateId, edge: Edge) {
+        if let Some(state) = self.states.get_mut(from) {
+            state.edges.push(edge);
+        }
+    }
+
+    fn choice(&mut self, rule: Rule, state: StateId, alternatives: Alternatives, end: StateId) -> Choice {
+        let alternatives: Vec<Vec<Step>> = alternatives
+            .iter()
+            .map(|parts| {
+                let first = self.state(StateKind::Plain, rule);
+                self.edge(state, Edge::Epsilon(first));
+                self.sequence(rule, parts, first, end)
+            })
+            .collect();
+        // Only the alternatives of this rule are told apart by one token.
+        let predicted = alternatives.len() > 1 && rule != Rule::EscapeIdent;
+        Choice { state, alternatives, predicted }
+    }
+
+    fn sequence(&mut self, rule: Rule, parts: &'static [Part], first: StateId, end: StateId) -> Vec<Step> {
+        let mut at = first;
+        let mut steps = Vec::new();
+        for part in parts {
+            let (step, next) = self.part(rule, part, at);
+            steps.extend(step);
+            at = next;
+        }
+        self.edge(at, Edge::Epsilon(end));
+        steps
+    }
+
+    fn part(&mut self, rule: Rule, part: &'static Part, at: StateId) -> (Option<Step>, StateId) {
+        match part {
+            Token(kind) => self.tokens(rule, Set::of(&[*kind]), at),
+            OneOf(kinds) => self.tokens(rule, Set::of(kinds), at),
+            Part::Rule(called) => self.call(rule, *called, 0, at),
+            Recursive(called, precedence) => self.call(rule, *called, *precedence, at),
+            Precedence(precedence) => {
+                let next = self.state(StateKind::Plain, rule);
+                self.edge(at, Edge::Precedence(*precedence, next));
+                (None, next)
+            }
+            Optional(parts) => {
+                let choice = self.state(StateKind::Choice, rule);
+                let end = self.state(StateKind::Plain, rule);
+                self.edge(at, Edge::Epsilon(choice));
+                let first = self.state(StateKind::Plain, rule);
+                self.edge(choice, Edge::Epsilon(first));
+                let steps = self.sequence(rule, parts, first, end);
+                self.edge(choice, Edge::Epsilon(end));
+                (Some(Step::Optional(choice, steps)), end)
+            }
+            Star(alternatives) => self.star(rule, alternatives, false, at),
+            StarPredicted(alternatives) => self.star(rule, alternatives, true, at),
+            Plus(parts) => self.plus(rule, parts, false, at),
+            PlusPredicted(parts) => self.plus(rule, parts, true, at),
+        }
+    }
+
+    fn tokens(&mut self, rule: Rule, set: Set, at: StateId) -> (Option<Step>, StateId) {
+        let next = self.state(StateKind::Plain, rule);
+        self.edge(at, Edge::Tokens(set, next));
+        (Some(Step::Match(set, at, next)), next)
+    }
+
+    fn call(&mut self, rule: Rule, called: Rule, precedence: u8, at: StateId) -> (Option<Step>, StateId) {
+        let follow = self.state(StateKind::Plain, rule);
+        self.edge(at, Edge::Call { rule: called, precedence, follow });
+        (Some(Step::Call(called, precedence, at)), follow)
+    }
+
+    fn star(
+        &mut self,
+        rule: Rule,
+        alternatives: Alternatives,
+        predicted: bool,
+        at: StateId,
+    ) -> (Option<Step>, StateId) {
+        let entry = self.state(StateKind::Choice, rule);
+        let choice = self.state(StateKind::Choice, rule);
+        let (back, end) = (self.state(StateKind::LoopBack, rule), self.state(StateKind::Plain, rule));
+        self.edge(at, Edge::Epsilon(entry));
+        self.edge(entry, Edge::Epsilon(choice));
+        let body = self.choice(rule, choice, alternatives, back);
+        self.edge(entry, Edge::Epsilon(end));
+        self.edge(back, Edge::Epsilon(entry));
+        (Some(Step::Loop(Loop { entry, back, body, at_least_once: false, predicted })), end)
+    }
+
+    fn plus(
+        &mut self,
+        rule: Rule,
+        parts: &'static [Part],
+        predicted: bool,
+        at: StateId,
+    ) -> (Option<Step>, StateId) {
+        let entry = self.state(StateKind::Choice, rule);
+        let (back, end) = (self.state(StateKind::LoopBack, rule), self.state(StateKind::Plain, rule));
+        self.edge(at, Edge::Epsilon(entry));
+        let first = self.state(StateKind::Plain, rule);
+        self.edge(entry, Edge::Epsilon(first));
+        let steps = self.sequence(rule, parts, first, back);
+        self.edge(back, Edge::Epsilon(entry));
+        self.edge(back, Edge::Epsilon(end));
+        let body = Choice { state: entry, alternatives: vec![steps], predicted: false };
+        (Some(Step::Loop(Loop { entry, back, body, at_least_once: true, predicted })), end)
+    }
+
+    /// From the end of each rule a way to everywhere it is called from: for predictions that do not know the caller.
+    fn return_everywhere(&mut self, ends: &[StateId]) {
+        let calls: Vec<Edge> = self.states.iter().flat_map(|state| state.edges.clone()).collect();
+        for edge in calls {
+            if let Edge::Call { rule, precedence, follow } = edge {
+                let outermost = precedence == 0 && is_recursive(rule);
+                let end = ends.get(rule as usize).copied().unwrap_or_default();
+                self.edge(end, Edge::Return { to: follow, outermost });
+            }
+        }
+    }
+}

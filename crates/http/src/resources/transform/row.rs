@@ -1,0 +1,140 @@
+//! Rows of Tables. What of a row stays as it is while its object does is kept beside the object as JSON; where it shows
+//! the object's age stands a zero byte, which JSON never has.
+
+use super::{Source, Transformer};
+use crate::negotiate::Encoding;
+use crate::resources::encode::{ROW, exact, form_key};
+use bytes::Bytes;
+use pintle_cache::Object;
+use pintle_kinds::table::{LastingCell, LastingRow, Printer};
+use pintle_meta::duration::{GoDuration, human};
+use pintle_meta::options::IncludeObject;
+use pintle_meta::{Status, Timestamp};
+use pintle_value::{Value, json};
+use std::convert::Infallible;
+
+/// Stands for the age in a kept row.
+const AGE: u8 = 0;
+/// A kept row begins with when the object was created, in seconds.
+const CREATED_BYTES: usize = size_of::<i64>();
+
+impl Transformer {
+    /// Appends a row of a Table.
+    pub(super) fn write_row(
+        &self,
+        source: Source<'_>,
+        printer: &Printer,
+        include: IncludeObject,
+        now: Timestamp,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Status> {
+        let kept = match source {
+            Source::Kept(object, revision) if revision == object.revision() => kept(object, printer),
+            Source::Kept(..) | Source::Tree(_) => None,
+        };
+        match kept {
+            Some(kept) => write_kept(&kept, now, out),
+            None => {
+                let row = printer.row(&*self.printed(source, printer)?, now);
+                let cells: Vec<LastingCell> = row.cells.into_iter().map(LastingCell::Fixed).collect();
+                write_cells(&cells, &row.conditions, out);
+            }
+        }
+        self.write_row_object(source, include, out)?;
+        out.push(b'}');
+        Ok(())
+    }
+}
+
+/// The kept row of an object, for kinds and objects that have one.
+fn kept(object: &Object, printer: &Printer) -> Option<Bytes> {
+    // A definition can get other columns while its objects stay.
+    if printer.is_versioned() {
+        return None;
+    }
+    let make = |object: &Object| -> Result<Bytes, Infallible> {
+        let tree = printer.read(object.json(), object.revision());
+        let row = tree.and_then(|tree| printer.lasting_row(&tree));
+        // Rows that cannot be kept are remembered as nothing.
+        Ok(row.map_or_else(Bytes::new, |row| exact(&template(&row))))
+    };
+    let Ok(kept) = object.encoded(form_key(0, ROW, Encoding::JSON), make);
+    (!kept.is_empty()).then_some(kept)
+}
+
+fn template(row: &LastingRow) -> Vec<u8> {
+    let mut out = row.created.seconds.to_le_bytes().to_vec();
+    write_cells(&row.cells, &row.conditions, &mut out);
+    out
+}
+
+fn write_kept(kept: &[u8], now: Timestamp, out: &mut Vec<u8>) {
+    let Some((created, text)) = kept.split_first_chunk::<CREATED_BYTES>() else { return };
+    let created = Timestamp::from_seconds(i64::from_le_bytes(*created));
+    for (at, part) in text.split(|byte| *byte == AGE).enumerate() {
+        if at > 0 {
+            // An age has nothing that JSON would escape but the brackets of `<invalid>`.
+            json::write_string(&human(GoDuration(now.nanos_since(&created))), out);
+        }
+        out.extend_from_slice(part);
+    }
+}
+
+/// Appends a row up to its object.
+fn write_cells(cells: &[LastingCell], conditions: &[Value], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"cells\":[");
+    for (at, cell) in cells.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        match cell {
+            LastingCell::Fixed(value) => json::print(value, out),
+            LastingCell::Age => out.push(AGE),
+        }
+    }
+    out.push(b']');
+    if !conditions.is_empty() {
+        out.extend_from_slice(b",\"conditions\":[");
+        for (at, condition) in conditions.iter().enumerate() {
+            write_members(&["type", "status", "reason", "message"], condition, at, out);
+        }
+        out.push(b']');
+    }
+    out.extend_from_slice(b",\"object\":");
+}
+
+fn write_members(keys: &[&str], object: &Value, at: usize, out: &mut Vec<u8>) {
+    out.extend_from_slice(if at > 0 { b",{" } else { b"{" });
+    for (at, key) in keys.iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        super::json::write_member(key, object.str_at(&[key]), out);
+    }
+    out.push(b'}');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_rows_show_the_age_of_the_moment() {
+        let row = LastingRow {
+            cells: vec![
+                LastingCell::Fixed("a\0\"".into()),
+                LastingCell::Age,
+                LastingCell::Fixed(Value::Int(2)),
+            ],
+            conditions: Vec::new(),
+            created: Timestamp::from_seconds(1000),
+        };
+        let kept = template(&row);
+        for (now, age) in [(1000, "0s"), (1090, "90s"), (990, "\\u003cinvalid\\u003e")] {
+            let mut out = Vec::new();
+            write_kept(&kept, Timestamp::from_seconds(now), &mut out);
+            let expected = format!(r#"{{"cells":["a\u0000\"","{age}",2],"object":"#);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+    }
+}

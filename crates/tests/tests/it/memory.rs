@@ -1,0 +1,65 @@
+//! Lists that nobody reads take little memory: what a client has not read yet is not made yet.
+
+use pintle_testkit::client::Streaming;
+use pintle_testkit::{Client, Request, Server};
+use serde_json::json;
+
+/// Lists at once, none of which is read.
+const READERS: usize = 60;
+/// What they may take together beside the objects. Were the lists made at once, they would take fifty times as much.
+const READERS_BYTES_MAX: u64 = 64 << 20;
+/// The collection: objects much larger and much smaller than what is written at once.
+const LARGE: (usize, usize) = (16, 900_000);
+const SMALL: (usize, usize) = (500, 30_000);
+
+fn rss_bytes(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
+}
+
+async fn fill(client: &Client, path: &str) {
+    for (objects, bytes) in [LARGE, SMALL] {
+        for number in 0..objects {
+            let object = json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": format!("of-{bytes}-{number}")},
+                "data": {"payload": "x".repeat(bytes)},
+            });
+            assert_eq!(client.post(path, &object).await.unwrap().0, 201);
+        }
+    }
+}
+
+/// Begins lists and reads the first part of each, by which time the server has gone as far ahead as it will.
+async fn begin(client: &Client, path: &str, accept: &str) -> Vec<Streaming> {
+    let mut begun = Vec::new();
+    for _ in 0..READERS {
+        let mut list = client.open(&Request::new("GET", path).header("Accept", accept)).await.unwrap();
+        list.next_part().await.unwrap();
+        begun.push(list);
+    }
+    begun
+}
+
+#[tokio::test]
+async fn lists_that_are_not_read_take_little() {
+    let server = Server::start_ephemeral().await.unwrap();
+    let client = server.admin().unwrap();
+    let path = "/api/v1/namespaces/default/configmaps";
+    fill(&client, path).await;
+    for accept in [
+        "application/json",
+        "application/vnd.kubernetes.protobuf",
+        "application/json;as=Table;v=v1;g=meta.k8s.io",
+        "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+    ] {
+        // The first list makes what is kept beside the objects.
+        client.send(&Request::new("GET", path).header("Accept", accept)).await.unwrap();
+        let before = rss_bytes(server.pid().unwrap());
+        let begun = begin(&client, path, accept).await;
+        let taken = rss_bytes(server.pid().unwrap()).saturating_sub(before);
+        assert!(taken < READERS_BYTES_MAX, "{accept}: {READERS} lists take {} MiB", taken >> 20);
+        drop(begun);
+    }
+}
