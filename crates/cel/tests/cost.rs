@@ -1,4 +1,5 @@
 //! The running cost against cel-go's own figures.
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use pintle_cel::env::Env;
 use pintle_cel::types::Type;

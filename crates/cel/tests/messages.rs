@@ -218,8 +218,14 @@ fn containers() {
     assert_eq!(messages(&env, "y"), "1 undeclared reference to 'y' (in container 'a.b')");
 }
 
+/// On a stack of its own: a build without optimization takes more than a test's thread has.
 #[test]
 fn limits() {
+    let thread = std::thread::Builder::new().stack_size(16 << 20).spawn(check_limits);
+    thread.unwrap().join().unwrap();
+}
+
+fn check_limits() {
     let env = environment();
     let nested = |depth| format!("{}true{}", "(".repeat(depth), ")".repeat(depth));
     assert_eq!(messages(&env, &nested(249)), "fine: bool");

@@ -53,7 +53,12 @@ async fn settle_all(engine: &Arc<Engine>) {
         tasks.spawn(async move { settle(&engine, &name).await });
     }
     while let Some(done) = tasks.join_next().await {
-        report(done.unwrap_or_else(|error| Err(Status::internal(&error.to_string()))));
+        match done {
+            Ok(result) => report(result),
+            // The server ends.
+            Err(error) if error.is_cancelled() => return,
+            Err(error) => report(Err(Status::internal(&error.to_string()))),
+        }
     }
 }
 

@@ -83,6 +83,8 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
 
 async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
+    // First of all: a port that is taken is told before anything is done to the data.
+    let listener = TcpListener::bind(config.bind).await.map_err(|e| ServeError::Listen(config.bind, e))?;
     let folder = match &config.data_dir {
         Some(path) => DataDir::open(path)?,
         None => DataDir::temporary()?,
@@ -122,7 +124,6 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
         .with_unsafe_deletion(config.gate("AllowUnsafeMalformedObjectDeletion"));
     let api: Arc<dyn Api> = Arc::new(resources);
 
-    let listener = TcpListener::bind(config.bind).await.map_err(|e| ServeError::Listen(config.bind, e))?;
     let address = listener.local_addr().map_err(|e| ServeError::Listen(config.bind, e))?;
     let public = format!("{}", SocketAddr::new(reachable(address.ip()), address.port()));
     let jwks_uri = match config.jwks_uri.as_str() {

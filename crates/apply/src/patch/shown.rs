@@ -1,16 +1,18 @@
 //! How Go prints a tree (`%v`), which is how some errors show parts of a patch.
 
+use crate::DEPTH_MAX;
 use pintle_value::{Value, json};
 
-/// `map[a:1 b:[x y]]`
+/// `map[a:1 b:[x y]]`. What is deeper than any patch may be is left out: its patch is refused anyway.
 pub fn shown(value: &Value) -> String {
     let mut out = String::new();
-    write(value, &mut out);
+    write(value, 0, &mut out);
     out
 }
 
-fn write(value: &Value, out: &mut String) {
+fn write(value: &Value, depth: usize, out: &mut String) {
     match value {
+        _ if depth > DEPTH_MAX => out.push_str("..."),
         Value::Null => out.push_str("<nil>"),
         Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
         Value::Int(i) => out.push_str(&i.to_string()),
@@ -22,7 +24,7 @@ fn write(value: &Value, out: &mut String) {
                 if at > 0 {
                     out.push(' ');
                 }
-                write(item, out);
+                write(item, depth + 1, out);
             }
             out.push(']');
         }
@@ -34,7 +36,7 @@ fn write(value: &Value, out: &mut String) {
                 }
                 out.push_str(key);
                 out.push(':');
-                write(member, out);
+                write(member, depth + 1, out);
             }
             out.push(']');
         }
@@ -122,6 +124,12 @@ pub(crate) fn identity(value: &Value) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::testing::tree;
+
+    #[test]
+    fn what_is_too_deep_is_left_out() {
+        let deep = (0..DEPTH_MAX + 2).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
+        assert!(shown(&deep).contains("[...]"));
+    }
 
     #[test]
     fn trees_print_as_go_prints_them() {

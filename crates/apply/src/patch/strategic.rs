@@ -16,9 +16,23 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList";
 const ELEMENT_ORDER: &str = "$setElementOrder";
 
+/// Whether a value nests deeper than that.
+fn is_deeper(value: &Value, depth: usize) -> bool {
+    match (value, depth.checked_sub(1)) {
+        (Value::Array(_) | Value::Object(_), None) => true,
+        (Value::Array(items), Some(rest)) => items.iter().any(|item| is_deeper(item, rest)),
+        (Value::Object(map), Some(rest)) => map.values().any(|member| is_deeper(member, rest)),
+        _ => false,
+    }
+}
+
 /// Merges `patch` into `document`, both in the version of `schema`. The result fits the Go types but for unknown
 /// fields, which the decoder names.
 pub fn apply(document: Value, patch: Value, schema: &Schema) -> Result<Value, PatchError> {
+    // Not all that walks the patch counts its steps.
+    if is_deeper(&patch, DEPTH_MAX) {
+        return Err(too_deep());
+    }
     let patch = match patch {
         Value::Object(patch) => patch,
         Value::Null => Map::new(),

@@ -109,11 +109,31 @@ struct Parsed {
 }
 
 /// How deep each recursive rule is within itself.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Depth {
     expr: u32,
     relation: u32,
     calc: u32,
+}
+
+/// Terms joined by one operator.
+struct Terms {
+    function: &'static str,
+    terms: Vec<Option<Expr>>,
+    ids: Vec<Id>,
+    height: u32,
+}
+
+impl Terms {
+    fn new(function: &'static str, first: Parsed) -> Terms {
+        Terms { function, terms: vec![Some(first.expr)], ids: Vec::new(), height: first.height }
+    }
+
+    fn push(&mut self, id: Id, term: Parsed) {
+        self.height = self.height.max(term.height);
+        self.ids.push(id);
+        self.terms.push(Some(term.expr));
+    }
 }
 
 struct Parser<'a> {
@@ -212,75 +232,74 @@ impl Parser<'_> {
         Ok(parsed)
     }
 
+    /// The levels of the grammar between a condition and an operand are one function where nothing is to be done on
+    /// them: every level that is a call of its own is stack that nested expressions take again.
     fn or(&mut self) -> Result<Parsed, Stop> {
-        self.logic(Kind::Or, operators::OR, Self::and)
-    }
-
-    fn and(&mut self) -> Result<Parsed, Stop> {
-        self.logic(Kind::And, operators::AND, |parser| parser.relation())
-    }
-
-    /// Terms joined by one operator, as a balanced tree.
-    fn logic(
-        &mut self,
-        kind: Kind,
-        function: &'static str,
-        term: fn(&mut Self) -> Result<Parsed, Stop>,
-    ) -> Result<Parsed, Stop> {
-        let first = term(self)?;
-        if self.peek() != kind {
-            return Ok(first);
+        let first = self.binary(0)?;
+        match self.peek() {
+            Kind::And | Kind::Or => self.logic(first),
+            _ => Ok(first),
         }
-        let mut height = first.height;
-        let (mut terms, mut ids) = (vec![Some(first.expr)], Vec::new());
-        while let Some(operator) = self.accept(kind) {
-            let next = term(self)?;
-            ids.push(self.tree.id(operator.offset));
-            height = height.max(next.height);
-            terms.push(Some(next.expr));
-        }
-        let last = ids.len() - 1;
-        self.node(balanced(function, &mut terms, &ids, 0, last), height)
     }
 
-    fn relation(&mut self) -> Result<Parsed, Stop> {
-        let entered = self.depth.relation;
-        enter(&mut self.depth.relation)?;
-        let mut left = self.calc(0)?;
-        while let Some(function) = relation_operator(self.peek()) {
-            let id = self.advance_to_id();
-            // The right side is a relation of higher precedence: a calculation, but one rule deeper.
+    /// Terms joined by `||` of terms joined by `&&`, each as a balanced tree.
+    fn logic(&mut self, first: Parsed) -> Result<Parsed, Stop> {
+        let first = self.conjunction(first)?;
+        let mut terms = Terms::new(operators::OR, first);
+        while let Some(operator) = self.accept(Kind::Or) {
+            let next = self.binary(0)?;
+            let next = self.conjunction(next)?;
+            terms.push(self.tree.id(operator.offset), next);
+        }
+        self.joined(terms)
+    }
+
+    fn conjunction(&mut self, first: Parsed) -> Result<Parsed, Stop> {
+        let mut terms = Terms::new(operators::AND, first);
+        while let Some(operator) = self.accept(Kind::And) {
+            let next = self.binary(0)?;
+            terms.push(self.tree.id(operator.offset), next);
+        }
+        self.joined(terms)
+    }
+
+    fn joined(&mut self, mut terms: Terms) -> Result<Parsed, Stop> {
+        let expr = match terms.ids.len().checked_sub(1) {
+            Some(last) => balanced(terms.function, &mut terms.terms, &terms.ids, 0, last),
+            None => terms.terms.pop().flatten().unwrap_or(nothing(0)),
+        };
+        self.node(expr, terms.height)
+    }
+
+    /// Comparisons, sums and products; `least` is the lowest precedence taken: 0 for comparisons, 1 for sums, 2 for
+    /// products, 3 for none.
+    fn binary(&mut self, least: u32) -> Result<Parsed, Stop> {
+        let before = self.depth;
+        if least <= 1 {
             enter(&mut self.depth.relation)?;
-            let right = self.calc(0)?;
-            self.depth.relation -= 1;
-            left = self.binary(id, function, left, right)?;
         }
-        self.depth.relation = entered;
-        Ok(left)
-    }
-
-    /// Sums and products; `least` is the lowest precedence taken: 0 for sums, 1 for products, 2 for neither.
-    fn calc(&mut self, least: u32) -> Result<Parsed, Stop> {
-        let entered = self.depth.calc;
         enter(&mut self.depth.calc)?;
-        let mut left = self.unary()?;
-        while let Some((function, precedence)) = calc_operator(self.peek()).filter(|(_, its)| *its >= least) {
+        let mut left = match self.peek() {
+            Kind::Not | Kind::Minus => self.unary()?,
+            _ => self.member()?,
+        };
+        while let Some((function, precedence)) = operator(self.peek()).filter(|(_, its)| *its >= least) {
+            if precedence == 0 {
+                // The sum on the left has ended.
+                self.depth.calc = before.calc;
+            }
             let id = self.advance_to_id();
-            let right = self.calc(precedence + 1)?;
-            left = self.binary(id, function, left, right)?;
+            let right = self.binary(precedence + 1)?;
+            let height = 1 + left.height.max(right.height);
+            left = self.node(call(id, function, vec![left.expr, right.expr]), height)?;
         }
-        self.depth.calc = entered;
+        self.depth = before;
         Ok(left)
     }
 
     fn advance_to_id(&mut self) -> Id {
         let token = self.advance();
         self.tree.id(token.offset)
-    }
-
-    fn binary(&mut self, id: Id, function: &str, left: Parsed, right: Parsed) -> Result<Parsed, Stop> {
-        let height = 1 + left.height.max(right.height);
-        self.node(call(id, function, vec![left.expr, right.expr]), height)
     }
 
     fn unary(&mut self) -> Result<Parsed, Stop> {
@@ -616,6 +635,12 @@ fn balanced(function: &str, terms: &mut [Option<Expr>], ids: &[Id], low: usize, 
     let left = left.unwrap_or_else(|| balanced(function, terms, ids, low, middle - 1));
     let right = right.unwrap_or_else(|| balanced(function, terms, ids, middle + 1, high));
     call(ids.get(middle).copied().unwrap_or_default(), function, vec![left, right])
+}
+
+/// A binary operator and its precedence: 0 for comparisons, 1 for sums, 2 for products.
+fn operator(kind: Kind) -> Option<(&'static str, u32)> {
+    let relation = relation_operator(kind).map(|function| (function, 0));
+    relation.or_else(|| calc_operator(kind).map(|(function, precedence)| (function, precedence + 1)))
 }
 
 fn relation_operator(kind: Kind) -> Option<&'static str> {

@@ -67,7 +67,6 @@ async fn remove_objects(engine: &Engine, definition: &Value) -> Result<(), Statu
     let kinds = engine.registry.kinds();
     let plural = definition.str_at(&["status", "acceptedNames", "plural"]);
     let Some(kind) = kinds.by_plural(definition.str_at(&["spec", "group"]), plural) else { return Ok(()) };
-    let Some(resource) = engine.cache.resource(&kind.store_prefix) else { return Ok(()) };
     let target = Target {
         kind: kind.clone(),
         version: kind.storage,
@@ -76,7 +75,11 @@ async fn remove_objects(engine: &Engine, definition: &Value) -> Result<(), Statu
         subresource: Str::default(),
     };
     let list = ListRequest::all(target);
-    while resource.view().iter().next().is_some() {
+    // Asked for each time: a definition that is changed while it ends has its objects read anew.
+    while let Some(resource) = engine.cache.resource(&kind.store_prefix) {
+        if resource.view().iter().next().is_none() {
+            break;
+        }
         engine.delete_collection(&list, &DeleteOptions::default(), &engine.system_user()).await?;
         _ = tokio::time::timeout(RETRY, emptied(&resource)).await;
     }

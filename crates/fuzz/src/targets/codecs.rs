@@ -1,6 +1,6 @@
 //! Decoders: what was decoded and is written again reads as the same.
 
-use super::{Input, same, settled, some_kind};
+use super::{Input, is_deep, same, settled, some_kind};
 use crate::generate;
 use crate::random::Random;
 use crate::world::{World, text};
@@ -13,7 +13,9 @@ fn part(input: &Input, at: usize) -> &[u8] {
 
 pub(super) fn json(world: &World, input: &Input) -> Result<(), String> {
     let body = part(input, 1);
-    if let Ok(parsed) = json_codec::parse(body) {
+    if let Ok(parsed) = json_codec::parse(body)
+        && !is_deep(body)
+    {
         let again = json_codec::parse(&text(&parsed.value))
             .map_err(|e| format!("what we wrote we cannot read: {e}"))?;
         same("parse, print, parse", &settled(&parsed.value), &settled(&again.value))?;
@@ -51,6 +53,9 @@ pub(super) fn yaml(_: &World, input: &Input) -> Result<(), String> {
     yaml_codec::print(&parsed.value, &mut written);
     let again = yaml_codec::parse(&written).map_err(|e| format!("what we wrote we cannot read: {e}"))?;
     same("parse, print, parse", &settled(&parsed.value), &settled(&again.value))?;
+    if is_deep(&text(&parsed.value)) {
+        return Ok(());
+    }
     let as_json = json_codec::parse(&text(&parsed.value));
     let as_json = as_json.map_err(|e| format!("YAML that is no JSON: {e}"))?;
     same("YAML, tree, JSON, tree", &settled(&parsed.value), &settled(&as_json.value))
@@ -102,7 +107,7 @@ pub(super) fn protobuf(world: &World, input: &Input) -> Result<(), String> {
     proto::encode_message(&kind.schema, &value, &mut written);
     let again = proto::decode_message(&kind.schema, &written)
         .map_err(|e| format!("what we wrote we cannot read: {e}"))?;
-    same("decode, encode, decode", &value, &again)?;
+    same("decode, encode, decode", &settled(&value), &settled(&again))?;
     let mut twice = Vec::new();
     proto::encode_message(&kind.schema, &again, &mut twice);
     same("encode, decode, encode", &written, &twice)

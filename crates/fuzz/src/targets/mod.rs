@@ -144,6 +144,19 @@ fn object_json(world: &World, random: &mut Random) -> Input {
     vec![kind.name.clone().into(), text(&generate::value(&kind.schema, random))]
 }
 
+/// Whether bytes nest deeper than the walks of this program, which recurse, should go.
+fn is_deep(bytes: &[u8]) -> bool {
+    let mut depth = 0i32;
+    bytes.iter().any(|byte| {
+        match byte {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            _ => {}
+        }
+        depth > 500
+    })
+}
+
 /// The tree as it reads after a round through JSON, in which whole numbers have no point.
 fn settled(value: &Value) -> Value {
     #[expect(clippy::cast_possible_truncation, reason = "the range is looked at")]

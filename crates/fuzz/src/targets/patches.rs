@@ -278,11 +278,10 @@ pub(super) fn strategic(world: &World, input: &Input) -> Result<(), String> {
     if is_directed(&patch) || !is_typed || !unknown.unknown.is_empty() {
         return Ok(());
     }
-    match patch::strategic::apply(once.clone(), patch, &kind.schema) {
-        Ok(twice) => same("twice is once", &once, &twice),
-        // Items without the key of their list can be added, but not merged with.
-        Err(_) => Ok(()),
-    }
+    // The first time a list is taken as it is, with items that repeat or have no key; then it is merged with.
+    let again = |document: Value| patch::strategic::apply(document, patch.clone(), &kind.schema);
+    let Ok(twice) = again(once) else { return Ok(()) };
+    same("thrice is twice", &Ok(twice.clone()), &again(twice))
 }
 
 fn is_directed(patch: &Value) -> bool {

@@ -13,7 +13,6 @@ fn folder() -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[expect(clippy::print_stderr, reason = "says that it is left out")]
 async fn definitions_of_a_real_project_work_with_their_objects() {
     let definitions = folder().join("deployment/helm/dask-kubernetes-operator/crds");
     let objects = folder().join("controller/tests/resources");

@@ -181,3 +181,12 @@ fn what_has_no_patch_rule_is_refused_as_kube_apiserver_does() {
         500
     );
 }
+
+#[test]
+fn a_patch_that_is_too_deep_is_refused() {
+    let deep = (0..DEPTH_MAX + 2).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
+    let mut patch = Value::object();
+    patch.set_at(&["unknown"], deep);
+    let schema = crate::testing::schema(r#"{"go":"Lease","fields":{"name":"string"}}"#);
+    assert_eq!(apply(Value::object(), patch, &schema), Err(too_deep()));
+}

@@ -37,6 +37,15 @@ pub(crate) struct Kubectl {
 }
 
 impl Kubectl {
+    /// kubectl as the administrator of a server.
+    pub(crate) fn new(server: &Server) -> Kubectl {
+        let home = server.data_dir().join("home");
+        std::fs::create_dir_all(&home).unwrap();
+        let kubectl = Kubectl { kubeconfig: server.kubeconfig(), home, editor: None };
+        assert!(Path::new(&kubectl.kubeconfig).is_file(), "the server wrote no admin.kubeconfig");
+        kubectl
+    }
+
     fn command(&self, line: &str) -> Command {
         let mut command = Command::new(program());
         command.args(words(line)).env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.home);
@@ -94,10 +103,7 @@ fn minor_version(kubectl: &Kubectl) -> u32 {
 pub(crate) async fn start(flags: &[&str]) -> (Server, Kubectl) {
     let flags = flags.iter().map(ToString::to_string).collect();
     let server = Server::start_with(Options { ephemeral: true, flags }).await.unwrap();
-    let home = server.data_dir().join("home");
-    std::fs::create_dir_all(&home).unwrap();
-    let kubectl = Kubectl { kubeconfig: server.kubeconfig(), home, editor: None };
-    assert!(Path::new(&kubectl.kubeconfig).is_file(), "the server wrote no admin.kubeconfig");
+    let kubectl = Kubectl::new(&server);
     (server, kubectl)
 }
 

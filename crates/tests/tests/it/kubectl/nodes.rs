@@ -53,3 +53,33 @@ async fn administering() {
     let (_server, kubectl) = start(&[]).await;
     check(&kubectl, COMMANDS);
 }
+
+/// A kubelet, told apart by name and group, as its certificate would say.
+macro_rules! kubelet {
+    ($line:literal) => {
+        concat!($line, " --as=system:node:n1 --as-group=system:nodes --as-group=system:authenticated")
+    };
+}
+
+#[rustfmt::skip]
+const RESTRICTED: &[Row<'_>] = &[
+    ("create clusterrolebinding nodes --clusterrole=cluster-admin --group=system:nodes", "", 0, All(&["created"])),
+    (kubelet!("create -f -"), NODE, 0, Exactly("node/n1 created\n")),
+    (kubelet!("label node n1 kubernetes.io/os=linux"), "", 0, Exactly("node/n1 labeled\n")),
+    (kubelet!("label node n1 node-role.kubernetes.io/control-plane="), "", 0, Fails("is not allowed to modify labels: node-role.kubernetes.io/control-plane")),
+    (kubelet!("taint node n1 a=b:NoSchedule"), "", 0, Fails("node \"n1\" is not allowed to modify taints")),
+    (kubelet!("delete node n2"), "", 0, Fails("not found")),
+    ("create serviceaccount default", "", 0, Exactly("serviceaccount/default created\n")),
+    (kubelet!("run p --image=i"), "", 0, Fails("node \"n1\" can only create mirror pods")),
+    ("run p --image=i:1 --image-pull-policy=Never", "", 0, Exactly("pod/p created\n")),
+    ("get pod p -o jsonpath={.spec.containers[0].imagePullPolicy}", "", 0, Exactly("Always")),
+    (kubelet!("delete pod p"), "", 0, Fails("node \"n1\" can only delete pods with spec.nodeName set to itself")),
+    (kubelet!("create token default"), "", 24, Fails("node requested token not bound to a pod")),
+    (kubelet!("create configmap c --from-literal=a=1"), "", 0, Exactly("configmap/c created\n")),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn restricted() {
+    let (_server, kubectl) = start(&["--enable-admission-plugins=NodeRestriction,AlwaysPullImages"]).await;
+    check(&kubectl, RESTRICTED);
+}
