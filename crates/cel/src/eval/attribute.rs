@@ -2,19 +2,56 @@
 
 use std::sync::Arc;
 
+use pintle_value::Value as Tree;
+
 use super::{Evaluator, Local, Outcome};
 use crate::number;
 use crate::plan::{Attribute, By, Candidate, Qualifier, Root};
+use crate::shape::Shape;
 use crate::value::{EvalError, Object, Value};
 
 impl<'a> Evaluator<'a, '_> {
     /// An attribute: one unit, and one more for each step into it. A choice between two costs nothing itself.
     pub(super) fn attribute(&mut self, attribute: &'a Attribute) -> Outcome<'a> {
+        if let Some((tree, shape)) = self.in_tree(attribute) {
+            self.charge(attribute.qualifiers.len() as u64 + crate::cost::SELECT)?;
+            return Value::read(tree, shape);
+        }
         let value = super::limited(self.resolve(attribute))?;
         if !matches!(attribute.root, Root::Conditional(_)) {
             self.charge(crate::cost::SELECT)?;
         }
         value
+    }
+
+    /// The piece of a tree that a variable and fields of known places lead to, found without a value for each step; none
+    /// where it is not there, or the way is another.
+    #[inline]
+    fn in_tree(&self, attribute: &'a Attribute) -> Option<(&'a Tree, &'a Shape)> {
+        let (last, before) = attribute.qualifiers.split_last()?;
+        let mut map = match &attribute.root {
+            Root::Local(slot) => match self.locals.get(*slot)? {
+                Local::Ready(Ok(Value::Object(Object::Tree(map, _)))) => *map,
+                _ => return None,
+            },
+            Root::Input(name) => match self.variables.variable(name)? {
+                Ok(Value::Object(Object::Tree(map, _))) => map,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        for qualifier in before {
+            match (&qualifier.by, qualifier.optional) {
+                (By::Field(_, json, _), false) => map = map.get(json)?.as_object()?,
+                _ => return None,
+            }
+        }
+        match (&last.by, last.optional) {
+            (By::Field(_, json, shape), false) => {
+                map.get(json).filter(|tree| !tree.is_null()).map(|tree| (tree, &**shape))
+            }
+            _ => None,
+        }
     }
 
     /// The value without the charge for the attribute itself.
