@@ -1,6 +1,7 @@
 //! The expressions of admission: what they can mention, and what they must come to.
 
 use pintle_cel::env::Env;
+use pintle_cel::library::kubernetes::authorizer::{AUTHORIZER, RESOURCE_CHECK};
 use pintle_cel::shape::{Field, ListKind, ObjectShape, Shape, ShapeKind};
 use pintle_cel::types::Type;
 use pintle_value::Str;
@@ -88,11 +89,8 @@ fn base(offered: Offered) -> &'static Env {
         }
         if offered.authorizer {
             env = env
-                .with_variable("authorizer", Type::opaque("kubernetes.authorization.Authorizer"))
-                .with_variable(
-                    "authorizer.requestResource",
-                    Type::opaque("kubernetes.authorization.ResourceCheck"),
-                );
+                .with_variable("authorizer", Type::Object(AUTHORIZER.into()))
+                .with_variable("authorizer.requestResource", Type::Object(RESOURCE_CHECK.into()));
         }
         env
     })
@@ -234,4 +232,42 @@ fn namespace() -> Arc<Shape> {
         "kubernetes.Namespace",
         &[("metadata", &metadata, true), ("spec", &spec, true), ("status", &status, true)],
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_see_what_they_are_offered() {
+        let all = Offered { params: true, authorizer: true };
+        let none = Offered { params: false, authorizer: false };
+        let undeclared = |name: &str| format!("undeclared reference to '{name}' (in container '')");
+        let cases = [
+            ("object.a == params.a && request.operation == 'CREATE'", all, String::new()),
+            ("authorizer.path('/x').check('get').allowed()", all, String::new()),
+            ("authorizer.requestResource.check('get').allowed()", all, String::new()),
+            ("namespaceObject.metadata.labels['a'] == 'b'", none, String::new()),
+            ("params.a == 1", none, undeclared("params")),
+            ("authorizer.path('/x').check('get').allowed()", none, undeclared("authorizer")),
+            ("request.userInfo.groups", all, "must evaluate to bool but got list(string)".to_string()),
+        ];
+        for (text, offered, expected) in cases {
+            let found = Expressions::default().check(text, offered, &[Type::Bool]).err().unwrap_or_default();
+            let fits = if expected.is_empty() { found.is_empty() } else { found.contains(&expected) };
+            assert!(fits, "{text}: {found}");
+        }
+    }
+
+    #[test]
+    fn variables_keep_their_types_even_when_they_are_wrong() {
+        let offered = Offered { params: false, authorizer: true };
+        let mut expressions = Expressions::composed();
+        assert!(expressions.declare("a", "1", offered).is_ok());
+        assert!(expressions.declare("b", "nope", offered).is_err());
+        let check = |text: &str| expressions.check(text, offered, &[Type::Bool]).err().unwrap_or_default();
+        assert_eq!(check("variables.a == 1 && variables.b"), "");
+        assert!(check("variables.a == 'x'").contains("applied to '(int, string)'"));
+        assert!(check("variables.c").contains("undefined field 'c'"));
+    }
 }
