@@ -27,7 +27,7 @@ pub(super) fn schema(definition: &Value, gvk: &Gvk, dialect: Dialect) -> Value {
         Some(source) if dialect == Dialect::V2 && preserves(source) => object([("type", "object".into())]),
         Some(source) => {
             let mut out = published(source, dialect, 0);
-            add_type(&mut out);
+            add_type(TYPE_WORDS, &mut out);
             out
         }
     };
@@ -57,7 +57,7 @@ pub(super) fn list_schema(definition: &Value, gvk: &Gvk) -> Value {
     out.set_at(&["properties", "items"], items);
     let words = format!("Standard list metadata. More info: {CONVENTIONS}#types-kinds");
     out.set_at(&["properties", "metadata"], reference_with(&format!("{META}ListMeta"), &words));
-    add_type_meta(&mut out);
+    add_type_meta(TYPE_WORDS, &mut out);
     let list = Gvk { kind: list_kind.to_string(), ..gvk.clone() };
     out.set_at(&["x-kubernetes-group-version-kind"], Value::Array(vec![list.to_value()]));
     out
@@ -79,19 +79,24 @@ fn selectable(fields: &Value) -> Value {
     Value::Array(fields.as_array().unwrap_or_default().iter().map(path).collect())
 }
 
-fn add_type_meta(out: &mut Value) {
-    let words = format!(
-        "APIVersion defines the versioned schema of this representation of an object. Servers should convert \
-         recognized schemas to the latest internal value, and may reject unrecognized values. More info: \
-         {CONVENTIONS}#resources"
-    );
-    out.set_at(&["properties", "apiVersion"], text_field(&words));
-    let words = format!(
-        "Kind is a string value representing the REST resource this object represents. Servers may infer this from \
-         the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: \
-         {CONVENTIONS}#types-kinds"
-    );
-    out.set_at(&["properties", "kind"], text_field(&words));
+/// The words about `apiVersion` and `kind` of an object and of a list.
+const TYPE_WORDS: [&str; 2] = [
+    "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized \
+     schemas to the latest internal value, and may reject unrecognized values.",
+    "Kind is a string value representing the REST resource this object represents. Servers may infer this from the \
+     endpoint the client submits requests to. Cannot be updated. In CamelCase.",
+];
+/// Those of an object within another.
+const EMBEDDED_TYPE_WORDS: [&str; 2] = [
+    "apiVersion defines the versioned schema of this representation of an object.",
+    "kind is a string value representing the type of this object. In CamelCase.",
+];
+
+fn add_type_meta([of_version, of_kind]: [&str; 2], out: &mut Value) {
+    let version = text_field(&format!("{of_version} More info: {CONVENTIONS}#resources"));
+    out.set_at(&["properties", "apiVersion"], version);
+    let kind = text_field(&format!("{of_kind} More info: {CONVENTIONS}#types-kinds"));
+    out.set_at(&["properties", "kind"], kind);
 }
 
 fn text_field(description: &str) -> Value {
@@ -99,8 +104,8 @@ fn text_field(description: &str) -> Value {
 }
 
 /// Adds what every object has.
-fn add_type(out: &mut Value) {
-    add_type_meta(out);
+fn add_type(words: [&str; 2], out: &mut Value) {
+    add_type_meta(words, out);
     let words = format!("Standard object's metadata. More info: {CONVENTIONS}#metadata");
     out.set_at(&["properties", "metadata"], reference_with(&format!("{META}ObjectMeta"), &words));
 }
@@ -140,7 +145,7 @@ fn published(source: &Value, dialect: Dialect, depth: usize) -> Value {
     }
     let bare = dialect == Dialect::V2 && is_true(source, PRESERVE);
     if is_true(source, EMBEDDED) && !bare {
-        add_type(&mut out);
+        add_type(EMBEDDED_TYPE_WORDS, &mut out);
         require(&mut out, "kind");
         require(&mut out, "apiVersion");
     }
