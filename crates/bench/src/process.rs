@@ -5,8 +5,6 @@ use std::fs;
 
 /// Clock ticks of `/proc/PID/stat` a second; fixed by Linux's ABI.
 const TICKS_PER_SECOND: u64 = 100;
-/// By how much a difference of ticks may exceed the true time: user and system time are each cut to ticks.
-const TICK_ERROR_S: f64 = 0.05;
 
 /// The server's processes.
 #[derive(Debug, Clone, Default)]
@@ -55,12 +53,15 @@ impl Processes {
 }
 
 impl CpuTime {
-    /// Seconds spent since `earlier`. Threads that end take their nanoseconds along; ticks then tell more.
+    /// Seconds spent since `earlier`. Threads that ended took their nanoseconds along; only then the ticks, which a
+    /// clock samples and which count too much for what it wakes, tell more.
     pub(crate) fn seconds_since(&self, earlier: &CpuTime) -> f64 {
         let ticks = self.ticks.saturating_sub(earlier.ticks) as f64 / TICKS_PER_SECOND as f64;
-        let sum = |time: &CpuTime| time.thread_ns.values().sum::<u64>();
-        let precise = sum(self).saturating_sub(sum(earlier)) as f64 / 1e9;
-        if ticks > precise + TICK_ERROR_S { ticks } else { precise }
+        let before = |thread| earlier.thread_ns.get(thread).copied().unwrap_or_default();
+        let spent = self.thread_ns.iter().map(|(thread, now)| now.saturating_sub(before(thread)));
+        let precise = spent.sum::<u64>() as f64 / 1e9;
+        let has_lost_threads = earlier.thread_ns.keys().any(|thread| !self.thread_ns.contains_key(thread));
+        if has_lost_threads { ticks.max(precise) } else { precise }
     }
 }
 
