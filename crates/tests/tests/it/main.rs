@@ -6,6 +6,7 @@ mod clients;
 mod conversion;
 mod crash;
 mod definitions;
+mod dry_run;
 mod examples;
 mod informers;
 mod kubectl;
