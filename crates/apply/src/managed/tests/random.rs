@@ -1,4 +1,4 @@
-//! Random stories: what must hold whatever managers do.
+//! Random stories over random schemas: what must hold whatever managers do.
 
 use super::*;
 use std::collections::BTreeSet;
@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 /// Enough to meet every pair of operations many times, and still fast without optimisation.
 const STORIES: u64 = 60;
 const STEPS: u64 = 25;
+/// How deep the random part of a kind is.
+const SHAPE_DEPTH: u64 = 3;
 const MANAGERS: [&str; 3] = ["alpha", "beta", "gamma"];
 /// All who can own something: the last one appears when an object that nobody tracks is applied.
 const OWNERS: [&str; 4] = ["alpha", "beta", "gamma", "before-first-apply"];
@@ -51,6 +53,121 @@ impl Random {
     }
 }
 
+/// Random schemas and objects of them.
+impl Random {
+    /// A kind whose `first` and `second` are of any shape.
+    fn kind(&mut self) -> Value {
+        let mut kind = tree(CONFIG);
+        for field in ["first", "second"] {
+            kind.set_at(&["fields", field], self.shape(SHAPE_DEPTH));
+        }
+        kind
+    }
+
+    /// A shape in the short form that `testing::schema` reads.
+    fn shape(&mut self, depth: u64) -> Value {
+        let scalar = self.pick(&["string", "int", "bool", "any"]);
+        if depth == 0 {
+            return scalar.into();
+        }
+        let mut shape = Value::object();
+        match self.below(7) {
+            0 => return scalar.into(),
+            1 => {
+                shape.set_at(&["list"], "string".into());
+                shape.set_at(&["set"], true.into());
+            }
+            2 => shape.set_at(&["list"], self.shape(depth - 1)),
+            3 => {
+                let keys: &[&str] = if self.below(2) == 0 { &["name"] } else { &["name", "port"] };
+                let mut item = self.fields(depth - 1);
+                item.set_at(&["fields", "name"], "string".into());
+                item.set_at(&["fields", "port"], "int".into());
+                shape.set_at(&["list"], item);
+                shape.set_at(&["keys"], Value::Array(keys.iter().map(|key| Value::from(*key)).collect()));
+            }
+            4 => shape.set_at(&["map"], self.shape(depth - 1)),
+            _ => shape = self.fields(depth - 1),
+        }
+        if self.below(6) == 0 && shape.get("list").is_none() {
+            shape.set_at(&["atomic"], true.into());
+        }
+        shape
+    }
+
+    fn fields(&mut self, depth: u64) -> Value {
+        let mut out = Value::object();
+        for field in ["a", "b", "c"] {
+            out.set_at(&["fields", field], self.shape(depth));
+        }
+        out
+    }
+
+    /// A value of a shape, none of it empty: what is empty is unset in Go.
+    fn value(&mut self, shape: &Value) -> Value {
+        match shape.as_str() {
+            Some("int") => return Value::Int(1 + self.below(3) as i64),
+            Some("bool") => return true.into(),
+            Some(_) => return self.pick(&["x", "y", "z"]).into(),
+            None => {}
+        }
+        if let Some(item) = shape.get("list") {
+            let keys = shape.items_at(&["keys"]);
+            let mut items: Vec<Value> = Vec::new();
+            for _ in 0..=self.below(3) {
+                let mut value = self.value(item);
+                for key in keys.iter().filter_map(Value::as_str) {
+                    let of = if key == "port" {
+                        Value::Int(1 + self.below(2) as i64)
+                    } else {
+                        self.pick(&["p", "q"]).into()
+                    };
+                    value.set_at(&[key], of);
+                }
+                let is_like = |other: &Value| {
+                    let same_keys =
+                        keys.iter().filter_map(Value::as_str).all(|key| other.get(key) == value.get(key));
+                    if keys.is_empty() { *other == value } else { same_keys }
+                };
+                if !items.iter().any(is_like) {
+                    items.push(value);
+                }
+            }
+            return Value::Array(items);
+        }
+        let mut out = Value::object();
+        match shape.get("map") {
+            Some(value) => (0..=self.below(2)).for_each(|_| {
+                let key = self.pick(&["k", "l", "m"]);
+                out.set_at(&[key], self.value(value));
+            }),
+            None => {
+                let fields = shape.get("fields").and_then(Value::as_object).unwrap();
+                let certain = self.below(fields.len() as u64) as usize;
+                for (at, (name, field)) in fields.iter().enumerate() {
+                    if at == certain || self.below(2) == 0 {
+                        out.set_at(&[name], self.value(field));
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// A configuration of some of the fields of a random kind.
+    fn config_of(&mut self, kind: &Value) -> Value {
+        let mut out = self.config();
+        for field in ["first", "second"] {
+            if self.below(3) > 0
+                && let Some(shape) = kind.at(&["fields", field])
+            {
+                out.set_at(&[field], self.value(shape));
+            }
+        }
+        out
+    }
+}
+
 /// Adds an item unless its like is there.
 fn add(object: &mut Value, list: &str, item: Value) {
     let mut items = object.items_at(&[list]).to_vec();
@@ -64,9 +181,8 @@ fn add(object: &mut Value, list: &str, item: Value) {
 }
 
 /// What an object sets, but for what nobody can own.
-fn fields_of(object: &Value) -> Set {
-    let schema = schema(CONFIG);
-    let set = crate::typed::field_set(&without_managed_fields(object), crate::typed::Type::of(&schema));
+fn fields_of(schema: &Schema, object: &Value) -> Set {
+    let set = crate::typed::field_set(&without_managed_fields(object), crate::typed::Type::of(schema));
     set.difference(update::never_owned())
 }
 
@@ -82,11 +198,12 @@ fn owned_by(object: &Value, manager: &str, operation: &str) -> Set {
 fn what_holds_whatever_managers_do() {
     for seed in 0..STORIES {
         let mut random = Random(seed);
-        let mut story = Story::begin();
+        let kind = random.kind();
+        let mut story = Story { kind: kind_of(schema(&text(&kind))), ..Story::begin() };
         let mut words = LastWords::default();
         for step in 0..STEPS {
             let manager = random.pick(&MANAGERS);
-            let body = random.config();
+            let body = random.config_of(&kind);
             let before = story.live.clone();
             let context = format!("seed {seed}, step {step}");
             if random.below(4) == 0 && story.live.is_some() {
@@ -99,6 +216,10 @@ fn what_holds_whatever_managers_do() {
             assert!(check_managed_fields(story.live.as_ref().unwrap()).is_ok(), "{context}");
         }
     }
+}
+
+fn kind_of(v1: Schema) -> Kind {
+    Kind { v1, v2: None, filter: None }
 }
 
 fn update_at_random(story: &mut Story, manager: &str, body: &Value) {
@@ -114,7 +235,7 @@ fn update_at_random(story: &mut Story, manager: &str, body: &Value) {
         return assert!(entries::entries_of(after).is_empty());
     }
     // The last word is the updater's, and nobody else keeps what it changed.
-    let schema = schema(CONFIG);
+    let schema = story.kind.v1.clone();
     let [old, new] = [&before, after].map(without_managed_fields);
     let change = crate::typed::compare(&old, &new, crate::typed::Type::of(&schema));
     let changed = change.modified.union(change.added);
@@ -144,9 +265,9 @@ fn apply_at_random(story: &mut Story, manager: &str, body: &Value, force: bool) 
     }
     let after = story.live.clone().unwrap();
     // An applier owns what it applies, and what it applies is so.
-    let config = fields_of(&story.object("v1", &text));
+    let schema = story.kind.v1.clone();
+    let config = fields_of(&schema, &story.object("v1", &text));
     assert_eq!(owned_by(&after, manager, "Apply"), config, "{text}");
-    let schema = schema(CONFIG);
     let ty = crate::typed::Type::of(&schema);
     let live = without_managed_fields(&after);
     assert_eq!(crate::typed::merge(&live, &story.object("v1", &text), ty), live, "{text}");
@@ -154,7 +275,7 @@ fn apply_at_random(story: &mut Story, manager: &str, body: &Value, force: bool) 
     if let Some(before) = &before {
         let dropped = owned_by(before, manager, "Apply").difference(&config);
         let others = OWNERS.iter().flat_map(|m| ["Apply", "Update"].map(|op| owned_by(&after, m, op)));
-        let kept = fields_of(&after).intersection(&dropped.leaves());
+        let kept = fields_of(&schema, &after).intersection(&dropped.leaves());
         assert_eq!(kept.difference(&others.fold(Set::new(), Set::union)), Set::new(), "{text}");
     }
     // Twice is once, even for one who forces.
@@ -167,7 +288,7 @@ fn apply_at_random(story: &mut Story, manager: &str, body: &Value, force: bool) 
 }
 
 fn applying_what_is_live_changes_nothing(story: &Story, live: &Value) {
-    let mut other = Story { kind: Kind { v1: schema(CONFIG), v2: None, filter: None }, ..Story::begin() };
+    let mut other = Story { kind: kind_of(story.kind.v1.clone()), ..Story::begin() };
     other.live = Some(live.clone());
     other.second = story.second;
     assert_eq!(other.apply_in("v1", "delta", &text(&without_managed_fields(live)), false), Ok(false));
