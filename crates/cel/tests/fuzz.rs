@@ -184,6 +184,10 @@ fn deep_and_wide_expressions_end() {
         deep("[1].map(x, ", ")", 2_000),
         deep("[1].all(x, x == ", ")", 300),
         deep("cel.bind(y, ", ", y)", 300),
+        // A number or a negation until the whole member is seen, which has an error far behind.
+        format!("-1['a'{} true1]", " + 1".repeat(300)),
+        format!("-1[{}", "-1[".repeat(300)),
+        format!("f(-922337{}", "[".repeat(4_000)),
     ];
     // As much room as the threads of a server have; what is not optimized takes a lot of it.
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES);

@@ -1,4 +1,4 @@
-//! `fuzz`: feeds made-up and damaged inputs to the decoders, the patches and apply, for a time, from a seed.
+//! `fuzz`: feeds made-up and damaged inputs to the decoders, the patches, apply and expressions, for a time, from a seed.
 //!
 //! There is no coverage to follow on stable Rust: inputs are made along the schemas of the built-in kinds and from
 //! the bodies of the transcripts, then changed. A finding is an input that breaks a law, panics, takes too long or

@@ -12,8 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The stack of the server's own threads: what is too deep there shall be too deep here.
-const STACK_BYTES: usize = 2 << 20;
+/// An eighth of the stack of the server's own threads: what is too deep there is too deep here long before.
+const STACK_BYTES: usize = 8 << 20;
 /// More than any input needs, with the stacks of deep documents.
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
 /// An input is at most 64 KiB a part: what takes longer takes more than its size.

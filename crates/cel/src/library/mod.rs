@@ -78,10 +78,19 @@ pub fn bindings() -> Library {
     Library { macros: macros::BINDINGS.to_vec(), ..Library::default() }
 }
 
+/// `cel.block` and its variables by number, which Kubernetes does not have.
+pub fn blocks() -> Library {
+    Library { macros: macros::BLOCKS.to_vec(), ..Library::default() }
+}
+
 /// What Kubernetes 1.36 adds to the standard library.
 pub(crate) fn kubernetes() -> Vec<Library> {
     let mut libraries = vec![
-        Library { validators: crate::validate::KUBERNETES.to_vec(), ..Library::default() },
+        Library {
+            functions: vec![standard::whole_milliseconds()],
+            validators: crate::validate::KUBERNETES.to_vec(),
+            ..Library::default()
+        },
         optional::library(u32::MAX),
         strings::library(2),
         sets::library(),

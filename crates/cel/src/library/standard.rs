@@ -11,6 +11,8 @@ mod convert;
 mod text;
 mod times;
 
+pub(super) use times::whole_milliseconds;
+
 /// All functions.
 pub(super) fn functions() -> Vec<Function> {
     let mut functions = logic();

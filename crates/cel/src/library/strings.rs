@@ -46,6 +46,29 @@ pub fn library(version: u32) -> Library {
     Library { functions, ..library }
 }
 
+/// The newest version with what the specification wants where cel-go departs from it: to search from beyond the end of a
+/// text is an error.
+pub fn specified() -> Library {
+    let mut library = library(u32::MAX);
+    let params = [Type::String, Type::String, Type::Int];
+    let position =
+        |name, id, run| Function::new(name, [Overload::method(id, params.clone(), Type::Int, run)]);
+    library.functions.extend([
+        position("indexOf", "string_index_of_string_int", |args| index_of(within(args)?)),
+        position("lastIndexOf", "string_last_index_of_string_int", |args| last_index_of(within(args)?)),
+    ]);
+    library
+}
+
+/// The arguments, if the text goes on at the offset.
+fn within<'v, 'a>(args: &'v [Value<'a>]) -> Result<&'v [Value<'a>], EvalError> {
+    let (whole, wanted, offset) = (text(args, 0)?, text(args, 1)?, int(args, 2)?);
+    if !wanted.is_empty() && offset >= code_points(whole) {
+        return Err(out_of_range(offset));
+    }
+    Ok(args)
+}
+
 fn first_version() -> Vec<Function> {
     let (text, int, texts) = (Type::String, Type::Int, Type::list(Type::String));
     let of = |more: &[&Type]| -> Vec<Type> { [&text].iter().chain(more).map(|of| (*of).clone()).collect() };

@@ -1,5 +1,7 @@
 //! Macros: calls that the parser rewrites into other expressions, loops mostly.
 
+mod block;
+
 use std::sync::Arc;
 
 use super::tree::Builder;
@@ -60,6 +62,9 @@ pub const TWO_VARIABLES: &[Macro] = &[
 
 /// cel.bind
 pub const BINDINGS: &[Macro] = &[Macro { name: "bind", args: Some(3), receiver: true, rewrite: bind }];
+
+/// cel.block, cel.index, cel.iterVar, cel.accuVar
+pub const BLOCKS: &[Macro] = block::MACROS;
 
 /// optMap, optFlatMap
 pub const OPTIONAL: &[Macro] = &[

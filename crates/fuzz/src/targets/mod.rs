@@ -1,6 +1,7 @@
 //! The targets: what is fed, and what must hold of it. A new one is a function and a line of the table.
 
 mod apply;
+mod cel;
 mod codecs;
 mod patches;
 mod texts;
@@ -108,6 +109,7 @@ pub(crate) const TARGETS: &[Target] = &[
         form: Form::Json,
         check: texts::schema,
     },
+    Target { name: "cel", what: "expressions of CEL", seed: cel::seed, form: Form::Json, check: cel::check },
 ];
 
 /// Changes one part of an input, or none.

@@ -5,6 +5,8 @@ use crate::time::Parts;
 use crate::types::Type;
 use crate::value::{EvalError, Value};
 
+const NANOS_OF_MILLI: i64 = 1_000_000;
+
 /// One function of moments: its overloads without and with a time zone.
 macro_rules! calendar {
     ($name:literal, $id:literal, $part:expr) => {
@@ -63,9 +65,17 @@ pub(super) fn functions() -> Vec<Function> {
             "getMilliseconds",
             "timestamp_to_milliseconds",
             |parts| i64::from(parts.nanos / 1_000_000),
-            [length!("duration_to_milliseconds", 1_000_000)]
+            [Overload::method("duration_to_milliseconds", [Type::Duration], Type::Int, |args| match args {
+                [Value::Duration(nanos)] => Ok(Value::Int(nanos / NANOS_OF_MILLI % 1_000)),
+                _ => Err(EvalError::NoSuchOverload),
+            })]
         ),
     ]
+}
+
+/// `getMilliseconds` of a duration as cel-go has it: all of it, where the specification wants what is left of the second.
+pub(in crate::library) fn whole_milliseconds() -> Function {
+    Function::new("getMilliseconds", [length!("duration_to_milliseconds", NANOS_OF_MILLI)])
 }
 
 fn part<'a>(args: &[Value<'a>], part: fn(&Parts) -> i64) -> Result<Value<'a>, EvalError> {
@@ -81,7 +91,7 @@ fn part<'a>(args: &[Value<'a>], part: fn(&Parts) -> i64) -> Result<Value<'a>, Ev
 
 /// Whole units, cut towards zero by way of a double as Go's `Duration.Hours()` is.
 fn whole(nanos: i64, unit: i64) -> i64 {
-    if unit == 1_000_000 {
+    if unit == NANOS_OF_MILLI {
         return nanos / unit;
     }
     ((nanos / unit) as f64 + (nanos % unit) as f64 / unit as f64) as i64

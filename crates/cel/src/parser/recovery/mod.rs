@@ -8,6 +8,7 @@ mod grammar;
 mod network;
 mod predict;
 
+use std::cell::Cell;
 use std::sync::OnceLock;
 
 use super::DEPTH_MAX;
@@ -60,6 +61,7 @@ fn explain_with(text: &str, lexed: &Lexed, options: &Options, issues: &mut Issue
         recoveries: 0,
         options,
         by_simulation,
+        work: Cell::new(if by_simulation { u64::MAX } else { predict::WORK_MAX }),
         complaints: Vec::new(),
         issues,
     };
@@ -88,6 +90,8 @@ struct Recovery<'a> {
     options: &'a Options,
     /// Whether every prediction is simulated, for the test that `foresee` finds the same.
     by_simulation: bool,
+    /// What the simulations may still take.
+    work: Cell<u64>,
     /// What cel-go finds wrong with the tree that comes of the recovery.
     complaints: Vec<(u32, String)>,
     issues: &'a mut Issues,
@@ -275,6 +279,7 @@ impl Recovery<'_> {
             of_recursion: matches!(point, Point::Again(rule) if is_recursive(rule)),
             callers: predict::stack(returns),
             tokens: self.kinds.get(self.next..).unwrap_or_default(),
+            work: &self.work,
         };
         decision.predict()
     }

@@ -3,6 +3,7 @@
 //! First without knowing who called the rule, which accepts too much; only when that does not tell the alternatives apart,
 //! again with the callers known. Messages depend on where each of the two gives up, so both are here.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -11,6 +12,10 @@ use super::network::{Edge, Network, StateId, StateKind};
 
 /// More than this many configurations are not followed; no message is worth it.
 const CONFIGS_MAX: usize = 5_000;
+/// How many configurations the predictions of one text may look at. Their number can double with every token.
+pub(super) const WORK_MAX: u64 = 1_000_000;
+/// What it takes to look for conflicts, per configuration.
+const CONFLICT_WORK: usize = 32;
 
 /// A stack of states to return to.
 pub(super) type Stack = Option<Rc<Frame>>;
@@ -51,6 +56,8 @@ pub(super) struct Decision<'a> {
     pub(super) callers: Stack,
     /// The tokens from the decision on, the last one being `End`.
     pub(super) tokens: &'a [Kind],
+    /// What is left of the work that the predictions of this text may take.
+    pub(super) work: &'a Cell<u64>,
 }
 
 /// No alternative goes on with the token of this index.
@@ -73,7 +80,7 @@ impl Decision<'_> {
         for index in 0.. {
             let kind = self.token(index);
             let reached = self.advance(&before, kind, false);
-            if reached.is_empty() || reached.len() > CONFIGS_MAX {
+            if reached.is_empty() || self.is_too_much(&reached) {
                 return self.finished(&before).ok_or(NoViable(index));
             }
             if let Some(alternative) = unique(&reached) {
@@ -97,7 +104,7 @@ impl Decision<'_> {
         for index in 0.. {
             let kind = self.token(index);
             let reached = self.advance(&before, kind, true);
-            if reached.is_empty() || reached.len() > CONFIGS_MAX {
+            if reached.is_empty() || self.is_too_much(&reached) {
                 // The Go runtime has gone back to the first token when it makes this error.
                 return self.finished(&before).ok_or(NoViable(0));
             }
@@ -110,6 +117,17 @@ impl Decision<'_> {
             before = reached;
         }
         Err(NoViable(0))
+    }
+
+    /// Takes from what is left; whether there was enough.
+    fn work(&self, configs: usize) -> bool {
+        let left = self.work.get().checked_sub(1 + configs as u64);
+        self.work.set(left.unwrap_or(0));
+        left.is_some()
+    }
+
+    fn is_too_much(&self, reached: &[Config]) -> bool {
+        reached.len() > CONFIGS_MAX || !self.work(reached.len().saturating_mul(CONFLICT_WORK))
     }
 
     fn token(&self, index: usize) -> Kind {
@@ -193,7 +211,7 @@ impl Decision<'_> {
         mode: Mode,
         depth: i32,
     ) {
-        if configs.len() > CONFIGS_MAX {
+        if configs.len() > CONFIGS_MAX || !self.work(configs.len() + busy.len()) {
             return;
         }
         if self.network.kind(config.state) == StateKind::RuleEnd {
