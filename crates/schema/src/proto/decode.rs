@@ -336,13 +336,17 @@ fn first_bytes<'b>(bytes: &'b [u8], name: &str) -> Result<Option<&'b [u8]>, Prot
     Ok(found)
 }
 
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+
 fn timestamp(bytes: &[u8], micro: bool) -> Result<Value, ProtoError> {
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
     let (seconds, nanos) = numbers(bytes, "Timestamp")?;
-    let nanos = if micro { u32::try_from(nanos).unwrap_or(0) / 1000 * 1000 } else { 0 };
-    let time = Timestamp { seconds, nanos };
+    // Nanoseconds beyond a second count as seconds, as Go's `time.Unix` has it.
+    let seconds = seconds.saturating_add(nanos.div_euclid(NANOS_PER_SECOND));
+    let within = u32::try_from(nanos.rem_euclid(NANOS_PER_SECOND)).unwrap_or(0);
+    let time = Timestamp { seconds, nanos: if micro { within / 1000 * 1000 } else { 0 } };
     Ok(if micro { time.to_value_micro() } else { time.to_value() })
 }
 
@@ -375,5 +379,25 @@ fn raw(bytes: &[u8]) -> Result<Value, ProtoError> {
     match first_bytes(bytes, "RawExtension")? {
         None | Some([]) => Ok(Value::Null),
         Some(raw) => json::parse(raw).map(|p| p.value).map_err(|e| ProtoError::Value(e.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nanoseconds_beyond_a_second_are_seconds() {
+        // Fields 1 and 2 of google.protobuf.Timestamp: 5 seconds and 1,000,261,000 nanoseconds.
+        let mut bytes = vec![0x08, 5, 0x10];
+        let mut nanos: u64 = 1_000_261_000;
+        while nanos > 0x7f {
+            bytes.push((nanos & 0x7f) as u8 | 0x80);
+            nanos >>= 7;
+        }
+        bytes.push(nanos as u8);
+        for (micro, expected) in [(true, "1970-01-01T00:00:06.000261Z"), (false, "1970-01-01T00:00:06Z")] {
+            assert_eq!(timestamp(&bytes, micro).unwrap(), Value::from(expected));
+        }
     }
 }
