@@ -56,3 +56,4 @@ pub mod time;
 pub mod types;
 mod validate;
 pub mod value;
+pub mod words;

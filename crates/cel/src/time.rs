@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
+use pintle_value::calendar::{date_of, days_in, days_to};
+
 mod duration;
 mod zone;
 
@@ -119,35 +121,6 @@ impl Parts {
             nanos,
         }
     }
-}
-
-/// The date of a day since the epoch, in the Gregorian calendar without an end in either direction.
-fn date_of(days: i64) -> (i64, i64, i64) {
-    // Years begin in March here, so that the leap day is the last.
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
-
-/// The day since the epoch of a date.
-fn days_to(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let shifted_month = (month + 9) % 12;
-    let day_of_year = (153 * shifted_month + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
-}
-
-fn days_in(year: i64, month: i64) -> i64 {
-    let (next_year, next_month) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
-    days_to(next_year, next_month, 1) - days_to(year, month, 1)
 }
 
 /// Why a text is no moment.

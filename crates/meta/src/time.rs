@@ -1,6 +1,7 @@
 //! Points in time as `metav1.Time` and `metav1.MicroTime` read and write them, with the errors of Go's
 //! `time.Parse`. There is no clock here: whoever needs the present passes it in.
 
+use pintle_value::calendar::{date_of, days_in, days_to};
 use pintle_value::{Str, Value};
 
 const SECONDS_PER_DAY: i64 = 86_400;
@@ -76,7 +77,7 @@ impl Timestamp {
     fn format(&self, micros: Option<u32>) -> Str {
         let days = self.seconds.div_euclid(SECONDS_PER_DAY);
         let second = self.seconds.rem_euclid(SECONDS_PER_DAY);
-        let (year, month, day) = civil(days);
+        let (year, month, day) = date_of(days);
         let sign = if year < 0 { "-" } else { "" };
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
         let fraction = micros.map(|m| format!(".{m:06}")).unwrap_or_default();
@@ -88,38 +89,6 @@ impl Timestamp {
 impl std::fmt::Display for Timestamp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.rfc3339())
-    }
-}
-
-/// Days since 1970 of a date in the proleptic Gregorian calendar.
-fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
-    // Years begin in March here, so that the leap day is the last of its year.
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
-}
-
-/// Year, month and day of a day since 1970.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
-}
-
-fn days_in(year: i64, month: i64) -> i64 {
-    match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
     }
 }
 
@@ -169,8 +138,7 @@ impl Parser<'_> {
         if day < 1 || day > days_in(year, month) {
             return Err(self.complaint(": day out of range"));
         }
-        let seconds =
-            days_since_epoch(year, month, day) * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second;
+        let seconds = days_to(year, month, day) * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second;
         Ok(Timestamp { seconds: seconds - offset, nanos })
     }
 
@@ -313,8 +281,8 @@ mod tests {
         assert_eq!(Timestamp::parse("0001-01-01T00:00:00Z").unwrap().to_value(), Value::Null);
         assert_eq!(Timestamp::from_seconds(0).to_value(), Value::from("1970-01-01T00:00:00Z"));
         for days in (-800_000..800_000).step_by(97) {
-            let (year, month, day) = civil(days);
-            assert_eq!(days_since_epoch(year, month, day), days);
+            let (year, month, day) = date_of(days);
+            assert_eq!(days_to(year, month, day), days);
         }
     }
 

@@ -3,6 +3,7 @@
 //! Knows nothing of Kubernetes types: what a field means is the business of `schema`.
 
 pub mod base64;
+pub mod calendar;
 pub mod cbor;
 pub mod json;
 pub mod map;

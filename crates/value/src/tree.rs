@@ -47,6 +47,19 @@ impl Value {
         }
     }
 
+    /// The name of the Go type that holds this in an untyped tree, as `%T` prints it.
+    pub fn go_type(&self) -> &'static str {
+        match self {
+            Value::Null => "<nil>",
+            Value::Bool(_) => "bool",
+            Value::Int(_) => "int64",
+            Value::Float(_) => "float64",
+            Value::String(_) => "string",
+            Value::Array(_) => "[]interface {}",
+            Value::Object(_) => "map[string]interface {}",
+        }
+    }
+
     /// Whether this is `null`.
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Null)

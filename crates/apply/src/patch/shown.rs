@@ -62,20 +62,7 @@ fn float(f: f64) -> String {
 pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",
-        Value::Bool(_) => "bool",
-        Value::Int(_) => "int64",
-        Value::Float(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
-}
-
-/// The name of the Go type of a value, as `%T` prints it.
-pub(crate) fn go_type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        other => go_type(other),
+        other => other.go_type(),
     }
 }
 

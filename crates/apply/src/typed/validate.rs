@@ -3,7 +3,7 @@
 use super::{Atom, Fields, List, Scalar, Type, items};
 use crate::DEPTH_MAX;
 use crate::fieldset::PathElement;
-use crate::patch::shown::{go_syntax, go_type_name, shown};
+use crate::patch::shown::{go_syntax, shown};
 use pintle_schema::ListKind;
 use pintle_value::Value;
 use std::fmt;
@@ -132,7 +132,7 @@ fn scalar_error(scalar: Scalar, value: &Value) -> Option<String> {
         return None;
     }
     Some(match scalar {
-        Scalar::Numeric => format!("expected numeric (int or float), got {}", go_type_name(value)),
+        Scalar::Numeric => format!("expected numeric (int or float), got {}", value.go_type()),
         Scalar::String => {
             format!("expected string, got &value.valueUnstructured{{Value:{}}}", go_syntax(value))
         }

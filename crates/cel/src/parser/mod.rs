@@ -16,6 +16,7 @@ pub use macros::Macro;
 use crate::ast::{Ast, Expr, ExprKind, Id, Literal, MapEntry, Source, StructField, operators};
 use crate::env::Options;
 use crate::issue::Issues;
+use crate::words;
 use lexer::{Kind, Token};
 use macros::Rewritten;
 use tree::Builder;
@@ -26,27 +27,6 @@ const DEPTH_MAX: u32 = 250;
 const TEXT_CHARS_MAX: usize = 100_000;
 /// How many nodes a tree can have: macros that copy what they are called on could grow it without bound.
 const NODES_MAX: usize = 1_000_000;
-
-/// Words that are no variables. `in`, `true`, `false` and `null` are no identifiers to begin with.
-const RESERVED: [&str; 17] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 const ESCAPED_UNSUPPORTED: &str = "unsupported syntax: '`'";
 
@@ -471,7 +451,7 @@ impl Parser<'_> {
             return self.object(&name);
         }
         let is_call = self.peek() == Kind::LeftParen;
-        if RESERVED.contains(&token.text(self.text)) {
+        if words::is_reserved(token.text(self.text)) {
             let message = format!("reserved identifier: {}", token.text(self.text));
             if is_call {
                 // Its arguments are not looked at.

@@ -114,7 +114,7 @@ impl Header {
 
 /// POSIX rules for the time after the last change on record: `CET-1CEST,M3.5.0,M10.5.0/3`.
 mod rule {
-    use super::super::{date_of, days_in, days_to};
+    use pintle_value::calendar::{date_of, days_in, days_to};
 
     /// The offset of the rule at a moment.
     pub(super) fn offset(rule: &str, seconds: i64) -> Option<i64> {

@@ -156,7 +156,7 @@ fn restore_metadata(original: &Value, converted: &mut Value) -> Result<(), Strin
         None => return Err("missing metadata in converted object".to_string()),
         Some(Value::Object(answered)) => answered.clone(),
         Some(other) => {
-            return Err(format!("invalid metadata of type {} in converted object", go_type(other)));
+            return Err(format!("invalid metadata of type {} in converted object", other.go_type()));
         }
     };
     let mut metadata = original.get("metadata").cloned().unwrap_or_else(Value::object);
@@ -170,7 +170,7 @@ fn restore_metadata(original: &Value, converted: &mut Value) -> Result<(), Strin
             other => {
                 return Err(format!(
                     "invalid metadata.{field} of type {} in converted object",
-                    go_type(other)
+                    other.go_type()
                 ));
             }
         }
@@ -183,7 +183,7 @@ fn restore_metadata(original: &Value, converted: &mut Value) -> Result<(), Strin
 fn check_texts(field: &str, new: &Map, old: Option<&Value>) -> Result<(), String> {
     for (key, value) in new.iter() {
         if value.as_str().is_none() {
-            let found = go_type(value);
+            let found = value.go_type();
             return Err(format!(
                 "metadata.{field}[{key}] must be a string, but is {found} in converted object"
             ));
@@ -200,16 +200,4 @@ fn check_texts(field: &str, new: &Map, old: Option<&Value>) -> Result<(), String
         _ => objectmeta::validate_annotations(Some(new), &metadata.field("annotation"), &mut errors),
     }
     if errors.is_empty() { Ok(()) } else { Err(errors.sentence()) }
-}
-
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Int(_) => "int64",
-        Value::Float(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
 }

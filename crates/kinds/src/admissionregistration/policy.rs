@@ -6,6 +6,7 @@ use super::{Role, name_warnings};
 use crate::shown::{Field, InternalList, TEXT};
 use crate::{Hooks, Scope, check, fields, fill, hooks, metadata};
 use pintle_cel::types::Type;
+use pintle_cel::words::is_keyword;
 use pintle_meta::{FieldErrors, conditions};
 use pintle_value::{Path, Value};
 
@@ -13,29 +14,6 @@ const AUDIT_ANNOTATIONS_MAX: usize = 20;
 const VALUE_EXPRESSION_BYTES_MAX: usize = 5 * 1024;
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const PATCH_TYPES: [&str; 2] = ["ApplyConfiguration", "JSONPatch"];
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 const AUDIT_ANNOTATION: &[Field] =
     &[Field("key", "Key", TEXT), Field("valueExpression", "ValueExpression", TEXT)];
 
@@ -140,7 +118,7 @@ impl Policy {
 
 fn is_identifier(name: &str) -> bool {
     let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-    !name.starts_with(|c: char| c.is_ascii_digit()) && name.bytes().all(word) && !RESERVED.contains(&name)
+    !name.starts_with(|c: char| c.is_ascii_digit()) && name.bytes().all(word) && !is_keyword(name)
 }
 
 fn validate_variable(

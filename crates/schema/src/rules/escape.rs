@@ -1,43 +1,14 @@
 //! Names of fields as expressions write them: what CEL cannot spell is escaped.
 
+use pintle_cel::words::is_keyword;
 use pintle_value::Str;
-
-/// Words that are no identifiers in CEL.
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
-
-/// Whether a name is one of these words.
-pub(super) fn is_reserved(name: &str) -> bool {
-    RESERVED.contains(&name)
-}
 
 /// The identifier for a field; `None` for a name that has none.
 pub fn escape(name: &str) -> Option<Str> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    if is_reserved(name) {
+    if is_keyword(name) {
         return Some(format!("__{name}__").into());
     }
     let mut out = String::with_capacity(name.len());

@@ -1,7 +1,8 @@
 //! What a schema shows of its data to expressions: types, and the sizes that bound what expressions cost.
 
-use super::escape::{escape, is_reserved};
+use super::escape::escape;
 use pintle_cel::shape::{Field, ListKind, ObjectShape, Shape, ShapeKind};
+use pintle_cel::words::is_keyword;
 use pintle_value::{Map, Str, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -113,7 +114,7 @@ fn object(map: &Map, is_root: bool, name: &str, depth: usize) -> Option<Arc<Shap
         if required && !has_default {
             min += property.len() as u64 + shape.min_serialized_size + size::FIELD_MIN;
         }
-        if is_reserved(property) {
+        if is_keyword(property) {
             // Expressions may leave such names as they are; nobody knows the size of what they find then
             // (`reserved_names_without_escapes_have_no_bounds`).
             let shape = Arc::new(Shape { max_elements: u64::MAX, ..(*shape).clone() });

@@ -3,6 +3,7 @@
 use super::DecodeError;
 use super::head::{Major, Reader, float};
 use crate::Value;
+use crate::calendar::{date_of, days_in};
 
 const NANOS_PER_SECOND: f64 = 1e9;
 const SECONDS_PER_DAY: i64 = 86_400;
@@ -103,20 +104,11 @@ fn normalize_zone(zone: &str) -> Option<&str> {
     }
 }
 
-fn days_in(year: i64, month: i64) -> i64 {
-    match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        _ => 31,
-    }
-}
-
 fn since_epoch(seconds: i64, nanos: i64) -> Result<Value, DecodeError> {
     let seconds = if nanos < 0 { seconds.saturating_sub(1) } else { seconds };
     let nanos = nanos.rem_euclid(NANOS_PER_SECOND as i64);
     let (days, of_day) = (seconds.div_euclid(SECONDS_PER_DAY), seconds.rem_euclid(SECONDS_PER_DAY));
-    let (year, month, day) = civil(days);
+    let (year, month, day) = date_of(days);
     if !(0..=9999).contains(&year) {
         return Err(DecodeError::invalid(
             "cbor: decoded time cannot be represented in RFC3339 format with sub-second precision: \
@@ -127,19 +119,4 @@ fn since_epoch(seconds: i64, nanos: i64) -> Result<Value, DecodeError> {
     let fraction = fraction.trim_end_matches('0').trim_end_matches('.');
     let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
     Ok(Value::from(format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")))
-}
-
-/// Year, month and day of a day counted from 1970-01-01. Counts in years that begin in March, so that leap days
-/// come last.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, day)
 }

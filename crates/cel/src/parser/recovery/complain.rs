@@ -1,8 +1,9 @@
 //! What cel-go says about the tree that comes of the recovery, beyond the syntax errors.
 
 use super::super::lexer::Kind;
-use super::super::{RESERVED, literal};
+use super::super::literal;
 use super::Recovery;
+use crate::words;
 
 impl Recovery<'_> {
     /// A variable or a function must not have a reserved name; the arguments of one that has are not looked at.
@@ -14,7 +15,7 @@ impl Recovery<'_> {
         else {
             return;
         };
-        if RESERVED.contains(&name.text(self.text)) {
+        if words::is_reserved(name.text(self.text)) {
             let complaint = (start.offset, format!("reserved identifier: {}", name.text(self.text)));
             self.complaints.truncate(complaints);
             self.complaints.push(complaint);
