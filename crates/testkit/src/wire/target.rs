@@ -1,6 +1,6 @@
 //! Where a server listens, and connections to it: TCP, with TLS that verifies nothing.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,7 +10,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -22,6 +22,7 @@ pub struct Target {
     /// `host:port`, as in the Host header.
     pub authority: String,
     tls: Option<(TlsConnector, ServerName<'static>)>,
+    receive_buffer: Option<u32>,
 }
 
 impl Target {
@@ -51,12 +52,28 @@ impl Target {
             }
             _ => return Err(wrong()),
         };
-        Ok(Target { authority, tls })
+        Ok(Target { authority, tls, receive_buffer: None })
+    }
+
+    /// The same, with so small a receive buffer that what a client leaves unread soon stays with the server: the
+    /// kernel never grows a buffer whose size was asked for.
+    #[must_use]
+    pub fn with_receive_buffer(mut self, bytes: u32) -> Target {
+        self.receive_buffer = Some(bytes);
+        self
+    }
+
+    async fn socket(&self) -> io::Result<TcpStream> {
+        let Some(bytes) = self.receive_buffer else { return TcpStream::connect(&self.authority).await };
+        let address = lookup_host(&self.authority).await?.next().ok_or(ErrorKind::NotFound)?;
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        socket.set_recv_buffer_size(bytes)?;
+        socket.connect(address).await
     }
 
     /// Opens a connection.
     pub async fn connect(&self) -> Result<Connection, WireError> {
-        let socket = TcpStream::connect(&self.authority).await?;
+        let socket = self.socket().await?;
         socket.set_nodelay(true)?;
         let stream = match &self.tls {
             None => Stream::Plain(socket),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use pintle_testkit::server::{Options, binary};
+use pintle_testkit::server::{ADMIN_TOKEN, Options, binary};
 use pintle_testkit::{Client, Request, Server};
 use serde_json::{Value, json};
 
@@ -113,14 +113,16 @@ async fn follow(client: Client, count: usize) -> Duration {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_does_not_read_is_cut_off_and_slows_nobody_down() {
-    // More than the kernel takes for a client that does not read: a receive buffer may grow to 32 MB.
-    const OBJECTS: usize = 120;
+    // With objects of 0.9 MB, far more than the kernel takes for a client with a small receive buffer.
+    const OBJECTS: usize = 40;
+    const RECEIVE_BUFFER: u32 = 64 * 1024;
     let server = Server::start_ephemeral().await.unwrap();
     let client = server.admin().unwrap();
     let before = sockets(&server);
     // Asked for, answered, and never read: neither the watch nor the connection.
     let deaf = Request::new("GET", &format!("{MAPS}?watch=1"));
-    let _unread = server.admin().unwrap().open(&deaf).await.unwrap();
+    let target = client.target().clone().with_receive_buffer(RECEIVE_BUFFER);
+    let _unread = Client::of(target, Some(ADMIN_TOKEN)).open(&deaf).await.unwrap();
     let reader = tokio::spawn(follow(server.admin().unwrap(), OBJECTS));
     let text = "x".repeat(900_000);
     for number in 0..OBJECTS {
