@@ -4,7 +4,7 @@ use crate::Body;
 use crate::chain::{self, Context};
 use crate::respond;
 use crate::stream::ClientStream;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -106,8 +106,7 @@ fn connection_builder(streams_max: u32) -> Builder<TokioExecutor> {
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
-        .max_buf_size(HEADER_BYTES_MAX)
-        .half_close(true);
+        .max_buf_size(HEADER_BYTES_MAX);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -139,7 +138,7 @@ async fn connection(
     let peer = Arc::new(identify(&context, stream.get_ref().1));
     let service = service_fn(move |request: Request<Incoming>| {
         let (context, peer) = (Arc::clone(&context), Arc::clone(&peer));
-        async move { Ok::<_, Infallible>(guarded(&context, &peer, request).await) }
+        async move { Ok::<_, Infallible>(answer(context, peer, request).await) }
     });
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
     if let Err(e) = watcher.watch(connection).await {
@@ -153,6 +152,19 @@ fn identify(context: &Context, connection: &rustls::ServerConnection) -> Certifi
         (Some(chain), Some(authorities)) => authorities.identify(chain, UnixTime::now()),
         _ => Ok(None),
     }
+}
+
+/// What only reads ends with its client: nobody waits for a watch any more. A write that has begun is brought to its end.
+async fn answer(
+    context: Arc<Context>,
+    peer: Arc<CertificateIdentity>,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        return guarded(&context, &peer, request).await;
+    }
+    let writing = tokio::spawn(async move { guarded(&context, &peer, request).await });
+    writing.await.unwrap_or_else(|_| failed("the server is going away"))
 }
 
 /// A request whose handling panics is answered 500; the connection and the server go on.
@@ -169,13 +181,17 @@ async fn guarded(
             tracing::error!(%uri, "a request panicked");
             let why = format!("{uri:?}");
             let text = format!("This request caused apiserver to panic. Look in the logs for details. {why}");
-            let answer = respond::text(500, &text);
-            let mut response = Response::new(answer.body);
-            *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
-            *response.headers_mut() = answer.headers;
-            response
+            failed(&text)
         }
     }
+}
+
+fn failed(text: &str) -> Response<Body> {
+    let answer = respond::text(500, text);
+    let mut response = Response::new(answer.body);
+    *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
+    *response.headers_mut() = answer.headers;
+    response
 }
 
 /// Turns a panic of a future into an error.

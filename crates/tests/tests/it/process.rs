@@ -97,6 +97,24 @@ fn sockets(server: &Server) -> usize {
     links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_ends_when_its_client_leaves() {
+    let server = Server::start_ephemeral().await.unwrap();
+    let before = sockets(&server);
+    let watch = Request::new("GET", &format!("{MAPS}?watch=1"));
+    drop(server.admin().unwrap().open(&watch).await.unwrap());
+    until_left(&server, before).await;
+}
+
+/// Waits until the connections that came are gone.
+async fn until_left(server: &Server, before: usize) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while sockets(server) > before {
+        assert!(Instant::now() < deadline, "the connection is still there");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
 /// Follows the names of new objects until `count` are there; the longest pause between two.
 async fn follow(client: Client, count: usize) -> Duration {
     let path = format!("{MAPS}?watch=1&resourceVersion=0");
@@ -133,9 +151,5 @@ async fn a_client_that_does_not_read_is_cut_off_and_slows_nobody_down() {
     let longest = reader.await.unwrap();
     assert!(longest < Duration::from_secs(10), "another watcher waited {longest:?}");
     drop(client);
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while sockets(&server) > before {
-        assert!(Instant::now() < deadline, "the connection is still there");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    until_left(&server, before).await;
 }
