@@ -3,7 +3,7 @@
 use crate::error::WaitTimeout;
 use crate::filter::Filter;
 use crate::group::Group;
-use crate::options::{AGING_EVERY, AGING_EVERY_MIN, Options, WAKE_PAUSE, WAKE_PAUSE_MAX, WAKE_PAUSE_MIN};
+use crate::options::{AGING_EVERY, AGING_EVERY_MIN, Options};
 use crate::orphans::Orphans;
 use crate::resource::{Registration, Resource};
 use crate::shared::Shared;
@@ -12,7 +12,7 @@ use pintle_store::{Change, Entry, Revision, Sink, Store};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// Every resource as it is and as it recently was.
 pub struct Cache {
@@ -121,12 +121,12 @@ impl Cache {
         let every = AGING_EVERY.min(self.shared.options.retention).max(AGING_EVERY_MIN);
         let mut aging = Instant::now() + every;
         while !self.shared.is_closed() {
-            match timeout_at(aging, self.shared.queued.notified()).await {
-                Ok(()) => pause(self.shared.dispatch()).await,
-                Err(_) => {
-                    self.age();
-                    aging = Instant::now() + every;
-                }
+            let rested = self.shared.dispatch().unwrap_or(aging);
+            // Whether it came to an end makes no difference: then there is something to wake or to age.
+            let _ = timeout_at(aging.min(rested), self.shared.queued.notified()).await;
+            if Instant::now() >= aging {
+                self.age();
+                aging = Instant::now() + every;
             }
         }
     }
@@ -212,15 +212,6 @@ impl Sink for Cache {
         for group in &wake {
             self.shared.wake(group);
         }
-    }
-}
-
-/// Lets events gather while those who were woken write.
-async fn pause(watchers: usize) {
-    let watchers = u32::try_from(watchers).unwrap_or(u32::MAX);
-    let pause = WAKE_PAUSE.saturating_mul(watchers).min(WAKE_PAUSE_MAX);
-    if pause >= WAKE_PAUSE_MIN {
-        sleep(pause).await;
     }
 }
 

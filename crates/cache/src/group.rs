@@ -6,11 +6,14 @@
 
 use crate::Str;
 use crate::event::Event;
-use crate::options::{SEGMENT_EVENTS_ALL, SEGMENT_EVENTS_NAME, SEGMENT_EVENTS_PART};
+use crate::options::{
+    SEGMENT_EVENTS_ALL, SEGMENT_EVENTS_NAME, SEGMENT_EVENTS_PART, WAKE_PAUSE, WAKE_PAUSE_MAX, WAKE_PAUSE_MIN,
+};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// Which events a group has.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -75,6 +78,7 @@ pub(crate) struct Group {
     pub(crate) watchers: AtomicUsize,
     /// Already handed to the dispatcher.
     pub(crate) queued: AtomicBool,
+    rests_until: Mutex<Instant>,
 }
 
 impl Group {
@@ -88,7 +92,22 @@ impl Group {
             wake: Arc::new(Notify::new()),
             watchers: AtomicUsize::new(0),
             queued: AtomicBool::new(false),
+            rests_until: Mutex::new(Instant::now()),
         })
+    }
+
+    /// Until when events gather, because the watchers that were woken last still write.
+    pub(crate) fn rests_until(&self) -> Instant {
+        *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The watchers were woken: what happens while they write goes out in one piece, and costs little more than one event.
+    pub(crate) fn rest(&self, now: Instant) {
+        let watchers = u32::try_from(self.watchers.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
+        let rest = WAKE_PAUSE.saturating_mul(watchers).min(WAKE_PAUSE_MAX);
+        if rest >= WAKE_PAUSE_MIN {
+            *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner) = now + rest;
+        }
     }
 
     /// Appends an event. Wakes nobody: that is done once for many events.

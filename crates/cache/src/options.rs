@@ -14,10 +14,9 @@ pub(crate) const INITIAL_OBJECTS_MAX: usize = 128;
 pub(crate) const WATCH_STEPS_MAX: usize = 1024;
 /// Groups with more watchers than this are woken by the dispatcher and not by the sink.
 pub(crate) const WAKE_DIRECT_MAX: usize = 8;
-/// How long the dispatcher pauses for each watcher it woke, and at most: about as long as they take to tell their
-/// clients. What happens meanwhile goes out in one piece, and costs little more than one event.
-pub(crate) const WAKE_PAUSE: Duration = Duration::from_micros(10);
-pub(crate) const WAKE_PAUSE_MAX: Duration = Duration::from_millis(20);
+/// How long a group rests for each watcher that was woken, and at most: a few times what they take to tell their clients.
+pub(crate) const WAKE_PAUSE: Duration = Duration::from_micros(25);
+pub(crate) const WAKE_PAUSE_MAX: Duration = Duration::from_millis(50);
 /// Pauses shorter than this are left out: timers are no finer.
 pub(crate) const WAKE_PAUSE_MIN: Duration = Duration::from_millis(1);
 /// Other encodings kept beside one object or one event; further ones are made each time.

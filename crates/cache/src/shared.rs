@@ -5,6 +5,7 @@ use crate::options::{Options, SEGMENT_EVENTS_ALL, WAKE_DIRECT_MAX};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 /// Owned by the cache, held by every resource and watcher.
 pub(crate) struct Shared {
@@ -71,22 +72,29 @@ impl Shared {
         }
     }
 
-    /// Wakes the watchers of the groups that were left to the dispatcher. Returns how many there are.
-    pub(crate) fn dispatch(&self) -> usize {
-        let mut watchers = 0;
-        let groups = std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner));
-        for group in groups {
+    /// Wakes the watchers of the groups that were left to the dispatcher, but for those that rest. Returns until when.
+    pub(crate) fn dispatch(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let queue = || self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let (resting, due): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut *queue()).into_iter().partition(|group| group.rests_until() > now);
+        for group in due {
             // First the flag: an event pushed from here on queues the group again.
             group.queued.swap(false, Ordering::AcqRel);
             group.wake.notify_waiters();
-            watchers += group.watchers.load(Ordering::Relaxed);
+            group.rest(now);
         }
-        watchers
+        let next = resting.iter().map(|group| group.rests_until()).min();
+        queue().extend(resting);
+        next
     }
 
     /// Says whether someone calls [`Shared::dispatch`]; groups already queued are woken.
     pub(crate) fn set_dispatching(&self, dispatching: bool) {
         self.dispatching.store(dispatching, Ordering::Release);
-        self.dispatch();
+        for group in std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner)) {
+            group.queued.swap(false, Ordering::AcqRel);
+            group.wake.notify_waiters();
+        }
     }
 }
