@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -27,6 +28,11 @@ pub trait Chunks: Send {
     fn remaining(&self) -> Option<u64> {
         None
     }
+
+    /// Whether more than this many bytes are to come.
+    fn has_more_than(self: Pin<&mut Self>, bytes: u64) -> bool {
+        self.remaining().is_some_and(|remaining| remaining > bytes)
+    }
 }
 
 impl Body {
@@ -38,7 +44,20 @@ impl Body {
     /// The pieces of an iterator, each made when it is needed. `total` is the sum of their sizes, where known:
     /// it becomes the `Content-Length` and decides whether compression is worth it.
     pub fn lazy(chunks: impl Iterator<Item = Bytes> + Send + Unpin + 'static, total: Option<u64>) -> Self {
-        Body::Chunks(Box::pin(Lazy { chunks, remaining: total }))
+        Body::Chunks(Box::pin(Lazy { chunks: chunks.map(Ok), ready: VecDeque::new(), remaining: total }))
+    }
+
+    /// The same where a piece may turn out to be impossible to make, which cuts the answer off.
+    pub fn attempt(chunks: impl Iterator<Item = Result<Bytes, Aborted>> + Send + Unpin + 'static) -> Self {
+        Body::Chunks(Box::pin(Lazy { chunks, ready: VecDeque::new(), remaining: None }))
+    }
+
+    /// Whether there are more than this many bytes.
+    pub fn has_more_than(&mut self, bytes: u64) -> bool {
+        match self {
+            Body::Full(all) => length(all) > bytes,
+            Body::Chunks(chunks) => chunks.as_mut().has_more_than(bytes),
+        }
     }
 
     /// How many bytes there are, where that is known.
@@ -103,19 +122,39 @@ impl http_body::Body for Body {
 
 struct Lazy<I> {
     chunks: I,
+    /// Pieces that were made to see how many there are.
+    ready: VecDeque<Result<Bytes, Aborted>>,
     remaining: Option<u64>,
 }
 
-impl<I: Iterator<Item = Bytes> + Send + Unpin> Chunks for Lazy<I> {
+impl<I: Iterator<Item = Result<Bytes, Aborted>> + Send + Unpin> Chunks for Lazy<I> {
     fn poll_chunk(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
-        let chunk = self.chunks.next();
-        if let (Some(chunk), Some(remaining)) = (&chunk, &mut self.remaining) {
-            *remaining = remaining.saturating_sub(u64::try_from(chunk.len()).unwrap_or(0));
+        let this = &mut *self;
+        let chunk = this.ready.pop_front().or_else(|| this.chunks.next());
+        if let (Some(Ok(chunk)), Some(remaining)) = (&chunk, &mut this.remaining) {
+            *remaining = remaining.saturating_sub(length(chunk));
         }
-        Poll::Ready(chunk.map(Ok))
+        Poll::Ready(chunk)
     }
 
     fn remaining(&self) -> Option<u64> {
         self.remaining
     }
+
+    fn has_more_than(mut self: Pin<&mut Self>, bytes: u64) -> bool {
+        if let Some(remaining) = self.remaining {
+            return remaining > bytes;
+        }
+        let mut ready: u64 = self.ready.iter().flatten().map(length).sum();
+        while ready <= bytes {
+            let Some(chunk) = self.chunks.next() else { return false };
+            ready += chunk.as_ref().map_or(0, length);
+            self.ready.push_back(chunk);
+        }
+        true
+    }
+}
+
+fn length(chunk: &Bytes) -> u64 {
+    u64::try_from(chunk.len()).unwrap_or(0)
 }

@@ -305,12 +305,12 @@ fn request_timeout(context: &Context, read: &Read) -> Result<Duration, Status> {
 
 /// Turns an answer into what hyper sends: warnings, compression, caching.
 fn finish(answer: ApiResponse, mut warnings: Vec<String>, gzip: bool) -> Response<Body> {
-    let ApiResponse { code, mut headers, warnings: more, body } = answer;
+    let ApiResponse { code, mut headers, warnings: more, mut body } = answer;
     warnings.extend(more);
     add_warnings(&mut headers, &warnings);
     headers.entry("cache-control").or_insert(HeaderValue::from_static("no-cache, private"));
     let is_api = headers.get("content-type").is_some_and(|t| t.as_bytes().starts_with(b"application/"));
-    let body = if gzip && is_api && compress::worth_it(&body) {
+    let body = if gzip && is_api && compress::worth_it(&mut body) {
         headers.insert("content-encoding", HeaderValue::from_static("gzip"));
         headers.append("vary", HeaderValue::from_static("Accept-Encoding"));
         compress::gzip(body)

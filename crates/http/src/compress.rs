@@ -19,8 +19,8 @@ pub(crate) fn asked_for(accept_encoding: &str) -> bool {
 }
 
 /// Whether a body is large enough to be worth it.
-pub(crate) fn worth_it(body: &Body) -> bool {
-    body.size().is_some_and(|size| size > THRESHOLD_BYTES)
+pub(crate) fn worth_it(body: &mut Body) -> bool {
+    body.has_more_than(THRESHOLD_BYTES)
 }
 
 /// The body, compressed while it is sent.
@@ -81,8 +81,9 @@ mod tests {
         let text: Vec<u8> = (0..300_000u32).map(|i| (i % 251) as u8).collect();
         let pieces: Vec<Bytes> = text.chunks(7_000).map(Bytes::copy_from_slice).collect();
         let total = Some(text.len() as u64);
-        for body in [Body::from(text.clone()), Body::lazy(pieces.into_iter(), total)] {
-            assert!(worth_it(&body));
+        let lazy = |total| Body::lazy(pieces.clone().into_iter(), total);
+        for mut body in [Body::from(text.clone()), lazy(total), lazy(None)] {
+            assert!(worth_it(&mut body));
             let packed = gzip(body).collect().await.unwrap().to_bytes();
             let mut unpacked = Vec::new();
             flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut unpacked).unwrap();

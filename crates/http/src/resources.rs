@@ -3,6 +3,7 @@
 mod delete;
 mod encode;
 mod list;
+mod pieces;
 mod protobuf;
 mod subresource;
 mod transform;

@@ -7,7 +7,7 @@ mod parse;
 mod print;
 
 pub use crate::parsed::{ParseError, Parsed};
-pub use indent::indent;
+pub use indent::{Indenter, indent};
 pub use parse::{DEPTH_MAX, parse, parse_unbounded};
 pub use print::{print, print_pretty, write_float, write_int, write_string};
 

@@ -1,17 +1,18 @@
 //! Lists: a header, the kept bytes of each item, a footer; large ones are written as the client reads.
 
 use super::Resources;
-use super::encode::{LIST_ITEM, exact, form_key, protobuf_message, write_tree};
+use super::encode::{LIST_ITEM, exact, form_key, protobuf_message};
+use super::pieces::{self, Pieces, WriteItem};
 use super::protobuf;
 use crate::Body;
 use crate::api::{ApiRequest, ApiResponse};
 use crate::negotiate::Encoding;
 use bytes::{Bytes, BytesMut};
 use pintle_cache::Object;
-use pintle_engine::{Listed, Target};
+use pintle_engine::{Engine, Listed, Target};
 use pintle_meta::Status;
 use pintle_schema::{proto, typed};
-use pintle_value::{Value, cbor, json};
+use pintle_value::{Value, cbor, json, yaml};
 use std::sync::Arc;
 
 /// Lists up to this size are written at once.
@@ -39,33 +40,49 @@ impl Resources {
         if let Some(transformer) = self.transformer(request, target)? {
             return Ok(ApiResponse::new(200, media, transformer.list(listed)?));
         }
-        if encoding == Encoding::JSON && self.engine.shows_kept_bytes(target) {
-            return Ok(ApiResponse::new(200, media, json_list(target, listed)));
-        }
-        match encoding {
-            Encoding::Protobuf => {
-                return Ok(ApiResponse::new(200, media, self.protobuf_list(target, listed)?));
+        let body = match encoding {
+            Encoding::Json { pretty } if self.engine.shows_kept_bytes(target) => match pretty {
+                false => json_list(target, listed),
+                true => pieces::body(pieces::indented(ItemChunks::new(target, listed).map(Ok)))?,
+            },
+            Encoding::Json { pretty: false } => pieces::body(self.json_pieces(target, listed))?,
+            Encoding::Json { pretty: true } => {
+                pieces::body(pieces::indented(self.json_pieces(target, listed)))?
             }
-            Encoding::Cbor => return Ok(ApiResponse::new(200, media, self.cbor_list(target, &listed)?)),
-            _ => {}
-        }
-        let mut items = Vec::with_capacity(listed.items.len());
-        for object in &listed.items {
-            let mut tree = self.engine.tree_in(target, object, object.revision())?;
-            if target.kind_version().protobuf {
-                tree.remove_at(&["kind"]);
-                tree.remove_at(&["apiVersion"]);
-            }
-            items.push(tree);
-        }
-        let mut tree = list_head(target, &listed);
-        tree.set_at(&["items"], Value::Array(items));
-        let mut out = Vec::new();
-        match self.types.by_kind(tree.str_at(&["apiVersion"]), tree.str_at(&["kind"])) {
-            Some(schema) => write_tree(&schema, &tree, encoding, &mut out),
-            None => out = crate::respond::encode(&tree, encoding),
-        }
-        Ok(ApiResponse::new(200, media, out))
+            Encoding::Yaml => pieces::body(self.yaml_pieces(target, listed))?,
+            Encoding::Cbor => pieces::body(self.cbor_pieces(target, listed))?,
+            Encoding::Protobuf => self.protobuf_list(target, listed)?,
+        };
+        Ok(ApiResponse::new(200, media, body))
+    }
+
+    /// The list in JSON of a version other than the kept one.
+    fn json_pieces(&self, target: &Target, listed: Listed) -> Pieces {
+        let (header, footer) = json_frame(target, &listed);
+        let (engine, target) = (self.engine.clone(), target.clone());
+        let write = move |object: &Object, out: &mut Vec<u8>| {
+            let tree = item_tree(&engine, &target, object)?;
+            typed::encode_json(&target.kind_version().schema, &tree, out);
+            Ok(())
+        };
+        pieces_of(listed, header, b",", Box::new(write), footer.into())
+    }
+
+    /// The list in YAML, whose keys are sorted: the items stand before the kind.
+    fn yaml_pieces(&self, target: &Target, listed: Listed) -> Pieces {
+        let (mut header, mut footer) = (Vec::new(), Vec::new());
+        let mut head = list_head(target, &listed);
+        let mut first = Value::object();
+        first.set_at(&["apiVersion"], head.remove_at(&["apiVersion"]).unwrap_or(Value::Null));
+        yaml::print(&first, &mut header);
+        header.extend_from_slice(if listed.items.is_empty() { b"items: []\n" } else { b"items:\n" });
+        yaml::print(&head, &mut footer);
+        let (engine, target) = (self.engine.clone(), target.clone());
+        let write = move |object: &Object, out: &mut Vec<u8>| {
+            yaml::print(&Value::Array(vec![item_tree(&engine, &target, object)?]), out);
+            Ok(())
+        };
+        pieces_of(listed, header, b"", Box::new(write), footer)
     }
 
     /// The list in protobuf: its own message, then the kept messages of its items.
@@ -82,37 +99,54 @@ impl Resources {
     }
 
     /// The list in CBOR, from the kept encodings of its items; shorter keys come first.
-    fn cbor_list(&self, target: &Target, listed: &Listed) -> Result<Vec<u8>, Status> {
-        let head = list_head(target, listed);
-        let mut out = Vec::new();
-        cbor::write_self_described(&mut out);
-        cbor::write_map_head(4, &mut out);
-        cbor::write_text("kind", &mut out);
-        cbor::write_text(head.str_at(&["kind"]), &mut out);
-        cbor::write_text("items", &mut out);
-        cbor::write_array_head(listed.items.len(), &mut out);
-        for object in &listed.items {
-            out.extend_from_slice(&self.cbor_item(target, object)?);
-        }
-        cbor::write_text("metadata", &mut out);
-        cbor::encode_item(head.get("metadata").unwrap_or(&Value::Null), &mut out);
-        cbor::write_text("apiVersion", &mut out);
-        cbor::write_text(head.str_at(&["apiVersion"]), &mut out);
-        Ok(out)
+    fn cbor_pieces(&self, target: &Target, listed: Listed) -> Pieces {
+        let head = list_head(target, &listed);
+        let (mut header, mut footer) = (Vec::new(), Vec::new());
+        cbor::write_self_described(&mut header);
+        cbor::write_map_head(4, &mut header);
+        cbor::write_text("kind", &mut header);
+        cbor::write_text(head.str_at(&["kind"]), &mut header);
+        cbor::write_text("items", &mut header);
+        cbor::write_array_head(listed.items.len(), &mut header);
+        cbor::write_text("metadata", &mut footer);
+        cbor::encode_item(head.get("metadata").unwrap_or(&Value::Null), &mut footer);
+        cbor::write_text("apiVersion", &mut footer);
+        cbor::write_text(head.str_at(&["apiVersion"]), &mut footer);
+        let (engine, target) = (self.engine.clone(), target.clone());
+        let write = move |object: &Object, out: &mut Vec<u8>| {
+            out.extend_from_slice(&cbor_item(&engine, &target, object)?);
+            Ok(())
+        };
+        pieces_of(listed, header, b"", Box::new(write), footer)
     }
+}
 
-    fn cbor_item(&self, target: &Target, object: &Object) -> Result<Bytes, Status> {
-        object.encoded(form_key(target.version, LIST_ITEM, Encoding::Cbor), |object| {
-            let mut tree = self.engine.tree_in(target, object, object.revision())?;
-            if target.kind_version().protobuf {
-                tree.remove_at(&["kind"]);
-                tree.remove_at(&["apiVersion"]);
-            }
-            let mut out = Vec::new();
-            typed::encode_cbor(&target.kind_version().schema, &tree, &mut out);
-            Ok(exact(&out))
-        })
+fn pieces_of(
+    listed: Listed,
+    header: Vec<u8>,
+    between: &'static [u8],
+    write: WriteItem,
+    footer: Vec<u8>,
+) -> Pieces {
+    Pieces { header, items: listed.items.into_iter(), between, write, footer: Some(footer), is_first: true }
+}
+
+/// An item as it stands in a list: without its type where the kind is built in.
+fn item_tree(engine: &Engine, target: &Target, object: &Object) -> Result<Value, Status> {
+    let mut tree = engine.tree_in(target, object, object.revision())?;
+    if target.kind_version().protobuf {
+        tree.remove_at(&["kind"]);
+        tree.remove_at(&["apiVersion"]);
     }
+    Ok(tree)
+}
+
+fn cbor_item(engine: &Engine, target: &Target, object: &Object) -> Result<Bytes, Status> {
+    object.encoded(form_key(target.version, LIST_ITEM, Encoding::Cbor), |object| {
+        let mut out = Vec::new();
+        typed::encode_cbor(&target.kind_version().schema, &item_tree(engine, target, object)?, &mut out);
+        Ok(exact(&out))
+    })
 }
 
 /// A list without its items, as a tree.
@@ -144,19 +178,11 @@ fn list_metadata(listed: &Listed) -> Value {
 
 /// The list in JSON, from the kept bytes of its items.
 fn json_list(target: &Target, listed: Listed) -> Body {
-    let (header, footer) = json_frame(target, &listed);
-    // Items of built-in lists leave out their type; those of custom resources, sorted maps, have it.
-    let skip = if target.kind_version().protobuf { item_type_len(target) } else { 0 };
-    let body: usize = listed.items.iter().map(|object| object.json_len(skip) + 1).sum();
-    let total = header.len() + body.saturating_sub(usize::from(!listed.items.is_empty())) + footer.len();
-    let mut chunks = ItemChunks {
-        header,
-        footer: Some(footer),
-        items: listed.items.into_iter(),
-        skip,
-        first: true,
-        large: None,
-    };
+    let mut chunks = ItemChunks::new(target, listed);
+    let items = chunks.items.as_slice();
+    let body: usize = items.iter().map(|object| object.json_len(chunks.skip) + 1).sum();
+    let footer = chunks.footer.as_ref().map_or(0, Bytes::len);
+    let total = chunks.header.len() + body.saturating_sub(usize::from(!items.is_empty())) + footer;
     if total <= WHOLE_BYTES_MAX {
         let mut out = BytesMut::with_capacity(total);
         for chunk in &mut chunks {
@@ -222,6 +248,16 @@ struct ItemChunks {
     first: bool,
     /// The rest of a large object, which is sent as it is kept.
     large: Option<Bytes>,
+}
+
+impl ItemChunks {
+    fn new(target: &Target, listed: Listed) -> Self {
+        let (header, footer) = json_frame(target, &listed);
+        // Items of built-in lists leave out their type; those of custom resources, sorted maps, have it.
+        let skip = if target.kind_version().protobuf { item_type_len(target) } else { 0 };
+        let items = listed.items.into_iter();
+        ItemChunks { header, footer: Some(footer), items, skip, first: true, large: None }
+    }
 }
 
 impl Iterator for ItemChunks {

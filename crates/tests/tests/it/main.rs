@@ -7,6 +7,7 @@ mod conversion;
 mod crash;
 mod definitions;
 mod dry_run;
+mod encodings;
 mod examples;
 mod informers;
 mod kubectl;

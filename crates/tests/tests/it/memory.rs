@@ -50,6 +50,7 @@ async fn lists_that_are_not_read_take_little() {
     fill(&client, path).await;
     for accept in [
         "application/json",
+        "application/yaml",
         "application/vnd.kubernetes.protobuf",
         "application/json;as=Table;v=v1;g=meta.k8s.io",
         "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",

@@ -4,46 +4,70 @@ const STEP: &[u8] = b"  ";
 
 /// Appends `compact` (valid, without white space) with every member on a line of its own.
 pub fn indent(compact: &[u8], out: &mut Vec<u8>) {
-    let mut depth = 0usize;
-    let mut bytes = compact.iter().copied().peekable();
-    let mut in_string = false;
-    while let Some(byte) = bytes.next() {
-        if in_string {
-            out.push(byte);
-            match byte {
-                b'\\' => out.extend(bytes.next()),
-                b'"' => in_string = false,
-                _ => {}
+    Indenter::default().feed(compact, out);
+}
+
+/// Does the same for a document that comes in pieces.
+#[derive(Default)]
+pub struct Indenter {
+    depth: usize,
+    in_string: bool,
+    /// Whether the last byte was a backslash in a string.
+    is_escaped: bool,
+    /// Whether the last byte opened a container, which may turn out to be empty.
+    is_open: bool,
+}
+
+impl Indenter {
+    /// Appends the next piece.
+    pub fn feed(&mut self, compact: &[u8], out: &mut Vec<u8>) {
+        for byte in compact.iter().copied() {
+            match self.in_string {
+                true => self.within_string(byte),
+                false => self.between(byte, out),
             }
-            continue;
+            if self.in_string || byte != b'\n' {
+                out.push(byte);
+            }
+            if !self.in_string {
+                self.after(byte, out);
+            }
         }
+    }
+
+    fn within_string(&mut self, byte: u8) {
         match byte {
-            b'"' => {
-                in_string = true;
-                out.push(byte);
+            _ if self.is_escaped => self.is_escaped = false,
+            b'\\' => self.is_escaped = true,
+            b'"' => self.in_string = false,
+            _ => {}
+        }
+    }
+
+    /// What stands before a byte that is no part of a string, and whether a string begins.
+    fn between(&mut self, byte: u8, out: &mut Vec<u8>) {
+        let closes = matches!(byte, b'}' | b']');
+        match std::mem::take(&mut self.is_open) {
+            true if closes => {}
+            true => {
+                self.depth += 1;
+                break_line(self.depth, out);
             }
-            b'{' | b'[' => {
-                out.push(byte);
-                let closes = bytes.peek().is_some_and(|next| matches!(next, b'}' | b']'));
-                if closes {
-                    out.extend(bytes.next());
-                } else {
-                    depth += 1;
-                    break_line(depth, out);
-                }
+            false if closes => {
+                self.depth = self.depth.saturating_sub(1);
+                break_line(self.depth, out);
             }
-            b'}' | b']' => {
-                depth = depth.saturating_sub(1);
-                break_line(depth, out);
-                out.push(byte);
-            }
-            b',' => {
-                out.push(byte);
-                break_line(depth, out);
-            }
-            b':' => out.extend_from_slice(b": "),
-            b'\n' => {}
-            other => out.push(other),
+            false => {}
+        }
+        self.in_string = byte == b'"';
+    }
+
+    fn after(&mut self, byte: u8, out: &mut Vec<u8>) {
+        match byte {
+            b'{' | b'[' => self.is_open = true,
+            b',' => break_line(self.depth, out),
+            b':' => out.push(b' '),
+            _ => {}
         }
     }
 }
@@ -65,5 +89,19 @@ mod tests {
         indent(br#"{"a":{},"b":[1,"x,{\"y"],"c":[]}"#, &mut out);
         let expected = "{\n  \"a\": {},\n  \"b\": [\n    1,\n    \"x,{\\\"y\"\n  ],\n  \"c\": []\n}";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn pieces_make_the_same_as_the_whole() {
+        let compact = br#"{"a":{},"b":[1,"x,{\"y\\"],"c":[[]],"d":{"e":null}}"#;
+        let mut expected = Vec::new();
+        indent(compact, &mut expected);
+        for size in 1..compact.len() {
+            let (mut indenter, mut out) = (Indenter::default(), Vec::new());
+            for piece in compact.chunks(size) {
+                indenter.feed(piece, &mut out);
+            }
+            assert_eq!(out, expected, "{size}");
+        }
     }
 }

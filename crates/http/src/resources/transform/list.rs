@@ -6,6 +6,7 @@ use super::{Form, Source, Transformer};
 use crate::Body;
 use crate::negotiate::{Encoding, Media};
 use crate::resources::list::CHUNK_BYTES;
+use crate::resources::pieces;
 use bytes::Bytes;
 use pintle_cache::Object;
 use pintle_engine::Listed;
@@ -23,15 +24,13 @@ impl Transformer {
             Form::PartialList | Form::Table { .. } => {}
         }
         self.put_in_order(&mut listed.items);
-        let is_lazy = self.encoding == Encoding::JSON && self.speaks_stored();
-        let mut rows = Rows::new(self, listed);
-        if !is_lazy {
-            return rows.whole().map(Body::Full);
-        }
-        let first = rows.next().unwrap_or_default();
-        match rows.footer.is_empty() {
-            true => Ok(Body::Full(first)),
-            false => Ok(Body::lazy(std::iter::once(first).chain(rows), None)),
+        let encoding = self.encoding;
+        let is_stored = self.speaks_stored();
+        let rows = Rows::new(self, listed);
+        match encoding {
+            Encoding::Json { pretty: false } if is_stored => pieces::body(rows.map(Ok)),
+            Encoding::Json { pretty: true } if is_stored => pieces::body(pieces::indented(rows.map(Ok))),
+            _ => rows.whole().map(Body::Full),
         }
     }
 

@@ -1,0 +1,80 @@
+//! Long lists are the same in every encoding, however many pieces they are written in.
+
+use pintle_testkit::{Client, Request, Server};
+use pintle_value::{Value, cbor, json, yaml};
+use serde_json::json;
+
+const OBJECTS: usize = 120;
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const SCALERS: &str = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers";
+
+async fn fill(client: &Client) {
+    let text = "two\nlines, \"quoted\" {and} [bracketed] ".repeat(50);
+    for number in 0..OBJECTS {
+        let name = format!("o{number}");
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"text": text}});
+        assert_eq!(client.post(MAPS, &map).await.unwrap().0, 201);
+        let scaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": name, "annotations": {"text": text}},
+            "spec": {"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}}});
+        assert_eq!(client.post(SCALERS, &scaler).await.unwrap().0, 201);
+    }
+}
+
+async fn ask(client: &Client, path: &str, accept: &str) -> Vec<u8> {
+    let answer = client.send(&Request::new("GET", path).header("Accept", accept)).await.unwrap();
+    assert_eq!(answer.status(), 200, "{path} {accept}");
+    answer.body
+}
+
+fn tree(bytes: &[u8]) -> Value {
+    json::parse(bytes).unwrap().value
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_lists_are_the_same_in_every_encoding() {
+    let server = Server::start_ephemeral().await.unwrap();
+    let client = server.admin().unwrap();
+    fill(&client).await;
+    for path in [MAPS, SCALERS, &SCALERS.replace("v2", "v1")] {
+        let compact = ask(&client, path, "application/json").await;
+        let expected = tree(&compact);
+        assert_eq!(expected.items_at(&["items"]).len(), OBJECTS, "{path}");
+        let pretty = ask(&client, &format!("{path}?pretty=1"), "application/json").await;
+        let mut indented = Vec::new();
+        json::indent(&compact, &mut indented);
+        assert_eq!(pretty, indented, "{path}");
+        let printed = ask(&client, path, "application/yaml").await;
+        let mut whole = Vec::new();
+        yaml::print(&expected, &mut whole);
+        assert_eq!(String::from_utf8(printed).unwrap(), String::from_utf8(whole).unwrap(), "{path}");
+        let packed = ask(&client, path, "application/cbor").await;
+        assert_eq!(cbor::decode(&packed).unwrap(), expected, "{path}");
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+        let rows = tree(&ask(&client, path, table).await);
+        assert_eq!(rows.items_at(&["rows"]).len(), OBJECTS);
+        let pretty = tree(&ask(&client, &format!("{path}?pretty=1"), table).await);
+        assert_eq!(pretty.items_at(&["rows"]).len(), OBJECTS);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_lists_are_compressed_in_every_encoding() {
+    let server = Server::start_ephemeral().await.unwrap();
+    let client = server.admin().unwrap();
+    fill(&client).await;
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io;includeObject=Object";
+    for (accept, query) in [
+        ("application/json", ""),
+        ("application/json", "?pretty=1"),
+        ("application/yaml", ""),
+        ("application/cbor", ""),
+        ("application/vnd.kubernetes.protobuf", ""),
+        (table, "?includeObject=Object"),
+    ] {
+        let request = Request::new("GET", &format!("{MAPS}{query}"));
+        let request = request.header("Accept", accept).header("Accept-Encoding", "gzip");
+        let answer = client.send(&request).await.unwrap();
+        assert_eq!(answer.head.get("content-encoding"), Some("gzip"), "{accept} {query}");
+    }
+}
