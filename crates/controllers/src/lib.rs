@@ -3,6 +3,7 @@
 //! Controllers read the cache and write through the engine; they never touch the store.
 
 mod definition;
+mod event;
 mod flow_schema;
 mod garbage;
 mod namespace;
@@ -11,6 +12,7 @@ mod service_account;
 
 use pintle_engine::Engine;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::JoinHandle;
 
 /// The controllers there are, by the names that flags know them by.
@@ -20,12 +22,19 @@ pub const NAMES: [&str; 5] =
 /// Those that `*` does not mean: a plain API server answers as if nobody did their work.
 pub const OFF_BY_DEFAULT: [&str; 2] = ["resourcequota", "serviceaccount"];
 
-/// Serves what definitions define, and starts that controller and those that `enabled` names. They end when the
-/// cache shuts down.
-pub fn start(engine: &Arc<Engine>, enabled: impl Fn(&str) -> bool) -> Vec<JoinHandle<()>> {
+/// Serves what definitions define, and starts that controller and those that `enabled` names. Events live for
+/// `event_life`; zero is for ever. They end when the cache shuts down or with the runtime.
+pub fn start(
+    engine: &Arc<Engine>,
+    event_life: Duration,
+    enabled: impl Fn(&str) -> bool,
+) -> Vec<JoinHandle<()>> {
     let mut tasks = Vec::new();
     if let Some(definitions) = definition::Definitions::load(engine) {
         tasks.push(tokio::spawn(definitions.run()));
+    }
+    if !event_life.is_zero() {
+        tasks.push(tokio::spawn(event::run(engine.clone(), event_life)));
     }
     if enabled("flow-schema") {
         tasks.push(tokio::spawn(flow_schema::run(engine.clone())));

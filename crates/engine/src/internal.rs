@@ -88,6 +88,15 @@ impl Engine {
         UserInfo::new("system:apiserver", &[UserInfo::MASTERS, UserInfo::AUTHENTICATED])
     }
 
+    /// Removes an object as it was at a revision, whatever holds it. One that has changed since stays.
+    pub async fn forget(&self, target: &Target, revision: u64) -> Result<(), Status> {
+        let write = Write::delete(target.store_key(), Expect::Revision(Revision(revision)));
+        match self.store.write(write).await {
+            Ok(_) | Err(WriteError::Conflict { .. }) => Ok(()),
+            Err(error) => Err(crate::status::write_error(error)),
+        }
+    }
+
     /// Changes an object that is there; nobody else is asked. The change is owned by `manager`, where one is
     /// named. A change that empties the finalizers of an ending object removes it. No object is no error.
     pub async fn mutate(

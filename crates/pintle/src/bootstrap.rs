@@ -5,9 +5,9 @@ use pintle_value::{Value, json};
 
 const OBJECTS: &str = include_str!("../data/bootstrap.jsonl");
 
-/// The objects, in the order in which they are made. `address` is that of the `kubernetes` service.
-pub(crate) fn objects(address: &str) -> impl Iterator<Item = Value> {
-    let text = OBJECTS.replace("$SERVICE_ADDRESS", address);
+/// The objects, in the order in which they are made. `address` is that of the `kubernetes` service, `today` the date.
+pub(crate) fn objects(address: &str, today: &str) -> impl Iterator<Item = Value> {
+    let text = OBJECTS.replace("$SERVICE_ADDRESS", address).replace("$TODAY", today);
     let objects: Vec<Value> = text
         .lines()
         .filter_map(|line| json::parse(line.as_bytes()).ok().map(|parsed| parsed.value))
@@ -21,7 +21,7 @@ mod tests {
 
     #[test]
     fn every_line_is_an_object() {
-        assert_eq!(objects("10.0.0.1").count(), OBJECTS.lines().count());
-        assert!(objects("10.0.0.1").all(|o| !o.str_at(&["metadata", "name"]).is_empty()));
+        assert_eq!(objects("10.0.0.1", "2026-01-02").count(), OBJECTS.lines().count());
+        assert!(objects("10.0.0.1", "2026-01-02").all(|o| !o.str_at(&["metadata", "name"]).is_empty()));
     }
 }

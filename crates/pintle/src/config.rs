@@ -46,6 +46,12 @@ pub(crate) struct Config {
     pub(crate) http2: bool,
     pub(crate) streams_max: u32,
     pub(crate) external_host: String,
+    /// Where the cluster reaches this server; `None` is found out.
+    pub(crate) advertise: Option<IpAddr>,
+    /// Whether the cluster is told.
+    pub(crate) publishes_endpoint: bool,
+    /// How long events are kept; zero is for ever.
+    pub(crate) event_life: Duration,
     /// How long history is kept.
     pub(crate) retention: Duration,
     /// The version that clients are told.
@@ -172,6 +178,9 @@ impl Config {
                 Ok(n) => n,
             },
             external_host: flags.text("external-hostname").to_string(),
+            advertise: flags.ip("advertise-address"),
+            publishes_endpoint: flags.text("endpoint-reconciler-type") != "none",
+            event_life: flags.duration("event-ttl"),
             retention: match flags.duration("etcd-compaction-interval") {
                 Duration::ZERO => RETENTION_MAX,
                 interval => interval,

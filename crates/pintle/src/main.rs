@@ -4,6 +4,7 @@ mod bootstrap;
 mod check;
 mod config;
 mod data_dir;
+mod endpoint;
 mod flags;
 mod kubeconfig;
 mod objects;

@@ -117,8 +117,10 @@ fn engine(
 /// that come together. What lives in namespaces comes after the namespaces.
 async fn make(engine: &Arc<Engine>, config: &Config) -> Result<(), Status> {
     let address = config.service_network.first_host().to_string();
-    let (cluster, namespaced): (Vec<Value>, Vec<Value>) =
-        bootstrap::objects(&address).partition(|object| object.str_at(&["metadata", "namespace"]).is_empty());
+    let today = engine.now_text();
+    let today = today.split('T').next().unwrap_or_default();
+    let (cluster, namespaced): (Vec<Value>, Vec<Value>) = bootstrap::objects(&address, today)
+        .partition(|object| object.str_at(&["metadata", "namespace"]).is_empty());
     for wave in [cluster, namespaced] {
         let mut tasks = tokio::task::JoinSet::new();
         for object in wave {
@@ -163,7 +165,7 @@ async fn make_service_network(engine: &Engine, config: &Config) -> Result<(), St
 }
 
 /// Where an object is kept; `None` where its kind is not served.
-fn target_of(engine: &Engine, object: &Value) -> Option<pintle_engine::Target> {
+pub(crate) fn target_of(engine: &Engine, object: &Value) -> Option<pintle_engine::Target> {
     let version = GroupVersion::parse(object.str_at(&["apiVersion"])).unwrap_or_default();
     let kinds = engine.registry.kinds();
     let (kind, at) = kinds.by_kind(&version, object.str_at(&["kind"]))?;

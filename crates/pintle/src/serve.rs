@@ -6,7 +6,7 @@ use crate::flags::{FlagError, Flags};
 use crate::kubeconfig::Kubeconfig;
 use crate::objects::{Objects, ObjectsError};
 use crate::pki::{self, Authority, Keep, Pair, PkiError};
-use crate::{data_dir, objects};
+use crate::{data_dir, endpoint, objects};
 use pintle_auth::authn::keys::VerifyingKey;
 use pintle_auth::authn::service_account::ServiceAccountTokens;
 use pintle_auth::authn::token_file::{TokenFile, TokenFileError};
@@ -112,7 +112,7 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
     let health = Arc::new(Health::default());
     rbac.set(engine.policy());
     tokio::spawn(objects::follow_policy(engine.clone(), rbac.clone()));
-    pintle_controllers::start(&engine, |name| config.runs_controller(name));
+    pintle_controllers::start(&engine, config.event_life, |name| config.runs_controller(name));
     let access = Access {
         authorizer: authorizer.clone(),
         authenticator: authenticator.clone(),
@@ -125,6 +125,7 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
     let api: Arc<dyn Api> = Arc::new(resources);
 
     let address = listener.local_addr().map_err(|e| ServeError::Listen(config.bind, e))?;
+    endpoint::publish(&engine, &config, address).await?;
     let public = format!("{}", SocketAddr::new(reachable(address.ip()), address.port()));
     let jwks_uri = match config.jwks_uri.as_str() {
         "" => {
@@ -199,12 +200,13 @@ fn serving_pair(
         let pair = pki::read_pair(&certificate, &key)?;
         return Ok((pair.clone(), pair.certificate));
     }
-    let addresses = [
+    let mut addresses = vec![
         IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(Ipv6Addr::LOCALHOST),
         config.bind.ip(),
         config.service_network.first_host(),
     ];
+    addresses.extend(endpoint::advertised(config, config.bind.ip()));
     let hosts: Vec<String> = Some(config.external_host.clone())
         .filter(|h| !h.is_empty() && h.parse::<IpAddr>().is_err())
         .into_iter()

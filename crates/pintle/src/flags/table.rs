@@ -56,7 +56,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         "Controllers that run inside the server: * for those on by default (flow-schema, garbage-collector, namespace), \
          -name to leave one out; resourcequota and serviceaccount run only when they are named",
     ),
-    used("advertise-address", Ip, "", "Address that clients outside are told; empty: the bind address"),
+    used(
+        "advertise-address",
+        Ip,
+        "",
+        "Address at which the cluster reaches this server; empty: the bind address",
+    ),
     used("external-hostname", Text, "", "Host name in published addresses"),
     used("feature-gates", Map, "", "Feature gates as Name=true|false"),
     used("min-request-timeout", Int, "1800", "Least seconds that a watch is left open"),
@@ -142,6 +147,13 @@ pub(crate) const FLAGS: &[Flag] = &[
         Text,
         "",
         "PEM file of the key that signs service-account tokens",
+    ),
+    used("event-ttl", Duration, "1h0m0s", "How long events are kept; 0: for ever"),
+    used(
+        "endpoint-reconciler-type",
+        Text,
+        "lease",
+        "Whether clients in the cluster are told this address by the service kubernetes: none, or another word",
     ),
     used("service-cluster-ip-range", Text, "", "Network of service addresses"),
     used(
@@ -271,8 +283,6 @@ pub(crate) const FLAGS: &[Flag] = &[
     accepted("coordinated-leadership-retry-period", Duration, "2s"),
     accepted("enable-aggregator-routing", Bool, ""),
     accepted("enable-logs-handler", Bool, ""),
-    accepted("endpoint-reconciler-type", Text, "lease"),
-    accepted("event-ttl", Duration, "1h0m0s"),
     accepted("kubelet-certificate-authority", Text, ""),
     accepted("kubelet-client-certificate", Text, ""),
     accepted("kubelet-client-key", Text, ""),

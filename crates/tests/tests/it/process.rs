@@ -98,6 +98,41 @@ fn sockets(server: &Server) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_are_forgotten_after_a_while() {
+    let flags = vec!["--event-ttl=1s".to_owned()];
+    let server = Server::start_with(Options { ephemeral: true, flags }).await.unwrap();
+    let client = server.admin().unwrap();
+    let events = "/api/v1/namespaces/default/events";
+    let event: Value = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"},
+        "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}, "reason": "Test"});
+    assert_eq!(client.post(events, &event).await.unwrap().0, 201);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while client.get(&format!("{events}/e")).await.unwrap().0 == 200 {
+        assert!(Instant::now() < deadline, "the event is still there");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_cluster_is_told_where_the_server_is() {
+    for (flag, expected) in [("--advertise-address=192.0.2.7", 200), ("--endpoint-reconciler-type=none", 404)]
+    {
+        let flags = vec![flag.to_owned()];
+        let server = Server::start_with(Options { ephemeral: true, flags }).await.unwrap();
+        let client = server.admin().unwrap();
+        let endpoints = "/api/v1/namespaces/default/endpoints/kubernetes";
+        let slice = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
+        for (path, address) in [(endpoints, "/subsets/0/addresses/0/ip"), (slice, "/endpoints/0/addresses/0")]
+        {
+            let (status, found) = client.get(path).await.unwrap();
+            assert_eq!(status, expected, "{path} with {flag}");
+            let told = found.pointer(address).and_then(Value::as_str);
+            assert_eq!(told, (status == 200).then_some("192.0.2.7"), "{path} with {flag}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_ends_when_its_client_leaves() {
     let server = Server::start_ephemeral().await.unwrap();
     let before = sockets(&server);
