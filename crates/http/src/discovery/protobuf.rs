@@ -15,7 +15,7 @@ pub(super) fn core_versions(group: Option<&Group>, address: &str) -> Vec<u8> {
         w.string(1, "0.0.0.0/0");
         w.string(2, address);
     });
-    envelope("v1", "APIVersions", &out.0)
+    envelope("", "APIVersions", &out.0)
 }
 
 /// `/apis`.
