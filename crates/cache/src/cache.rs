@@ -150,7 +150,11 @@ impl Cache {
     }
 
     fn install(&self, registration: Registration, orphans: &mut Orphans) -> Arc<Resource> {
-        let orphaned = orphans.take(&registration.prefix);
+        let mut orphaned = orphans.take(&registration.prefix);
+        if orphaned.entries.is_empty() && orphaned.history.is_empty() {
+            // What is new has no past: a watch from before is told so, as where the cache begins with the resource.
+            orphaned.compacted = orphaned.compacted.max(self.revision());
+        }
         let prefix = registration.prefix.clone();
         let resource = Arc::new(Resource::new(&self.shared, registration, orphaned));
         let mut table = self.resources.write().unwrap_or_else(PoisonError::into_inner);

@@ -68,5 +68,5 @@ async fn ensure(engine: &Engine, namespace: &str) -> Result<(), Status> {
     account.set_at(&["apiVersion"], "v1".into());
     account.set_at(&["metadata", "name"], NAME.into());
     account.set_at(&["metadata", "namespace"], namespace.into());
-    engine.ensure(&target, account).await
+    engine.ensure(&target, "kube-controller-manager", account).await
 }

@@ -174,6 +174,9 @@ pub fn warnings(complaints: Vec<String>) -> Vec<String> {
 /// of the options, for encodings that make no sense without one.
 pub fn decode_options(body: &[u8], media: Media, schema: &Schema) -> Result<Value, Status> {
     let parsed = parse(body, media).map_err(Status::bad_request)?;
+    if let Parsed::Json(Document { value, .. }, _) | Parsed::Yaml(value, _) | Parsed::Cbor(value) = &parsed {
+        gvk::members(value, media, body).map_err(Status::bad_request)?;
+    }
     match parsed {
         Parsed::Json(_, Some(out_of_range)) => Err(Status::bad_request(out_of_range.to_string())),
         Parsed::Json(document, None) => Ok(document.value),

@@ -105,7 +105,7 @@ impl Engine {
                 let tree = live.tree.clone();
                 self.remove(target, live, tree, options.dry_run).await
             }
-            Step::MarkAndRemove(marked) => self.remove(target, live, marked, options.dry_run).await,
+            Step::MarkAndRemove(marked) => self.mark_and_remove(target, live, marked, options.dry_run).await,
         }
     }
 
@@ -241,6 +241,26 @@ impl Engine {
             Ok(object) => Ok(Attempt::Done(Deleted::Object { object, gone: false })),
             Err(WriteError::Conflict { .. }) => Ok(Attempt::Again),
             Err(error) => Err(crate::status::write_error(error)),
+        }
+    }
+
+    /// Watchers see first that the grace is over, and then that the object is gone.
+    async fn mark_and_remove(
+        &self,
+        target: &Target,
+        live: Live,
+        marked: Value,
+        dry_run: bool,
+    ) -> Result<Attempt, Status> {
+        if dry_run {
+            return self.remove(target, live, marked, dry_run).await;
+        }
+        match self.mark(target, live, marked.clone(), dry_run).await? {
+            Attempt::Done(Deleted::Object { object, .. }) => {
+                let live = Live { object, tree: marked.clone() };
+                self.remove(target, live, marked, dry_run).await
+            }
+            other => Ok(other),
         }
     }
 

@@ -135,7 +135,7 @@ impl Engine {
     }
 
     /// Makes an object that the server needs, unless it is there. The tree is in the stored version.
-    pub async fn ensure(&self, target: &Target, mut tree: Value) -> Result<(), Status> {
+    pub async fn ensure(&self, target: &Target, manager: &str, mut tree: Value) -> Result<(), Status> {
         let kind = &target.kind;
         let target = target.named(tree.str_at(&["metadata", "name"]));
         if self.kept(kind, &target.object_key()).is_some() {
@@ -150,6 +150,8 @@ impl Engine {
             metadata::set_generation(&mut tree, 1);
         }
         typed::normalize(&kind.storage_version().schema, &mut tree);
+        let owner = ownership::Owner { manager, now: &self.now_text() };
+        ownership::record(&target, owner, None, &mut tree);
         tree.remove_at(&["metadata", "resourceVersion"]);
         let write = Write::put(target.store_key(), Expect::Absent, object::encode(kind, &tree));
         match self.store.write(write).await {

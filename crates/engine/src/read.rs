@@ -66,8 +66,9 @@ impl Engine {
         let namespace = list_namespace(&request.target);
         let resource = self.resource(&request.target)?;
         let moment = self.moment(&resource, request).await?;
-        // A limit beside version 0 is not observed: a quirk pinned by list-rv-match-unset.http.
-        let limit = if options.resource_version == "0" { 0 } else { options.limit.max(0) };
+        // A limit beside version 0 is not observed on the first page: a quirk pinned by list-rv-match-unset.http.
+        let first = options.continue_token.is_empty();
+        let limit = if options.resource_version == "0" && first { 0 } else { options.limit.max(0) };
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let selects = Selects::new(request);
         if let Some(key) = single_key(request) {
@@ -119,14 +120,16 @@ impl Engine {
             Some(VersionMatch::NotOlderThan) => false,
             None => options.limit > 0 && wanted > 0,
         };
-        self.wait_for(wanted).await?;
+        // When to ask again is not said where the store would be asked.
+        let late = |status: Status| if exact { too_late(wanted, self.cache.revision()) } else { status };
+        self.wait_for(wanted).await.map_err(late)?;
         if !exact {
             let view = resource.view();
             return Ok(Moment { revision: view.revision(), view, after: None });
         }
         let view = resource.view_at(wanted).map_err(|error| match error {
             RevisionError::Expired { .. } => rv::expired_list(),
-            RevisionError::Future { current, .. } => too_large(wanted, current),
+            RevisionError::Future { current, .. } => too_late(wanted, current),
         })?;
         Ok(Moment { view, after: None, revision: wanted })
     }
@@ -160,6 +163,10 @@ fn continued(resource: &Resource, request: &ListRequest) -> Result<Moment, Statu
 
 fn too_large(wanted: u64, current: u64) -> Status {
     rv::too_large(wanted, current, FUTURE_RETRY_SECONDS)
+}
+
+fn too_late(wanted: u64, current: u64) -> Status {
+    rv::too_large(wanted, current, 0)
 }
 
 /// The one object that a list can be about, when its field selector names it: such a list has no pages.

@@ -5,6 +5,7 @@ mod binding;
 mod eviction;
 mod identity;
 mod node;
+mod proxy;
 mod reviews;
 pub(crate) mod scale;
 mod token;

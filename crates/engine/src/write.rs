@@ -323,7 +323,9 @@ impl Engine {
         let target = request.target.named(&name);
         candidate.remove_at(&["metadata", "selfLink"]);
         let revision = candidate.remove_at(&["metadata", "resourceVersion"]);
-        let named = revision.is_some_and(|v| v.as_str().is_some_and(|s| !s.is_empty() && s != "0"));
+        // A version that is no number does not count as one.
+        let names_one = |text: &str| !text.starts_with('+') && text.parse::<u64>().is_ok_and(|n| n != 0);
+        let named = revision.is_some_and(|v| v.as_str().is_some_and(names_one));
         if named && matches!(request.change, Change::Create(_)) {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::unclassified(why));

@@ -88,6 +88,11 @@ pub struct ApiResponse {
 }
 
 impl ApiResponse {
+    /// An answer without a body and a type.
+    pub fn empty(code: u16) -> Self {
+        ApiResponse { code, headers: HeaderMap::new(), warnings: Vec::new(), body: Vec::new().into() }
+    }
+
     /// An answer of this code, content type and body.
     pub fn new(code: u16, content_type: &'static str, body: impl Into<Body>) -> Self {
         let mut headers = HeaderMap::with_capacity(8);

@@ -85,6 +85,7 @@ where
     let mut warnings = Vec::new();
     let (labels, answer) = match read(&parts) {
         Err(response) => (Labels::default(), response),
+        Ok(_) if expects_the_unknown(&parts) => (Labels::default(), ApiResponse::empty(417)),
         Ok(read) => {
             let labels = labels(&read.info, &read.method);
             let answer = answer(context, peer, &parts, read, body, &id, began, &mut warnings).await;
@@ -98,6 +99,14 @@ where
     tracing::debug!(method = %parts.method, uri = %parts.uri, code, took = ?began.elapsed(), "request");
     context.metrics.request_ends(labels, code, began.elapsed());
     response
+}
+
+/// Whether a client of HTTP/1 waits for something else than `100 Continue`.
+fn expects_the_unknown(parts: &http::request::Parts) -> bool {
+    let expected = header(&parts.headers, "expect");
+    parts.version < http::Version::HTTP_2
+        && !expected.is_empty()
+        && !expected.eq_ignore_ascii_case("100-continue")
 }
 
 /// Authentication, authorization, routing, body, dispatch.
@@ -191,13 +200,10 @@ where
             _ => answer,
         };
     }
-    match tokio::time::timeout(timeout, work).await {
-        Ok(response) => response,
-        Err(_) => {
-            let status = Status::timeout("request did not complete within the allotted timeout", 0);
-            respond::status(&status, Some(crate::Encoding::JSON))
-        }
+    if began.elapsed() >= timeout {
+        return respond::timed_out();
     }
+    tokio::time::timeout(timeout, work).await.unwrap_or_else(|_| respond::timed_out())
 }
 
 /// Reads path, query and what the client accepts; what cannot be read is answered at once.

@@ -17,6 +17,7 @@ pub struct Health {
 const CHECKS: &[&str] = &[
     "ping",
     "log",
+    "loopback-serving-certificate",
     "etcd",
     "etcd-readiness",
     "informer-sync",
@@ -55,6 +56,9 @@ const CHECKS: &[&str] = &[
 
 /// Checks that only readiness has.
 const READINESS_ONLY: &[&str] = &["etcd-readiness", "informer-sync", "shutdown"];
+
+/// Checks that readiness does not have.
+const LIVENESS_ONLY: &[&str] = &["loopback-serving-certificate"];
 
 /// The three places where health is asked for.
 pub(crate) const ENDPOINTS: &[&str] = &["healthz", "livez", "readyz"];
@@ -141,8 +145,8 @@ impl Health {
 
 /// The names of the checks of an endpoint.
 pub(crate) fn checks(endpoint: &str) -> impl Iterator<Item = &'static str> {
-    let readiness = endpoint == "readyz";
-    CHECKS.iter().copied().filter(move |c| readiness || !READINESS_ONLY.contains(c))
+    let left_out = if endpoint == "readyz" { LIVENESS_ONLY } else { READINESS_ONLY };
+    CHECKS.iter().copied().filter(move |check| !left_out.contains(check))
 }
 
 fn ok(text: String) -> ApiResponse {

@@ -102,6 +102,13 @@ impl Metrics {
         }
     }
 
+    /// Forgets what was counted.
+    pub(crate) fn reset(&self) {
+        if let Ok(mut series) = self.series.lock() {
+            series.clear();
+        }
+    }
+
     /// The text of `/metrics`.
     pub(crate) fn render(&self) -> String {
         let mut out = String::with_capacity(16 * 1024);

@@ -160,8 +160,7 @@ impl Accept {
             _ => ["curl", "Wget", "Mozilla/5.0"].iter().any(|agent| user_agent.starts_with(agent)),
         };
         let mut clauses: Vec<Clause> = header.split(',').take(CLAUSES_MAX).filter_map(clause).collect();
-        // A stable sort: equal clauses stay in the order of the header.
-        clauses.sort_by(|a, b| b.q.total_cmp(&a.q).then_with(|| a.wildcards().cmp(&b.wildcards())));
+        in_order(&mut clauses);
         Accept { clauses, header: header.to_string(), pretty }
     }
 
@@ -238,8 +237,12 @@ impl Accept {
 }
 
 impl Clause {
-    fn wildcards(&self) -> u8 {
-        u8::from(self.type_ == "*") * 2 + u8::from(self.subtype == "*")
+    /// Whether this clause is put before the other. No order at all: a name comes before a wildcard that is wanted
+    /// more, and after it, whichever is asked; kube-apiserver's library has it so.
+    fn precedes(&self, other: &Clause) -> bool {
+        self.q > other.q
+            || self.type_ != "*" && other.type_ == "*"
+            || self.subtype != "*" && other.subtype == "*"
     }
 
     fn names(&self, media: Media) -> bool {
@@ -251,21 +254,42 @@ impl Clause {
     }
 }
 
+/// Sorts by insertion, as Go does with a few elements: since `precedes` is no order, the way of sorting matters.
+fn in_order(clauses: &mut [Clause]) {
+    for end in 1..clauses.len() {
+        for at in (1..=end).rev() {
+            let [.., before, clause] = &mut clauses[..=at] else { break };
+            if !clause.precedes(before) {
+                break;
+            }
+            std::mem::swap(before, clause);
+        }
+    }
+}
+
 fn clause(text: &str) -> Option<Clause> {
+    let blank = |text: &str| text.trim_matches(' ').to_string();
     let mut parts = text.split(';');
-    let (type_, subtype) = match parts.next()?.trim() {
-        "*" => ("*", "*"),
-        name => name.split_once('/').filter(|(_, subtype)| !subtype.contains('/'))?,
+    let name = parts.next()?;
+    let (type_, subtype) = name.split_once('/').unwrap_or((name, ""));
+    let type_ = blank(type_);
+    let subtype = match subtype.split_once('/').unwrap_or((subtype, "")) {
+        ("", "") if type_ == "*" => "*".to_string(),
+        ("", "") => return None,
+        (subtype, "") => blank(subtype),
+        _ => return None,
     };
-    let mut clause =
-        Clause { type_: type_.trim().into(), subtype: subtype.trim().into(), q: 1.0, params: Vec::new() };
+    let mut clause = Clause { type_, subtype, q: 1.0, params: Vec::new() };
     for param in parts {
         let Some((key, value)) = param.split_once('=') else { continue };
-        let (key, value) = (key.trim(), value.trim());
-        if key == "q" {
-            clause.q = value.parse().unwrap_or(0.0);
-        } else {
-            clause.params.push((key.to_string(), value.to_string()));
+        // A parameter without value, or with a value of several parts, is none.
+        let (value, more) = value.split_once('=').unwrap_or((value, ""));
+        if !more.is_empty() || value.is_empty() {
+            continue;
+        }
+        match blank(key) {
+            key if key == "q" => clause.q = value.parse().unwrap_or(0.0),
+            key => clause.params.push((key, blank(value))),
         }
     }
     Some(clause)
@@ -307,15 +331,72 @@ pub fn of_body(content_type: &str, supported: &[Media]) -> Result<Media, Status>
 
 /// The type of a `Content-Type` in small letters, if the header is well-formed.
 pub fn media_type(content_type: &str) -> Option<String> {
-    let (name, params) = content_type.split_once(';').unwrap_or((content_type, ""));
+    let (name, params) = content_type.split_at(content_type.find(';').unwrap_or(content_type.len()));
     let name = name.trim().to_lowercase();
     let (type_, subtype) = name.split_once('/')?;
-    let well_formed = params.split(';').all(|p| p.trim().is_empty() || p.contains('='));
-    (is_token(type_) && is_token(subtype) && well_formed).then_some(name)
+    (is_token(type_) && is_token(subtype) && are_params(params)).then_some(name)
+}
+
+/// Whether these are `; name=value` pairs, each name once. One semicolon may come after the last.
+fn are_params(mut rest: &str) -> bool {
+    let mut seen = Vec::new();
+    loop {
+        rest = rest.trim_start();
+        if rest.is_empty() || rest.trim() == ";" {
+            return true;
+        }
+        let Some((name, after)) = param(rest) else { return false };
+        let name = name.to_lowercase();
+        if seen.contains(&name) {
+            return false;
+        }
+        seen.push(name);
+        rest = after;
+    }
+}
+
+/// The name of the first parameter, and what comes after it.
+fn param(text: &str) -> Option<(&str, &str)> {
+    let (name, rest) = token(text.strip_prefix(';')?.trim_start());
+    let value = rest.trim_start().strip_prefix('=')?.trim_start();
+    let rest = match value.strip_prefix('"') {
+        Some(quoted) => after_quoted(quoted)?,
+        None => {
+            let (value, rest) = token(value);
+            if value.is_empty() {
+                return None;
+            }
+            rest
+        }
+    };
+    (!name.is_empty()).then_some((name, rest))
+}
+
+/// What comes after a quoted text whose first quote is read already.
+fn after_quoted(text: &str) -> Option<&str> {
+    let mut escaped = false;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return text.get(at + 1..),
+            b'\r' | b'\n' => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn token(text: &str) -> (&str, &str) {
+    text.split_at(text.bytes().position(|b| !is_token_byte(b)).unwrap_or(text.len()))
+}
+
+fn is_token_byte(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
 }
 
 fn is_token(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+    !text.is_empty() && text.bytes().all(is_token_byte)
 }
 
 #[cfg(test)]
@@ -339,6 +420,11 @@ mod tests {
             ("text/html, application/xml, */*;q=0.1", "json"),
             ("*/*, application/yaml", "yaml"),
             ("text/html", "406"),
+            ("application/*;q=0.2, application/yaml;q=0.1", "yaml"),
+            ("application/yaml;q=0.1, application/*;q=0.2", "json"),
+            ("application/json;as=;v=;g=", "json"),
+            ("application/yaml/", "yaml"),
+            ("application/yaml; q= 1, application/json;q=0.1", "json"),
             ("APPLICATION/YAML", "406"),
             ("application/yaml;charset=utf-8;foo=bar", "yaml"),
             ("application/json;stream=watch", "json"),
@@ -381,6 +467,11 @@ mod tests {
             ("", Some(Media::Json)),
             ("application/json; charset=utf-8", Some(Media::Json)),
             ("Application/YAML", Some(Media::Yaml)),
+            ("application/json;", Some(Media::Json)),
+            ("application/json;;", None),
+            ("application/json; charset", None),
+            (r#"application/json; a="b;\"c"; d=e"#, Some(Media::Json)),
+            ("application/json; a=b; A=c", None),
             ("json", None),
             ("text/plain", None),
         ] {

@@ -8,6 +8,9 @@ use crate::negotiate::{Accept, Media};
 use crate::openapi::serve as documents;
 use crate::{respond, version};
 
+/// What Prometheus' own library says of its text format.
+const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
+
 /// A request for a path that is no resource.
 pub(crate) struct Asked<'a> {
     pub(crate) method: &'a str,
@@ -24,11 +27,15 @@ pub(crate) fn serve(context: &Context, state: &DiscoveryState, asked: &Asked<'_>
     }
     match asked.path {
         "/" | "/index.html" => index(context, state),
-        "/metrics" => {
-            ApiResponse::new(200, "text/plain; version=0.0.4; charset=utf-8", context.metrics.render())
+        "/metrics" if asked.method == "DELETE" => {
+            context.metrics.reset();
+            ApiResponse::new(200, "text/plain; charset=utf-8", "metrics reset\n")
         }
-        "/.well-known/openid-configuration" => openid(context, asked, |o| o.configuration()),
-        "/openid/v1/jwks" => openid(context, asked, |o| o.keys()),
+        "/metrics" => ApiResponse::new(200, METRICS_TYPE, context.metrics.render()),
+        "/.well-known/openid-configuration" | "/.well-known/openid-configuration/" => {
+            openid(context, asked, |o| o.configuration())
+        }
+        "/openid/v1/jwks" | "/openid/v1/jwks/" => openid(context, asked, |o| o.keys()),
         path if path == "/version" || path.starts_with("/version/") => version_document(context, asked),
         path if path == "/openapi" || path.starts_with("/openapi/") => openapi(context, state, asked),
         path => {

@@ -45,6 +45,18 @@ pub fn text(code: u16, text: &str) -> ApiResponse {
     response
 }
 
+/// A request that took too long. The status has neither kind nor version, and goes out as text.
+pub fn timed_out() -> ApiResponse {
+    let status = Status::timeout("request did not complete within the allotted timeout", 0);
+    let body = format!(
+        r#"{{"metadata":{{}},"status":"Failure","message":"{}","reason":"{}","details":{{}},"code":{}}}"#,
+        status.message,
+        status.reason.as_str(),
+        status.code
+    );
+    ApiResponse::new(status.code, "text/plain; charset=utf-8", format!("{body}\n"))
+}
+
 /// `404 page not found`, the answer where no part of the API is.
 pub fn page_not_found() -> ApiResponse {
     text(404, "404 page not found")

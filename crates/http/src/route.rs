@@ -312,12 +312,18 @@ fn negotiated(
         Some(sub) => matches!(sub.name.as_str(), "status" | "scale"),
         None => resource.kind.verbs.get,
     };
-    let accept = asked.accept.for_resource(media, &standard, table)?;
     let streams = matches!(action, Action::Watch | Action::WatchOne);
-    if streams && accept.encoding.media().stream_name().is_none() {
-        return Err(Status::not_acceptable(&negotiate::stream_names(media)));
-    }
-    Ok(accept)
+    let accept = asked.accept.for_resource(media, &standard, table).and_then(|accept| {
+        match accept.encoding.media().stream_name() {
+            None if streams => Err(Status::not_acceptable(&negotiate::stream_names(media))),
+            _ => Ok(accept),
+        }
+    });
+    // That a kind is deprecated is said by what comes before the negotiation.
+    accept.map_err(|mut status| {
+        status.warnings.extend(resource.kind_version().deprecation.as_ref().map(ToString::to_string));
+        status
+    })
 }
 
 const PATCH_TYPES: &[(&str, PatchType)] = &[

@@ -105,6 +105,11 @@ pub trait Hooks: Sync + Send {
         false
     }
 
+    /// What a client is told who deletes without saying what shall become of dependents.
+    fn unsaid_propagation_warning(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Whether deletions of this kind always have two phases.
     fn ends_in_two_phases(&self) -> bool {
         false

@@ -3,9 +3,11 @@
 
 mod delete;
 mod list;
+mod log;
 
 pub use delete::{DeleteOptions, Preconditions, Propagation};
 pub use list::{ListOptions, VersionMatch};
+pub use log::LogOptions;
 
 use crate::objectmeta::validate_field_manager;
 use crate::{FieldErrors, GroupKind, Status};

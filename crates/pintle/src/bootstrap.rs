@@ -15,6 +15,14 @@ pub(crate) fn objects(address: &str, today: &str) -> impl Iterator<Item = Value>
     objects.into_iter()
 }
 
+/// Who the fields of these objects belong to.
+pub(crate) fn manager(group: &str) -> &'static str {
+    match group {
+        "flowcontrol.apiserver.k8s.io" => "api-priority-and-fairness-config-producer-v1",
+        _ => "kube-apiserver",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -42,7 +42,7 @@ fn host_address(listening: IpAddr) -> Option<IpAddr> {
 
 async fn put(engine: &Engine, object: Value, fields: &[&str]) -> Result<(), pintle_meta::Status> {
     let Some(target) = target_of(engine, &object) else { return Ok(()) };
-    engine.ensure(&target, object.clone()).await?;
+    engine.ensure(&target, crate::bootstrap::manager(&target.kind.group), object.clone()).await?;
     let correct = |kept: &mut Value| {
         for field in fields {
             kept.set_at(&[field], object.get(field).cloned().unwrap_or(Value::Null));

@@ -126,7 +126,9 @@ async fn make(engine: &Arc<Engine>, config: &Config) -> Result<(), Status> {
         for object in wave {
             let Some(target) = target_of(engine, &object) else { continue };
             let engine = Arc::clone(engine);
-            tasks.spawn(async move { engine.ensure(&target, object).await });
+            tasks.spawn(async move {
+                engine.ensure(&target, bootstrap::manager(&target.kind.group), object).await
+            });
         }
         while let Some(made) = tasks.join_next().await {
             made.map_err(|e| Status::internal(&e.to_string()))??;
@@ -144,7 +146,7 @@ async fn make_service_network(engine: &Engine, config: &Config) -> Result<(), St
     object.set_at(&["metadata", "name"], "kubernetes".into());
     object.set_at(&["spec", "cidrs"], Value::Array(networks.collect()));
     let Some(target) = target_of(engine, &object) else { return Ok(()) };
-    engine.ensure(&target, object).await?;
+    engine.ensure(&target, bootstrap::manager(&target.kind.group), object).await?;
     let mut ready = Value::object();
     for (key, text) in [
         ("type", "Ready"),

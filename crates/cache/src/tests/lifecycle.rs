@@ -90,6 +90,18 @@ fn resources_come_and_go() {
     assert_eq!(fixture.cache.resources().len(), 2);
 }
 
+#[test]
+fn what_is_new_has_no_past() {
+    let mut fixture = Fixture::new(Options::default());
+    fixture.set("a/x", Some("db"));
+    let nodes = fixture.cache.register(nodes());
+    let refused = nodes.watch(WatchStart::FromRevision(1), Filter::default());
+    assert!(matches!(refused, Err(RevisionError::Expired { requested: 1, oldest: 2 })));
+    fixture.set_full("/registry/nodes/n1", Some("web"));
+    let mut watcher = nodes.watch(WatchStart::FromRevision(2), Filter::default()).unwrap();
+    assert_eq!(drain(&mut watcher), ["ADDED n1=web@3"]);
+}
+
 #[tokio::test]
 async fn state_and_history_survive_a_restart() {
     let folder = std::env::temp_dir().join(format!("pintle-cache-restart-{}", std::process::id()));

@@ -55,7 +55,7 @@ impl Definitions {
             return Ok(());
         };
         if self.claims.serves(group, version) {
-            return self.engine.ensure(&target, registration(&name, group, version)).await;
+            return self.engine.ensure(&target, "kube-apiserver", registration(&name, group, version)).await;
         }
         let Some(kept) = self.engine.object_tree(&target)? else { return Ok(()) };
         if kept.str_at(&["metadata", "labels", AUTOMANAGED]) != "true" {

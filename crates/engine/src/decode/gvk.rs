@@ -19,24 +19,8 @@ pub(super) fn claimed(
         }
         Parsed::Protobuf(envelope) => return Ok((envelope.api_version.clone(), envelope.kind.clone())),
     };
-    let prefix = match media {
-        Media::Cbor => "unable to determine group/version/kind: cbor: cannot unmarshal",
-        _ => "couldn't get version/kind; json parse error: json: cannot unmarshal",
-    };
-    let map = match tree {
-        Value::Object(map) => map,
-        Value::Null => return Ok(Default::default()),
-        other if media == Media::Cbor => {
-            let note = " (cannot decode CBOR array to struct without toarray option)";
-            let note = if matches!(other, Value::Array(_)) { note } else { "" };
-            let found = cbor_words::type_of(other, cbor_words::string_type(body));
-            return Err(format!("{prefix} {found} into Go value of type v1.TypeMeta{note}"));
-        }
-        other => {
-            let target = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
-            return Err(format!("{prefix} {} into Go value of type {target}", other.json_type()));
-        }
-    };
+    let prefix = prefix(media);
+    let Some(map) = members(tree, media, body)? else { return Ok(Default::default()) };
     let text = |key: &str| match named(map, key, media) {
         None | Some(Value::Null) => Ok(Str::default()),
         Some(Value::String(s)) => Ok(s.clone()),
@@ -49,6 +33,32 @@ pub(super) fn claimed(
         }
     };
     Ok((text("apiVersion")?, text("kind")?))
+}
+
+fn prefix(media: Media) -> &'static str {
+    match media {
+        Media::Cbor => "unable to determine group/version/kind: cbor: cannot unmarshal",
+        _ => "couldn't get version/kind; json parse error: json: cannot unmarshal",
+    }
+}
+
+/// What is in an object; nothing in a null. Other values have no kind and are refused.
+pub(super) fn members<'v>(tree: &'v Value, media: Media, body: &[u8]) -> Result<Option<&'v Map>, String> {
+    let prefix = prefix(media);
+    match tree {
+        Value::Object(map) => Ok(Some(map)),
+        Value::Null => Ok(None),
+        other if media == Media::Cbor => {
+            let note = " (cannot decode CBOR array to struct without toarray option)";
+            let note = if matches!(other, Value::Array(_)) { note } else { "" };
+            let found = cbor_words::type_of(other, cbor_words::string_type(body));
+            Err(format!("{prefix} {found} into Go value of type v1.TypeMeta{note}"))
+        }
+        other => {
+            let target = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+            Err(format!("{prefix} {} into Go value of type {target}", other.json_type()))
+        }
+    }
 }
 
 /// The member of this name. Where only the kind is looked for, JSON keys match in any case.

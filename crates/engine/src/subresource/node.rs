@@ -2,14 +2,15 @@
 //! can be told without them is told as it should be.
 
 use crate::{Engine, Target};
+use pintle_meta::options::LogOptions;
 use pintle_meta::{GroupResource, Reason, Status};
 use pintle_value::Value;
 
 impl Engine {
     /// The log of a container: empty while the pod has no node, an error where the node would have to be asked.
-    pub fn pod_log(&self, target: &Target, container: &str) -> Result<(), Status> {
-        let pod = self.pod_of(target)?;
-        check_container(&pod, container)?;
+    pub fn pod_log(&self, target: &Target, options: &LogOptions) -> Result<(), Status> {
+        let pod = self.existing(target)?;
+        check_container(&pod, &options.container)?;
         match pod.str_at(&["spec", "nodeName"]) {
             "" => Ok(()),
             node => Err(self.unreachable(node)),
@@ -18,10 +19,10 @@ impl Engine {
 
     /// Why a stream to a pod, service or node cannot be had.
     pub fn stream_refusal(&self, target: &Target, container: &str) -> Status {
-        if target.kind.plural != "pods" || target.subresource == "proxy" {
-            return nobody_answers();
+        if target.subresource == "proxy" {
+            return self.proxy_refusal(target).err().unwrap_or_else(nobody_answers);
         }
-        let pod = match self.pod_of(target) {
+        let pod = match self.existing(target) {
             Ok(pod) => pod,
             Err(status) => return status,
         };
@@ -36,18 +37,24 @@ impl Engine {
         }
     }
 
-    fn pod_of(&self, target: &Target) -> Result<Value, Status> {
+    pub(super) fn existing(&self, target: &Target) -> Result<Value, Status> {
         let missing = || Status::not_found(&target.group_resource(), &target.name);
         self.object_tree(target)?.ok_or_else(missing)
     }
 
     fn unreachable(&self, node: &str) -> Status {
+        self.node_refusal(node).err().unwrap_or_else(nobody_answers)
+    }
+
+    /// Why a node cannot even be asked: it is not there, or nothing says where it is.
+    pub(super) fn node_refusal(&self, node: &str) -> Result<(), Status> {
         let found =
             self.target("", "v1", "nodes", "", node).and_then(|t| self.object_tree(&t).ok().flatten());
-        match found {
-            Some(_) => nobody_answers(),
-            None => Status::not_found(&GroupResource::new("", "nodes"), node),
+        let found = found.ok_or_else(|| Status::not_found(&GroupResource::new("", "nodes"), node))?;
+        if found.items_at(&["status", "addresses"]).is_empty() {
+            return Err(Status::unclassified("no preferred addresses found; known addresses: []"));
         }
+        Ok(())
     }
 }
 

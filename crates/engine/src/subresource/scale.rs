@@ -3,7 +3,7 @@
 //! A write reads the parent as a Scale, changes the Scale as any object is changed, and puts the replicas back.
 
 use crate::convert::Conversions;
-use crate::propose::Proposed;
+use crate::propose::{Change, Proposed};
 use crate::write::{Live, WriteRequest};
 use crate::{Engine, Target, decode};
 use pintle_apply::fieldset::FieldPath;
@@ -68,6 +68,10 @@ impl Engine {
     ) -> Result<Proposed, Status> {
         let target = &request.target;
         let Some(live) = live else {
+            // A body that makes no sense is told first.
+            if let Change::Replace(_) = request.change {
+                self.propose_on(request, &self.face(target)?, None, conversions)?;
+            }
             return Err(Status::not_found(&target.kind.group_resource(), &target.name));
         };
         let mut parent = self.spoken(target, &live.tree).into_owned();

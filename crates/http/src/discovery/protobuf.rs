@@ -15,7 +15,7 @@ pub(super) fn core_versions(group: Option<&Group>, address: &str) -> Vec<u8> {
         w.string(1, "0.0.0.0/0");
         w.string(2, address);
     });
-    envelope("v1", "APIVersions", &out.0)
+    envelope("", "APIVersions", &out.0)
 }
 
 /// `/apis`.
@@ -83,7 +83,8 @@ pub(super) fn resource_list(group: &Group, version: &Version) -> Vec<u8> {
             });
         }
     }
-    envelope("v1", "APIResourceList", &out.0)
+    // As in JSON, the core group's own document does not say its version.
+    envelope(if group.name.is_empty() { "" } else { "v1" }, "APIResourceList", &out.0)
 }
 
 fn write_resource(out: &mut Writer, name: &str, namespaced: bool, kind: &str, verbs: &[&str]) {

@@ -26,7 +26,8 @@ pub(crate) fn serve(state: &DiscoveryState, path: &str, asked: &Asked<'_>) -> Op
     let parts: Vec<&str> = path.trim_end_matches('/').split('/').skip(1).collect();
     match parts.as_slice() {
         ["api"] => Some(core(state, asked)),
-        ["apis"] if path == "/apis" || path == "/apis/" => Some(groups(state, asked)),
+        ["apis"] if path == "/apis" => Some(groups(state, asked)),
+        ["apis"] if path == "/apis/" => Some(group_list(state, asked)),
         ["api", version] => Some(resources(state, "", version, asked)),
         ["apis", group] => Some(one_group(state, group, asked)),
         ["apis", group, version] => Some(resources(state, group, version, asked)),
@@ -55,6 +56,11 @@ fn groups(state: &DiscoveryState, asked: &Asked<'_>) -> ApiResponse {
     if let Some(encoding) = aggregated_encoding(asked) {
         return aggregated(state, false, encoding, asked);
     }
+    group_list(state, asked)
+}
+
+/// The old list, which is all that there is behind `/apis/`.
+fn group_list(state: &DiscoveryState, asked: &Asked<'_>) -> ApiResponse {
     document(
         asked,
         Media::WITHOUT_CBOR,
@@ -63,8 +69,13 @@ fn groups(state: &DiscoveryState, asked: &Asked<'_>) -> ApiResponse {
     )
 }
 
-/// So does a group.
+/// So does a group, but for the one that the aggregator itself has installed.
 fn one_group(state: &DiscoveryState, name: &str, asked: &Asked<'_>) -> ApiResponse {
+    if name == "apiregistration.k8s.io"
+        && let Err(status) = routed(asked, Media::WITHOUT_CBOR)
+    {
+        return fail(&status, asked);
+    }
     match state.group(name).filter(|g| !g.name.is_empty()) {
         Some(group) => {
             document(asked, Media::WITHOUT_CBOR, || documents::group(group), || protobuf::group(group))
@@ -114,9 +125,9 @@ fn fail(status: &Status, asked: &Asked<'_>) -> ApiResponse {
     respond::status(status, asked.accept.for_errors(Media::WITHOUT_CBOR))
 }
 
-/// How the aggregated document is written, if it is what the client wants first.
+/// How the aggregated document is written, if the client takes it at all, however little it wants it.
 fn aggregated_encoding(asked: &Asked<'_>) -> Option<Encoding> {
-    let allows = |_: Media, convert: Option<&Convert>| convert.is_none_or(is_aggregated);
+    let allows = |_: Media, convert: Option<&Convert>| convert.is_some_and(is_aggregated);
     let offer = Offer { media: Media::WITHOUT_CBOR, allows: &allows, server_version: false };
     let chosen = asked.accept.choose(&offer)?;
     chosen.convert.is_some().then_some(chosen.encoding)

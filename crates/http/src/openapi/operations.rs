@@ -194,7 +194,7 @@ impl Builder<'_> {
     fn list(&self, suffix: &str) -> Operation {
         let kind = &self.resource.kind;
         let mut operation = self.operation("get", "list", "list", suffix);
-        let verb = if self.group.installed { "list or watch" } else { "list" };
+        let verb = if self.group.installed && kind.verbs.watch { "list or watch" } else { "list" };
         operation.description = format!("{verb} objects of kind {}", kind.kind);
         operation.params = query(LIST);
         if self.group.installed {

@@ -20,16 +20,20 @@ impl Resources {
             let status = self.engine.delete_corrupt(target).await?;
             return Ok(respond::status(&status, Some(request.accept.encoding)));
         }
-        let deleted = self.engine.delete(target, &options, &request.user).await?;
+        let deleted = self.engine.delete(target, &options, &request.user).await;
         self.refresh_policy(target);
-        match deleted {
+        let response = match deleted.map_err(|status| warned(status, target, &options))? {
             Deleted::Status(status) => Ok(respond::status(&status, Some(request.accept.encoding))),
             Deleted::Object { object, gone } => {
                 // Only who asks in the old way for dependents to go too is told that the object waits.
                 let code = if !gone && options.orphan_dependents == Some(false) { 202 } else { 200 };
                 self.object_response(request, target, &object, code).await
             }
-        }
+        };
+        response.map(|mut response| {
+            response.warnings.extend(warning(target, &options));
+            response
+        })
     }
 
     /// Deleting what cannot be read is a verb of its own.
@@ -63,8 +67,11 @@ impl Resources {
         let list = self.list_request(request, target)?;
         let options = self.delete_options(request)?;
         options.check_collection()?;
-        let listed = self.engine.delete_collection(&list, &options, &request.user).await?;
-        self.list_response(request, &list.target, listed).await
+        let listed = self.engine.delete_collection(&list, &options, &request.user).await;
+        let listed = listed.map_err(|status| warned(status, &list.target, &options))?;
+        let mut response = self.list_response(request, &list.target, listed).await?;
+        response.warnings.extend(warning(&list.target, &options));
+        Ok(response)
     }
 
     /// The options in the body, or in the query where there is none.
@@ -78,4 +85,15 @@ impl Resources {
         let tree = pintle_engine::decode::decode_options(&request.body, media(content), &schema)?;
         DeleteOptions::from_value(&tree)
     }
+}
+
+/// What is said to a deletion that leaves open what becomes of dependents.
+fn warning(target: &Target, options: &DeleteOptions) -> Option<String> {
+    let open = options.propagation.is_none() && options.orphan_dependents.is_none();
+    target.kind.hooks.unsaid_propagation_warning().filter(|_| open).map(str::to_string)
+}
+
+fn warned(mut status: Status, target: &Target, options: &DeleteOptions) -> Status {
+    status.warnings.extend(warning(target, options));
+    status
 }

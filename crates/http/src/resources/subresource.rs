@@ -6,7 +6,7 @@ use crate::api::{ApiRequest, ApiResponse};
 use crate::route::Action;
 use pintle_engine::Target;
 use pintle_meta::Status;
-use pintle_meta::options::{GetOptions, Query};
+use pintle_meta::options::{GetOptions, LogOptions, Query};
 
 impl Resources {
     /// A request for a subresource of another kind: `scale` is read and written, the others are created.
@@ -40,8 +40,9 @@ impl Resources {
 
     /// The log of a pod's container.
     pub(super) fn log(&self, request: &ApiRequest, target: &Target) -> Result<ApiResponse, Status> {
-        self.engine.pod_log(target, request.param("container"))?;
-        Ok(ApiResponse::new(200, "text/plain", Vec::new()))
+        let options = LogOptions::from_query(Query(&request.query), &target.name)?;
+        self.engine.pod_log(target, &options)?;
+        Ok(ApiResponse::empty(204))
     }
 
     /// A create that stores nothing under its own name: reviews, bindings, evictions, tokens.

@@ -30,6 +30,13 @@ const UID_LABELS: [&str; 2] = ["controller-uid", CONTROLLER_UID];
 pub(crate) struct Job;
 
 impl Hooks for Job {
+    fn unsaid_propagation_warning(&self) -> Option<&'static str> {
+        Some(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
+             them or set propagationPolicy=Orphan to suppress this warning",
+        )
+    }
+
     fn default(&self, _version: &str, object: &mut Value) {
         labels_from_template(object);
         if let Some(spec) = object.get_mut("spec") {

@@ -1,0 +1,80 @@
+//! Options of a request for a container's log.
+
+use super::Query;
+use crate::{FieldErrors, GroupKind, Status, Timestamp};
+use pintle_value::{Path, Str};
+
+/// What matters of them before a node is asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogOptions {
+    /// The container; "" is the only one of the pod.
+    pub container: Str,
+}
+
+impl LogOptions {
+    /// Reads and checks those of the pod `name`.
+    pub fn from_query(query: Query<'_>, name: &str) -> Result<Self, Status> {
+        let since_seconds = query.int("sinceSeconds")?;
+        let since_time = query.first("sinceTime");
+        if let Some(text) = since_time.filter(|text| !text.is_empty() && *text != "null") {
+            Timestamp::parse(text).map_err(|error| Status::bad_request(error.to_string()))?;
+        }
+        let tail_lines = query.int("tailLines")?;
+        let limit_bytes = query.int("limitBytes")?;
+        let mut errors = FieldErrors::new();
+        if let Some(lines) = tail_lines.filter(|lines| *lines < 0) {
+            errors.invalid(&Path::of("tailLines"), lines, "must be greater than or equal to 0");
+        }
+        if let Some(bytes) = limit_bytes.filter(|bytes| *bytes < 1) {
+            errors.invalid(&Path::of("limitBytes"), bytes, "must be greater than 0");
+        }
+        match (since_seconds, since_time) {
+            // Go shows the empty path like this.
+            (Some(_), Some(_)) => errors
+                .forbidden(&Path::of("[]"), "at most one of `sinceTime` or `sinceSeconds` may be specified"),
+            (Some(seconds), None) if seconds < 1 => {
+                errors.invalid(&Path::of("sinceSeconds"), seconds, "must be greater than 0");
+            }
+            _ => {}
+        }
+        // Streams are chosen only where a feature gate says so that is off by default.
+        if query.first("stream").is_some() {
+            errors.forbidden(&Path::of("stream"), "may not be specified");
+        }
+        if !errors.is_empty() {
+            return Err(Status::invalid(&GroupKind::new("", "PodLogOptions"), name, &errors));
+        }
+        Ok(LogOptions { container: query.text("container").into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::pairs;
+
+    #[test]
+    fn what_is_wrong_with_them() {
+        let invalid = |errors: &str| format!(r#"422 PodLogOptions "p" is invalid: {errors}"#);
+        for (query, expected) in [
+            ("container=c&follow=maybe&tailLines=0&sinceTime=", "fine".to_string()),
+            ("tailLines=x", r#"400 strconv.ParseInt: parsing "x": invalid syntax"#.into()),
+            (
+                "tailLines=-1&limitBytes=0",
+                invalid(
+                    "[tailLines: Invalid value: -1: must be greater than or equal to 0, limitBytes: Invalid value: 0: must be greater than 0]",
+                ),
+            ),
+            ("sinceSeconds=0", invalid("sinceSeconds: Invalid value: 0: must be greater than 0")),
+            ("stream=Stdout", invalid("stream: Forbidden: may not be specified")),
+            (
+                "sinceSeconds=1&sinceTime=2024-01-01T00:00:00Z",
+                invalid("[]: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"),
+            ),
+        ] {
+            let said = LogOptions::from_query(Query(&pairs(query)), "p")
+                .map_or_else(|s| format!("{} {}", s.code, s.message), |_| "fine".to_string());
+            assert_eq!(said, expected, "{query}");
+        }
+    }
+}
