@@ -16,6 +16,10 @@ const SERVICE_PORT: i64 = 443;
 pub(crate) struct Definition;
 
 impl Hooks for Definition {
+    fn knows_finalizers(&self) -> bool {
+        false
+    }
+
     fn default(&self, _version: &str, object: &mut Value) {
         default_names(object);
         if object.at(&["spec", "conversion"]).is_none_or(Value::is_null) {
