@@ -173,3 +173,27 @@ impl<'a> Kind<'a> {
         fits
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_become_integers_as_in_go() {
+        let whole = [
+            (1.9, 1),
+            (-1.9, -1),
+            (1e21, i64::MIN),
+            (f64::INFINITY, i64::MIN),
+            (9_223_372_036_854_775_807.0, i64::MIN),
+        ];
+        for (float, integer) in whole {
+            assert_eq!(to_whole(float), integer, "{float}");
+        }
+        let counts =
+            [(3.0, true), (-3.0, true), (0.5, false), (1e6 + 1e-4, true), (2.999_999, false), (1e16, false)];
+        for (float, is) in counts {
+            assert_eq!(is_integer(float), is, "{float}");
+        }
+    }
+}
