@@ -46,8 +46,6 @@ pub struct Options {
     pub optional_syntax: bool,
     /// Whether a field can be written in backticks: a.`b-c`.
     pub escaped_identifiers: bool,
-    /// Whether the elements of a list literal, and the keys and values of a map literal, must have one type.
-    pub homogeneous_literals: bool,
     /// Whether `1 < 1.5` passes the checker.
     pub cross_type_comparisons: bool,
     /// Whether `has()` costs anything.
@@ -65,7 +63,6 @@ impl Default for Options {
         Options {
             optional_syntax: false,
             escaped_identifiers: false,
-            homogeneous_literals: false,
             cross_type_comparisons: false,
             presence_test_has_cost: true,
             strict: true,
@@ -102,7 +99,6 @@ impl Env {
         KUBERNETES
             .get_or_init(|| {
                 let env = Env::standard().with_options(|options| {
-                    options.homogeneous_literals = true;
                     options.cross_type_comparisons = true;
                     options.presence_test_has_cost = false;
                     options.strict = false;

@@ -1,22 +1,6 @@
 //! Numbers as Go has them: how doubles print and parse, and which conversions lose nothing.
 
-/// Go's `%g`: the shortest digits that read back, with an exponent below 1e-4 and from a million on.
-pub(crate) fn go_general(value: f64) -> String {
-    if value.is_nan() {
-        return "NaN".into();
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "+Inf".into() } else { "-Inf".into() };
-    }
-    let scientific = format!("{value:e}");
-    let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if value != 0.0 && !(-4..6).contains(&exponent) {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        return format!("{mantissa}e{sign}{:02}", exponent.abs());
-    }
-    format!("{value}")
-}
+pub(crate) use pintle_value::quote::go_general;
 
 /// Go's `strconv.FormatFloat(v, 'f', -1, 64)`.
 pub(crate) fn go_plain(value: f64) -> String {
@@ -85,25 +69,6 @@ pub(crate) fn double_to_uint_exactly(value: f64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn doubles_print_as_in_go() {
-        let cases = [
-            (0.0, "0"),
-            (1.0, "1"),
-            (-2.5, "-2.5"),
-            (123456.789, "123456.789"),
-            (100000.0, "100000"),
-            (1000000.0, "1e+06"),
-            (123456789.0, "1.23456789e+08"),
-            (1.5e-7, "1.5e-07"),
-            (0.0001, "0.0001"),
-            (f64::INFINITY, "+Inf"),
-        ];
-        for (value, text) in cases {
-            assert_eq!(go_general(value), text);
-        }
-    }
 
     #[test]
     fn doubles_parse_as_in_go() {

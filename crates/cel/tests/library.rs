@@ -13,9 +13,9 @@ mod of_kubernetes;
 #[path = "library/own.rs"]
 mod own;
 
-/// Everything that a Kubernetes expression can use; literals may mix types, to say more in less.
+/// Everything that a Kubernetes expression can use.
 fn kubernetes() -> Env {
-    Env::kubernetes().with_options(|options| options.homogeneous_literals = false)
+    Env::kubernetes()
 }
 
 /// Each expression is true.

@@ -69,8 +69,20 @@ pub enum Refusal {
         /// What is wrong.
         why: String,
     },
+    /// It is a custom resource that does not say of which kind.
+    Kindless {
+        /// The version that it says it is in.
+        version: Str,
+        /// What is wrong.
+        why: String,
+    },
     /// It is of another version than its path.
-    OtherVersion(String),
+    OtherVersion {
+        /// The version and the kind that it says it is.
+        claimed: (GroupVersion, Str),
+        /// What is wrong.
+        why: String,
+    },
     /// It is a custom resource of another kind, which validation refuses in the name of the kind it says it is.
     OtherKind(GroupKind),
 }
@@ -79,8 +91,36 @@ impl Refusal {
     /// What is wrong, without a word on the body.
     pub fn why(&self) -> &str {
         match self {
-            Refusal::Unrecognized(why) | Refusal::Unfit { why, .. } | Refusal::OtherVersion(why) => why,
+            Refusal::Unrecognized(why)
+            | Refusal::Unfit { why, .. }
+            | Refusal::Kindless { why, .. }
+            | Refusal::OtherVersion { why, .. } => why,
             Refusal::OtherKind(_) => "the object is of another kind",
+        }
+    }
+
+    /// What is said of a custom resource that a patch has made into something else: its fields are wrong, as if
+    /// it had been read before anyone asked for its version.
+    pub(crate) fn of_patched(&self, expected: &Expected<'_>, document: &[u8]) -> Option<Status> {
+        match self {
+            Refusal::OtherKind(_) => Some(self.to_status(expected, document)),
+            Refusal::OtherVersion { claimed: (version, _), .. } if version.version.is_empty() => {
+                let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+                Some(Status::internal(why))
+            }
+            Refusal::OtherVersion { claimed: (version, kind), .. } if !expected.lenient => {
+                let mut errors = FieldErrors::new();
+                if kind != expected.kind {
+                    let why = format!("must be {}", expected.kind);
+                    errors.invalid(&Path::of("kind"), kind.as_str(), &why);
+                }
+                let why = format!("must be {}", api_version(expected.group, expected.version));
+                errors.invalid(&Path::of("apiVersion"), version.to_string().as_str(), &why);
+                let tree = json::parse(document).map(|parsed| parsed.value).unwrap_or_default();
+                let kind = GroupKind::new(&version.group, kind);
+                Some(Status::invalid(&kind, tree.str_at(&["metadata", "name"]), &errors))
+            }
+            _ => None,
         }
     }
 
@@ -93,14 +133,14 @@ impl Refusal {
             return Status::invalid(kind, tree.str_at(&["metadata", "name"]), &errors);
         }
         Status::bad_request(match self {
-            Refusal::Unrecognized(why) => {
+            Refusal::Unrecognized(why) | Refusal::Kindless { why, .. } => {
                 let summary = summarize(body);
                 format!("the object provided is unrecognized (must be of type {wanted}): {why} ({summary})")
             }
             Refusal::Unfit { kind, version, why } => {
                 format!("{kind} in version {} cannot be handled as a {wanted}: {why}", quoted(version))
             }
-            Refusal::OtherVersion(_) | Refusal::OtherKind(_) => self.why().to_string(),
+            Refusal::OtherVersion { .. } | Refusal::OtherKind(_) => self.why().to_string(),
         })
     }
 }
@@ -112,8 +152,13 @@ pub fn decode(
     expected: &Expected<'_>,
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
-    let (gvk, mut decoded) =
-        read(body, media, expected).map_err(|refusal| refusal.to_status(expected, body))?;
+    let (gvk, mut decoded) = read(body, media, expected).map_err(|refusal| match refusal {
+        // A decoder that is not strict says what it expected.
+        Refusal::Kindless { version, why } if validation == FieldValidation::Ignore => {
+            Refusal::Unfit { kind: expected.kind.into(), version, why }.to_status(expected, body)
+        }
+        other => other.to_status(expected, body),
+    })?;
     if !decoded.complaints.is_empty() && validation == FieldValidation::Strict {
         let why = format!("strict decoding error: {}", decoded.complaints.join(", "));
         return Err(gvk.unfit(why).to_status(expected, body));

@@ -3,7 +3,7 @@
 use crate::Target;
 use bytes::Bytes;
 use pintle_cache::{Extract, Extracted, Object, ObjectKey, value_header};
-use pintle_kinds::Kind;
+use pintle_kinds::{Kind, KindVersion};
 use pintle_meta::Status;
 use pintle_schema::{Schema, structural, typed};
 use pintle_value::{Path, Str, Value, json};
@@ -51,14 +51,22 @@ pub(crate) fn extract(kind: &Kind, tree: &Value) -> Extracted {
     let labels = labels
         .map(|map| map.iter().map(|(k, v)| (k.clone(), Str::from(v.as_str().unwrap_or("")))).collect())
         .unwrap_or_default();
-    let selectable = &kind.storage_version().selectable;
-    let fields = selectable.iter().map(|field| {
+    let fields = selectable_fields(kind, kind.storage_version(), tree).collect();
+    Extracted { labels, fields, uid: tree.str_at(&["metadata", "uid"]).into() }
+}
+
+/// The values of a version's selectable fields, of an object in that version.
+pub(crate) fn selectable_fields<'a>(
+    kind: &'a Kind,
+    version: &'a KindVersion,
+    tree: &'a Value,
+) -> impl Iterator<Item = Str> + 'a {
+    version.selectable.iter().map(|field| {
         kind.hooks.selectable(&field.label, tree).unwrap_or_else(|| {
             let path: Vec<&str> = field.path.iter().map(Str::as_str).collect();
             scalar_text(tree.at(&path)).unwrap_or_else(|| field.unset.clone())
         })
-    });
-    Extracted { labels, fields: fields.collect(), uid: tree.str_at(&["metadata", "uid"]).into() }
+    })
 }
 
 fn scalar_text(value: Option<&Value>) -> Option<Str> {

@@ -2,7 +2,7 @@
 //!
 //! Candidates are in the version of the request, decoded and defaulted.
 
-use crate::decode::{self, Decoded, Media, Refusal};
+use crate::decode::{self, Decoded, Media};
 use crate::{Target, metadata};
 use bytes::Bytes;
 use pintle_apply::managed;
@@ -124,12 +124,10 @@ fn patch_document(
     // Something is wrong with the outcome: it is made again and written down, to find and to show what.
     let (patched, _) = document_after(live, kind, body, reported)?;
     let shown = patch::written::written(&version.schema, live, &patched);
-    let mut decoded =
-        decode::decode_patched(shown.as_bytes(), &expected).map_err(|refusal| match refusal {
-            // A custom resource of another kind is refused as if it had been sent whole.
-            Refusal::OtherKind(_) => refusal.to_status(&expected, shown.as_bytes()),
-            _ => invalid_patch(&shown, refusal.why()),
-        })?;
+    let mut decoded = decode::decode_patched(shown.as_bytes(), &expected).map_err(|refusal| {
+        let whole = refusal.of_patched(&expected, shown.as_bytes());
+        whole.unwrap_or_else(|| invalid_patch(&shown, refusal.why()))
+    })?;
     complaints.append(&mut decoded.complaints);
     decoded.complaints = complaints;
     Ok(Patched { decoded, shown })

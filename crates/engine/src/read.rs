@@ -1,5 +1,6 @@
 //! Reads: get and list, with the rules of resourceVersion, paging and selectors.
 
+use crate::object::selectable_fields;
 use crate::{Engine, Target};
 use pintle_cache::{Object, Resource, RevisionError, View};
 use pintle_kinds::SelectableField;
@@ -7,6 +8,7 @@ use pintle_meta::options::{ListOptions, VersionMatch};
 use pintle_meta::rv::{self, ContinueToken};
 use pintle_meta::{LabelSelector, Status};
 use pintle_value::Str;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,7 +72,7 @@ impl Engine {
         let first = options.continue_token.is_empty();
         let limit = if options.resource_version == "0" && first { 0 } else { options.limit.max(0) };
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let selects = Selects::new(request);
+        let selects = self.selects(request, &moment.view).await?;
         if let Some(key) = single_key(request) {
             let found = moment.view.get(&key).filter(|object| selects.matches(object)).cloned();
             let (items, continue_token) = (found.into_iter().collect(), String::new());
@@ -100,6 +102,27 @@ impl Engine {
             _ => String::new(),
         };
         Ok(Listed { items, revision: moment.revision, continue_token, remaining })
+    }
+
+    /// The selectors of a list. Where a webhook converts, fields are those of the version asked for, and the
+    /// objects are converted to look at them.
+    async fn selects(&self, request: &ListRequest, view: &View) -> Result<Selects, Status> {
+        let mut selects = Selects::new(request);
+        let target = &request.target;
+        if target.kind.conversion.is_none() || !selects.look_at_fields() {
+            return Ok(selects);
+        }
+        let objects: Vec<Arc<Object>> = view.range(list_namespace(target), None).cloned().collect();
+        self.prepare(target, &objects).await?;
+        let version = target.kind_version();
+        let mut converted = HashMap::with_capacity(objects.len());
+        for object in &objects {
+            let tree = self.tree_in(target, object, 0)?;
+            let fields = selectable_fields(&target.kind, version, &tree).collect();
+            converted.insert(Str::from(object.key().as_str()), fields);
+        }
+        selects.read_converted(request, converted);
+        Ok(selects)
     }
 
     /// The resource in the cache.
@@ -186,12 +209,15 @@ fn list_namespace(target: &Target) -> Option<&str> {
 pub(crate) struct Selects {
     labels: LabelSelector,
     fields: Vec<(FieldAt, bool, Str)>,
+    /// The fields of converted objects by their keys, where a webhook converts.
+    converted: HashMap<Str, Vec<Str>>,
 }
 
 enum FieldAt {
     Name,
     Namespace,
     Kept(usize),
+    Converted(usize),
     Unknown,
 }
 
@@ -215,7 +241,25 @@ impl Selects {
             .iter()
             .map(|t| (place(&t.field), t.equal, t.value.clone()))
             .collect();
-        Selects { labels: request.options.label_selector.clone(), fields }
+        Selects { labels: request.options.label_selector.clone(), fields, converted: HashMap::new() }
+    }
+
+    /// Whether a field beside name and namespace is looked at.
+    fn look_at_fields(&self) -> bool {
+        self.fields.iter().any(|(place, ..)| !matches!(place, FieldAt::Name | FieldAt::Namespace))
+    }
+
+    /// Looks at these fields, of the version asked for, from now on.
+    fn read_converted(&mut self, request: &ListRequest, converted: HashMap<Str, Vec<Str>>) {
+        let selectable = &request.target.kind_version().selectable;
+        let terms = request.options.field_selector.terms();
+        for ((place, ..), term) in self.fields.iter_mut().zip(terms) {
+            if let FieldAt::Kept(_) | FieldAt::Unknown = place {
+                let found = selectable.iter().position(|f| f.label == term.field);
+                *place = found.map_or(FieldAt::Unknown, FieldAt::Converted);
+            }
+        }
+        self.converted = converted;
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -227,6 +271,10 @@ impl Selects {
             FieldAt::Name => object.name(),
             FieldAt::Namespace => object.namespace().unwrap_or(""),
             FieldAt::Kept(at) => object.field(*at),
+            FieldAt::Converted(at) => {
+                let fields = self.converted.get(object.key().as_str());
+                fields.and_then(|fields| fields.get(*at)).map_or("", Str::as_str)
+            }
             FieldAt::Unknown => "",
         };
         self.fields.iter().all(|(place, equal, value)| (field(place) == value.as_str()) == *equal)

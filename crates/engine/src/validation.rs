@@ -110,7 +110,7 @@ pub(crate) fn update(
     let own = errors.0.len();
     if kind.hooks.validates_metadata() {
         objectmeta::validate_update(meta, old_meta, &path, &mut errors);
-        if kind.storage_version().schema.is_go() {
+        if kind.storage_version().schema.is_go() && kind.hooks.knows_finalizers() {
             objectmeta::validate_core_finalizers(meta, &path, &mut errors);
         }
     }

@@ -77,6 +77,12 @@ pub trait Hooks: Sync + Send {
         pintle_meta::names::dns_subdomain(name, prefix)
     }
 
+    /// Whether finalizers without a domain must be standard ones. Kinds of servers beside the main one go without
+    /// this rule.
+    fn knows_finalizers(&self) -> bool {
+        true
+    }
+
     /// Whether the kind's own checks include those of metadata, so that metadata errors come before and beside
     /// the others. A few kinds leave metadata to the checks that all objects get.
     fn validates_metadata(&self) -> bool {

@@ -51,6 +51,14 @@ impl Kind {
         GroupResource { group: self.group.clone(), resource: self.plural.clone() }
     }
 
+    /// The verbs that discovery tells: once its definition is on the way out, none that would write objects.
+    pub fn verbs_told(&self) -> Verbs {
+        match self.rules.ending {
+            true => Verbs { create: false, patch: false, update: false, ..self.verbs },
+            false => self.verbs,
+        }
+    }
+
     /// Group and kind, as validation errors name it.
     pub fn group_kind(&self) -> GroupKind {
         GroupKind { group: self.group.clone(), kind: self.kind.clone() }

@@ -5,6 +5,7 @@
 use pintle_value::{Path, Str, Value, json};
 use std::collections::HashSet;
 
+use pintle_value::quote::go_general;
 pub use pintle_value::quote::go_quoted as quoted;
 
 /// What kind of mistake it is; decides the cause's reason and the opening words.
@@ -256,6 +257,7 @@ impl Shown for &Value {
     fn shown(&self) -> String {
         match self {
             Value::String(s) => quoted(s),
+            Value::Float(float) => go_general(*float),
             other => {
                 let mut out = Vec::new();
                 json::print(other, &mut out);

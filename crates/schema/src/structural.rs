@@ -17,4 +17,4 @@ pub use embedded::{validate_embedded, validate_object};
 pub use formats::is_for_texts;
 pub use lists::validate_lists;
 pub use prune::prune;
-pub use validate::{validate, validate_change, within};
+pub use validate::{validate, validate_change, validate_default, within};

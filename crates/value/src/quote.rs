@@ -43,6 +43,24 @@ fn is_printable(c: char) -> bool {
     !c.is_ascii_control() && text.escape_debug().eq(text.chars())
 }
 
+/// A double as Go's `%v` writes it: the shortest digits that read back, with an exponent below 1e-4 and from a million on.
+pub fn go_general(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".into();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "+Inf".into() } else { "-Inf".into() };
+    }
+    let scientific = format!("{value:e}");
+    let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if value != 0.0 && !(-4..6).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{mantissa}e{sign}{:02}", exponent.abs());
+    }
+    format!("{value}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,6 +79,25 @@ mod tests {
             ("\u{10ffff}", r#""\U0010ffff""#),
         ] {
             assert_eq!(go_quoted(text), quoted);
+        }
+    }
+
+    #[test]
+    fn doubles_print_as_in_go() {
+        let cases = [
+            (0.0, "0"),
+            (1.0, "1"),
+            (-2.5, "-2.5"),
+            (123456.789, "123456.789"),
+            (100000.0, "100000"),
+            (1000000.0, "1e+06"),
+            (123456789.0, "1.23456789e+08"),
+            (1.5e-7, "1.5e-07"),
+            (0.0001, "0.0001"),
+            (f64::INFINITY, "+Inf"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(go_general(value), text);
         }
     }
 }

@@ -199,7 +199,7 @@ impl Checker<'_> {
             self.expr(element);
             let is_optional = optional.iter().any(|optional| *optional as usize == index);
             let of = self.value_type(element.id, is_optional);
-            joined = Some(self.join(element.id, joined, of));
+            joined = Some(self.join(joined, of));
         }
         let of = joined.unwrap_or_else(|| self.variables.fresh());
         self.set(id, Type::list(of));
@@ -227,10 +227,10 @@ impl Checker<'_> {
         for entry in entries {
             self.expr(&mut entry.key);
             let key = self.type_of(entry.key.id);
-            keys = Some(self.join(entry.key.id, keys, key));
+            keys = Some(self.join(keys, key));
             self.expr(&mut entry.value);
             let value = self.value_type(entry.value.id, entry.optional);
-            values = Some(self.join(entry.value.id, values, value));
+            values = Some(self.join(values, value));
         }
         let key = keys.unwrap_or_else(|| self.variables.fresh());
         let value = values.unwrap_or_else(|| self.variables.fresh());
@@ -238,16 +238,12 @@ impl Checker<'_> {
     }
 
     /// The type that has room for both.
-    fn join(&mut self, id: Id, before: Option<Type>, of: Type) -> Type {
+    fn join(&mut self, before: Option<Type>, of: Type) -> Type {
         let Some(before) = before else { return of };
         if self.variables.assignable(&before, &of) {
             return most_general(before, of);
         }
-        if !self.env.options().homogeneous_literals {
-            return Type::Dyn;
-        }
-        self.mismatch(id, &before, &of);
-        Type::Error
+        Type::Dyn
     }
 
     fn mismatch(&mut self, id: Id, expected: &Type, found: &Type) {

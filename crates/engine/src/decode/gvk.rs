@@ -90,10 +90,18 @@ pub(super) fn settle(
     let group_version = GroupVersion::parse(&version).map_err(Refusal::Unrecognized)?;
     let missing = |what: &str| format!("Object '{what}' is missing in '{}'", String::from_utf8_lossy(body));
     if !expected.lenient && kind.is_empty() {
-        return Err(Refusal::Unrecognized(missing("Kind")));
+        let version = if version.is_empty() { expected.version.into() } else { group_version.version };
+        return Err(Refusal::Kindless { version, why: missing("Kind") });
     }
+    let other_version = |group_version: &GroupVersion, kind: &Str| {
+        let wanted = api_version(expected.group, expected.version);
+        let why = format!(
+            "the API version in the data ({group_version}) does not match the expected API version ({wanted})"
+        );
+        Refusal::OtherVersion { claimed: (group_version.clone(), kind.clone()), why }
+    };
     if !expected.lenient && group_version.version.is_empty() {
-        return Err(Refusal::Unrecognized(missing("apiVersion")));
+        return Err(other_version(&group_version, &kind));
     }
     let takes_ours = group_version.version.is_empty()
         && (group_version.group.is_empty()
@@ -119,11 +127,7 @@ pub(super) fn settle(
         return Err(Refusal::OtherKind(GroupKind::new(&gvk.group_version.group, &gvk.kind)));
     }
     if !expected.lenient || (same_kind && registered) {
-        let expected_version = api_version(expected.group, expected.version);
-        return Err(Refusal::OtherVersion(format!(
-            "the API version in the data ({}) does not match the expected API version ({expected_version})",
-            gvk.group_version
-        )));
+        return Err(other_version(&gvk.group_version, &gvk.kind));
     }
     let why = if registered {
         format!(

@@ -3,7 +3,7 @@
 //! A write reads the parent as a Scale, changes the Scale as any object is changed, and puts the replicas back.
 
 use crate::convert::Conversions;
-use crate::propose::{Change, Proposed};
+use crate::propose::{Body, Change, Proposed};
 use crate::write::{Live, WriteRequest};
 use crate::{Engine, Target, decode};
 use pintle_apply::fieldset::FieldPath;
@@ -12,7 +12,7 @@ use pintle_kinds::ScalePaths;
 use pintle_meta::selector::LabelSelector;
 use pintle_meta::{FieldErrors, GroupKind, GroupResource, Status};
 use pintle_schema::typed;
-use pintle_value::{Path, Str, Value};
+use pintle_value::{Path, Str, Value, yaml};
 
 /// Stands for the replicas of a custom resource that has none: no number that a client sends on purpose.
 const UNSET: i64 = i32::MIN as i64;
@@ -25,9 +25,23 @@ pub(crate) fn paths(target: &Target) -> Option<&ScalePaths> {
     target.kind_version().subresource("scale")?.scale.as_ref()
 }
 
-fn at<'a>(tree: &'a Value, path: &[Str]) -> Option<&'a Value> {
-    let keys: Vec<&str> = path.iter().map(Str::as_str).collect();
-    tree.at(&keys)
+/// The value at a path. What is on the way there must be objects, or null.
+fn at<'a>(tree: &'a Value, path: &[Str]) -> Result<Option<&'a Value>, String> {
+    let mut value = tree;
+    for (depth, key) in path.iter().enumerate() {
+        value = match value {
+            Value::Null => return Ok(None),
+            Value::Object(map) => match map.get(key) {
+                Some(below) => below,
+                None => return Ok(None),
+            },
+            other => {
+                let way = path.get(..=depth).unwrap_or(path);
+                return Err(accessor_error(way, other, "map[string]interface{}"));
+            }
+        };
+    }
+    Ok(Some(value))
 }
 
 fn dotted(path: &[Str]) -> String {
@@ -88,6 +102,12 @@ impl Engine {
         self.normalize_scale(&mut old);
         let Proposed { object: scale, warnings } =
             self.propose_on(request, &self.face(target)?, Some(&old), conversions)?;
+        if let Change::Apply { body, .. } = &request.change
+            && !is_typed(target)
+            && scale.get("spec") != old.get("spec")
+        {
+            return Err(not_scale_again(body));
+        }
         let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0);
         check(target, paths, replicas)?;
         let wanted = scale.str_at(&["metadata", "uid"]);
@@ -112,6 +132,18 @@ impl Engine {
         }
         Ok(Proposed { object: parent, warnings })
     }
+}
+
+/// What comes of a changed scale of a custom resource when it was applied: kube-apiserver finds no way to read it
+/// as a scale again.
+fn not_scale_again(body: &Body) -> Status {
+    let applied = yaml::parse(&body.bytes).map(|parsed| parsed.value).unwrap_or_default();
+    let (namespace, name) =
+        (applied.str_at(&["metadata", "namespace"]), applied.str_at(&["metadata", "name"]));
+    Status::unclassified(format!(
+        "failed to convert new object ({namespace}/{name}; autoscaling/v1, Kind=Scale) to proper version: \
+         request to convert CR to an invalid group/version: autoscaling/v1"
+    ))
 }
 
 /// What is wrong with the replicas that a client wants.
@@ -153,7 +185,7 @@ fn view(target: &Target, paths: &ScalePaths, parent: &Value) -> Result<(Value, b
 }
 
 fn number(parent: &Value, path: &[Str]) -> Result<Option<i64>, Status> {
-    match at(parent, path) {
+    match at(parent, path).map_err(Status::unclassified)? {
         None => Ok(None),
         Some(Value::Int(number)) => Ok(Some(*number)),
         Some(other) => Err(Status::unclassified(accessor_error(path, other, "int64"))),
@@ -164,7 +196,8 @@ fn selector(target: &Target, paths: &ScalePaths, parent: &Value) -> Result<Strin
     if paths.label_selector.is_empty() {
         return Ok(String::new());
     }
-    let Some(selector) = at(parent, &paths.label_selector) else { return Ok(String::new()) };
+    let found = at(parent, &paths.label_selector).map_err(Status::unclassified)?;
+    let Some(selector) = found else { return Ok(String::new()) };
     if !is_typed(target) {
         let text = selector.as_str().map(str::to_string);
         return text
@@ -232,26 +265,30 @@ pub(crate) fn validate_numbers(target: &Target, object: &Value, errors: &mut Fie
     for path in [&paths.spec_replicas, &paths.status_replicas] {
         validate_number(object, path, errors);
     }
-    if let Some(selector) = at(object, &paths.label_selector).filter(|_| !paths.label_selector.is_empty())
-        && selector.as_str().is_none()
-    {
-        let field = dotted(&paths.label_selector);
-        errors.invalid(&Path::of(&field), "", &accessor_error(&paths.label_selector, selector, "string"));
+    if paths.label_selector.is_empty() {
+        return;
     }
+    let wrong = match at(object, &paths.label_selector) {
+        Ok(None | Some(Value::String(_))) => return,
+        Ok(Some(other)) => accessor_error(&paths.label_selector, other, "string"),
+        Err(why) => why,
+    };
+    errors.invalid(&Path::of(&dotted(&paths.label_selector)), "", &wrong);
 }
 
 fn validate_number(object: &Value, path: &[Str], errors: &mut FieldErrors) {
     let field = dotted(path);
     let field = Path::of(&field);
     match at(object, path) {
-        None => {}
-        Some(Value::Int(number)) if *number < 0 => {
+        Ok(None) => {}
+        Ok(Some(Value::Int(number))) if *number < 0 => {
             errors.invalid(&field, *number, "should be a non-negative integer");
         }
-        Some(Value::Int(number)) if *number > i64::from(i32::MAX) => {
+        Ok(Some(Value::Int(number))) if *number > i64::from(i32::MAX) => {
             errors.invalid(&field, *number, &format!("should be less than or equal to {}", i32::MAX));
         }
-        Some(Value::Int(_)) => {}
-        Some(other) => errors.invalid(&field, 0, &accessor_error(path, other, "int64")),
+        Ok(Some(Value::Int(_))) => {}
+        Ok(Some(other)) => errors.invalid(&field, 0, &accessor_error(path, other, "int64")),
+        Err(why) => errors.invalid(&field, 0, &why),
     }
 }

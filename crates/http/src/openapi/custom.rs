@@ -119,7 +119,7 @@ fn published(source: &Value, dialect: Dialect, depth: usize) -> Value {
     let mut out = Map::with_capacity(members.len());
     for (key, value) in members.iter() {
         match (key.as_str(), value) {
-            ("example" | "externalDocs" | "id" | "$schema", _) => {}
+            ("id" | "$schema", _) => {}
             (
                 "nullable" | "uniqueItems" | "exclusiveMinimum" | "exclusiveMaximum" | PRESERVE | EMBEDDED
                 | INT_OR_STRING,

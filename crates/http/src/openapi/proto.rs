@@ -11,6 +11,8 @@ enum How {
     Bool,
     Int,
     Double,
+    /// Any value, as YAML.
+    Any,
     /// Any values, as YAML.
     Anys,
     One(&'static Message),
@@ -116,6 +118,7 @@ fn member(out: &mut Writer, number: u64, value: &Value, how: &How) {
         How::Bool => out.int(number, i64::from(value.as_bool() == Some(true))),
         How::Int => out.int(number, value.as_int().unwrap_or(0)),
         How::Double => double(out, number, value),
+        How::Any => out.message(number, |w| any(w, value)),
         How::Anys => items.iter().for_each(|item| out.message(number, |w| any(w, item))),
         How::One(message) => out.message(number, |w| write(w, value, message)),
         How::Many(message) => items.iter().for_each(|item| out.message(number, |w| write(w, item, message))),
@@ -251,6 +254,8 @@ static V2_RESPONSE: Message = Message {
     extensions: 5,
     ..NO
 };
+static EXTERNAL_DOCS: Message =
+    Message { members: &[("description", 1, How::Text), ("url", 2, How::Text)], extensions: 3, ..NO };
 static V2_SCHEMA: Message = Message {
     members: &[
         ("$ref", 1, How::Text),
@@ -276,6 +281,8 @@ static V2_SCHEMA: Message = Message {
         ("type", 22, How::TypeItem),
         ("items", 23, How::In(1, &V2_SCHEMA)),
         ("properties", 25, How::Map(&V2_SCHEMA)),
+        ("externalDocs", 29, How::One(&EXTERNAL_DOCS)),
+        ("example", 30, How::Any),
     ],
     extensions: 31,
     ..NO
@@ -371,6 +378,8 @@ static V3_SCHEMA: Message = Message {
     wrapped: 1,
     members: &[
         ("nullable", 1, How::Bool),
+        ("externalDocs", 6, How::One(&EXTERNAL_DOCS)),
+        ("example", 7, How::Any),
         ("title", 9, How::Text),
         ("multipleOf", 10, How::Double),
         ("maximum", 11, How::Double),

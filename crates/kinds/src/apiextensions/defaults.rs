@@ -175,7 +175,7 @@ impl Compiled {
     /// What the schema has against a default; the fields are named from `path` on.
     fn validate(&self, default: &Value, path: &Path<'_>) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        structural::validate(&self.arena, self.node, default, &Path::ROOT, &mut errors);
+        structural::validate_default(&self.arena, self.node, default, &Path::ROOT, &mut errors);
         structural::within(errors, &path.to_str())
     }
 }

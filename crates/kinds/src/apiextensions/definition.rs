@@ -16,6 +16,10 @@ const SERVICE_PORT: i64 = 443;
 pub(crate) struct Definition;
 
 impl Hooks for Definition {
+    fn knows_finalizers(&self) -> bool {
+        false
+    }
+
     fn default(&self, _version: &str, object: &mut Value) {
         default_names(object);
         if object.at(&["spec", "conversion"]).is_none_or(Value::is_null) {
@@ -229,9 +233,12 @@ fn validate_stored_versions(object: &Value, errors: &mut FieldErrors) {
         return errors.invalid(&path, &stored[..], "must have at least one stored version");
     }
     let versions = object.items_at(&["spec", "versions"]);
-    for version in versions.iter().filter(|v| v.get("storage").and_then(Value::as_bool) == Some(true)) {
+    for (at, version) in versions.iter().enumerate() {
         let name = version.str_at(&["name"]);
-        if !stored.iter().any(|s| s == name) {
+        let is_storage = version.get("storage").and_then(Value::as_bool) == Some(true);
+        // A name counts once: of two versions with the same one, the second is not found.
+        let is_again = versions.iter().take(at).any(|v| v.str_at(&["name"]) == name);
+        if is_storage && (is_again || !stored.iter().any(|s| s == name)) {
             errors.invalid(&path, &stored[..], &format!("must have the storage version {name}"));
         }
     }

@@ -13,6 +13,10 @@ const VERSION_PRIORITY_MAX: i64 = 1000;
 pub(crate) struct ApiService;
 
 impl Hooks for ApiService {
+    fn knows_finalizers(&self) -> bool {
+        false
+    }
+
     fn default(&self, _version: &str, object: &mut Value) {
         let service = object.at_mut(&["spec", "service"]).filter(|service| service.as_object().is_some());
         if let Some(service) = service {

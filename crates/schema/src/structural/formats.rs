@@ -8,7 +8,7 @@ use pintle_value::base64;
 /// The format of a value of this type, as far as it is one that is checked.
 pub(super) fn known<'a>(type_name: &str, format: &'a str) -> &'a str {
     let fine = match type_name {
-        "" | "string" => is_for_texts(format),
+        "" | "string" | "integer,string" => is_for_texts(format),
         "integer" => matches!(format, "int32" | "int64"),
         "number" => matches!(format, "float" | "double"),
         _ => false,

@@ -2,7 +2,15 @@
 
 use super::validate::Outcome;
 use crate::Checks;
+use pintle_meta::field::{Plain, Shown};
+use pintle_value::quote::go_general;
 use pintle_value::{Path, Value};
+use std::cmp::Ordering;
+
+/// Largest float that counts as an integer.
+const INTEGER_MAX: f64 = 9_007_199_254_740_991.0;
+/// How far from an integer a float may be, beside its size.
+const CLOSE: f64 = 1e-9;
 
 /// All that is wrong with a number.
 pub(super) fn check(
@@ -24,9 +32,14 @@ pub(super) fn check(
     if let Some(factor) = checks.multiple_of {
         let fine = kind.check_range(factor, None, "MultipleOf", path, &mut out);
         let whole = whole.filter(|_| fine);
-        if !is_multiple(number, whole, factor) {
-            let why = format!("{path} in body should be a multiple of {}", shown(factor, whole.is_some()));
-            out.errors.invalid(path, value, &why);
+        let factor_seen = seen(factor, whole);
+        if factor_seen.not_positive() {
+            let factor = factor_seen.shown();
+            let why = format!("factor MultipleOf declared for {path} must be positive: {factor}");
+            out.errors.invalid(path, Plain(&factor), &why);
+        } else if !is_multiple(number, whole, factor) {
+            let why = format!("{path} in body should be a multiple of {}", factor_seen.shown());
+            out.errors.invalid(path, value_seen(number, whole), &why);
         }
     }
     let bounds = [
@@ -37,43 +50,79 @@ pub(super) fn check(
         let Some(bound) = bound else { continue };
         let fine = kind.check_range(bound, None, prefix, path, &mut out);
         let whole = whole.filter(|_| fine);
-        let bound_seen = if whole.is_some() { bound.trunc() } else { bound };
-        let beyond = match words {
-            "less than" => number > bound_seen || (exclusive && number >= bound_seen),
-            _ => number < bound_seen || (exclusive && number <= bound_seen),
+        let bound_seen = seen(bound, whole);
+        let order = match (whole, &bound_seen) {
+            (Some(whole), Number::Whole(bound)) => Some(whole.cmp(bound)),
+            _ => number.partial_cmp(&bound),
         };
-        if beyond {
+        let outer = if words == "less than" { Ordering::Greater } else { Ordering::Less };
+        if order.is_some_and(|order| order == outer || (exclusive && order == Ordering::Equal)) {
             let equal = if exclusive { "" } else { " or equal to" };
-            let why = format!("{path} in body should be {words}{equal} {}", shown(bound, whole.is_some()));
-            out.errors.invalid(path, value, &why);
+            let why = format!("{path} in body should be {words}{equal} {}", bound_seen.shown());
+            out.errors.invalid(path, value_seen(number, whole), &why);
         }
     }
     out.matches += 1;
     out
 }
 
-/// A bound as Go prints it.
-fn shown(bound: f64, whole: bool) -> String {
-    let bound = if whole { bound.trunc() } else { bound };
-    let text = format!("{bound}");
-    match bound.abs() {
-        // Go changes to exponents where numbers get long.
-        size if size != 0.0 && !(1e-4..1e21).contains(&size) => format!("{bound:e}"),
-        _ => text,
+/// A number as Go compares and prints it: whole ones stand beside whole ones.
+enum Number {
+    Whole(i64),
+    Float(f64),
+}
+
+impl Number {
+    fn not_positive(&self) -> bool {
+        match self {
+            Number::Whole(whole) => *whole <= 0,
+            Number::Float(float) => *float <= 0.0,
+        }
     }
 }
 
-fn is_multiple(number: f64, whole: Option<i64>, factor: f64) -> bool {
-    if factor <= 0.0 {
-        return true;
+impl Shown for Number {
+    fn shown(&self) -> String {
+        match self {
+            Number::Whole(whole) => whole.to_string(),
+            Number::Float(float) => go_general(*float),
+        }
     }
-    #[expect(clippy::cast_possible_truncation, reason = "Go takes whole numbers by whole factors")]
+}
+
+/// A constraint beside a value that is whole, or is not.
+fn seen(constraint: f64, value: Option<i64>) -> Number {
+    match value {
+        Some(_) => Number::Whole(to_whole(constraint)),
+        None => Number::Float(constraint),
+    }
+}
+
+/// A float as Go makes an integer of it: what is too large becomes the least one.
+#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "that is what Go does")]
+pub(super) fn to_whole(float: f64) -> i64 {
+    if float.abs() < i64::MAX as f64 { float as i64 } else { i64::MIN }
+}
+
+/// The value beside a constraint.
+fn value_seen(number: f64, whole: Option<i64>) -> Number {
+    whole.map_or(Number::Float(number), Number::Whole)
+}
+
+fn is_multiple(number: f64, whole: Option<i64>, factor: f64) -> bool {
     if let Some(whole) = whole {
-        let factor = factor as i64;
-        return factor == 0 || whole % factor == 0;
+        return whole.checked_rem(to_whole(factor)).is_none_or(|rest| rest == 0);
     }
     let times = if factor < 1.0 { 1.0 / factor * number } else { number / factor };
-    times.fract() == 0.0
+    is_integer(times)
+}
+
+/// Whether a float counts as an integer: one that JSON can carry, or a little more than one, as kube-apiserver
+/// has it.
+pub(super) fn is_integer(float: f64) -> bool {
+    let rest = float.fract();
+    let close = || float > 1.0 && rest / (float + float.trunc()) < CLOSE;
+    float.abs() <= INTEGER_MAX && (rest == 0.0 || close())
 }
 
 /// What a number is to be.
@@ -122,5 +171,29 @@ impl<'a> Kind<'a> {
             out.nowhere(&format!("{prefix} value must be of type {kind} {format} in {path}"));
         }
         fits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_become_integers_as_in_go() {
+        let whole = [
+            (1.9, 1),
+            (-1.9, -1),
+            (1e21, i64::MIN),
+            (f64::INFINITY, i64::MIN),
+            (9_223_372_036_854_775_807.0, i64::MIN),
+        ];
+        for (float, integer) in whole {
+            assert_eq!(to_whole(float), integer, "{float}");
+        }
+        let counts =
+            [(3.0, true), (-3.0, true), (0.5, false), (1e6 + 1e-4, true), (2.999_999, false), (1e16, false)];
+        for (float, is) in counts {
+            assert_eq!(is_integer(float), is, "{float}");
+        }
     }
 }

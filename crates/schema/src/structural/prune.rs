@@ -8,43 +8,48 @@ const EMBEDDED_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
 /// Drops what the schema does not know; the paths of what went are added to `unknown`.
 pub fn prune(arena: &Arena, id: NodeId, value: &mut Value, path: &Path<'_>, unknown: &mut Vec<Str>) {
-    let node = arena.node(id);
-    match (&node.shape, value) {
-        (Shape::Struct(known), Value::Object(map)) => {
-            map.retain(|key, _| {
-                let keep = known.field(key).is_some()
-                    || node.preserve_unknown
-                    || (node.embedded && EMBEDDED_FIELDS.contains(&key));
-                if !keep {
-                    unknown.push(path.field(key).to_str());
+    node(arena, Some(id), arena.node(id).preserve_unknown, value, path, unknown);
+}
+
+/// A value of the schema `id`, or of none. The items of a list that keeps what is unknown keep it too.
+fn node(
+    arena: &Arena,
+    id: Option<NodeId>,
+    preserve: bool,
+    value: &mut Value,
+    path: &Path<'_>,
+    unknown: &mut Vec<Str>,
+) {
+    let schema = id.map(|id| arena.node(id));
+    match value {
+        Value::Object(map) => {
+            let embedded = schema.is_some_and(|schema| schema.embedded);
+            map.retain(|key, member| {
+                if embedded && EMBEDDED_FIELDS.contains(&key) {
+                    return true;
                 }
-                keep
-            });
-            for (key, member) in map.iter_mut() {
-                if let Some(field) = known.field(key) {
-                    prune(arena, field.node, member, &path.field(key), unknown);
+                let below = schema.and_then(|schema| match &schema.shape {
+                    Shape::Struct(known) => known.field(key).map(|field| field.node),
+                    Shape::Map { value, .. } => Some(*value),
+                    _ => None,
+                });
+                let at = path.field(key);
+                match below {
+                    Some(below) => prune(arena, below, member, &at, unknown),
+                    None if !preserve => unknown.push(at.to_str()),
+                    None => {}
                 }
-            }
-        }
-        (Shape::Map { value: each, .. }, Value::Object(map)) => {
-            for (key, member) in map.iter_mut() {
-                prune(arena, *each, member, &path.field(key), unknown);
-            }
-        }
-        (Shape::List { item, .. }, Value::Array(items)) => {
-            for (at, member) in items.iter_mut().enumerate() {
-                prune(arena, *item, member, &path.index(at), unknown);
-            }
-        }
-        (Shape::Any, Value::Object(map)) if !node.preserve_unknown => {
-            map.retain(|key, _| {
-                unknown.push(path.field(key).to_str());
-                false
+                below.is_some() || preserve
             });
         }
-        (Shape::Any, Value::Array(items)) if !node.preserve_unknown => {
+        Value::Array(items) => {
+            let below = match schema.map(|schema| &schema.shape) {
+                Some(Shape::List { item, .. }) => Some(*item),
+                _ => None,
+            };
+            let preserve = preserve || below.is_some_and(|below| arena.node(below).preserve_unknown);
             for (at, member) in items.iter_mut().enumerate() {
-                prune(arena, id, member, &path.index(at), unknown);
+                node(arena, below, preserve, member, &path.index(at), unknown);
             }
         }
         _ => {}

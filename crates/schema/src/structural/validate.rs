@@ -10,8 +10,6 @@ use pintle_value::{Path, Str, Value, json};
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 
-/// Largest float that counts as an integer.
-const INTEGER_MAX: f64 = 9_007_199_254_740_991.0;
 /// The field of errors that name their field only in words.
 const NOWHERE: &str = "<nil>";
 
@@ -29,10 +27,25 @@ pub fn validate_change(
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
-    let outcome = Walk { arena }.node(id, value, old, path);
+    let walk = Walk { arena, of_defaults: false };
+    errors.0.extend(told(walk.node(id, value, old, path)));
+}
+
+/// All that the schema has against one of its defaults. kube-apiserver takes the schema for them as it is written:
+/// formats stay that belong to other types, and an int-or-string has no type.
+pub fn validate_default(arena: &Arena, id: NodeId, value: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let walk = Walk { arena, of_defaults: true };
+    errors.0.extend(told(walk.node(id, value, None, path)));
+}
+
+/// The errors, each once.
+fn told(outcome: Outcome) -> impl Iterator<Item = FieldError> {
     let mut told = HashSet::new();
-    let is_new = |error: &FieldError| told.insert((error.field.clone(), error.body.clone()));
-    errors.0.extend(outcome.errors.0.into_iter().filter(is_new));
+    let named = outcome.errors.0.into_iter().map(|error| match error.field.is_empty() {
+        true => FieldError { field: Str::from(NOWHERE), ..error },
+        false => error,
+    });
+    named.filter(move |error| told.insert((error.field.clone(), error.body.clone())))
 }
 
 /// The same errors, found within the field `base`.
@@ -75,6 +88,7 @@ impl Outcome {
 
 struct Walk<'a> {
     arena: &'a Arena,
+    of_defaults: bool,
 }
 
 impl Walk<'_> {
@@ -91,15 +105,19 @@ impl Walk<'_> {
         let node = self.arena.node(id);
         let none = Checks::default();
         let checks = node.checks.as_deref().unwrap_or(&none);
-        let format = formats::known(&node.type_name, &checks.format);
+        let (type_name, format): (&str, &str) = match (self.of_defaults, &node.shape) {
+            (true, Shape::IntOrString) => ("", &checks.format),
+            (true, _) => (&node.type_name, &checks.format),
+            (false, _) => (&node.type_name, formats::known(&node.type_name, &checks.format)),
+        };
         let mut out = Outcome::default();
         if value.is_null() {
-            out.merge(check_type(node, format, value, path));
+            out.merge(check_type(type_name, node.nullable, format, value, path));
             out.merge(check_enum(checks, value, path));
             return out;
         }
-        if !node.type_name.is_empty() || !format.is_empty() {
-            out.applied(check_type(node, format, value, path));
+        if !type_name.is_empty() || !format.is_empty() {
+            out.applied(check_type(type_name, node.nullable, format, value, path));
         }
         out.applied(self.junctors(checks, value, old, path));
         match value {
@@ -110,7 +128,7 @@ impl Walk<'_> {
                 }
             }
             Value::Int(_) | Value::Float(_) => {
-                out.applied(numbers::check(&node.type_name, format, checks, value, path))
+                out.applied(numbers::check(type_name, format, checks, value, path))
             }
             Value::Array(items) => out.applied(self.items(node, checks, items, old, path)),
             Value::Null | Value::Bool(_) | Value::Object(_) => {}
@@ -324,26 +342,26 @@ fn type_of(value: &Value) -> (&'static str, &'static str) {
 }
 
 /// Whether the value has the type of its schema; the error names both.
-fn check_type(node: &Node, format: &str, value: &Value, path: &Path<'_>) -> Outcome {
-    let has = |wanted: &str| node.type_name.split(',').any(|name| name == wanted);
+fn check_type(type_name: &str, nullable: bool, format: &str, value: &Value, path: &Path<'_>) -> Outcome {
+    let has = |wanted: &str| type_name.split(',').any(|name| name == wanted);
     let (actual, actual_format) = type_of(value);
     let fits = match value {
-        Value::Null => node.type_name.is_empty() || node.nullable,
-        Value::Float(f) => has("number") || (has("integer") && f.fract() == 0.0 && f.abs() <= INTEGER_MAX),
+        Value::Null => type_name.is_empty() || nullable,
+        Value::Float(f) => has("number") || (has("integer") && numbers::is_integer(*f)),
         Value::Int(_) => has("integer") || has("number"),
         _ => has(actual),
     };
     let mut out = Outcome::default();
     let text_or_list = matches!(value, Value::String(_) | Value::Array(_));
     let (wanted, shown) = if value.is_null() {
-        (node.type_name.as_str(), actual)
+        (type_name, actual)
     } else if !format.is_empty() && !text_or_list && !fits && actual_format != format {
         (format, actual_format)
     } else if !format.is_empty() && text_or_list && !has("number") && !has("integer") {
         out.matches = 1;
         return out;
     } else {
-        (node.type_name.as_str(), actual)
+        (type_name, actual)
     };
     if fits {
         out.matches = 1;
@@ -359,8 +377,15 @@ fn check_enum(checks: &Checks, value: &Value, path: &Path<'_>) -> Outcome {
     let mut out = Outcome::default();
     let same = |allowed: &Value| match (allowed, value) {
         (Value::Null, _) | (_, Value::Null) => false,
+        // The value is converted to the type of the allowed one: a float loses its fraction, and an integer
+        // becomes the text of the character that it stands for.
         #[expect(clippy::cast_precision_loss, reason = "Go converts one to the other too")]
-        (Value::Float(f), Value::Int(i)) | (Value::Int(i), Value::Float(f)) => *f == *i as f64,
+        (Value::Float(f), Value::Int(i)) => *f == *i as f64,
+        (Value::Int(i), Value::Float(f)) => *i == numbers::to_whole(*f),
+        (Value::String(text), Value::Int(i)) => {
+            let character = u32::try_from(*i).ok().and_then(char::from_u32).unwrap_or('\u{fffd}');
+            text.as_str() == character.encode_utf8(&mut [0; 4])
+        }
         (allowed, value) => allowed == value,
     };
     if !checks.enumeration.is_empty() && !checks.enumeration.iter().any(same) {

@@ -66,7 +66,9 @@ pub fn library() -> Library {
                         [cidr.clone(), Type::String],
                         Type::Bool,
                         |args| {
-                            Ok(Value::Bool(opaque::<Prefix>(args, 0)?.contains(ip::parse(text(args, 1)?)?)))
+                            // kube-apiserver forgets what is wrong with the text.
+                            let ip = ip::parse(text(args, 1)?).map_err(|_| EvalError::NoSuchOverload)?;
+                            Ok(Value::Bool(opaque::<Prefix>(args, 0)?.contains(ip)))
                         },
                     ),
                     Overload::method("cidr_contains_ip_ip", [cidr.clone(), ip.clone()], Type::Bool, |args| {
