@@ -6,47 +6,99 @@ use pintle_value::{Path, Str, Value};
 /// Fields of an embedded object that its schema need not name.
 const EMBEDDED_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Drops what the schema does not know; the paths of what went are added to `unknown`.
+/// Drops what the schema does not know; the paths of what went are added to `unknown`. Whether the value is of the
+/// right type is not asked: an object where a number should be loses all its fields.
 pub fn prune(arena: &Arena, id: NodeId, value: &mut Value, path: &Path<'_>, unknown: &mut Vec<Str>) {
-    let node = arena.node(id);
-    match (&node.shape, value) {
-        (Shape::Struct(known), Value::Object(map)) => {
-            map.retain(|key, _| {
-                let keep = known.field(key).is_some()
-                    || node.preserve_unknown
-                    || (node.embedded && EMBEDDED_FIELDS.contains(&key));
-                if !keep {
-                    unknown.push(path.field(key).to_str());
-                }
-                keep
-            });
-            for (key, member) in map.iter_mut() {
-                if let Some(field) = known.field(key) {
-                    prune(arena, field.node, member, &path.field(key), unknown);
-                }
+    at(arena, Some(id), false, value, path, unknown);
+}
+
+/// Prunes a value that has a schema or none. `kept` items are in a list that keeps what it does not know: so do
+/// they, wherever their own schema says nothing else.
+fn at(
+    arena: &Arena,
+    id: Option<NodeId>,
+    kept: bool,
+    value: &mut Value,
+    path: &Path<'_>,
+    unknown: &mut Vec<Str>,
+) {
+    let node = id.map(|id| arena.node(id));
+    let keeps = kept || node.is_some_and(|node| node.preserve_unknown);
+    match value {
+        Value::Object(map) => map.retain(|key, member| {
+            if node.is_some_and(|node| node.embedded) && EMBEDDED_FIELDS.contains(&key) {
+                return true;
             }
-        }
-        (Shape::Map { value: each, .. }, Value::Object(map)) => {
-            for (key, member) in map.iter_mut() {
-                prune(arena, *each, member, &path.field(key), unknown);
+            let below = match node.map(|node| &node.shape) {
+                Some(Shape::Struct(known)) => known.field(key).map(|field| field.node),
+                Some(Shape::Map { value, .. }) => Some(*value),
+                _ => None,
+            };
+            match below {
+                Some(below) => at(arena, Some(below), false, member, &path.field(key), unknown),
+                None if keeps => {}
+                None => unknown.push(path.field(key).to_str()),
             }
-        }
-        (Shape::List { item, .. }, Value::Array(items)) => {
-            for (at, member) in items.iter_mut().enumerate() {
-                prune(arena, *item, member, &path.index(at), unknown);
+            below.is_some() || keeps
+        }),
+        Value::Array(items) => {
+            let item = match node.map(|node| &node.shape) {
+                Some(Shape::List { item, .. }) => Some(*item),
+                _ => None,
+            };
+            if item.is_none() && keeps {
+                return;
             }
-        }
-        (Shape::Any, Value::Object(map)) if !node.preserve_unknown => {
-            map.retain(|key, _| {
-                unknown.push(path.field(key).to_str());
-                false
-            });
-        }
-        (Shape::Any, Value::Array(items)) if !node.preserve_unknown => {
-            for (at, member) in items.iter_mut().enumerate() {
-                prune(arena, id, member, &path.index(at), unknown);
+            for (index, member) in items.iter_mut().enumerate() {
+                at(arena, item, keeps, member, &path.index(index), unknown);
             }
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::structural::compile;
+    use crate::{Node, Schema};
+    use pintle_value::json;
+    use std::sync::Arc;
+
+    #[test]
+    fn types_are_not_asked_for() {
+        let tree = |text: &str| json::parse(text.as_bytes()).unwrap().value;
+        let definition = tree(
+            r#"{"type":"object","properties":{
+                "s":{"type":"string"},"l":{"type":"array","items":{"type":"string"}},
+                "m":{"type":"object","additionalProperties":{"type":"string"}},
+                "o":{"type":"object","properties":{"a":{"type":"string"}}},
+                "k":{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"o":{"type":"object"}}},
+                "kl":{"type":"array","x-kubernetes-preserve-unknown-fields":true,
+                      "items":{"type":"object","properties":{"o":{"type":"object"}}}}}}"#,
+        );
+        let mut arena = Arena::default();
+        let metadata = arena.push(Node::of(Shape::Any));
+        let root = compile(&definition, metadata, &mut arena);
+        arena.seal();
+        let schema = Schema::new(Arc::new(arena), root);
+        for (before, after, gone) in [
+            (r#"{"s":{"a":1}}"#, r#"{"s":{}}"#, "s.a"),
+            (r#"{"s":[{"a":1},[{"b":1}],2]}"#, r#"{"s":[{},[{}],2]}"#, "s[0].a s[1][0].b"),
+            (r#"{"l":[{"a":1},"x"]}"#, r#"{"l":[{},"x"]}"#, "l[0].a"),
+            (r#"{"l":{"a":1},"m":[{"a":1}]}"#, r#"{"l":{},"m":[{}]}"#, "l.a m[0].a"),
+            (r#"{"m":{"k":{"a":1}}}"#, r#"{"m":{"k":{}}}"#, "m.k.a"),
+            (r#"{"o":{"a":1,"b":2},"z":1}"#, r#"{"o":{"a":1}}"#, "o.b z"),
+            (r#"{"k":{"x":{"y":1},"o":{"z":1}}}"#, r#"{"k":{"o":{},"x":{"y":1}}}"#, "k.o.z"),
+            (r#"{"k":[{"x":1}]}"#, r#"{"k":[{"x":1}]}"#, ""),
+            (r#"{"kl":[{"x":1,"o":{"z":1}}]}"#, r#"{"kl":[{"o":{},"x":1}]}"#, "kl[0].o.z"),
+        ] {
+            let mut value = tree(before);
+            let mut unknown = Vec::new();
+            prune(schema.arena(), schema.root(), &mut value, &Path::ROOT, &mut unknown);
+            unknown.sort_unstable();
+            assert_eq!(value, tree(after), "{before}");
+            assert_eq!(unknown.join(" "), gone, "{before}");
+        }
     }
 }
