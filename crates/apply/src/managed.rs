@@ -25,7 +25,7 @@ pub use update::update;
 pub use zero::zero_object;
 
 use crate::fieldset::Filter;
-use crate::typed::Type;
+use crate::typed::{self, Duplicates, Type};
 use pintle_meta::{GroupVersion, GroupVersionKind, Status};
 use pintle_schema::Schema;
 use pintle_value::{Str, Value};
@@ -38,6 +38,16 @@ pub trait Versions {
 
     /// The object in another `apiVersion` for which there is a schema. The error is a sentence.
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String>;
+
+    /// What to say of an `apiVersion` for which there is no schema; none if its managers are just forgotten.
+    fn unknown_version(&self, _api_version: &str) -> Option<String> {
+        None
+    }
+
+    /// Why neither an empty object nor what an apply makes can be converted; none if they can.
+    fn unappliable(&self) -> Option<String> {
+        None
+    }
 
     /// What a write through this endpoint can own, per `apiVersion`: the fields its strategy resets are out.
     fn filter(&self, _api_version: &str) -> Option<&Filter> {
@@ -141,10 +151,12 @@ impl Context<'_> {
         if object.version == to {
             return Ok(Some(object.clone()));
         }
-        if self.versions.schema(to).is_none() {
-            return Ok(None);
-        }
+        let Some(schema) = self.versions.schema(to) else {
+            return self.versions.unknown_version(to).map_or(Ok(None), Err);
+        };
         let value = self.versions.convert(&object.value, to)?;
+        typed::validate(&value, Type::of(&schema), Duplicates::Refused)
+            .map_err(|errors| errors.to_string())?;
         Ok(Some(Versioned::owned(value, to)))
     }
 

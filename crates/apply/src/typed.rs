@@ -100,7 +100,9 @@ impl<'s> Fields<'s> {
     fn field(&self, name: &str) -> Option<Type<'s>> {
         match self.known_field(name) {
             Some(field) => {
-                let at = At::Node { id: field.node, open: self.open };
+                // The metadata of objects is a type of its own, whatever the object around it keeps.
+                let is_metadata = self.arena.node(self.root).metadata == Some(field.node);
+                let at = At::Node { id: field.node, open: self.open && !is_metadata };
                 Some(Type { arena: self.arena, root: self.root, at })
             }
             None => self.others,

@@ -246,11 +246,13 @@ impl Conversions {
         let from = version_of(kind, tree);
         if from == to || kind.conversion.is_none() {
             let mut out = tree.clone();
-            // Built-in kinds only know the way to and from the stored version.
-            let is_go = kind.storage_version().schema.is_go();
-            let hub = if is_go { kind.storage } else { from };
-            object::convert(kind, &mut out, from, hub);
-            object::convert(kind, &mut out, hub, to);
+            if kind.storage_version().schema.is_go() {
+                // Built-in kinds only know the way to and from the stored version.
+                object::convert(kind, &mut out, from, kind.storage);
+                object::convert(kind, &mut out, kind.storage, to);
+            } else {
+                object::relabel(kind, &mut out, to);
+            }
             return Ok(out);
         }
         if let Some((_, _, made)) = self.made.iter().find(|(of, at, _)| *at == to && of == tree) {

@@ -176,7 +176,7 @@ pub fn decode_plain(tree: Value, expected: &Expected<'_>) -> Option<Decoded> {
     if !is_ours {
         return None;
     }
-    let resets = managed::asks_for_reset(&tree);
+    let resets = resets(&tree, expected);
     let mut strict = Strict::default();
     let value = pintle_schema::decode(expected.schema, tree, &mut strict).ok()?;
     strict.unknown.is_empty().then(|| Decoded { value, complaints: Vec::new(), resets })
@@ -192,13 +192,20 @@ fn read(body: &[u8], media: Media, expected: &Expected<'_>) -> Result<(BodyGvk, 
     let claimed = gvk::claimed(&parsed, media, expected, body).map_err(Refusal::Unrecognized)?;
     let gvk = gvk::settle(claimed, expected, media, body)?;
     let resets = match &parsed {
-        Parsed::Json(document, _) => managed::asks_for_reset(&document.value),
-        Parsed::Yaml(value, _) | Parsed::Cbor(value) => managed::asks_for_reset(value),
+        Parsed::Json(document, _) => resets(&document.value, expected),
+        Parsed::Yaml(value, _) | Parsed::Cbor(value) => resets(value, expected),
         Parsed::BadCbor(_) | Parsed::Protobuf(_) => false,
     };
     let (mut value, complaints) = typed_tree(parsed, body, expected).map_err(|why| gvk.unfit(why))?;
     stamp(&mut value, expected);
     Ok((gvk, Decoded { value, complaints, resets }))
+}
+
+/// Whether a body asks to forget all managers. The metadata of custom resources is read and written once more on the
+/// way in, and no empty list comes through that.
+fn resets(body: &Value, expected: &Expected<'_>) -> bool {
+    let is_empty = body.items_at(&["metadata", "managedFields"]).is_empty();
+    managed::asks_for_reset(body) && (expected.schema.is_go() || !is_empty)
 }
 
 /// Complaints as warnings: those of YAML, which come in one text, become one warning a line.

@@ -137,6 +137,13 @@ pub(crate) fn convert(kind: &Kind, tree: &mut Value, from: usize, to: usize) {
     }
 }
 
+/// Calls a custom resource one of another version, and leaves it as it is otherwise.
+pub(crate) fn relabel(kind: &Kind, tree: &mut Value, to: usize) {
+    if let Some(version) = kind.versions.get(to) {
+        tree.set_at(&["apiVersion"], crate::decode::api_version(&version.group, &version.name).into());
+    }
+}
+
 /// Drops what the version at `to` does not know of a tree that somebody else made.
 pub(crate) fn coerce(kind: &Kind, tree: &mut Value, to: usize) {
     if let Some(version) = kind.versions.get(to) {

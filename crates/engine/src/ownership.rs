@@ -54,7 +54,7 @@ pub(crate) fn apply(
     let Applied { object, .. } =
         managed::apply(&cx, live, config, named(target, owner), force).map_err(|e| e.to_status())?;
     let mut strict = Strict::default();
-    let object = pintle_schema::decode(&target.kind_version().schema, object, &mut strict)
+    let object = pintle_schema::decode_applied(&target.kind_version().schema, object, &mut strict)
         .map_err(|error| managed::cannot_convert(&kind, config, error.message()).to_status())?;
     Ok((object, strict))
 }
@@ -122,9 +122,30 @@ impl Versions for TargetVersions<'_> {
         self.conversions.get(&self.target.kind, tree, to)
     }
 
-    fn filter(&self, _api_version: &str) -> Option<&Filter> {
-        self.filter.as_ref()
+    /// Converters of custom resources know no versions but those of the definition, and say so.
+    fn unknown_version(&self, api_version: &str) -> Option<String> {
+        let is_go = self.target.kind_version().schema.is_go();
+        (!is_go).then(|| invalid_version(api_version))
     }
+
+    fn unappliable(&self) -> Option<String> {
+        let version = self.target.kind_version();
+        let api_version = crate::decode::api_version(&version.group, &version.name);
+        self.target.kind.rules.unappliable.then(|| invalid_version(&api_version))
+    }
+
+    /// What custom resources reset is only known of the version that is written, unless it is their status.
+    fn filter(&self, api_version: &str) -> Option<&Filter> {
+        let version = self.target.kind_version();
+        let is_own = crate::decode::api_version(&version.group, &version.name) == api_version;
+        self.filter
+            .as_ref()
+            .filter(|_| is_own || self.target.subresource == "status" || version.schema.is_go())
+    }
+}
+
+fn invalid_version(api_version: &str) -> String {
+    format!("request to convert CR to an invalid group/version: {api_version}")
 }
 
 #[cfg(test)]

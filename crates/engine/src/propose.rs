@@ -11,7 +11,7 @@ use pintle_meta::field::quoted;
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, GroupKind, GroupVersion, Status};
 use pintle_schema::typed::{self, Strict};
-use pintle_value::{Path, Str, Value, cbor, json, yaml};
+use pintle_value::{Map, Path, Str, Value, cbor, json, yaml};
 
 /// What a client wants done to an object.
 pub enum Change {
@@ -55,6 +55,19 @@ pub(crate) struct Proposed {
     pub(crate) warnings: Vec<String>,
 }
 
+impl Proposed {
+    /// The proposal if it stands a check. What was noted before goes with the refusal.
+    pub(crate) fn checked(
+        mut self,
+        check: impl FnOnce(&mut Value) -> Result<(), Status>,
+    ) -> Result<Self, Status> {
+        match check(&mut self.object) {
+            Ok(()) => Ok(self),
+            Err(status) => Err(status.with_warnings(self.warnings)),
+        }
+    }
+}
+
 /// What is written, and how strictly the body is read.
 pub(crate) struct Context<'a> {
     pub(crate) target: &'a Target,
@@ -96,9 +109,11 @@ pub(crate) fn patch_object(
     }
     complete(cx.target, &mut object);
     mark_reset(&mut object, resets);
-    metadata::settle_namespace(&mut object, cx.target)?;
-    metadata::check_name(&object, cx.target)?;
-    Ok(Proposed { object, warnings: decode::warnings(complaints) })
+    let proposed = Proposed { object, warnings: decode::warnings(complaints) };
+    proposed.checked(|object| {
+        metadata::settle_namespace(object, cx.target)?;
+        metadata::check_name(object, cx.target)
+    })
 }
 
 /// A patched object, and what is shown of the patch if the object turns out to be invalid.
@@ -118,6 +133,12 @@ fn patch_document(
     let version = cx.target.kind_version();
     let (patched, mut complaints) = document_after(live, kind, body, reported)?;
     let expected = decode::expected_object(&cx.target.kind, version, cx.registered);
+    let has_version =
+        |map: &Map| map.get("apiVersion").is_some_and(|v| !v.is_null() && *v != Value::from(""));
+    if version.schema.is_go() && patched.as_object().is_some_and(|map| !has_version(map)) {
+        let shown = patch::written::written(&version.schema, live, &patched);
+        return Ok(Patched { decoded: without_version(&patched, complaints), shown });
+    }
     if let Some(decoded) = decode::decode_plain(patched, &expected).filter(|_| complaints.is_empty()) {
         return Ok(Patched { decoded, shown: String::new() });
     }
@@ -131,6 +152,15 @@ fn patch_document(
     complaints.append(&mut decoded.complaints);
     decoded.complaints = complaints;
     Ok(Patched { decoded, shown })
+}
+
+/// What a patch makes that takes away the `apiVersion`. kube-apiserver then reads the document into its internal type,
+/// which knows none of the fields: nothing is left of the object.
+fn without_version(patched: &Value, mut complaints: Vec<String>) -> Decoded {
+    let keys = patched.as_object().into_iter().flat_map(|map| map.iter()).map(|(key, _)| key);
+    let unknown = keys.filter(|key| !matches!(key.as_str(), "apiVersion" | "kind"));
+    complaints.extend(unknown.map(|key| format!("unknown field {}", quoted(key))));
+    Decoded { value: Value::object(), complaints, resets: false }
 }
 
 /// The live object after a JSON patch or merge patch, and complaints about the patch itself.
@@ -176,8 +206,11 @@ fn patch_strategically(cx: &Context<'_>, live: &Value, body: &[u8]) -> Result<Pa
 
 /// Canonical trees have no empty lists, but an empty list of managed fields means something to ownership.
 fn mark_reset(object: &mut Value, resets: bool) {
+    const PATH: [&str; 2] = ["metadata", "managedFields"];
     if resets {
-        object.set_at(&["metadata", "managedFields"], Value::Array(Vec::new()));
+        object.set_at(&PATH, Value::Array(Vec::new()));
+    } else if object.items_at(&PATH).is_empty() {
+        object.remove_at(&PATH);
     }
 }
 

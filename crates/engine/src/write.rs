@@ -96,7 +96,7 @@ impl Engine {
     async fn attempt(&self, request: &WriteRequest) -> Result<Attempt, Status> {
         let mut warnings = Vec::new();
         let done = self.attempt_with(request, &mut warnings).await;
-        done.map_err(|status| Status { warnings, ..status })
+        done.map_err(|status| status.with_warnings(warnings))
     }
 
     async fn attempt_with(
@@ -136,6 +136,9 @@ impl Engine {
             None => validation::create(target, &candidate)?,
             Some(old) => validation::update(target, &candidate, old, warnings)?,
         }
+        if matches!(request.change, Change::Apply { .. }) {
+            pintle_schema::coerce(&target.working_version().schema, &mut candidate);
+        }
         if target.scope() == Scope::Main {
             warnings.extend(hooks.warnings(&candidate, live_tree));
         }
@@ -166,6 +169,10 @@ impl Engine {
     /// The object the client wants, in the version that the write works in.
     async fn propose(&self, request: &WriteRequest, live: Option<&Live>) -> Result<Proposed, Status> {
         let target = &request.target;
+        // Patches are not even read if there is nothing to patch; a body is.
+        if live.is_none() && matches!(request.change, Change::Apply { .. }) && !creates(request) {
+            return Err(Status::not_found(&target.group_resource(), &target.name));
+        }
         let mut conversions = Conversions::default();
         let proposed = loop {
             let proposed = match subresource::scale::paths(target) {
@@ -179,17 +186,15 @@ impl Engine {
                 break proposed;
             }
         };
-        let mut proposed = proposed?;
-        if let Change::Replace(_) = request.change {
-            check_uid(target, &proposed.object, live)?;
-        }
-        if live.is_none() && !matches!(request.change, Change::Create(_)) {
-            let creates =
-                target.kind.rules.create_on_update || matches!(request.change, Change::Apply { .. });
-            if !creates || !target.subresource.is_empty() {
+        let mut proposed = proposed?.checked(|object| {
+            if let Change::Replace(_) = request.change {
+                check_uid(target, object, live)?;
+            }
+            if live.is_none() && !creates(request) {
                 return Err(Status::not_found(&target.group_resource(), &target.name));
             }
-        }
+            Ok(())
+        })?;
         object::convert(&target.kind, &mut proposed.object, target.version, target.working());
         Ok(proposed)
     }
@@ -210,16 +215,18 @@ impl Engine {
         let cx = propose::Context { target, validation: request.validation, registered: &registered };
         let proposed = match &request.change {
             Change::Create(body) => {
-                let mut proposed = propose::decode_object(&cx, body)?;
-                metadata::wipe_system_fields(&mut proposed.object);
-                metadata::settle_namespace(&mut proposed.object, target)?;
+                let mut proposed = propose::decode_object(&cx, body)?.checked(|object| {
+                    metadata::wipe_system_fields(object);
+                    metadata::settle_namespace(object, target)
+                })?;
                 ownership::record_with(target, owner, None, &mut proposed.object, conversions);
                 proposed
             }
             Change::Replace(body) => {
-                let mut proposed = propose::decode_object(&cx, body)?;
-                metadata::settle_namespace(&mut proposed.object, target)?;
-                metadata::check_name(&proposed.object, target)?;
+                let mut proposed = propose::decode_object(&cx, body)?.checked(|object| {
+                    metadata::settle_namespace(object, target)?;
+                    metadata::check_name(object, target)
+                })?;
                 ownership::record_with(target, owner, spoken, &mut proposed.object, conversions);
                 proposed
             }
@@ -237,10 +244,11 @@ impl Engine {
                     ownership::apply(target, owner, spoken, &config.tree, *force, conversions)?;
                 propose::complete(target, &mut object);
                 let warnings = config.complaints(request.validation, &unknown)?;
-                check_no_uid(target, &object, spoken)?;
-                metadata::settle_namespace(&mut object, target)?;
-                metadata::check_name(&object, target)?;
-                Proposed { object, warnings }
+                Proposed { object, warnings }.checked(|object| {
+                    check_no_uid(target, object, spoken)?;
+                    metadata::settle_namespace(object, target)?;
+                    metadata::check_name(object, target)
+                })?
             }
         };
         Ok(proposed)
@@ -416,6 +424,17 @@ impl Engine {
 pub(crate) struct Live {
     pub(crate) object: Arc<Object>,
     pub(crate) tree: Value,
+}
+
+/// Whether a write makes the object if there is none.
+fn creates(request: &WriteRequest) -> bool {
+    let target = &request.target;
+    match request.change {
+        Change::Create(_) => true,
+        _ if !target.subresource.is_empty() => false,
+        Change::Apply { .. } => true,
+        Change::Replace(_) | Change::Patch(..) => target.kind.rules.create_on_update,
+    }
 }
 
 fn asker(user: &UserInfo) -> Asker<'_> {

@@ -227,6 +227,9 @@ pub struct Rules {
     pub gc_unsupported: bool,
     /// The kind's definition is ending: no new objects are taken.
     pub ending: bool,
+    /// An apply is refused if it changes anything or if nobody owns a field yet. So it is with the scale of custom
+    /// resources: kube-apiserver takes what is no typed scale for a custom resource, and of another group at that.
+    pub unappliable: bool,
 }
 
 /// What `metadata.generation` does.
@@ -253,6 +256,7 @@ impl Default for Rules {
             orphan_by_default: false,
             gc_unsupported: false,
             ending: false,
+            unappliable: false,
         }
     }
 }

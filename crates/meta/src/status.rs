@@ -124,6 +124,12 @@ impl Status {
         }
     }
 
+    /// The same with warnings before those it has.
+    pub fn with_warnings(mut self, mut warnings: Vec<String>) -> Self {
+        warnings.append(&mut self.warnings);
+        Status { warnings, ..self }
+    }
+
     /// `Success`, as a finished deletion answers it.
     pub fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Self {
         let details = Details {

@@ -21,6 +21,27 @@ pub fn decode(
     }
 }
 
+/// The same of a tree that an apply made. Custom resources keep what their schema does not know and nulls that may
+/// not be, for validation to see, until they are coerced.
+pub fn decode_applied(
+    schema: &Schema,
+    tree: pintle_value::Value,
+    strict: &mut typed::Strict,
+) -> Result<pintle_value::Value, typed::TypeError> {
+    if schema.is_go() {
+        typed::decode_written(schema, tree, strict)
+    } else {
+        structural::decode_applied(schema, tree)
+    }
+}
+
+/// Drops what an apply left in a custom resource that is not kept: unknown fields, and nulls that may not be.
+pub fn coerce(schema: &Schema, tree: &mut pintle_value::Value) {
+    if !schema.is_go() {
+        structural::coerce(schema, tree);
+    }
+}
+
 pub use model::{
     Arena, Checks, Choice, Field, Inlined, ListKind, MapKind, Member, Node, NodeId, Omit, Other, Patch,
     Schema, Shape, Struct, Wire,

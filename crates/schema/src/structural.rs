@@ -11,7 +11,7 @@ mod prune;
 mod validate;
 
 pub use compile::compile;
-pub use decode::decode;
+pub use decode::{coerce, decode, decode_applied};
 pub use default::{default, prune_nulls};
 pub use embedded::{validate_embedded, validate_object};
 pub use formats::is_for_texts;

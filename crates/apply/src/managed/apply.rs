@@ -60,6 +60,12 @@ pub fn apply(
         outcome => outcome,
     };
     let (mut object, managed) = outcome?;
+    if let (Some(_), Some(why)) = (&object, cx.versions.unappliable()) {
+        let config = described(config);
+        return Err(ApplyError::Failed(format!(
+            "failed to convert new object ({config}) to proper version: {why}"
+        )));
+    }
     if let Some(object) = &mut object {
         restore(object, &cx.schema()?).map_err(|error| cannot_convert(cx.kind, config, &error))?;
     }
@@ -93,11 +99,17 @@ impl Step<'_> {
         if !managed.owners.is_empty() {
             return Ok(managed);
         }
+        let failed =
+            |why: &str| ApplyError::Failed(format!("failed to create manager for existing fields: {why}"));
         let zero = super::zero_object(&self.cx.schema()?, self.cx.kind);
+        if let Some(why) = self.cx.versions.unappliable() {
+            let object = described(&zero);
+            return Err(failed(&format!(
+                "failed to convert live object ({object}) to proper version: {why}"
+            )));
+        }
         let owner = Owner { manager: BEFORE_FIRST_APPLY, ..self.owner };
-        update::record(self.cx, &zero, self.live, managed, owner).map_err(|error| {
-            ApplyError::Failed(format!("failed to create manager for existing fields: {error}"))
-        })
+        update::record(self.cx, &zero, self.live, managed, owner).map_err(|error| failed(&error.to_string()))
     }
 
     /// The new object, none if it is the same, and the new managers.
@@ -112,12 +124,12 @@ impl Step<'_> {
         let id = ManagerId::new(manager, true, &version, owner.subresource);
 
         let Managed { owners, mut times } = managed;
-        let mut owners = owners::reconciled(cx, owners)?;
+        let old = Versioned::borrowed(self.live, &version);
+        let mut owners = owners::reconciled(cx, &old, owners)?;
         let (merged, set) = self.merged(&version)?;
         let last =
             owners.insert(id.clone(), Owned { set: set.into(), version: version.clone(), applied: true });
         let new = prune::prune(cx, Versioned::owned(merged, &version), &owners, &id, last.as_ref())?;
-        let old = Versioned::borrowed(self.live, &version);
         owners::take_over(cx, &old, &new, &mut owners, &id, force)?;
 
         if let Some(owned) = owners.get_mut(&id) {

@@ -101,10 +101,11 @@ impl Managed {
         let mut managed = Managed::default();
         for (at, entry) in entries.iter().enumerate() {
             let (id, owned) = decode_entry(entry, at)?;
-            let time = entry.str_at(&["time"]);
-            if !time.is_empty() {
-                managed.times.insert(id.clone(), time.into());
-            }
+            // Of entries with the same identity the last one counts, also if it has no time.
+            match entry.str_at(&["time"]) {
+                "" => managed.times.remove(&id),
+                time => managed.times.insert(id.clone(), time.into()),
+            };
             managed.owners.insert(id, owned);
         }
         Ok(managed)
@@ -214,7 +215,7 @@ impl Stored<'_> {
                 && entry.str_at(&["apiVersion"]) == owned.version
                 && (entry.str_at(&["operation"]) == "Apply") == owned.applied
         };
-        self.entries.iter().find(is_it)?.get("fieldsV1")
+        self.entries.iter().rev().find(is_it)?.get("fieldsV1")
     }
 }
 

@@ -10,10 +10,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Brings all sets in line with the schemas of their versions, as these are now. Managers of versions that are
-/// gone are left out.
-pub(super) fn reconciled(cx: &Context<'_>, owners: Owners) -> Result<Owners, ApplyError> {
+/// gone are left out; those of versions that cannot show the live object spoil the write.
+pub(super) fn reconciled(
+    cx: &Context<'_>,
+    live: &Versioned<'_>,
+    owners: Owners,
+) -> Result<Owners, ApplyError> {
+    let mut shown: BTreeMap<Str, bool> = BTreeMap::from([(live.version.clone(), true)]);
     let mut out = Owners::new();
     for (id, mut owned) in owners {
+        if !shown.contains_key(&owned.version) {
+            let converted = cx.convert(live, &owned.version).map_err(ApplyError::Failed)?;
+            shown.insert(owned.version.clone(), converted.is_some());
+        }
+        if shown.get(&owned.version) == Some(&false) {
+            continue;
+        }
         let Some(schema) = cx.versions.schema(&owned.version) else { continue };
         if let Some(set) = typed::reconcile(&owned.set, typed::Type::of(&schema)) {
             owned.set = Arc::new(set);

@@ -27,8 +27,9 @@ pub(super) fn prune<'v>(
 ) -> Result<Versioned<'v>, ApplyError> {
     let Some(last) = last.filter(|last| !last.set.is_empty()) else { return Ok(merged) };
     let Some(now) = owners.get(applier) else { return Ok(merged) };
-    // The common case: nothing was left out, so whatever is taken out comes back.
-    if last.version == now.version && last.set.is_within(&now.set) {
+    // The common case: nothing was left out, so whatever is taken out comes back. Other versions may refuse the object.
+    let one_version = owners.values().all(|owner| owner.version == last.version);
+    if one_version && last.set.is_within(&now.set) {
         return Ok(merged);
     }
     let merged = if merged.version == last.version {
@@ -48,9 +49,8 @@ pub(super) fn prune<'v>(
     if last.version == now.version {
         return Ok(pruned);
     }
-    let converted = cx
-        .convert(&pruned, &now.version)
-        .map_err(|e| failed("failed to convert pruned object to version of the request", e))?;
+    let why = |error| ApplyError::Failed(format!("failed to prune fields: {error}"));
+    let converted = cx.convert(&pruned, &now.version).map_err(why)?;
     Ok(converted.unwrap_or(pruned))
 }
 
@@ -114,11 +114,14 @@ impl<'v> Step<'_, 'v> {
         let mut merged = self.merged.clone();
         let mut pruned = pruned;
         for (version, owned) in first.into_iter().chain(by_version) {
-            let (Some(merged_now), Some(pruned_now)) =
-                (self.convert(&merged, &version)?, self.convert(&pruned, &version)?)
-            else {
-                continue;
+            let convert = |object, which: &str| {
+                let why = format!(
+                    "failed add back owned items: failed to convert {which} object at version {version}"
+                );
+                self.cx.convert(object, &version).map_err(|error| failed(&why, error))
             };
+            let Some(merged_now) = convert(&merged, "merged")? else { continue };
+            let Some(pruned_now) = convert(&pruned, "pruned")? else { continue };
             let value = self.cx.typed(&version, |ty| {
                 let kept = all_fields(&pruned_now.value, ty).union(with_named_fields(owned, ty));
                 let all = match version == *self.version {
@@ -135,14 +138,10 @@ impl<'v> Step<'_, 'v> {
 
     /// What goes for good: not what the applier never owned, which only went with a list item or map it was in.
     fn without_what_dangled(self, pruned: Versioned<'v>) -> Result<Option<Set>, ApplyError> {
-        let Some(pruned) = self.convert(&pruned, self.version)? else { return Ok(None) };
+        let why = "failed add back dangling items: failed to convert pruned object to last applied version";
+        let pruned = self.cx.convert(&pruned, self.version).map_err(|error| failed(why, error))?;
+        let Some(pruned) = pruned else { return Ok(None) };
         let kept = self.cx.typed(self.version, |ty| all_fields(&pruned.value, ty))?;
         Ok(Some(self.all.difference(&kept).intersection(&self.applied)))
-    }
-
-    fn convert(&self, object: &Versioned<'v>, version: &str) -> Result<Option<Versioned<'v>>, ApplyError> {
-        self.cx
-            .convert(object, version)
-            .map_err(|e| failed(&format!("failed to convert object to version {version}"), e))
     }
 }

@@ -418,6 +418,33 @@ fn fields_are_owned_in_the_version_they_were_written_in() {
 }
 
 #[test]
+fn what_another_version_cannot_show_is_not_applied_while_someone_owns_it_there() {
+    let mut story = Story::begin();
+    story.kind.v2 = Some(schema(&CONFIG.replace(r#""args":"#, r#""others":"#)));
+    story.apply_in("v2", "alpha", r#"{"tags":["x"]}"#, false).unwrap();
+    story.live = Some(story.kind.convert(&story.live.clone().unwrap(), "v1").unwrap());
+    let error = story.apply_in("v1", "beta", r#"{"args":["a"]}"#, false).unwrap_err();
+    assert_eq!(error.to_string(), "failed to convert new object: .args: field not declared in schema");
+    assert_eq!(error.to_status().code, 500);
+    let error = story.apply_in("v1", "alpha", r#"{"args":["a"]}"#, false).unwrap_err();
+    let why = "failed to convert merged object to last applied version: .args: field not declared in schema";
+    assert_eq!(error.to_string(), format!("failed to prune fields: {why}"));
+    story.apply_in("v1", "alpha", r#"{"tags":["y"]}"#, false).unwrap();
+    story.owners(&[r#"alpha A 04 {"f:tags":{"v:\"y\"":{}}}"#]);
+}
+
+#[test]
+fn of_entries_with_one_identity_the_last_one_counts() {
+    let mut story = Story::begin();
+    story.set("alpha", &["data"], r#"{"a":"1","b":"1"}"#);
+    story.set("beta", &["metadata", "managedFields"], r#"[
+        {"manager":"m","operation":"Update","apiVersion":"v1","time":"2026-01-01T00:00:09Z","fieldsType":"FieldsV1",
+         "fieldsV1":{"f:data":{"f:a":{}}}},
+        {"manager":"m","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{"f:b":{}}}}]"#);
+    story.owners(&[r#"m U -- {"f:data":{"f:b":{}}}"#]);
+}
+
+#[test]
 fn times_stay_where_nothing_else_changes() {
     let old =
         tree(r#"{"data":{"a":"1"},"metadata":{"managedFields":[{"manager":"a","time":"1"}],"name":"c"}}"#);

@@ -78,8 +78,8 @@ pub(super) fn record(
     }
     let current = ManagerId::current();
     let Managed { owners, mut times } = managed;
-    let mut owners = owners::reconciled(cx, owners)?;
     let [old, new] = [live, new].map(|value| Versioned::borrowed(value, &version));
+    let mut owners = owners::reconciled(cx, &old, owners)?;
     let change = owners::take_over(cx, &old, &new, &mut owners, &current, true)?;
 
     let mut set = change.modified.union(change.added);

@@ -43,10 +43,10 @@ fn write(value: &Value, depth: usize, out: &mut String) {
     }
 }
 
-/// Like `%g` with the shortest digits: an exponent of at least two digits below 1e-4 and from 1e21.
+/// Like `%g` with the shortest digits: an exponent of at least two digits below 1e-4 and from 1e6.
 fn float(f: f64) -> String {
     let size = f.abs();
-    if size != 0.0 && !(1e-4..1e21).contains(&size) {
+    if size != 0.0 && !(1e-4..1e6).contains(&size) {
         let text = format!("{f:e}");
         let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
         let (sign, exponent) = match exponent.strip_prefix('-') {
@@ -122,7 +122,7 @@ mod tests {
     fn trees_print_as_go_prints_them() {
         for (json, expected) in [
             (r#"{"b":[1,"x y",null,true],"a":{}}"#, "map[a:map[] b:[1 x y <nil> true]]"),
-            ("[1.5,1e30,1e-7,2.0]", "[1.5 1e+30 1e-07 2]"),
+            ("[1.5,1e30,1e-7,2.0,999999.5,1234567.5]", "[1.5 1e+30 1e-07 2 999999.5 1.2345675e+06]"),
         ] {
             assert_eq!(shown(&tree(json)), expected);
         }

@@ -82,11 +82,14 @@ impl Engine {
     ) -> Result<Proposed, Status> {
         let target = &request.target;
         let Some(live) = live else {
-            // A body that makes no sense is told first.
-            if let Change::Replace(_) = request.change {
-                self.propose_on(request, &self.face(target)?, None, conversions)?;
-            }
-            return Err(Status::not_found(&target.kind.group_resource(), &target.name));
+            let absent = || Status::not_found(&target.kind.group_resource(), &target.name);
+            // A body is read before the parent is looked for, a patch after.
+            return match request.change {
+                Change::Replace(_) => self
+                    .propose_on(request, &self.face(target)?, None, conversions)?
+                    .checked(|_| Err(absent())),
+                _ => Err(absent()),
+            };
         };
         let mut parent = self.spoken(target, &live.tree).into_owned();
         let (mut old, found) = view(target, paths, &parent)?;
@@ -213,33 +216,9 @@ fn selector(target: &Target, paths: &ScalePaths, parent: &Value) -> Result<Strin
 
 /// What Go says of a field of another type.
 fn accessor_error(path: &[Str], value: &Value, wanted: &str) -> String {
-    let (shown, kind) = match value {
-        Value::String(text) => (text.to_string(), "string"),
-        Value::Bool(flag) => (flag.to_string(), "bool"),
-        Value::Int(number) => (number.to_string(), "int64"),
-        Value::Float(number) => (number.to_string(), "float64"),
-        Value::Array(_) => (go_shown(value), "[]interface {}"),
-        Value::Object(_) => (go_shown(value), "map[string]interface {}"),
-        Value::Null => ("<nil>".to_string(), "<nil>"),
-    };
+    let kind = value.go_type();
+    let shown = pintle_apply::patch::shown::shown(value);
     format!("{} accessor error: {shown} is of the type {kind}, expected {wanted}", dotted(path))
-}
-
-/// A value as Go's `%v` writes it.
-fn go_shown(value: &Value) -> String {
-    match value {
-        Value::Null => "<nil>".to_string(),
-        Value::Bool(flag) => flag.to_string(),
-        Value::Int(number) => number.to_string(),
-        Value::Float(number) => number.to_string(),
-        Value::String(text) => text.to_string(),
-        Value::Array(items) => format!("[{}]", items.iter().map(go_shown).collect::<Vec<_>>().join(" ")),
-        Value::Object(map) => {
-            let entries: Vec<String> =
-                map.iter().map(|(key, value)| format!("{key}:{}", go_shown(value))).collect();
-            format!("map[{}]", entries.join(" "))
-        }
-    }
 }
 
 /// Where each version of the parent keeps its replicas.

@@ -32,6 +32,10 @@ impl Hooks for DaemonSet {
                     absent(rolling, "maxUnavailable", 1);
                     absent(rolling, "maxSurge", 0);
                 }
+            } else if let Some(rolling) = strategy.get_mut("rollingUpdate") {
+                // Neither is optional in kube-apiserver's own form of the object.
+                absent(rolling, "maxUnavailable", 0);
+                absent(rolling, "maxSurge", 0);
             }
         }
         absent(spec, "revisionHistoryLimit", 10);

@@ -24,7 +24,7 @@ impl Hooks for HorizontalPodAutoscaler {
         let Some(spec) = object.get_mut("spec") else { return };
         absent(spec, "minReplicas", 1);
         if version != "v2" {
-            return;
+            return v1::default_target(object);
         }
         if spec.items_at(&["metrics"]).is_empty() {
             spec.set_at(&["metrics"], Value::Array(vec![cpu_utilization(DEFAULT_CPU_PERCENT)]));

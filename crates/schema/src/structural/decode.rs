@@ -8,17 +8,7 @@ use pintle_value::{Path, Str, Value};
 
 /// Makes an untyped tree the canonical tree of a custom resource. Unknown fields are dropped and collected.
 pub fn decode(schema: &Schema, mut tree: Value, strict: &mut Strict) -> Result<Value, TypeError> {
-    if let Shape::Struct(root) = &schema.node().shape
-        && let Some(field) = root.field("metadata")
-        && let Some(metadata) = tree.as_object_mut().and_then(|map| map.remove("metadata"))
-        && !metadata.is_null()
-    {
-        let mut unknown = Strict::default();
-        let metadata = typed::decode(&schema.at(field.node), metadata, Some(&mut unknown))?;
-        strict.unknown.extend(unknown.unknown.iter().map(|path| Str::from(format!("metadata.{path}"))));
-        tree.set_at(&["metadata"], metadata);
-    }
-    let metadata = tree.as_object_mut().and_then(|map| map.remove("metadata"));
+    let metadata = take_metadata(schema, &mut tree, strict)?;
     let mut unknown = Vec::new();
     prune(schema.arena(), schema.root(), &mut tree, &Path::ROOT, &mut unknown);
     unknown.sort_unstable();
@@ -33,6 +23,38 @@ pub fn decode(schema: &Schema, mut tree: Value, strict: &mut Strict) -> Result<V
         tree.set_at(&["metadata"], metadata);
     }
     Ok(tree)
+}
+
+/// Makes the outcome of an apply a custom resource: only its metadata is decoded, and defaults are filled in.
+pub fn decode_applied(schema: &Schema, mut tree: Value) -> Result<Value, TypeError> {
+    let metadata = take_metadata(schema, &mut tree, &mut Strict::default())?;
+    default(schema.arena(), schema.root(), &mut tree);
+    if let Some(metadata) = metadata {
+        tree.set_at(&["metadata"], metadata);
+    }
+    Ok(tree)
+}
+
+/// Drops unknown fields and nulls that may not be, as reading from the store does.
+pub fn coerce(schema: &Schema, tree: &mut Value) {
+    let metadata = tree.as_object_mut().and_then(|map| map.remove("metadata"));
+    prune(schema.arena(), schema.root(), tree, &Path::ROOT, &mut Vec::new());
+    prune_nulls(schema.arena(), schema.root(), tree);
+    if let Some(metadata) = metadata {
+        tree.set_at(&["metadata"], metadata);
+    }
+}
+
+/// Takes the metadata out of a custom resource, as Go reads it.
+fn take_metadata(schema: &Schema, tree: &mut Value, strict: &mut Strict) -> Result<Option<Value>, TypeError> {
+    let metadata = tree.as_object_mut().and_then(|map| map.remove("metadata"));
+    let Shape::Struct(root) = &schema.node().shape else { return Ok(metadata) };
+    let Some(field) = root.field("metadata") else { return Ok(metadata) };
+    let Some(metadata) = metadata.filter(|metadata| !metadata.is_null()) else { return Ok(None) };
+    let mut unknown = Strict::default();
+    let metadata = typed::decode(&schema.at(field.node), metadata, Some(&mut unknown))?;
+    strict.unknown.extend(unknown.unknown.iter().map(|path| Str::from(format!("metadata.{path}"))));
+    Ok(Some(metadata))
 }
 
 /// Makes the metadata of objects within the object what Go reads.

@@ -6,7 +6,8 @@ use pintle_value::{Path, Str, Value};
 /// Fields of an embedded object that its schema need not name.
 const EMBEDDED_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Drops what the schema does not know; the paths of what went are added to `unknown`.
+/// Drops what the schema does not know; the paths of what went are added to `unknown`. Whether the value is of the
+/// right type is not asked: an object where a number should be loses all its fields.
 pub fn prune(arena: &Arena, id: NodeId, value: &mut Value, path: &Path<'_>, unknown: &mut Vec<Str>) {
     node(arena, Some(id), arena.node(id).preserve_unknown, value, path, unknown);
 }
@@ -53,5 +54,51 @@ fn node(
             }
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::structural::compile;
+    use crate::{Node, Schema};
+    use pintle_value::json;
+    use std::sync::Arc;
+
+    #[test]
+    fn types_are_not_asked_for() {
+        let tree = |text: &str| json::parse(text.as_bytes()).unwrap().value;
+        let definition = tree(
+            r#"{"type":"object","properties":{
+                "s":{"type":"string"},"l":{"type":"array","items":{"type":"string"}},
+                "m":{"type":"object","additionalProperties":{"type":"string"}},
+                "o":{"type":"object","properties":{"a":{"type":"string"}}},
+                "k":{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"o":{"type":"object"}}},
+                "kl":{"type":"array","x-kubernetes-preserve-unknown-fields":true,
+                      "items":{"type":"object","properties":{"o":{"type":"object"}}}}}}"#,
+        );
+        let mut arena = Arena::default();
+        let metadata = arena.push(Node::of(Shape::Any));
+        let root = compile(&definition, metadata, &mut arena);
+        arena.seal();
+        let schema = Schema::new(Arc::new(arena), root);
+        for (before, after, gone) in [
+            (r#"{"s":{"a":1}}"#, r#"{"s":{}}"#, "s.a"),
+            (r#"{"s":[{"a":1},[{"b":1}],2]}"#, r#"{"s":[{},[{}],2]}"#, "s[0].a s[1][0].b"),
+            (r#"{"l":[{"a":1},"x"]}"#, r#"{"l":[{},"x"]}"#, "l[0].a"),
+            (r#"{"l":{"a":1},"m":[{"a":1}]}"#, r#"{"l":{},"m":[{}]}"#, "l.a m[0].a"),
+            (r#"{"m":{"k":{"a":1}}}"#, r#"{"m":{"k":{}}}"#, "m.k.a"),
+            (r#"{"o":{"a":1,"b":2},"z":1}"#, r#"{"o":{"a":1}}"#, "o.b z"),
+            (r#"{"k":{"x":{"y":1},"o":{"z":1}}}"#, r#"{"k":{"o":{},"x":{"y":1}}}"#, "k.o.z"),
+            (r#"{"k":[{"x":1}]}"#, r#"{"k":[{"x":1}]}"#, ""),
+            (r#"{"kl":[{"x":1,"o":{"z":1}}]}"#, r#"{"kl":[{"o":{},"x":1}]}"#, "kl[0].o.z"),
+        ] {
+            let mut value = tree(before);
+            let mut unknown = Vec::new();
+            prune(schema.arena(), schema.root(), &mut value, &Path::ROOT, &mut unknown);
+            unknown.sort_unstable();
+            assert_eq!(value, tree(after), "{before}");
+            assert_eq!(unknown.join(" "), gone, "{before}");
+        }
     }
 }

@@ -99,15 +99,30 @@ fn current_cpu(metric: &Value) -> Option<i64> {
     metric.at(&["resource", "current", "averageUtilization"]).and_then(Value::as_int).filter(|_| cpu)
 }
 
+/// An autoscaler that names no target at all gets one on the way through v2, and its writer owns it.
+pub(super) fn default_target(object: &mut Value) {
+    const TARGET: [&str; 2] = ["spec", "targetCPUUtilizationPercentage"];
+    let has_others = !annotated_list(object, METRICS).unwrap_or_default().is_empty();
+    if object.at(&TARGET).is_none() && !has_others {
+        object.set_at(&TARGET, DEFAULT_CPU_PERCENT.into());
+    }
+}
+
+/// What an annotation holds, if it is JSON.
+fn annotated(object: &Value, key: &str) -> Option<Value> {
+    let text = object.at(&["metadata", "annotations", key])?.as_str()?;
+    json::parse(text.as_bytes()).ok().map(|parsed| parsed.value)
+}
+
+fn annotated_list(object: &Value, key: &str) -> Option<Vec<Value>> {
+    annotated(object, key).and_then(|v| v.as_array().map(<[Value]>::to_vec))
+}
+
 /// v1 becomes v2.
 pub(super) fn to_v2(object: &mut Value) {
-    let annotation = |key: &str| {
-        let text = object.at(&["metadata", "annotations", key])?.as_str()?;
-        json::parse(text.as_bytes()).ok().map(|parsed| parsed.value)
-    };
-    let list = |key: &str| annotation(key).and_then(|v| v.as_array().map(<[Value]>::to_vec));
+    let list = |key: &str| annotated_list(object, key);
     let (others, current) = (list(METRICS), list(CURRENT_METRICS));
-    let (behavior, conditions) = (annotation(BEHAVIOR), list(CONDITIONS));
+    let (behavior, conditions) = (annotated(object, BEHAVIOR), list(CONDITIONS));
     let cpu = object.at(&["spec", "targetCPUUtilizationPercentage"]).and_then(Value::as_int);
     let mut metrics: Vec<Value> = others.iter().flatten().map(v1_metrics::spec_to_v2).collect();
     metrics.extend(cpu.map(cpu_utilization));
