@@ -82,7 +82,7 @@ impl Engine {
             old.set_at(&["metadata", "managedFields"], Value::Array(shown));
         }
         self.normalize_scale(&mut old);
-        let Proposed { object: scale, warnings } =
+        let Proposed { object: scale, warnings, .. } =
             self.propose_on(request, &self.face(target)?, Some(&old), conversions)?;
         let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0);
         check(target, paths, replicas)?;
@@ -106,7 +106,7 @@ impl Engine {
         if !revision.is_empty() {
             parent.set_at(&["metadata", "resourceVersion"], revision.into());
         }
-        Ok(Proposed { object: parent, warnings })
+        Ok(Proposed { object: parent, warnings, empties: false })
     }
 }
 
