@@ -2,11 +2,11 @@
 
 use crate::Target;
 use crate::convert::Conversions;
+use crate::propose::Proposed;
 use pintle_apply::fieldset::{Filter, Set, Step};
 use pintle_apply::managed::{self, Applied, Context, Versions};
 use pintle_kinds::{Ownable, ownable};
 use pintle_meta::Status;
-use crate::propose::Proposed;
 use pintle_schema::Schema;
 use pintle_schema::typed::{self, Strict};
 use pintle_value::Value;

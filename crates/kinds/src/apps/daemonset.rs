@@ -12,7 +12,8 @@ use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value,
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
-const STRATEGY: &[Field] = &[Field("type", "Type", TEXT), Field("rollingUpdate", "RollingUpdate", Kind::Struct(ROLLING_UPDATE))];
+const STRATEGY: &[Field] =
+    &[Field("type", "Type", TEXT), Field("rollingUpdate", "RollingUpdate", Kind::Struct(ROLLING_UPDATE))];
 
 const ROLLING_UPDATE: &[Field] =
     &[Field("maxUnavailable", "MaxUnavailable", NUMBER), Field("maxSurge", "MaxSurge", NUMBER)];

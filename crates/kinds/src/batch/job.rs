@@ -224,7 +224,11 @@ fn generated_selector(object: &Value, prefixed: bool, errors: &mut FieldErrors) 
         map.insert(label, value.into());
     }
     if LabelSelector::from_value(selector).is_ok_and(|s| !s.matches(Some(&map))) {
-        errors.invalid(&SPEC.field("selector"), Internal(Some(selector), LABEL_SELECTOR), "`selector` not auto-generated");
+        errors.invalid(
+            &SPEC.field("selector"),
+            Internal(Some(selector), LABEL_SELECTOR),
+            "`selector` not auto-generated",
+        );
     }
 }
 

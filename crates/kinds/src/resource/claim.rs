@@ -69,7 +69,8 @@ fn admin_access(spec: Option<&Value>, namespace: &Namespace<'_>, errors: &mut Fi
         let root = Path::of("spec");
         let devices = root.field("devices");
         let requests = devices.field("requests");
-        let why = format!("admin access to devices requires the `{LABEL}: true` label on the containing namespace");
+        let why =
+            format!("admin access to devices requires the `{LABEL}: true` label on the containing namespace");
         errors.forbidden(&requests.index(at).field("adminAccess"), &why);
     }
 }

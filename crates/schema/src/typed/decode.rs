@@ -179,7 +179,8 @@ impl<'s> Decoder<'s, '_> {
             Omit::Empty => !empty || shape.is_go_struct(),
             Omit::Zero => *value != zero(self.arena, field.node),
             Omit::Never => {
-                let stays = self.empties != Empties::Unset && matches!(value, Value::Array(_) | Value::String(_));
+                let stays =
+                    self.empties != Empties::Unset && matches!(value, Value::Array(_) | Value::String(_));
                 if empty && !stays && matches!(shape, Shape::List { .. } | Shape::Map { .. } | Shape::Bytes) {
                     self.unset_empty(s, value);
                 }

@@ -156,7 +156,11 @@ fn trust_bundle<'a>(bundle: &'a Value, path: &Path<'_>, taken: &mut Taken<'a>, e
             }
             if let Some(selector) = member(bundle, "labelSelector") {
                 let detail = "labelSelector must be unset if name is specified";
-                errors.invalid(&path.field("labelSelector"), Internal(Some(selector), LABEL_SELECTOR), detail);
+                errors.invalid(
+                    &path.field("labelSelector"),
+                    Internal(Some(selector), LABEL_SELECTOR),
+                    detail,
+                );
             }
         }
         (None, Some(_)) => {
