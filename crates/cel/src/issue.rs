@@ -79,7 +79,9 @@ impl Issue {
             return write!(f, "ERROR: <input>:-1:0: {}", self.message);
         };
         let (line, column, snippet) = locate(text, offset);
-        write!(f, "ERROR: <input>:{line}:{}: {}", column + 1, self.message)?;
+        // An expression without any text ends before its first column, by cel-go's count.
+        let column_shown = if text.is_empty() { 0 } else { column + 1 };
+        write!(f, "ERROR: <input>:{line}:{column_shown}: {}", self.message)?;
         if text.is_empty() || snippet.len() > SNIPPET_BYTES_MAX {
             return Ok(());
         }

@@ -2,12 +2,16 @@
 
 use crate::Target;
 use crate::convert::Conversions;
+use crate::propose::Proposed;
 use pintle_apply::fieldset::{Filter, Set, Step};
 use pintle_apply::managed::{self, Applied, Context, Versions};
 use pintle_kinds::{Ownable, ownable};
 use pintle_meta::Status;
-use pintle_schema::{Schema, typed::Strict};
+use pintle_schema::Schema;
+use pintle_schema::typed::{self, Strict};
 use pintle_value::Value;
+
+const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 
 /// Who writes, as managedFields name it.
 #[derive(Clone, Copy)]
@@ -38,6 +42,28 @@ pub(crate) fn record_with(
     }
 }
 
+/// The same for a new object. Nobody owns what JSON does not show.
+pub(crate) fn record_new(
+    target: &Target,
+    owner: Owner<'_>,
+    proposed: &mut Proposed,
+    conversions: &Conversions,
+) {
+    if !proposed.empties {
+        return record_with(target, owner, None, &mut proposed.object, conversions);
+    }
+    let mut shown = proposed.object.clone();
+    typed::settle(&target.kind_version().schema, &mut shown, typed::Empties::Shown);
+    if let Some(asked) = proposed.object.at(&MANAGED_FIELDS) {
+        shown.set_at(&MANAGED_FIELDS, asked.clone());
+    }
+    record_with(target, owner, None, &mut shown, conversions);
+    match shown.remove_at(&MANAGED_FIELDS) {
+        Some(fields) => proposed.object.set_at(&MANAGED_FIELDS, fields),
+        None => _ = proposed.object.remove_at(&MANAGED_FIELDS),
+    }
+}
+
 /// What an applied configuration makes of the live object, decoded but not defaulted. `changed` is false when
 /// only managedFields may differ.
 pub(crate) fn apply(
@@ -61,14 +87,13 @@ pub(crate) fn apply(
 
 /// Takes managed fields back that admission made unreadable, with a warning.
 pub(crate) fn keep_readable(object: &mut Value, before: Option<Value>) -> Option<String> {
-    const PATH: [&str; 2] = ["metadata", "managedFields"];
-    if object.at(&PATH) == before.as_ref() {
+    if object.at(&MANAGED_FIELDS) == before.as_ref() {
         return None;
     }
     let why = managed::check_managed_fields(object).err()?;
     match before {
-        Some(before) => object.set_at(&PATH, before),
-        None => _ = object.remove_at(&PATH),
+        Some(before) => object.set_at(&MANAGED_FIELDS, before),
+        None => _ = object.remove_at(&MANAGED_FIELDS),
     }
     Some(format!(
         ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated \

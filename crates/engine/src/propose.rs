@@ -3,14 +3,14 @@
 //! Candidates are in the version of the request, decoded and defaulted.
 
 use crate::decode::{self, Decoded, Media};
-use crate::{Target, metadata};
+use crate::{Target, metadata, object};
 use bytes::Bytes;
 use pintle_apply::managed;
 use pintle_apply::patch::{self, PatchError};
 use pintle_meta::field::quoted;
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, GroupKind, GroupVersion, Status};
-use pintle_schema::typed::{self, Strict};
+use pintle_schema::typed::{self, Empties, Strict};
 use pintle_value::{Map, Path, Str, Value, cbor, json, yaml};
 
 /// What a client wants done to an object.
@@ -53,6 +53,9 @@ pub enum PatchType {
 pub(crate) struct Proposed {
     pub(crate) object: Value,
     pub(crate) warnings: Vec<String>,
+    /// Whether the object has empty lists or maps that JSON does not show. Go tells them from those that are not
+    /// there until a new object has been validated.
+    pub(crate) empties: bool,
 }
 
 impl Proposed {
@@ -76,16 +79,16 @@ pub(crate) struct Context<'a> {
 }
 
 /// Decodes the body of a create or replace. Nothing is compared with the live object yet.
-pub(crate) fn decode_object(cx: &Context<'_>, body: &Body) -> Result<Proposed, Status> {
+pub(crate) fn decode_object(cx: &Context<'_>, body: &Body, empties: Empties) -> Result<Proposed, Status> {
     let version = cx.target.kind_version();
     let expected = decode::expected_object(&cx.target.kind, version, cx.registered);
     let Decoded { value: mut object, complaints, resets } =
         decode::decode(&body.bytes, body.media, &expected, cx.validation)?;
-    complete(cx.target, &mut object);
+    let empties = complete(cx.target, &mut object, empties);
     mark_reset(&mut object, resets);
     let mut warnings = decode::warnings(complaints);
     warnings.extend(metadata::dedup_owner_references(&mut object, metadata::Dedup::Request));
-    Ok(Proposed { object, warnings })
+    Ok(Proposed { object, warnings, empties })
 }
 
 /// Applies a patch to the live object (in the version of the request).
@@ -107,9 +110,9 @@ pub(crate) fn patch_object(
     if !reported {
         complaints.clear();
     }
-    complete(cx.target, &mut object);
+    complete(cx.target, &mut object, Empties::Shown);
     mark_reset(&mut object, resets);
-    let proposed = Proposed { object, warnings: decode::warnings(complaints) };
+    let proposed = Proposed { object, warnings: decode::warnings(complaints), empties: false };
     proposed.checked(|object| {
         metadata::settle_namespace(object, cx.target)?;
         metadata::check_name(object, cx.target)
@@ -214,11 +217,18 @@ fn mark_reset(object: &mut Value, resets: bool) {
     }
 }
 
-/// Defaults of the version, and the form that Go would write.
-pub(crate) fn complete(target: &Target, object: &mut Value) {
+/// Defaults of the version, and the form that Go would write. Says whether empty lists or maps stayed that JSON does
+/// not show.
+pub(crate) fn complete(target: &Target, object: &mut Value, empties: Empties) -> bool {
     let version = target.kind_version();
     target.kind.hooks.default(&version.name, object);
-    typed::settle(&version.schema, object, typed::Empties::Shown);
+    // kube-apiserver works on one type for all versions, and what a writer owns is read from that.
+    if target.working() != target.version {
+        typed::settle(&version.schema, object, empties);
+        object::convert(&target.kind, object, target.version, target.working());
+        object::convert(&target.kind, object, target.working(), target.version);
+    }
+    typed::settle(&version.schema, object, empties)
 }
 
 fn duplicates(paths: &[Str]) -> Vec<String> {

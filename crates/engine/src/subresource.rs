@@ -61,8 +61,23 @@ impl Engine {
 
     /// Carries out a create of a subresource of another kind, or of a resource that is only created.
     pub async fn create_virtual(&self, request: &WriteRequest, access: &Access) -> Result<Made, Status> {
+        let mut warnings = Vec::new();
+        match self.make_virtual(request, access, &mut warnings).await {
+            Ok(tree) => Ok(Made { tree, warnings }),
+            Err(status) => Err(Status { warnings, ..status }),
+        }
+    }
+
+    /// The answer to such a create. What the client is warned of goes with it or beside the error.
+    async fn make_virtual(
+        &self,
+        request: &WriteRequest,
+        access: &Access,
+        warnings: &mut Vec<String>,
+    ) -> Result<Value, Status> {
         let target = &request.target;
-        let (kind, mut object, mut warnings) = self.decode_virtual(request)?;
+        let (kind, mut object, noted) = self.decode_virtual(request)?;
+        warnings.extend(noted);
         let name = match target.name.as_str() {
             "" => Str::from(object.str_at(&["metadata", "name"])),
             _ => target.name.clone(),
@@ -75,38 +90,38 @@ impl Engine {
         let mut tree = match kind.as_str() {
             "Binding" => {
                 binding::check(&object, &name)?;
-                admit(&object, &mut warnings)?;
+                admit(&object, warnings)?;
                 self.bind(target, &object, request.dry_run).await?;
                 success()
             }
             "Eviction" => {
                 let options = eviction::options(&object, &name, request.dry_run)?;
-                admit(&object, &mut warnings)?;
+                admit(&object, warnings)?;
                 self.evict(target, &name, options, &request.user).await?
             }
             "TokenRequest" => {
                 let account = self.token_account(target, &mut object, access)?;
-                admit(&object, &mut warnings)?;
-                self.issue_token(target, &account, object, access, &mut warnings)?
+                admit(&object, warnings)?;
+                self.issue_token(target, &account, object, access, warnings)?
             }
             "SelfSubjectReview" => {
-                admit(&object, &mut warnings)?;
+                admit(&object, warnings)?;
                 identity::whoami(&request.user, &self.now_text())
             }
             "TokenReview" => {
                 identity::check_token_review(&object)?;
-                admit(&object, &mut warnings)?;
+                admit(&object, warnings)?;
                 identity::review_token(object, access, self.system_time())
             }
             "SelfSubjectRulesReview" => {
                 reviews::check_rules_review(&object)?;
-                admit(&object, &mut warnings)?;
+                admit(&object, warnings)?;
                 reviews::rules(&object, access, &request.user)
             }
             "SubjectAccessReview" | "SelfSubjectAccessReview" | "LocalSubjectAccessReview" => {
                 let face = reviews::Face::of(&kind);
                 reviews::check(face, &object)?;
-                admit(&object, &mut warnings)?;
+                admit(&object, warnings)?;
                 reviews::answer(face, object, access, &request.user)
             }
             other => return Err(Status::internal(&format!("nothing is known of creating a {other}"))),
@@ -114,7 +129,7 @@ impl Engine {
         if let Some(schema) = self.types.by_kind(tree.str_at(&["apiVersion"]), tree.str_at(&["kind"])) {
             typed::normalize(&schema, &mut tree);
         }
-        Ok(Made { tree, warnings })
+        Ok(tree)
     }
 
     /// The object of a create, with its kind and what the client shall be told.
@@ -127,7 +142,8 @@ impl Engine {
         let Change::Create(body) = &request.change else {
             return Err(Status::method_not_supported(&target.kind.group_resource(), "update"));
         };
-        let propose::Proposed { mut object, warnings } = propose::decode_object(&cx, body)?;
+        let propose::Proposed { mut object, warnings, .. } =
+            propose::decode_object(&cx, body, typed::Empties::Shown)?;
         let kind = face.kind.kind.clone();
         if kind == "TokenRequest" {
             token::default(&mut object);

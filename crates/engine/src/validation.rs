@@ -1,20 +1,21 @@
 //! What is wrong with an object: metadata, then the schema, then the rules of the kind; all errors at once.
 
 use crate::{Target, subresource};
-use pintle_kinds::Scope;
+use pintle_kinds::{Namespace, Scope};
 use pintle_meta::field::{ErrorKind, FieldError};
 use pintle_meta::{FieldErrors, Status, names, objectmeta};
 use pintle_schema::{Schema, Shape, rules, structural};
 use pintle_value::{Path, Value};
 
 /// All that is wrong with a new object: the kind's own rules first, then those of any object.
-pub(crate) fn create(target: &Target, object: &Value) -> Result<(), Status> {
+pub(crate) fn create(target: &Target, object: &Value, namespace: &Namespace<'_>) -> Result<(), Status> {
     let kind = &target.kind;
     let name = object.str_at(&["metadata", "name"]);
     let null = Value::Null;
     let meta = object.get("metadata").unwrap_or(&null);
     let path = Path::of("metadata");
     let mut errors = FieldErrors::new();
+    kind.hooks.validate_in_namespace(object, namespace, &mut errors);
     if kind.hooks.validates_metadata() {
         let own_rule = |name: &str, prefix: bool| kind.hooks.name_errors(name, prefix);
         objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors);

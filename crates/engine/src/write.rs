@@ -108,7 +108,7 @@ impl Engine {
             Change::Create(_) => None,
             _ => self.working_live(&request.target).await?,
         };
-        let Proposed { object: mut candidate, warnings: noted } =
+        let Proposed { object: mut candidate, warnings: noted, empties: hidden } =
             self.propose(request, live.as_ref()).await?;
         warnings.extend(noted);
         let target = &request.target;
@@ -130,10 +130,14 @@ impl Engine {
         hooks.stamp(target.scope(), &mut candidate, live_tree, &self.now_text());
         let mut along = self.allocate(request, live_tree, &mut candidate)?;
         // What is shown as empty is unset once it is stored; only new objects are validated as they were written.
-        let empties = if live_tree.is_none() { typed::Empties::Shown } else { typed::Empties::Unset };
+        let empties = match live_tree {
+            None if hidden => typed::Empties::Kept,
+            None => typed::Empties::Shown,
+            Some(_) => typed::Empties::Unset,
+        };
         typed::settle(&target.working_version().schema, &mut candidate, empties);
         match live_tree {
-            None => validation::create(target, &candidate)?,
+            None => validation::create(target, &candidate, &|| self.namespace_of(target))?,
             Some(old) => validation::update(target, &candidate, old, warnings)?,
         }
         if matches!(request.change, Change::Apply { .. }) {
@@ -141,6 +145,9 @@ impl Engine {
         }
         if target.scope() == Scope::Main {
             warnings.extend(hooks.warnings(&candidate, live_tree));
+        }
+        if hidden {
+            typed::settle(&target.working_version().schema, &mut candidate, typed::Empties::Shown);
         }
         hooks.canonicalize(&mut candidate);
         match live_tree {
@@ -154,6 +161,12 @@ impl Engine {
             None => self.commit_create(request, candidate, generated, along, warnings.clone()).await,
             Some(live) => self.commit_update(request, live, candidate, along, warnings.clone()).await,
         }
+    }
+
+    /// The namespace of a target, none where it is not there.
+    fn namespace_of(&self, target: &Target) -> Option<Value> {
+        let namespace = self.target("", "v1", "namespaces", "", &target.namespace)?;
+        self.live(&namespace).ok()?.map(|live| live.tree)
     }
 
     /// The live object in the version that the write works in.
@@ -215,18 +228,20 @@ impl Engine {
         let cx = propose::Context { target, validation: request.validation, registered: &registered };
         let proposed = match &request.change {
             Change::Create(body) => {
-                let mut proposed = propose::decode_object(&cx, body)?.checked(|object| {
-                    metadata::wipe_system_fields(object);
-                    metadata::settle_namespace(object, target)
-                })?;
-                ownership::record_with(target, owner, None, &mut proposed.object, conversions);
+                let mut proposed =
+                    propose::decode_object(&cx, body, typed::Empties::Kept)?.checked(|object| {
+                        metadata::wipe_system_fields(object);
+                        metadata::settle_namespace(object, target)
+                    })?;
+                ownership::record_new(target, owner, &mut proposed, conversions);
                 proposed
             }
             Change::Replace(body) => {
-                let mut proposed = propose::decode_object(&cx, body)?.checked(|object| {
-                    metadata::settle_namespace(object, target)?;
-                    metadata::check_name(object, target)
-                })?;
+                let mut proposed =
+                    propose::decode_object(&cx, body, typed::Empties::Shown)?.checked(|object| {
+                        metadata::settle_namespace(object, target)?;
+                        metadata::check_name(object, target)
+                    })?;
                 ownership::record_with(target, owner, spoken, &mut proposed.object, conversions);
                 proposed
             }
@@ -242,9 +257,9 @@ impl Engine {
                 let config = propose::Configuration::decode(body)?;
                 let (mut object, unknown) =
                     ownership::apply(target, owner, spoken, &config.tree, *force, conversions)?;
-                propose::complete(target, &mut object);
+                propose::complete(target, &mut object, typed::Empties::Shown);
                 let warnings = config.complaints(request.validation, &unknown)?;
-                Proposed { object, warnings }.checked(|object| {
+                Proposed { object, warnings, empties: false }.checked(|object| {
                     check_no_uid(target, object, spoken)?;
                     metadata::settle_namespace(object, target)?;
                     metadata::check_name(object, target)

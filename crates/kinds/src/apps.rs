@@ -43,7 +43,9 @@ fn keep(scope: Scope<'_>, object: &mut Value, old: &Value) {
 fn replicated_template(spec: &Value, options: &Options, errors: &mut FieldErrors) {
     let path = Path::of("spec");
     match workload::selects_template(spec) {
-        None => errors.invalid(&path.field("selector"), spec.get("selector"), "invalid label selector"),
+        None => {
+            errors.invalid(&path.field("selector"), workload::shown_selector(spec), "invalid label selector")
+        }
         Some(selects) => {
             let empty = member(spec, "selector").is_some_and(workload::is_empty_selector);
             if !empty && !selects {

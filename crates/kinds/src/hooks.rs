@@ -17,6 +17,9 @@ pub enum Scope<'a> {
     Sub(&'a str),
 }
 
+/// Finds the namespace of an object; none where it is not there.
+pub type Namespace<'a> = dyn Fn() -> Option<Value> + 'a;
+
 /// What no schema can say of a kind.
 pub trait Hooks: Sync + Send {
     /// Fills in what is left out (Go's `SetDefaults_*`), on every decode. Takes the version the request is in.
@@ -31,6 +34,9 @@ pub trait Hooks: Sync + Send {
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
         keep_other_side(scope, object, old);
     }
+
+    /// What a new object asks of its namespace; checked before all else.
+    fn validate_in_namespace(&self, _object: &Value, _namespace: &Namespace<'_>, _errors: &mut FieldErrors) {}
 
     /// All that is wrong with a new object (`metadata` is checked by the engine).
     fn validate_create(&self, _object: &Value, _errors: &mut FieldErrors) {}
@@ -158,7 +164,12 @@ pub struct Asker<'a> {
 /// A kind without rules of its own.
 pub struct NoHooks;
 
-impl Hooks for NoHooks {}
+impl Hooks for NoHooks {
+    /// Of these kinds only those have a status that are never stored; nothing resets it.
+    fn reset_fields(&self, _scope: Scope<'_>) -> &'static [&'static [&'static str]] {
+        &[]
+    }
+}
 
 /// Takes from `old` what a write of `scope` may not touch: the status for the object itself, everything else
 /// (spec, other top-level fields, metadata but for managedFields) for its status.

@@ -47,7 +47,7 @@ pub use certificates::certificate_request_common_name;
 pub use core::podspec::resources::is_extended as is_extended_resource;
 pub use core::service::addresses as service_addresses;
 pub use core::service::allocate as service_allocation;
-pub use hooks::{Asker, Hooks, NoHooks, Scope};
+pub use hooks::{Asker, Hooks, Namespace, NoHooks, Scope};
 pub use kind::{
     Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs,
 };

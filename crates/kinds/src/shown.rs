@@ -95,6 +95,7 @@ fn collect(value: &Value, fields: &[Field], members: &mut Vec<(String, Ordered)>
                 continue;
             }
             (Kind::Omitted | Kind::OmittedList(_), None) => continue,
+            (Kind::Omitted | Kind::OmittedList(_), Some(member)) if is_empty(member) => continue,
             (Kind::Plain(zero), None) => Ordered::Leaf((*zero).to_string()),
             (Kind::Struct(_) | Kind::List(_), None) => Ordered::Leaf("null".to_string()),
             (Kind::Value(inner), member) => structure(member.unwrap_or(&Value::Null), inner),
@@ -105,6 +106,14 @@ fn collect(value: &Value, fields: &[Field], members: &mut Vec<(String, Ordered)>
             }
         };
         members.push((format!("\"{name}\""), shown));
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        _ => false,
     }
 }
 

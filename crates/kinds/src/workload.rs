@@ -1,7 +1,9 @@
 //! What workloads share: a selector that matches a template of pods, and counters in the status.
 
+use crate::core::podspec::internal::meta::LABEL_SELECTOR;
 use crate::core::podspec::{options::Options, spec};
 use crate::fields::{int, member, opt_int, text};
+use crate::shown::Internal;
 use pintle_meta::field::Named;
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_meta::{FieldErrors, LabelSelector, names, objectmeta};
@@ -24,6 +26,19 @@ pub(crate) fn required_selector(spec: &Value, what: &str, path: &Path<'_>, error
     validate_label_selector(Some(selector), Leniency::default(), &path, errors);
     if is_empty_selector(selector) {
         errors.invalid(&path, selector, &format!("empty selector is invalid for {what}"));
+    }
+}
+
+/// The selector of a spec as errors show it.
+pub(crate) fn shown_selector(spec: &Value) -> Internal<'_> {
+    Internal(member(spec, "selector"), LABEL_SELECTOR)
+}
+
+/// A selector that must be as it was.
+pub(crate) fn immutable_selector(spec: &Value, old: &Value, errors: &mut FieldErrors) {
+    if member(spec, "selector") != member(old, "selector") {
+        let path = Path::of("spec");
+        errors.invalid(&path.field("selector"), shown_selector(spec), crate::check::IMMUTABLE);
     }
 }
 

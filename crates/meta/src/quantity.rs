@@ -98,19 +98,25 @@ impl Quantity {
         self.mantissa.signum() as i32
     }
 
-    /// The whole amount, rounded away from zero; saturates at 64 bits.
+    /// The whole amount, rounded away from zero. What does not fit 64 bits comes out as Go has it: zero, or the low
+    /// bits of a number that was too long to begin with.
     pub fn value(&self) -> i64 {
         self.scaled_value(0)
     }
 
-    /// The amount in thousandths, rounded away from zero; saturates at 64 bits.
+    /// The amount in thousandths, rounded away from zero; beyond 64 bits as `value`.
     pub fn milli_value(&self) -> i64 {
         self.scaled_value(-3)
     }
 
     fn scaled_value(&self, exponent: i32) -> i64 {
+        let up = i64::from(self.exponent) - i64::from(exponent);
+        if self.wide && up > 0 {
+            let factor = u32::try_from(up).ok().and_then(|up| 10i64.checked_pow(up)).unwrap_or(i64::MIN);
+            return (self.mantissa as i64).wrapping_mul(factor);
+        }
         let scaled = self.rounded_to(exponent).0;
-        scaled.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+        i64::try_from(scaled).unwrap_or(if self.wide { scaled as i64 } else { 0 })
     }
 
     /// The mantissa at the power `exponent`, rounded away from zero, and whether nothing was lost.

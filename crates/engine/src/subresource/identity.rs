@@ -36,8 +36,12 @@ pub(super) fn review_token(mut review: Value, access: &Access, now: SystemTime) 
     let own = access.authenticator.service_accounts.as_ref().map(|t| t.audiences.clone()).unwrap_or_default();
     let wanted = if asked.is_empty() { own.clone() } else { asked };
     let token = review.str_at(&["spec", "token"]).to_string();
-    let mut status = Value::object();
-    status.set_at(&["user"], Value::object());
+    // What the client says of the status stays where nothing is found out.
+    let mut status = review.get("status").filter(|s| !s.is_null()).cloned().unwrap_or_else(Value::object);
+    if status.get("user").is_none() {
+        status.set_at(&["user"], Value::object());
+    }
+    status.remove_at(&["authenticated"]);
     match known(access, &token, &wanted, &own, now) {
         Ok((user, audiences)) => {
             status.set_at(&["authenticated"], Value::Bool(true));

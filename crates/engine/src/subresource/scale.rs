@@ -103,7 +103,7 @@ impl Engine {
             old.set_at(&["metadata", "managedFields"], Value::Array(shown));
         }
         self.normalize_scale(&mut old);
-        let Proposed { object: scale, warnings } =
+        let Proposed { object: scale, warnings, .. } =
             self.propose_on(request, &self.face(target)?, Some(&old), conversions)?;
         if let Change::Apply { body, .. } = &request.change
             && !is_typed(target)
@@ -133,7 +133,7 @@ impl Engine {
         if !revision.is_empty() {
             parent.set_at(&["metadata", "resourceVersion"], revision.into());
         }
-        Ok(Proposed { object: parent, warnings })
+        Ok(Proposed { object: parent, warnings, empties: false })
     }
 }
 

@@ -4,7 +4,7 @@ use crate::check;
 use crate::core::podspec::{self, options::Options, warnings};
 use crate::fields::{member, text};
 use crate::fill::{absent, zero};
-use crate::shown::{Field, Internal, NULL, TEXT};
+use crate::shown::{Field, Internal, Kind, NUMBER, TEXT};
 use crate::workload;
 use crate::{Hooks, Scope};
 use pintle_meta::FieldErrors;
@@ -12,7 +12,11 @@ use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value,
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
-const STRATEGY: &[Field] = &[Field("type", "Type", TEXT), Field("rollingUpdate", "RollingUpdate", NULL)];
+const STRATEGY: &[Field] =
+    &[Field("type", "Type", TEXT), Field("rollingUpdate", "RollingUpdate", Kind::Struct(ROLLING_UPDATE))];
+
+const ROLLING_UPDATE: &[Field] =
+    &[Field("maxUnavailable", "MaxUnavailable", NUMBER), Field("maxSurge", "MaxSurge", NUMBER)];
 
 /// Where the generation of the template is.
 const TEMPLATE_GENERATION: [&str; 3] =
@@ -30,10 +34,14 @@ impl Hooks for DaemonSet {
                 absent(strategy, "rollingUpdate", Value::object());
                 if let Some(rolling) = strategy.get_mut("rollingUpdate") {
                     absent(rolling, "maxUnavailable", 1);
-                    absent(rolling, "maxSurge", 0);
                 }
             } else if let Some(rolling) = strategy.get_mut("rollingUpdate") {
                 // Neither is optional in kube-apiserver's own form of the object.
+                absent(rolling, "maxUnavailable", 0);
+                absent(rolling, "maxSurge", 0);
+            }
+            // Inside kube-apiserver neither is a pointer: one that is not there is zero.
+            if let Some(rolling) = strategy.get_mut("rollingUpdate").filter(|r| !r.is_null()) {
                 absent(rolling, "maxUnavailable", 0);
                 absent(rolling, "maxSurge", 0);
             }
@@ -74,7 +82,7 @@ impl Hooks for DaemonSet {
             return workload::collisions_grow(object, old, errors);
         }
         let path = ["spec", "selector"];
-        check::immutable(object.at(&path), old.at(&path), &SPEC.field("selector"), errors);
+        workload::immutable_selector(workload::spec_of(object), workload::spec_of(old), errors);
         let mut options = Options::of_template(old.at(&["spec", "template"]));
         options.invalid_selector_values |= old.at(&path).is_some_and(has_invalid_label_value);
         validate_spec(object, &options, errors);

@@ -5,14 +5,18 @@ use crate::core::podspec::{self, options::Options};
 use crate::fields::{int, member, opt_int, text};
 use crate::fill::{absent, zero};
 use crate::hooks::take;
-use crate::shown::{Field, Internal, NULL, TEXT};
+use crate::shown::{Field, Internal, Kind, NUMBER, TEXT};
 use crate::workload;
 use crate::{Hooks, Scope};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
-const STRATEGY: &[Field] = &[Field("type", "Type", TEXT), Field("rollingUpdate", "RollingUpdate", NULL)];
+const STRATEGY: &[Field] =
+    &[Field("type", "Type", TEXT), Field("rollingUpdate", "RollingUpdate", Kind::Struct(ROLLING_UPDATE))];
+
+const ROLLING_UPDATE: &[Field] =
+    &[Field("maxUnavailable", "MaxUnavailable", NUMBER), Field("maxSurge", "MaxSurge", NUMBER)];
 
 pub(crate) struct Deployment;
 
@@ -62,8 +66,7 @@ impl Hooks for Deployment {
         }
         let options = Options::of_template(old.at(&["spec", "template"]));
         validate_spec(workload::spec_of(object), &options, errors);
-        let path = ["spec", "selector"];
-        check::immutable(object.at(&path), old.at(&path), &SPEC.field("selector"), errors);
+        workload::immutable_selector(workload::spec_of(object), workload::spec_of(old), errors);
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {

@@ -41,8 +41,7 @@ impl Hooks for ReplicaSet {
         }
         let options = Options::of_template(old.at(&["spec", "template"]));
         validate_spec(workload::spec_of(object), &options, errors);
-        let path = ["spec", "selector"];
-        check::immutable(object.at(&path), old.at(&path), &SPEC.field("selector"), errors);
+        workload::immutable_selector(workload::spec_of(object), workload::spec_of(old), errors);
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {

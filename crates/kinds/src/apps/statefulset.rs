@@ -200,7 +200,7 @@ fn validate_spec(spec: &Value, options: &Options, leniency: Leniency, errors: &m
     }
     workload::required_selector(spec, "statefulset", &SPEC, errors);
     match workload::selects_template(spec) {
-        None => errors.invalid(&SPEC.field("selector"), spec.get("selector"), ""),
+        None => errors.invalid(&SPEC.field("selector"), workload::shown_selector(spec), ""),
         Some(selects) => {
             let empty = member(spec, "selector").is_some_and(workload::is_empty_selector);
             if !empty && !selects {

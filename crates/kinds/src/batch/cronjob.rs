@@ -133,8 +133,12 @@ fn validate_job(spec: &Value, options: &Options, errors: &mut FieldErrors) {
     let template = SPEC.field("jobTemplate");
     let path = template.field("spec");
     job_spec::validate(job, &path, options, errors);
-    if let Some(selector) = member(job, "selector") {
-        errors.invalid(&path.field("selector"), selector, "`selector` will be auto-generated");
+    if member(job, "selector").is_some() {
+        errors.invalid(
+            &path.field("selector"),
+            workload::shown_selector(job),
+            "`selector` will be auto-generated",
+        );
     }
     if flag(job, "manualSelector") {
         errors.not_supported(&path.field("manualSelector"), true, &["nil", "false"]);

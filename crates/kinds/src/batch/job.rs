@@ -4,6 +4,7 @@ use super::{job_spec, job_status};
 use crate::check;
 use crate::core::podspec::internal::{
     self,
+    meta::LABEL_SELECTOR,
     spec::{self, POD_TEMPLATE_SPEC},
 };
 use crate::core::podspec::{self, options::Options, warnings};
@@ -230,7 +231,11 @@ fn generated_selector(object: &Value, prefixed: bool, errors: &mut FieldErrors) 
         map.insert(label, value.into());
     }
     if LabelSelector::from_value(selector).is_ok_and(|s| !s.matches(Some(&map))) {
-        errors.invalid(&SPEC.field("selector"), selector, "`selector` not auto-generated");
+        errors.invalid(
+            &SPEC.field("selector"),
+            Internal(Some(selector), LABEL_SELECTOR),
+            "`selector` not auto-generated",
+        );
     }
 }
 

@@ -5,7 +5,7 @@ use crate::check;
 use crate::core::podspec::{options::Options, spec::validate_template};
 use crate::fields::{list, member, opt_int, opt_text, text};
 use crate::shown::{Field, Internal, Kind, NULL, TEXT};
-use pintle_meta::field::{ErrorKind, Named, Plain};
+use pintle_meta::field::{ErrorKind, Named};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
@@ -232,8 +232,7 @@ fn exit_codes(codes: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldEr
     let path = path.field("values");
     let values: Vec<i64> = list(codes, "values").iter().map(|v| v.as_int().unwrap_or(0)).collect();
     if values.is_empty() {
-        // An empty list and none are the same by now; a list is what people write.
-        errors.invalid(&path, Plain("[]"), "at least one value is required");
+        errors.invalid(&path, codes.get("values"), "at least one value is required");
     } else if values.len() > EXIT_CODES_MAX {
         errors.too_many(&path, values.len(), EXIT_CODES_MAX);
     }

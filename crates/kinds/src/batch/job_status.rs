@@ -71,8 +71,8 @@ pub(super) fn validate(job: &Value, old: &Value, errors: &mut FieldErrors) {
         }
     }
     if change.changed("ready") || change.changed("active") {
-        let ready = int(change.status, "ready");
-        if ready > int(change.status, "active") {
+        let ready = opt_int(change.status, "ready");
+        if let Some(ready) = ready.filter(|ready| *ready > int(change.status, "active")) {
             errors.invalid(&STATUS.field("ready"), ready, "cannot set more ready pods than active");
         }
     }

@@ -146,10 +146,9 @@ fn validate(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let request = fields::text(spec, "request");
     if let Some(why) = pem::request_error(&base64::decode(request).unwrap_or_default()) {
         let at = path.field("request");
-        if request.is_empty() {
-            errors.invalid(&at, Plain("null"), &why)
-        } else {
-            errors.invalid(&at, Named(request), &why)
+        match fields::member(spec, "request") {
+            None => errors.invalid(&at, Plain("null"), &why),
+            Some(_) => errors.invalid(&at, Named(request), &why),
         }
     }
     validate_usages(spec, old, &path.field("usages"), errors);

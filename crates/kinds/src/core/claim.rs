@@ -12,12 +12,18 @@ const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce
 
 /// Checks the spec of a claim.
 pub(crate) fn validate_spec(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    validate_changed_spec(spec, &Value::Null, path, errors);
+}
+
+/// The same of a claim that was there: groups of data sources are no longer looked at once there was one.
+pub(crate) fn validate_changed_spec(spec: &Value, old: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    let lenient = ["dataSource", "dataSourceRef"].iter().any(|key| old.at(&[key, "apiGroup"]).is_some());
     access_modes(spec, path, errors);
     storage(spec, path, errors);
     class_name(spec, "storageClassName", path, errors);
     let modes = ["Block", "Filesystem"];
     check::supported(&path.field("volumeMode"), opt_text(spec, "volumeMode"), &modes, errors);
-    data_sources(spec, path, errors);
+    data_sources(spec, lenient, path, errors);
     class_name(spec, "volumeAttributesClassName", path, errors);
 }
 
@@ -56,14 +62,14 @@ fn class_name(spec: &Value, key: &str, path: &Path<'_>, errors: &mut FieldErrors
     }
 }
 
-fn data_sources(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn data_sources(spec: &Value, lenient: bool, path: &Path<'_>, errors: &mut FieldErrors) {
     let (source, reference) = (member(spec, "dataSource"), member(spec, "dataSourceRef"));
     if let Some(source) = source {
-        data_source(source, &path.field("dataSource"), errors);
+        data_source(source, lenient, &path.field("dataSource"), errors);
     }
     if let Some(reference) = reference {
         let path = path.field("dataSourceRef");
-        data_source(reference, &path, errors);
+        data_source(reference, lenient, &path, errors);
         let namespace = text(reference, "namespace");
         if !namespace.is_empty() {
             check::each(names::dns_label(namespace, false), &path.field("namespace"), namespace, errors);
@@ -78,14 +84,14 @@ fn data_sources(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn data_source(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn data_source(source: &Value, lenient: bool, path: &Path<'_>, errors: &mut FieldErrors) {
     check::required(source, "name", path, errors);
     check::required(source, "kind", path, errors);
     let (group, kind) = (text(source, "apiGroup"), text(source, "kind"));
     if group.is_empty() && kind != "PersistentVolumeClaim" {
         errors.invalid(path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup");
     }
-    if !group.is_empty() {
+    if !group.is_empty() && !lenient {
         check::dns_subdomain(&path.field("apiGroup"), group, errors);
     }
 }

@@ -1,6 +1,6 @@
 //! Namespace: its label, its phase and the finalizers of its spec.
 
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope, fill, metadata};
 use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};
 
@@ -14,6 +14,9 @@ pub(crate) struct Namespace;
 impl Hooks for Namespace {
     fn default(&self, _version: &str, object: &mut Value) {
         set_name_label(object);
+        if let Some(status) = object.get_mut("status").filter(|status| !status.is_null()) {
+            fill::zero(status, "phase", "Active");
+        }
     }
 
     fn prepare_create(&self, object: &mut Value) {

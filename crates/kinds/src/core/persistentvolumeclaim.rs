@@ -95,7 +95,7 @@ impl Hooks for PersistentVolumeClaim {
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
-        validate_spec(object, errors);
+        validate_spec(object, None, errors);
     }
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
@@ -103,7 +103,7 @@ impl Hooks for PersistentVolumeClaim {
             return validate_status(object, errors);
         }
         metadata::validate_core_as_new(self, true, object, errors);
-        validate_spec(object, errors);
+        validate_spec(object, Some(old), errors);
         validate_change(object, old, errors);
     }
 
@@ -172,9 +172,10 @@ fn reference(source: &Value) -> Value {
     out
 }
 
-fn validate_spec(object: &Value, errors: &mut FieldErrors) {
+fn validate_spec(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let null = Value::Null;
-    claim::validate_spec(object.get("spec").unwrap_or(&null), &Path::of("spec"), errors);
+    let old = old.and_then(|old| old.get("spec")).unwrap_or(&null);
+    claim::validate_changed_spec(object.get("spec").unwrap_or(&null), old, &Path::of("spec"), errors);
 }
 
 fn storage(object: &Value, keys: &[&str]) -> Quantity {

@@ -24,7 +24,12 @@ impl Hooks for Pod {
     fn prepare_create(&self, object: &mut Value) {
         let mut status = Value::object();
         status.set_at(&["phase"], "Pending".into());
-        let class = object.get("spec").map_or(qos::BEST_EFFORT, qos::class);
+        // A class that the client claims is believed: a quirk of kube-apiserver.
+        let claimed = object.str_at(&["status", "qosClass"]).to_string();
+        let class = match claimed.as_str() {
+            "" => object.get("spec").map_or(qos::BEST_EFFORT, qos::class),
+            claimed => claimed,
+        };
         status.set_at(&["qosClass"], class.into());
         object.set_at(&["status"], status);
         podspec::disabled::drop_fields(object.get_mut("spec"), None);

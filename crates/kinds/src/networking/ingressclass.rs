@@ -31,7 +31,9 @@ impl Hooks for IngressClass {
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         let keys = ["spec", "controller"];
         let spec = Path::of("spec");
-        check::immutable(object.at(&keys), old.at(&keys), &spec.field("controller"), errors);
+        if object.str_at(&keys) != old.str_at(&keys) {
+            errors.invalid(&spec.field("controller"), object.str_at(&keys), check::IMMUTABLE);
+        }
         metadata::validate_core_as_new(self, false, object, errors);
         validate_spec(object, errors);
     }

@@ -3,7 +3,7 @@
 use super::{request, shown, status};
 use crate::core::podspec::volume_sources;
 use crate::shown::Internal;
-use crate::{Hooks, Scope, check, fill, hooks, metadata};
+use crate::{Hooks, Namespace, Scope, check, fill, hooks, metadata};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
@@ -26,6 +26,10 @@ impl Hooks for ResourceClaim {
         if scope != Scope::Main {
             status::drop_deallocated(object, old);
         }
+    }
+
+    fn validate_in_namespace(&self, object: &Value, namespace: &Namespace<'_>, errors: &mut FieldErrors) {
+        admin_access(object.at(&["spec"]), namespace, errors);
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
@@ -53,11 +57,33 @@ impl Hooks for ResourceClaim {
     }
 }
 
+/// Access of an administrator is for namespaces that are marked for it. kube-apiserver says so of the first request
+/// that asks for it, and leaves out its `exactly`.
+fn admin_access(spec: Option<&Value>, namespace: &Namespace<'_>, errors: &mut FieldErrors) {
+    const LABEL: &str = "resource.kubernetes.io/admin-access";
+    let requests = spec.map_or(&[][..], |spec| spec.items_at(&["devices", "requests"]));
+    let asks = |request: &Value| request.at(&["exactly", "adminAccess"]) == Some(&Value::Bool(true));
+    let Some(at) = requests.iter().position(asks) else { return };
+    let granted = namespace().is_some_and(|ns| ns.str_at(&["metadata", "labels", LABEL]) == "true");
+    if !granted {
+        let root = Path::of("spec");
+        let devices = root.field("devices");
+        let requests = devices.field("requests");
+        let why =
+            format!("admin access to devices requires the `{LABEL}: true` label on the containing namespace");
+        errors.forbidden(&requests.index(at).field("adminAccess"), &why);
+    }
+}
+
 pub(crate) struct ResourceClaimTemplate;
 
 impl Hooks for ResourceClaimTemplate {
     fn default(&self, _version: &str, object: &mut Value) {
         request::default(object.at_mut(&["spec", "spec", "devices"]));
+    }
+
+    fn validate_in_namespace(&self, object: &Value, namespace: &Namespace<'_>, errors: &mut FieldErrors) {
+        admin_access(object.at(&["spec", "spec"]), namespace, errors);
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {

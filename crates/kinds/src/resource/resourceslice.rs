@@ -3,6 +3,8 @@
 use super::names::{self, bounded, repeated};
 use super::slice_device;
 use crate::core::podspec::affinity;
+use crate::core::podspec::internal::spec::NODE_SELECTOR_TERM;
+use crate::shown::InternalList;
 use crate::{Hooks, Scope, check, fields, fill, metadata};
 use pintle_meta::field::quoted;
 use pintle_meta::{FieldErrors, objectmeta};
@@ -131,7 +133,7 @@ fn validate_placement(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         let at = path.field("nodeSelector");
         affinity::node_selector(selector, false, &at, errors);
         if fields::list(selector, "nodeSelectorTerms").len() != 1 {
-            let shown = selector.get("nodeSelectorTerms");
+            let shown = InternalList(fields::list(selector, "nodeSelectorTerms"), NODE_SELECTOR_TERM);
             errors.invalid(&at.field("nodeSelectorTerms"), shown, "must have exactly one node selector term");
         }
     }

@@ -1,5 +1,6 @@
 //! Claims and allocations as errors show them.
 
+use crate::core::podspec::internal::meta::OBJECT_META;
 use crate::shown::{Field, Kind, NULL, TEXT};
 
 const CEL: &[Field] = &[Field("expression", "Expression", TEXT)];
@@ -53,7 +54,8 @@ const DEVICES: &[Field] = &[
 pub(super) const CLAIM_SPEC: &[Field] = &[Field("devices", "Devices", Kind::Struct(DEVICES))];
 
 /// The spec of a template; its metadata is left out.
-pub(super) const TEMPLATE_SPEC: &[Field] = &[Field("spec", "Spec", Kind::Struct(CLAIM_SPEC))];
+pub(super) const TEMPLATE_SPEC: &[Field] =
+    &[Field("metadata", "", Kind::Inline(OBJECT_META)), Field("spec", "Spec", Kind::Struct(CLAIM_SPEC))];
 
 const RESULT: &[Field] = &[
     Field("request", "Request", TEXT),

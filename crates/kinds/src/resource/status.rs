@@ -3,7 +3,7 @@
 use super::names::{self, bounded, repeated};
 use super::{request, shown};
 use crate::core::podspec::affinity;
-use crate::shown::Internal;
+use crate::shown::{Field, Internal, TEXT};
 use crate::{check, fields};
 use pintle_meta::field::Plain;
 use pintle_meta::{FieldErrors, conditions, net};
@@ -129,6 +129,14 @@ fn validate_device_name(device: &Value, path: &Path<'_>, errors: &mut FieldError
     check::dns_label(&path.field("device"), fields::text(device, "device"), errors);
 }
 
+/// How a device is named.
+const DEVICE_ID: &[Field] = &[
+    Field("driver", "Driver", TEXT),
+    Field("pool", "Pool", TEXT),
+    Field("device", "Device", TEXT),
+    Field("shareID", "ShareID", TEXT),
+];
+
 fn validate_devices(object: &Value, status: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let devices = fields::list(status, "devices");
     let allocated = allocated(object);
@@ -140,7 +148,11 @@ fn validate_devices(object: &Value, status: &Value, path: &Path<'_>, errors: &mu
             names::share_id(id, &at.field("shareID"), errors);
         }
         if !allocated.contains(id) {
-            errors.invalid(&at, Plain(id), "must be an allocated device in the claim");
+            errors.invalid(
+                &at,
+                Internal(Some(device), DEVICE_ID),
+                "must be an allocated device in the claim",
+            );
         }
         let given = fields::list(device, "conditions");
         let at_conditions = at.field("conditions");

@@ -104,7 +104,8 @@ fn amounts_compare_and_add_exactly() {
     }
     assert_eq!((q("1.5").value(), q("1.5").milli_value(), q("-1.5").value()), (2, 1500, -2));
     assert_eq!(q("100Ei").value(), i64::MAX);
-    assert_eq!(q("1e2000000000").value(), i64::MAX);
+    // What Go keeps as a short number with an exponent comes out as zero when it does not fit.
+    assert_eq!((q("1e2000000000").value(), q("1e20").value(), q("1e17").milli_value()), (0, 0, 0));
     for (text, expected) in
         [("1.5", None), ("2k", Some(2000)), ("1000m", None), ("0.5Gi", None), ("1Gi", Some(1 << 30))]
     {

@@ -44,10 +44,11 @@ pub fn normalize(schema: &Schema, tree: &mut Value) {
     settle(schema, tree, Empties::Unset);
 }
 
-/// The same, with a say in what becomes of empty lists and maps.
-pub fn settle(schema: &Schema, tree: &mut Value, empties: Empties) {
+/// The same, with a say in what becomes of empty lists and maps. Says whether some stayed that JSON does not show.
+pub fn settle(schema: &Schema, tree: &mut Value, empties: Empties) -> bool {
     let mut decoder = Decoder { empties, ..Decoder::new(schema.arena()) };
     decoder.value(schema.root(), tree, &Place::ROOT);
+    decoder.hidden
 }
 
 pub(super) struct Decoder<'s, 'a> {
@@ -55,6 +56,8 @@ pub(super) struct Decoder<'s, 'a> {
     pub(super) strict: Option<&'a mut Strict>,
     pub(super) errors: Errors,
     pub(super) empties: Empties,
+    /// Whether empty lists or maps stayed that JSON does not show.
+    pub(super) hidden: bool,
     /// The number that is decoded, as it was written; else errors print its value.
     pub(super) number: Option<&'a str>,
     /// Whether some number means something else when its text is known.
@@ -64,7 +67,7 @@ pub(super) struct Decoder<'s, 'a> {
 impl<'s> Decoder<'s, '_> {
     pub(super) fn new(arena: &'s Arena) -> Self {
         let (errors, empties) = (Errors::default(), Empties::Unset);
-        Decoder { arena, strict: None, errors, empties, number: None, wants_literal: false }
+        Decoder { arena, strict: None, errors, empties, hidden: false, number: None, wants_literal: false }
     }
 
     /// Decodes a value in place. `null` becomes the zero value of the type.
@@ -170,12 +173,14 @@ impl<'s> Decoder<'s, '_> {
             Omit::Empty
                 if self.empties == Empties::Kept && matches!(value, Value::Array(_) | Value::Object(_)) =>
             {
+                self.hidden |= empty && !shape.is_go_struct();
                 true
             }
             Omit::Empty => !empty || shape.is_go_struct(),
             Omit::Zero => *value != zero(self.arena, field.node),
             Omit::Never => {
-                let stays = self.empties != Empties::Unset && matches!(value, Value::Array(_));
+                let stays =
+                    self.empties != Empties::Unset && matches!(value, Value::Array(_) | Value::String(_));
                 if empty && !stays && matches!(shape, Shape::List { .. } | Shape::Map { .. } | Shape::Bytes) {
                     self.unset_empty(s, value);
                 }

@@ -16,6 +16,7 @@ const RESTART_RULES_MAX: usize = 20;
 /// Most exit codes of a restart rule.
 const EXIT_CODES_MAX: usize = 255;
 const NOT_FOR_INIT: &str = "may not be set for init containers without restartPolicy=Always";
+const RULES_NEED_POLICY: &str = "must specify restartPolicy when restart rules are used";
 const NOT_FOR_EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
 
 /// What containers are checked against.
@@ -55,7 +56,7 @@ pub(crate) fn validate_init(pod: &Pod<'_>, path: &Path<'_>, errors: &mut FieldEr
     for (at, container) in list(pod.spec, "initContainers").iter().enumerate() {
         let item = path.index(at);
         common(container, pod, &item, errors);
-        restart_policy(container, &item, errors);
+        init_restart_policy(container, &item, errors);
         let name = text(container, "name");
         if seen.contains(name) {
             errors.duplicate(&item.field("name"), name);
@@ -244,12 +245,21 @@ fn resize_policies(container: &Value, pod_restart: &str, path: &Path<'_>, errors
     }
 }
 
+/// The same of an init container, whose rules are not looked at without a policy.
+fn init_restart_policy(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+    if opt_text(container, "restartPolicy").is_some() {
+        restart_policy(container, path, errors);
+    } else if !list(container, "restartPolicyRules").is_empty() {
+        errors.required(&path.field("restartPolicy"), RULES_NEED_POLICY);
+    }
+}
+
 fn restart_policy(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let rules = list(container, "restartPolicyRules");
     let field = path.field("restartPolicy");
     match opt_text(container, "restartPolicy") {
         None if rules.is_empty() => return,
-        None => errors.required(&field, "must specify restartPolicy when restart rules are used"),
+        None => errors.required(&field, RULES_NEED_POLICY),
         policy => check::supported(&field, policy, &["Always", "Never", "OnFailure"], errors),
     }
     let path = path.field("restartPolicyRules");

@@ -13,6 +13,12 @@ pub(crate) fn tag(reference: &str) -> &str {
     parse(reference).unwrap_or("")
 }
 
+/// How long the name of a repository is: official images are in `library/`.
+fn name_bytes(domain: Option<&str>, path: &str) -> usize {
+    let official = domain.is_none() && !path.contains('/');
+    path.len() + if official { "library/".len() } else { 0 }
+}
+
 fn parse(reference: &str) -> Option<&str> {
     if reference.len() == 64 && reference.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)) {
         return None;
@@ -29,7 +35,7 @@ fn parse(reference: &str) -> Option<&str> {
         Some((path, tag)) => (path, Some(tag)),
         None => (remainder, None),
     };
-    if tag.is_some_and(|t| !is_tag(t)) || path.len() > NAME_BYTES_MAX {
+    if tag.is_some_and(|t| !is_tag(t)) || name_bytes(domain, path) > NAME_BYTES_MAX {
         return None;
     }
     if !domain.is_none_or(is_domain) || !path.split('/').all(is_path_component) {

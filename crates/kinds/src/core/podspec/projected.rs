@@ -1,10 +1,12 @@
 //! Projected volumes and the downward API: several sources in one directory.
 
+use super::internal::meta::LABEL_SELECTOR;
 use super::options::Options;
 use super::volume_sources::{key_to_path, mode};
 use super::{env, paths};
 use crate::check;
 use crate::fields::{int, list, member, opt_int, text};
+use crate::shown::Internal;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
@@ -154,7 +156,11 @@ fn trust_bundle<'a>(bundle: &'a Value, path: &Path<'_>, taken: &mut Taken<'a>, e
             }
             if let Some(selector) = member(bundle, "labelSelector") {
                 let detail = "labelSelector must be unset if name is specified";
-                errors.invalid(&path.field("labelSelector"), selector, detail);
+                errors.invalid(
+                    &path.field("labelSelector"),
+                    Internal(Some(selector), LABEL_SELECTOR),
+                    detail,
+                );
             }
         }
         (None, Some(_)) => {

@@ -14,6 +14,15 @@ pub(crate) const LABEL_SELECTOR: &[Field] = &[
     Field("matchExpressions", "matchExpressions", Kind::OmittedList(EXPRESSION)),
 ];
 
+const OWNER: &[Field] = &[
+    Field("apiVersion", "apiVersion", TEXT),
+    Field("kind", "kind", TEXT),
+    Field("name", "name", TEXT),
+    Field("uid", "uid", TEXT),
+    Field("controller", "controller", Kind::Omitted),
+    Field("blockOwnerDeletion", "blockOwnerDeletion", Kind::Omitted),
+];
+
 /// The metadata of an object or a template.
 pub(crate) const OBJECT_META: &[Field] = &[
     Field("name", "name", Kind::Omitted),
@@ -28,7 +37,7 @@ pub(crate) const OBJECT_META: &[Field] = &[
     Field("deletionGracePeriodSeconds", "deletionGracePeriodSeconds", Kind::Omitted),
     Field("labels", "labels", Kind::Omitted),
     Field("annotations", "annotations", Kind::Omitted),
-    Field("ownerReferences", "ownerReferences", Kind::Omitted),
+    Field("ownerReferences", "ownerReferences", Kind::OmittedList(OWNER)),
     Field("finalizers", "finalizers", Kind::Omitted),
     Field("managedFields", "managedFields", Kind::Omitted),
 ];
