@@ -160,8 +160,7 @@ async fn publication(context: &Context, count: usize) -> Result<Vec<Row>, BenchE
 async fn started_with(context: &Context, rss: u64, count: usize) -> Result<Option<Row>, BenchError> {
     let Some(took) = context.restart().await? else { return Ok(None) };
     let last = count.saturating_sub(1);
-    let (status, _) = context.client.get(&format!("/apis/{}/v1/{}", group(last), plural(last))).await?;
-    if status != 200 {
+    if !is_served(context, last).await? {
         return Err(BenchError::Unexpected(
             "the server forgot the definitions when it was started anew".to_owned(),
         ));
@@ -180,8 +179,7 @@ async fn end(context: &Context, rss: u64, count: usize) -> Result<Row, BenchErro
     for at in 0..=count {
         context.client.delete(&format!("{PATH}/{}", name(at))).await?;
     }
-    let path = format!("/apis/{}/v1/{}", group(count), plural(count));
-    while context.client.get(&path).await?.0 != 404 && began.elapsed() < ESTABLISHED_MAX {
+    while is_served(context, count).await? && began.elapsed() < ESTABLISHED_MAX {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let removed = (count + 1) as f64;
@@ -216,6 +214,11 @@ async fn establish(context: &Context, at: usize) -> Result<Duration, BenchError>
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     Err(BenchError::Unexpected(format!("{path} is not established")))
+}
+
+async fn is_served(context: &Context, at: usize) -> Result<bool, BenchError> {
+    let request = Request::new("GET", &format!("/apis/{}/v1/{}", group(at), plural(at)));
+    Ok(context.client.send(&request).await?.status() == 200)
 }
 
 fn group(at: usize) -> String {

@@ -45,7 +45,7 @@ impl Text {
     pub(super) fn named(name: &str, plain: impl Into<Bytes>) -> Self {
         let mut crc = Crc::new();
         crc.update(name.as_bytes());
-        Text { begins_run: crc.sum() % RUN_NAMES == 0, ..Text::new(plain) }
+        Text { begins_run: crc.sum().is_multiple_of(RUN_NAMES), ..Text::new(plain) }
     }
 
     /// The first member without what stands between it and another one.
