@@ -50,13 +50,13 @@ async fn run(arguments: Arguments) -> Result<bool, BenchError> {
     let chosen = choose(&arguments.only)?;
     let client = arguments.client()?;
     let mut rows = Vec::new();
-    let mut server = Processes(arguments.pids.clone());
+    let mut server = Processes::of(arguments.pids.clone());
     say(&row::header());
-    let _started = match &arguments.start {
+    let started = match &arguments.start {
         Some(command) => {
             let (started, row) = start::start(command, arguments.starts, &client).await?;
             if server.is_empty() {
-                server = Processes(vec![started.pid()]);
+                server = Processes::of(vec![started.pid()]);
             }
             say(&row.to_line());
             rows.push(row);
@@ -66,7 +66,7 @@ async fn run(arguments: Arguments) -> Result<bool, BenchError> {
     };
     let version = version(&client).await?;
     let json_path = arguments.json.clone();
-    let context = Context::new(client, server, arguments);
+    let context = Context::new(client, server, arguments, started);
     let mut failed = Vec::new();
     for bench in chosen {
         match (bench.run)(&context).await {

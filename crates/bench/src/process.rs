@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Clock ticks of `/proc/PID/stat` a second; fixed by Linux's ABI.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// The server's processes.
+/// The server's processes; all clones see when it is started anew.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Processes(pub(crate) Vec<u32>);
+pub(crate) struct Processes(Arc<Mutex<Vec<u32>>>);
 
 /// CPU time at a moment: by thread in nanoseconds, and in all in ticks.
 #[derive(Debug, Clone, Default)]
@@ -18,33 +19,48 @@ pub(crate) struct CpuTime {
 }
 
 impl Processes {
+    /// These processes.
+    pub(crate) fn of(pids: Vec<u32>) -> Processes {
+        Processes(Arc::new(Mutex::new(pids)))
+    }
+
     /// This process.
     pub(crate) fn own() -> Processes {
-        Processes(vec![std::process::id()])
+        Processes::of(vec![std::process::id()])
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A process was started in the place of another one.
+    pub(crate) fn replace(&self, old: u32, new: u32) {
+        let mut pids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        pids.iter_mut().filter(|pid| **pid == old).for_each(|pid| *pid = new);
     }
 
     /// Whether there is anything to measure.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.pids().is_empty()
     }
 
     /// Resident memory of all, in bytes.
     pub(crate) fn rss_bytes(&self) -> u64 {
-        self.0.iter().filter_map(|pid| rss_of(*pid)).sum()
+        self.pids().into_iter().filter_map(rss_of).sum()
     }
 
     /// CPU time so far.
     pub(crate) fn cpu(&self) -> CpuTime {
         let mut time = CpuTime::default();
-        for pid in &self.0 {
-            time.ticks += ticks_of(*pid).unwrap_or_default();
+        for pid in self.pids() {
+            time.ticks += ticks_of(pid).unwrap_or_default();
             let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
             for thread in threads {
                 let id = thread.file_name().to_string_lossy().parse().ok();
                 let spent = fs::read_to_string(thread.path().join("schedstat")).ok();
                 let spent = spent.as_deref().and_then(|text| text.split(' ').next()?.parse().ok());
                 if let (Some(id), Some(spent)) = (id, spent) {
-                    time.thread_ns.insert((*pid, id), spent);
+                    time.thread_ns.insert((pid, id), spent);
                 }
             }
         }

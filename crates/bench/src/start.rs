@@ -21,7 +21,8 @@ impl Started {
         self.0.id()
     }
 
-    fn stop(&mut self) -> std::io::Result<()> {
+    /// Asks it to end, and waits until it has.
+    pub(crate) fn stop(&mut self) -> std::io::Result<()> {
         if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
             kill_process(pid, Signal::TERM)?;
         }
@@ -65,7 +66,8 @@ pub(crate) async fn start(
     }
 }
 
-async fn start_once(command: &str, client: &Client) -> Result<(Started, Duration), BenchError> {
+/// Starts the server once; says how long it took until it was ready.
+pub(crate) async fn start_once(command: &str, client: &Client) -> Result<(Started, Duration), BenchError> {
     let failed = |e| BenchError::File(command.to_owned(), e);
     let started = Instant::now();
     let mut shell = Command::new("sh");

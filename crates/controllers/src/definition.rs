@@ -70,11 +70,30 @@ impl Definitions {
         };
         engine.registry.settle(engine.cache.revision());
         definitions.look_at_all(&resource);
-        for (name, definition, kind) in read_all(engine, &definitions.due) {
-            definitions.claims.put(&definition);
-            definitions.serve(&name, &definition, kind);
+        let mut all = read_all(engine, &definitions.due);
+        for (name, definition, kind) in &mut all {
+            definitions.claims.put(definition);
+            definitions.serve(name, definition, kind.take());
+        }
+        // Only now all names are known that definitions may dispute.
+        for (name, definition, _) in &all {
+            definitions.rest(name, definition);
         }
         Some(definitions)
+    }
+
+    /// Nothing is done about a definition that is as it was left: of thousands, that is nearly all at a start.
+    fn rest(&mut self, name: &Str, definition: &Value) {
+        let ends = definition.at(&["metadata", "deletionTimestamp"]).is_some();
+        let group = definition.str_at(&["spec", "group"]);
+        let versions = version_names(definition);
+        if !ends
+            && versions.iter().all(|version| self.is_registered(group, version))
+            && self.settle(definition, &self.engine.now_text()) == *definition
+        {
+            self.registered.insert(name.clone(), versions);
+            self.due.remove(name);
+        }
     }
 
     fn look_at_all(&mut self, resource: &Resource) {
@@ -164,9 +183,8 @@ impl Definitions {
             self.due.extend(self.claims.others_waiting(definition.str_at(&["spec", "group"]), name));
         }
         self.serve(name, &definition, None);
-        let versions =
-            definition.items_at(&["spec", "versions"]).iter().map(|v| Str::from(v.str_at(&["name"])));
-        self.register_versions(name, definition.str_at(&["spec", "group"]), versions.collect()).await?;
+        let versions = version_names(&definition);
+        self.register_versions(name, definition.str_at(&["spec", "group"]), versions).await?;
         let finalizers = definition.items_at(&["metadata", "finalizers"]);
         let ends = definition.at(&["metadata", "deletionTimestamp"]).is_some();
         if ends
@@ -222,14 +240,18 @@ impl Definitions {
 /// Room for definitions as deep as the decoders let them be.
 const STACK_BYTES: usize = 64 << 20;
 
-/// Definitions and what they compile to, read by all processors at once.
+/// Definitions without their schemas, and what they compile to, read by all processors at once.
 fn read_all(engine: &Arc<Engine>, names: &BTreeSet<Str>) -> Vec<(Str, Value, Option<Kind>)> {
     let names: Vec<&Str> = names.iter().collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let share = names.len().div_ceil(threads).max(1);
     let read = |name: &&Str| {
-        let definition = engine.object_tree(&target(engine, name)?).ok()??;
+        let mut definition = engine.object_tree(&target(engine, name)?).ok()??;
         let kind = is_accepted(&definition).then(|| engine.compile(&definition));
+        // The trees of thousands take more room than all that is served.
+        definition.remove_at(&["metadata", "managedFields"]);
+        let versions = definition.at_mut(&["spec", "versions"]).and_then(Value::as_array_mut);
+        versions.into_iter().flatten().for_each(|version| _ = version.remove_at(&["schema"]));
         Some(((*name).clone(), definition, kind))
     };
     std::thread::scope(|scope| {
@@ -242,6 +264,10 @@ fn read_all(engine: &Arc<Engine>, names: &BTreeSet<Str>) -> Vec<(Str, Value, Opt
             .collect();
         readers.into_iter().flatten().filter_map(|reader| reader.join().ok()).flatten().collect()
     })
+}
+
+fn version_names(definition: &Value) -> Vec<Str> {
+    definition.items_at(&["spec", "versions"]).iter().map(|v| Str::from(v.str_at(&["name"]))).collect()
 }
 
 /// Whether what a definition defines can be served.

@@ -9,7 +9,7 @@ use pintle_kinds::{
 };
 use pintle_meta::GroupVersionKind;
 use pintle_schema::{Arena, Schema, rules, structural};
-use pintle_value::{Str, Value, base64};
+use pintle_value::{Str, Value, base64, json};
 use std::sync::Arc;
 
 /// Verbs of custom resources.
@@ -87,6 +87,7 @@ impl Engine {
         }
     }
 
+    /// A schema that is compiled for the first object: until then its text is kept, which is a tenth of it.
     fn compile_schema(&self, source: &Value) -> Schema {
         // All custom resources share the nodes of their metadata.
         let (base, metadata) = self.custom_metadata.get_or_init(|| {
@@ -94,10 +95,18 @@ impl Engine {
             let metadata = base.graft(self.metadata_schema.arena(), self.metadata_schema.root());
             (Arc::new(base), metadata)
         });
-        let mut arena = Arena::on(base.clone());
-        let root = structural::compile(source, *metadata, &mut arena);
-        arena.shrink();
-        Schema::new(Arc::new(arena), root).with_rules(rules::Scope::of(source, true))
+        let (base, metadata) = (base.clone(), *metadata);
+        let mut text = Vec::new();
+        json::print(source, &mut text);
+        text.shrink_to_fit();
+        Schema::later(move || {
+            // What was printed can be read.
+            let source = json::parse(&text).map(|parsed| parsed.value).unwrap_or_default();
+            let mut arena = Arena::on(base);
+            let root = structural::compile(&source, metadata, &mut arena);
+            arena.shrink();
+            Schema::new(Arc::new(arena), root).with_rules(rules::Scope::of(&source, true))
+        })
     }
 }
 

@@ -33,6 +33,11 @@ pub trait Chunks: Send {
     fn has_more_than(self: Pin<&mut Self>, bytes: u64) -> bool {
         self.remaining().is_some_and(|remaining| remaining > bytes)
     }
+
+    /// The same as gzip, where that is kept; asked for before the first piece.
+    fn compressed(&self) -> Option<Pin<Box<dyn Chunks>>> {
+        None
+    }
 }
 
 impl Body {

@@ -25,6 +25,11 @@ pub(crate) fn worth_it(body: &mut Body) -> bool {
 
 /// The body, compressed while it is sent.
 pub(crate) fn gzip(body: Body) -> Body {
+    if let Body::Chunks(chunks) = &body
+        && let Some(kept) = chunks.compressed()
+    {
+        return Body::Chunks(kept);
+    }
     let encoder = Some(GzEncoder::new(Vec::with_capacity(PIECE_BYTES), Compression::fast()));
     Body::Chunks(Box::pin(Gzip { body, encoder }))
 }

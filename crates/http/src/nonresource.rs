@@ -5,7 +5,7 @@ use crate::chain::Context;
 use crate::discovery::{DiscoveryState, serve as discovery};
 use crate::health;
 use crate::negotiate::{Accept, Media};
-use crate::openapi::serve as documents;
+use crate::openapi::{Source, serve as documents};
 use crate::{respond, version};
 
 /// What Prometheus' own library says of its text format.
@@ -86,10 +86,10 @@ fn openapi(context: &Context, state: &DiscoveryState, asked: &Asked<'_>) -> ApiR
         query: asked.query,
         accept: asked.accept,
         if_none_match: asked.if_none_match,
-        cbor: context.cbor,
     };
-    let definition = |kind: &pintle_kinds::Kind| context.api.definition(kind);
-    documents::serve(state, &definition, &documents).unwrap_or_else(respond::page_not_found)
+    let definitions = |kind: &pintle_kinds::Kind| context.api.definition(kind);
+    let source = Source { state, definitions: &definitions, cbor: context.cbor };
+    documents::serve(source, &documents).unwrap_or_else(respond::page_not_found)
 }
 
 /// `/`: all paths there are.

@@ -2,7 +2,7 @@
 
 use crate::rules::Scope;
 use pintle_value::{Str, Value};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// A node of an arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -95,7 +95,19 @@ impl Arena {
 
 /// A schema: a root within a shared arena. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Schema {
+pub struct Schema(Making);
+
+#[derive(Clone, Debug)]
+enum Making {
+    Done(Compiled),
+    /// Compiled by whoever needs it first: most definitions of many are never used.
+    Later(Arc<LazyLock<Compiled, Make>>),
+}
+
+type Make = Box<dyn FnOnce() -> Compiled + Send + Sync>;
+
+#[derive(Clone, Debug)]
+struct Compiled {
     arena: Arc<Arena>,
     root: NodeId,
     rules: Option<Arc<Scope>>,
@@ -104,33 +116,46 @@ pub struct Schema {
 impl Schema {
     /// The schema that begins at `root`.
     pub fn new(arena: Arc<Arena>, root: NodeId) -> Self {
-        Schema { arena, root, rules: None }
+        Schema(Making::Done(Compiled { arena, root, rules: None }))
+    }
+
+    /// A schema that `make` compiles when it is first looked at.
+    pub fn later(make: impl FnOnce() -> Schema + Send + Sync + 'static) -> Self {
+        let make: Make = Box::new(move || make().compiled().clone());
+        Schema(Making::Later(Arc::new(LazyLock::new(make))))
+    }
+
+    fn compiled(&self) -> &Compiled {
+        match &self.0 {
+            Making::Done(compiled) => compiled,
+            Making::Later(later) => later,
+        }
     }
 
     /// The same schema with the rules of a custom resource.
     #[must_use]
     pub fn with_rules(self, rules: Option<Scope>) -> Self {
-        Schema { rules: rules.map(Arc::new), ..self }
+        Schema(Making::Done(Compiled { rules: rules.map(Arc::new), ..self.compiled().clone() }))
     }
 
     /// The rules of a custom resource, if it has any.
     pub fn rules(&self) -> Option<&Scope> {
-        self.rules.as_deref()
+        self.compiled().rules.as_deref()
     }
 
     /// The arena, for walks by id.
     pub fn arena(&self) -> &Arena {
-        &self.arena
+        &self.compiled().arena
     }
 
     /// The root's id.
     pub fn root(&self) -> NodeId {
-        self.root
+        self.compiled().root
     }
 
     /// The schema of a part.
     pub fn at(&self, id: NodeId) -> Schema {
-        Schema { arena: Arc::clone(&self.arena), root: id, rules: None }
+        Schema::new(Arc::clone(&self.compiled().arena), id)
     }
 
     /// Whether trees follow the rules of a Go type; those of custom resources follow their schema alone.
@@ -140,7 +165,8 @@ impl Schema {
 
     /// The root itself.
     pub fn node(&self) -> &Node {
-        self.arena.node(self.root)
+        let Compiled { arena, root, .. } = self.compiled();
+        arena.node(*root)
     }
 }
 

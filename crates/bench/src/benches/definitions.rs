@@ -1,13 +1,15 @@
 //! Many definitions of custom resources: how long one takes until it can be used, what it takes of memory, and whether
 //! the two thousandth costs what the tenth does.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use pintle_testkit::Request;
+use pintle_testkit::{Client, Request};
 use serde_json::{Map, Value, json};
 
 use super::Context;
 use crate::error::BenchError;
+use crate::process::CpuTime;
 use crate::row::{Latencies, Row};
 
 /// Definitions that are made unless `--objects` says fewer, and of those how many belong to one group.
@@ -23,75 +25,169 @@ const SETTLE: Duration = Duration::from_secs(2);
 const ESTABLISHED_MAX: Duration = Duration::from_secs(60);
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+/// How long who asks for something else waits between two requests.
+const PAUSE: Duration = Duration::from_millis(5);
+const JSON: &str = "application/json";
+const IDENTITY: &str = "identity";
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 pub(super) async fn many(context: &Context) -> Result<Vec<Row>, BenchError> {
     let count = context.arguments.objects.min(DEFINITIONS);
     tokio::time::sleep(SETTLE).await;
-    let (rss, cpu, began) = (context.server.rss_bytes(), context.server.cpu(), Instant::now());
+    let rss = context.server.rss_bytes();
+    let waits = Waits::default();
+    let others = tokio::spawn(ask_others(context.client.clone(), waits.clone()));
+    let made = install(context, count).await;
+    others.abort();
+    let mut made = made?;
+    tokio::time::sleep(SETTLE).await;
+    made.numbers.push(("kib_per_definition", kib_since(context, rss) / count as f64));
+    let mut rows = vec![made, meanwhile(&waits)];
+    rows.extend(publication(context, count).await?);
+    rows.extend(started_with(context, rss, count).await?);
+    rows.push(end(context, rss, count).await?);
+    Ok(rows)
+}
+
+fn kib_since(context: &Context, rss: u64) -> f64 {
+    (context.server.rss_bytes() as f64 - rss as f64) / 1024.0
+}
+
+/// Makes the definitions one after another. What the first ones cost is compared with what the last ones do.
+async fn install(context: &Context, count: usize) -> Result<Row, BenchError> {
+    let (cpu, began) = (context.server.cpu(), Instant::now());
     let (mut all, mut first, mut last) = (Latencies::default(), Latencies::default(), Latencies::default());
+    let compared = COMPARED.min(count / 2);
+    let (mut after_first, mut before_last) = (cpu.clone(), cpu.clone());
     for at in 0..count {
+        if at + compared == count {
+            before_last = context.server.cpu();
+        }
         let took = establish(context, at).await?;
         all.add(took);
-        if at < COMPARED {
+        if at < compared {
             first.add(took);
         }
-        if at + COMPARED >= count {
+        if at + 1 == compared {
+            after_first = context.server.cpu();
+        }
+        if at + compared >= count {
             last.add(took);
         }
     }
-    let mut made = Row { name: "crds".to_owned(), clients: 1, ops: count as u64, numbers: Vec::new() };
-    made.numbers.push(("ops_per_s", count as f64 / began.elapsed().as_secs_f64()));
-    made.numbers.push(("p50_ms", all.quantile_ms(0.5)));
-    made.numbers.push(("p99_ms", all.quantile_ms(0.99)));
-    made.numbers.push(("first_p50_ms", first.quantile_ms(0.5)));
-    made.numbers.push(("last_p50_ms", last.quantile_ms(0.5)));
-    made.numbers.push(("cpu_us_per_op", context.server.cpu().seconds_since(&cpu) * 1e6 / count as f64));
-    tokio::time::sleep(SETTLE).await;
-    let grown = context.server.rss_bytes() as f64 - rss as f64;
-    made.numbers.push(("kib_per_definition", grown / 1024.0 / count as f64));
-    let mut rows = vec![made];
-    rows.extend(publication(context, count).await?);
-    for at in 0..=count {
-        context.client.delete(&format!("{PATH}/{}", name(at))).await?;
+    let end = context.server.cpu();
+    let us_each = |from: &CpuTime, to: &CpuTime, ops: usize| to.seconds_since(from) * 1e6 / ops.max(1) as f64;
+    let mut row = Row { name: "crds".to_owned(), clients: 1, ops: count as u64, numbers: Vec::new() };
+    row.numbers.push(("ops_per_s", count as f64 / began.elapsed().as_secs_f64()));
+    row.numbers.push(("p50_ms", all.quantile_ms(0.5)));
+    row.numbers.push(("p99_ms", all.quantile_ms(0.99)));
+    row.numbers.push(("first_p50_ms", first.quantile_ms(0.5)));
+    row.numbers.push(("last_p50_ms", last.quantile_ms(0.5)));
+    row.numbers.push(("cpu_us_per_op", us_each(&cpu, &end, count)));
+    row.numbers.push(("first_cpu_us", us_each(&cpu, &after_first, compared)));
+    row.numbers.push(("last_cpu_us", us_each(&before_last, &end, compared)));
+    Ok(row)
+}
+
+/// Reads of another group while definitions come. What they took is collected by whoever ends them.
+type Waits = Arc<Mutex<Latencies>>;
+
+async fn ask_others(client: Client, waits: Waits) {
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        let began = Instant::now();
+        if client.get("/api/v1/namespaces/default").await.is_ok() {
+            waits.lock().unwrap_or_else(PoisonError::into_inner).add(began.elapsed());
+        }
+    }
+}
+
+fn meanwhile(waits: &Waits) -> Row {
+    let mut waits = waits.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut row = Row::single("crds, get meanwhile", "p50_ms", waits.quantile_ms(0.5));
+    row.numbers.push(("p99_ms", waits.quantile_ms(0.99)));
+    row.ops = waits.0.len() as u64;
+    row
+}
+
+/// How long one more definition takes until each document has it, and what that costs the server.
+async fn publication(context: &Context, count: usize) -> Result<Vec<Row>, BenchError> {
+    let (group, plural) = (group(count), plural(count));
+    let documents = [
+        ("crds, old discovery", format!("/apis/{group}/v1"), JSON, IDENTITY),
+        ("crds, discovery", "/apis".to_owned(), AGGREGATED, IDENTITY),
+        ("crds, openapi v3", format!("/openapi/v3/apis/{group}/v1"), JSON, IDENTITY),
+        ("crds, openapi v3 index", "/openapi/v3".to_owned(), JSON, IDENTITY),
+        ("crds, openapi v2", "/openapi/v2".to_owned(), JSON, IDENTITY),
+        ("crds, openapi v2 protobuf", "/openapi/v2".to_owned(), V2_PROTOBUF, IDENTITY),
+        // As kubectl asks for it.
+        ("crds, openapi v2 gzip", "/openapi/v2".to_owned(), V2_PROTOBUF, "gzip"),
+    ];
+    let requests = documents.map(|(title, path, accept, encoding)| {
+        let request = Request::new("GET", &path).header("accept", accept);
+        (title, request.header("accept-encoding", encoding))
+    });
+    // The first time everything is rendered; what counts is what one more definition costs.
+    let mut firsts = Vec::new();
+    for (_, request) in &requests {
+        let began = Instant::now();
+        context.client.send(request).await?;
+        firsts.push(began.elapsed());
+    }
+    establish(context, count).await?;
+    let mut rows = Vec::new();
+    for ((title, request), first) in requests.iter().zip(firsts) {
+        let (cpu, began) = (context.server.cpu(), Instant::now());
+        let answer = context.client.send(request).await?;
+        let (took, spent) = (began.elapsed(), context.server.cpu().seconds_since(&cpu));
+        let shows = |text: &str| answer.body.windows(text.len()).any(|window| window == text.as_bytes());
+        let packed = answer.head.get("content-encoding") == Some("gzip");
+        let shown = packed || shows(&plural) || (request.path.ends_with("/v3") && shows(&group));
+        if answer.status() != 200 || !shown {
+            return Err(BenchError::Unexpected(format!("{} does not have {plural}", request.path)));
+        }
+        let mut row = Row::single(title, "ms", took.as_secs_f64() * 1e3);
+        row.numbers.push(("cpu_ms", spent * 1e3));
+        row.numbers.push(("first_ms", first.as_secs_f64() * 1e3));
+        row.numbers.push(("kib", answer.body.len() as f64 / 1024.0));
+        rows.push(row);
     }
     Ok(rows)
 }
 
-/// How long one more definition takes until each document has it.
-async fn publication(context: &Context, count: usize) -> Result<Vec<Row>, BenchError> {
-    let (group, plural) = (group(count), plural(count));
-    let documents = [
-        ("crds, old discovery", format!("/apis/{group}/v1"), "application/json"),
-        ("crds, discovery", "/apis".to_owned(), AGGREGATED),
-        ("crds, openapi v3", format!("/openapi/v3/apis/{group}/v1"), "application/json"),
-        ("crds, openapi v3 index", "/openapi/v3".to_owned(), "application/json"),
-        ("crds, openapi v2", "/openapi/v2".to_owned(), "application/json"),
-    ];
-    // The first time everything is rendered; what counts is what one more definition costs.
-    let mut rows = Vec::new();
-    let mut firsts = Vec::new();
-    for (_, path, accept) in &documents {
-        let began = Instant::now();
-        context.client.send(&Request::new("GET", path).header("accept", accept)).await?;
-        firsts.push(began.elapsed());
+/// A start of the server with all definitions, if this bench may start it and it keeps what it has.
+async fn started_with(context: &Context, rss: u64, count: usize) -> Result<Option<Row>, BenchError> {
+    let Some(took) = context.restart().await? else { return Ok(None) };
+    let last = count.saturating_sub(1);
+    if !is_served(context, last).await? {
+        return Err(BenchError::Unexpected(
+            "the server forgot the definitions when it was started anew".to_owned(),
+        ));
     }
-    establish(context, count).await?;
-    for ((title, path, accept), first) in documents.iter().zip(firsts) {
-        let began = Instant::now();
-        let answer = context.client.send(&Request::new("GET", path).header("accept", accept)).await?;
-        let took = began.elapsed();
-        let text = answer.text();
-        let shown = text.contains(&plural) || (path.ends_with("/v3") && text.contains(&group));
-        if answer.status() != 200 || !shown {
-            return Err(BenchError::Unexpected(format!("{path} does not have {plural}")));
-        }
-        let mut row = Row::single(title, "ms", took.as_secs_f64() * 1e3);
-        row.numbers.push(("first_ms", first.as_secs_f64() * 1e3));
-        row.numbers.push(("kib", text.len() as f64 / 1024.0));
-        rows.push(row);
+    tokio::time::sleep(SETTLE).await;
+    let mut row = Row::single("crds, start", "ready_ms", took.as_secs_f64() * 1e3);
+    let spent = context.server.cpu().seconds_since(&CpuTime::default());
+    row.numbers.push(("cpu_ms", spent * 1e3));
+    row.numbers.push(("kib_per_definition", kib_since(context, rss) / count as f64));
+    Ok(Some(row))
+}
+
+/// Removes all definitions, as many clients at once as `kubectl delete --all` has: one.
+async fn end(context: &Context, rss: u64, count: usize) -> Result<Row, BenchError> {
+    let (cpu, began) = (context.server.cpu(), Instant::now());
+    for at in 0..=count {
+        context.client.delete(&format!("{PATH}/{}", name(at))).await?;
     }
-    Ok(rows)
+    while is_served(context, count).await? && began.elapsed() < ESTABLISHED_MAX {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let removed = (count + 1) as f64;
+    let mut row = Row::single("crds, deleted", "ops_per_s", removed / began.elapsed().as_secs_f64());
+    row.numbers.push(("cpu_us_per_op", context.server.cpu().seconds_since(&cpu) * 1e6 / removed));
+    tokio::time::sleep(SETTLE).await;
+    row.numbers.push(("kib_left_per_definition", kib_since(context, rss) / removed));
+    Ok(row)
 }
 
 /// Makes a definition and waits until its objects can be listed.
@@ -118,6 +214,11 @@ async fn establish(context: &Context, at: usize) -> Result<Duration, BenchError>
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     Err(BenchError::Unexpected(format!("{path} is not established")))
+}
+
+async fn is_served(context: &Context, at: usize) -> Result<bool, BenchError> {
+    let request = Request::new("GET", &format!("/apis/{}/v1/{}", group(at), plural(at)));
+    Ok(context.client.send(&request).await?.status() == 200)
 }
 
 fn group(at: usize) -> String {

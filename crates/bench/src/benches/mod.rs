@@ -9,16 +9,18 @@ mod watch;
 mod write;
 
 use std::pin::Pin;
+use std::time::Duration;
 
 use pintle_testkit::{Client, Request};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex, OnceCell};
 
 use crate::args::Arguments;
 use crate::error::BenchError;
 use crate::load::{Load, Until};
 use crate::process::Processes;
 use crate::row::Row;
+use crate::start::{Started, start_once};
 
 /// Clients that fill a namespace.
 const FILLING_CLIENTS: usize = 32;
@@ -79,7 +81,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     bench!("watch-busy", "updates of 8 clients seen by 1,000 watchers", watch::busy),
     bench!(
         "crds",
-        "2,000 definitions: time until established, memory, discovery and OpenAPI",
+        "2,000 definitions: until established, memory, discovery, OpenAPI, a start with them, their end",
         definitions::many
     ),
     bench!("memory", "memory per object at --objects ConfigMaps of 1 KB", resources::memory),
@@ -90,14 +92,33 @@ pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) server: Processes,
     pub(crate) arguments: Arguments,
+    /// The server, if the bench started it.
+    started: Mutex<Option<Started>>,
     prefix: String,
     listed: OnceCell<String>,
 }
 
 impl Context {
-    pub(crate) fn new(client: Client, server: Processes, arguments: Arguments) -> Context {
+    pub(crate) fn new(
+        client: Client,
+        server: Processes,
+        arguments: Arguments,
+        started: Option<Started>,
+    ) -> Context {
         let prefix = format!("bench-{}", std::process::id());
-        Context { client, server, arguments, prefix, listed: OnceCell::new() }
+        let started = Mutex::new(started);
+        Context { client, server, arguments, started, prefix, listed: OnceCell::new() }
+    }
+
+    /// Starts the server anew with all that it keeps, and says how long that took; `None` if somebody else started it.
+    pub(crate) async fn restart(&self) -> Result<Option<Duration>, BenchError> {
+        let mut started = self.started.lock().await;
+        let (Some(command), Some(mut old)) = (&self.arguments.start, started.take()) else { return Ok(None) };
+        old.stop().map_err(|e| BenchError::File(command.clone(), e))?;
+        let (new, took) = start_once(command, &self.client).await?;
+        self.server.replace(old.pid(), new.pid());
+        *started = Some(new);
+        Ok(Some(took))
     }
 
     /// Makes a namespace for a bench.

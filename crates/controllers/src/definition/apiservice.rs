@@ -5,6 +5,7 @@ use pintle_meta::Status;
 use pintle_meta::options::DeleteOptions;
 use pintle_value::{Str, Value};
 
+const PREFIX: &str = "/registry/apiregistration.k8s.io/apiservices/";
 /// The label of registrations that the server keeps itself.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 /// Definitions come behind all groups of the server.
@@ -33,12 +34,18 @@ impl Definitions {
         Ok(())
     }
 
+    /// Whether the registration of a version is there exactly if the version is served. What it says is looked at by
+    /// the sweep.
+    pub(super) fn is_registered(&self, group: &str, version: &str) -> bool {
+        let resource = self.engine.cache.resource(PREFIX);
+        let kept = resource.and_then(|resource| resource.get(&format!("{version}.{group}")));
+        let is_ours = kept.is_some_and(|object| object.label(AUTOMANAGED) == Some("true"));
+        is_ours == self.claims.serves(group, version)
+    }
+
     /// Takes back registrations that were left over when the server last ended.
     pub(super) async fn sweep_registrations(&self) {
-        let Some(resource) = self.engine.cache.resource("/registry/apiregistration.k8s.io/apiservices/")
-        else {
-            return;
-        };
+        let Some(resource) = self.engine.cache.resource(PREFIX) else { return };
         for object in resource.view().iter().filter(|object| object.label(AUTOMANAGED) == Some("true")) {
             let Some((version, group)) = object.name().split_once('.') else { continue };
             if let Err(status) = self.register_version(group, version).await {

@@ -9,7 +9,7 @@ mod order;
 mod protobuf;
 pub(crate) mod serve;
 
-use crate::openapi::Documents;
+use crate::openapi::{Documents, Part};
 use bytes::Bytes;
 use imbl::OrdMap;
 use node::Node;
@@ -29,6 +29,8 @@ pub struct DiscoveryState {
     aggregated_groups: OnceLock<Document>,
     /// OpenAPI documents that belong to no group.
     pub(crate) openapi: Documents,
+    /// Hashes of the document of OpenAPI v2 in JSON and in protobuf.
+    openapi_v2_hashes: [OnceLock<Arc<str>>; 2],
 }
 
 /// A rendered document and its entity tag.
@@ -51,6 +53,8 @@ pub struct Group {
     aggregated: OnceLock<Bytes>,
     /// Its OpenAPI documents by version; "" is the group's own.
     pub(crate) openapi: Documents,
+    /// What it adds to the document of OpenAPI v2, if it is part of the server.
+    pub(crate) part: Part,
 }
 
 /// One version of a group.
@@ -68,6 +72,8 @@ pub struct Resource {
     pub kind: Arc<Kind>,
     /// Which of its versions.
     pub version: usize,
+    /// What it adds to OpenAPI documents, if it is defined by an object.
+    pub(crate) openapi: Arc<Part>,
 }
 
 impl Resource {
@@ -86,10 +92,11 @@ impl DiscoveryState {
             None => Default::default(),
         };
         for (name, members) in members {
-            if by_name.get(name).is_some_and(|group| Arc::ptr_eq(&group.members, members)) {
+            let old = by_name.get(name);
+            if old.is_some_and(|group| Arc::ptr_eq(&group.members, members)) {
                 continue;
             }
-            let group = Arc::new(Group::new(name, members.clone()));
+            let group = Arc::new(Group::new(name, members.clone(), old.map(|group| &**group)));
             if !name.is_empty() {
                 groups.insert(order::group_rank(name), group.clone());
             }
@@ -132,6 +139,12 @@ impl DiscoveryState {
         core_group.into_iter().chain(named)
     }
 
+    /// The hash of the document of OpenAPI v2; `make` is asked the first time.
+    pub(crate) fn openapi_v2_hash(&self, json: bool, make: impl FnOnce() -> Arc<str>) -> Arc<str> {
+        let [in_json, in_protobuf] = &self.openapi_v2_hashes;
+        (if json { in_json } else { in_protobuf }).get_or_init(make).clone()
+    }
+
     /// `/apis`.
     pub(crate) fn group_list(&self) -> Node {
         documents::group_list(self.groups.values().map(|g| &**g))
@@ -139,12 +152,18 @@ impl DiscoveryState {
 }
 
 impl Group {
-    fn new(name: &str, members: Members) -> Self {
+    /// A group of these kinds. What was made of kinds that were there before is taken from `previous`.
+    fn new(name: &str, members: Members, previous: Option<&Group>) -> Self {
         let mut versions: BTreeMap<&str, Vec<Resource>> = BTreeMap::new();
         for kind in members.iter() {
             for (index, version) in kind.versions.iter().enumerate() {
                 if version.served && version.group == name {
-                    let resource = Resource { kind: Arc::clone(kind), version: index };
+                    let known =
+                        previous.and_then(|group| group.version(&version.name)?.resource(&kind.plural));
+                    let known =
+                        known.filter(|known| Arc::ptr_eq(&known.kind, kind) && known.version == index);
+                    let openapi = known.map(|known| known.openapi.clone()).unwrap_or_default();
+                    let resource = Resource { kind: Arc::clone(kind), version: index, openapi };
                     versions.entry(version.name.as_str()).or_default().push(resource);
                 }
             }
@@ -165,6 +184,7 @@ impl Group {
             members,
             aggregated: OnceLock::new(),
             openapi: Documents::default(),
+            part: Part::default(),
         }
     }
 

@@ -5,67 +5,82 @@ mod custom;
 mod model;
 mod operations;
 mod params;
+mod part;
 mod proto;
 mod schemas;
 pub(crate) mod serve;
+mod stitch;
+mod text;
+mod v2;
 
 use crate::discovery::{DiscoveryState, Group, Resource, Version};
 use crate::negotiate::{Media, names};
-use bytes::Bytes;
-use model::{Dialect, Gvk, object, texts};
-use operations::{META, Paths, document, id_part, of_version, tag};
+use model::{Dialect, Gvk, object};
+use operations::{META, Paths, document, id_part, of_resource, of_version, tag};
+pub(crate) use part::Part;
+use part::{Content, Form, Members};
 use pintle_kinds::Kind;
 use pintle_value::{Map, Str, Value, json};
-use schemas::{Schemas, custom_name};
+use schemas::custom_name;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use stitch::{Frame, merged};
+use text::{Text, Texts};
 
 /// The definition of a custom resource, as an object.
-pub(crate) type Definitions<'a> = &'a (dyn Fn(&Kind) -> Option<Value> + 'a);
+pub(crate) type Definitions<'a> = &'a (dyn Fn(&Kind) -> Option<Value> + Sync + 'a);
 
-/// A document and what is made of it.
+/// A document in one form.
 pub(crate) struct Rendered {
-    json: Bytes,
-    /// SHA-512 of the JSON, or of what it is made from.
-    hash: String,
-    dialect: Dialect,
-    protobuf: OnceLock<Bytes>,
+    texts: Texts,
+    /// What it is made from; the same in both forms.
+    hash: Arc<str>,
 }
 
 impl Rendered {
-    fn new(tree: &Value, dialect: Dialect) -> Self {
-        let mut json = Vec::new();
-        json::print(tree, &mut json);
-        let hash = hash(&json);
-        Rendered { json: json.into(), hash, dialect, protobuf: OnceLock::new() }
-    }
-
-    fn protobuf(&self) -> &Bytes {
-        self.protobuf.get_or_init(|| match json::parse(&self.json) {
-            Ok(parsed) => proto::encode(&parsed.value, self.dialect).into(),
-            Err(_) => Bytes::new(),
-        })
+    /// A document in one piece.
+    fn whole(bytes: Vec<u8>, hash: Arc<str>) -> Self {
+        Rendered { texts: Texts([Arc::new(Text::new(bytes))].into()), hash }
     }
 }
 
-fn hash(bytes: &[u8]) -> String {
+fn hash(bytes: &[u8]) -> Arc<str> {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA512, bytes);
-    digest.as_ref().iter().map(|b| format!("{b:02X}")).collect()
+    digest.as_ref().iter().map(|b| format!("{b:02X}")).collect::<String>().into()
 }
 
-/// Documents by name, each made once.
+/// Documents by name and form, each made once.
 #[derive(Default)]
-pub(crate) struct Documents(Mutex<BTreeMap<String, Arc<Rendered>>>);
+pub(crate) struct Documents(Mutex<BTreeMap<(String, Form), Arc<Rendered>>>);
 
 impl Documents {
-    fn get(&self, name: &str, make: impl FnOnce() -> Rendered) -> Arc<Rendered> {
+    fn get(&self, name: &str, form: Form, make: impl FnOnce() -> Rendered) -> Arc<Rendered> {
         let locked = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = locked().get(name) {
+        let key = (name.to_string(), form);
+        if let Some(known) = locked().get(&key) {
             return Arc::clone(known);
         }
         // Made without the lock: two who ask at once may both make it.
         let made = Arc::new(make());
-        Arc::clone(locked().entry(name.to_string()).or_insert(made))
+        Arc::clone(locked().entry(key).or_insert(made))
+    }
+
+    /// A document of what is part of the server.
+    fn installed(&self, name: &str, form: Form, tree: impl FnOnce() -> Value) -> Arc<Rendered> {
+        let json = self.get(name, Form::Json, || {
+            let mut out = Vec::new();
+            json::print(&tree(), &mut out);
+            let hash = hash(&out);
+            Rendered::whole(out, hash)
+        });
+        match form {
+            Form::Json => json,
+            Form::Protobuf => self.get(name, form, || {
+                let text = json.texts.0.first().map(|text| text.plain().clone()).unwrap_or_default();
+                let tree = json::parse(&text).map(|parsed| parsed.value).unwrap_or_default();
+                Rendered::whole(proto::encode(&tree, Dialect::V3), json.hash.clone())
+            }),
+        }
     }
 }
 
@@ -119,74 +134,149 @@ const OTHERS: [Other; 3] = [
     ),
 ];
 
+/// What documents are made from.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) state: &'a DiscoveryState,
+    pub(crate) definitions: Definitions<'a>,
+    /// Whether CBOR is served.
+    pub(crate) cbor: bool,
+}
+
 /// A document of OpenAPI v3.
-fn v3(state: &DiscoveryState, name: &str, definitions: Definitions<'_>, cbor: bool) -> Option<Arc<Rendered>> {
+fn v3(source: Source<'_>, name: &str, form: Form) -> Option<Arc<Rendered>> {
     let parts: Vec<&str> = name.split('/').collect();
-    let group = |name: &str| state.group(name);
+    let group = |name: &str| source.state.group(name);
     match parts.as_slice() {
-        ["api", version] => of_group_version(group("")?, version, definitions, cbor),
+        ["api", version] => of_group_version(source, group("")?, version, form),
         ["apis", name] => {
             let group = group(name).filter(|g| g.installed && !g.name.is_empty())?;
-            Some(group.openapi.get("", || Rendered::new(&installed(&group_paths(group)), Dialect::V3)))
+            Some(group.openapi.installed("", form, || installed(&group_paths(group))))
         }
-        ["apis", name, version] if !name.is_empty() => {
-            of_group_version(group(name)?, version, definitions, cbor)
-        }
+        ["apis", name, version] if !name.is_empty() => of_group_version(source, group(name)?, version, form),
         _ => {
             let paths = other_paths(name)?;
-            Some(state.openapi.get(name, || Rendered::new(&installed(&paths), Dialect::V3)))
+            Some(source.state.openapi.installed(name, form, || installed(&paths)))
         }
     }
 }
 
-fn of_group_version(
-    group: &Group,
-    version: &str,
-    definitions: Definitions<'_>,
-    cbor: bool,
-) -> Option<Arc<Rendered>> {
+fn of_group_version(source: Source<'_>, group: &Group, version: &str, form: Form) -> Option<Arc<Rendered>> {
     let version = group.version(version)?;
-    Some(group.openapi.get(&version.name, || {
-        let mut schemas = Schemas::default();
-        add_custom(group, version, definitions, Dialect::V3, &mut schemas);
-        let paths = of_version(group, version, &schemas, cbor);
-        let mut tree = match group.installed {
-            true => installed(&paths),
-            false => v3_document(&paths, &schemas, ("Kubernetes CRD Swagger", "v0.1.0"), false),
+    if group.installed {
+        return Some(group.openapi.installed(&version.name, form, || {
+            let mut tree = installed(&of_version(group, version, source.cbor));
+            let schemas = tree.at_mut(&["components", "schemas"]).and_then(Value::as_object_mut);
+            for (_, schema) in schemas.into_iter().flat_map(|s| s.iter_mut()) {
+                schemas::narrow(schema, &group.name, &version.name, true);
+            }
+            tree
+        }));
+    }
+    Some(group.openapi.get(&version.name, form, || {
+        let all: Vec<_> = version.resources.iter().map(|resource| (group, version, resource)).collect();
+        let parts = custom_parts(source, &all, Dialect::V3, form);
+        let uses = parts.iter().flat_map(|part| part.uses.iter().cloned()).collect();
+        let shared = schemas::shared(uses, form);
+        // Where a definition takes the name of one of the API's own types, that one stays.
+        let schemas = merged(parts.iter().flat_map(|part| &part.schemas).chain(&shared));
+        let paths = merged(parts.iter().flat_map(|part| &part.paths));
+        let info = object([("title", "Kubernetes CRD Swagger".into()), ("version", "v0.1.0".into())]);
+        let frame = Frame {
+            dialect: Dialect::V3,
+            head: object([("openapi", "3.0.0".into()), ("info", info)]),
+            tail: Value::object(),
         };
-        schemas::narrow(&mut tree, &group.name, &version.name, group.installed);
-        let mut rendered = Rendered::new(&tree, Dialect::V3);
-        if let Some(hash) = custom_hash(group, version, cbor) {
-            rendered.hash = hash;
-        }
-        rendered
+        let hash = custom_hash(group, version, source.cbor).unwrap_or_default();
+        Rendered { texts: frame.around(form, &paths, &schemas), hash }
     }))
+}
+
+/// From how many parts on all processors make them.
+const PARALLEL_MIN: usize = 64;
+/// Room for definitions as deep as the decoders let them be.
+const STACK_BYTES: usize = 64 << 20;
+
+/// The parts of these custom resources.
+fn custom_parts<'a>(
+    source: Source<'_>,
+    all: &[(&Group, &Version, &'a Resource)],
+    dialect: Dialect,
+    form: Form,
+) -> Vec<&'a Members> {
+    let make = |(group, version, resource): &(&Group, &Version, &'a Resource)| {
+        resource.openapi.members(dialect, form, || custom(source, group, version, resource, dialect))
+    };
+    let missing: Vec<_> = all.iter().filter(|(.., r)| !r.openapi.is_made(dialect, form)).collect();
+    if missing.len() >= PARALLEL_MIN {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            for share in missing.chunks(missing.len().div_ceil(threads)) {
+                let work = move || share.iter().for_each(|part| _ = make(part));
+                // Who gets no thread makes them below.
+                _ = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
+            }
+        });
+    }
+    all.iter().map(make).collect()
+}
+
+/// The paths and schemas of a version of a custom resource.
+fn custom(
+    source: Source<'_>,
+    group: &Group,
+    version: &Version,
+    resource: &Resource,
+    dialect: Dialect,
+) -> Content {
+    let kind = &resource.kind;
+    let mut schemas = Map::new();
+    if let Some(definition) = (source.definitions)(kind) {
+        let (group, version) = (group.name.clone(), version.name.clone());
+        let list_name = custom_name(&group, &version, &kind.list_kind);
+        let gvk = Gvk { group, version, kind: kind.kind.to_string() };
+        let name = custom_name(&gvk.group, &gvk.version, &gvk.kind);
+        let mut add = |name: String, schema: &Value| {
+            schemas.insert(Str::from(name), schemas::written(schema, dialect, 0));
+        };
+        add(name, &custom::schema(&definition, &gvk, dialect));
+        add(list_name, &custom::list_schema(&definition, &gvk));
+    }
+    Content { paths: of_resource(group, version, resource, source.cbor), schemas }
 }
 
 /// The hash of a document of definitions, which can be told without making the document: the list of documents names
 /// them all, and most are never asked for. It says which definitions in which state make up the document.
-fn custom_hash(group: &Group, version: &Version, cbor: bool) -> Option<String> {
+fn custom_hash(group: &Group, version: &Version, cbor: bool) -> Option<Arc<str>> {
     if group.installed {
         return None;
     }
-    let mut text = format!("{} {cbor} {}/{}", env!("CARGO_PKG_VERSION"), group.name, version.name);
+    let mut text = format!("{} {cbor}", env!("CARGO_PKG_VERSION"));
+    identify(group, version, &mut text);
+    Some(hash(text.as_bytes()))
+}
+
+/// Says what the documents of a version are made of.
+fn identify(group: &Group, version: &Version, text: &mut String) {
+    for part in [" ", &group.name, "/", &version.name] {
+        text.push_str(part);
+    }
     for Resource { kind, .. } in &version.resources {
         for part in [&kind.definition, &kind.plural, &kind.kind, &kind.list_kind] {
             text.push(' ');
             text.push_str(part);
         }
     }
-    Some(hash(text.as_bytes()))
 }
 
 /// The hash of a document of OpenAPI v3.
-fn v3_hash(state: &DiscoveryState, name: &str, definitions: Definitions<'_>, cbor: bool) -> Option<String> {
+fn v3_hash(source: Source<'_>, name: &str) -> Option<Arc<str>> {
     let custom =
         name.strip_prefix("apis/").and_then(|name| name.split_once('/')).and_then(|(group, version)| {
-            let group = state.group(group)?;
-            custom_hash(group, group.version(version)?, cbor)
+            let group = source.state.group(group)?;
+            custom_hash(group, group.version(version)?, source.cbor)
         });
-    custom.or_else(|| v3(state, name, definitions, cbor).map(|rendered| rendered.hash.clone()))
+    custom.or_else(|| v3(source, name, Form::Json).map(|rendered| rendered.hash.clone()))
 }
 
 /// The document that reads a group.
@@ -221,25 +311,18 @@ fn other_paths(name: &str) -> Option<Paths> {
 
 /// A document of what is part of the server.
 fn installed(paths: &Paths) -> Value {
-    v3_document(paths, &Schemas::default(), ("Kubernetes", crate::version::MINOR), true)
-}
-
-fn v3_document(paths: &Paths, schemas: &Schemas, (title, version): (&str, &str), secured: bool) -> Value {
     let paths = written(paths, Dialect::V3);
-    let used = schemas.used_by(&paths, Dialect::V3);
-    let mut out = object([
-        ("openapi", "3.0.0".into()),
-        ("info", object([("title", title.into()), ("version", version.into())])),
-        ("paths", paths),
-        ("components", Value::object()),
-    ]);
+    let used = schemas::used_by(&paths, Dialect::V3);
+    let mut out = object([("openapi", "3.0.0".into()), ("info", info()), ("paths", paths)]);
     if !used.is_empty() {
         out.set_at(&["components", "schemas"], used.into());
     }
-    if secured {
-        out.set_at(&["components", "securitySchemes"], security());
-    }
+    out.set_at(&["components", "securitySchemes"], security());
     out
+}
+
+fn info() -> Value {
+    object([("title", "Kubernetes".into()), ("version", crate::version::MINOR.into())])
 }
 
 fn security() -> Value {
@@ -256,133 +339,5 @@ fn written(paths: &Paths, dialect: Dialect) -> Value {
     paths.iter().map(|(path, ops)| (Str::from(path.as_str()), dialect.path_item(ops))).collect::<Map>().into()
 }
 
-/// The document of OpenAPI v2: all of it in one.
-fn v2(state: &DiscoveryState, definitions: Definitions<'_>, cbor: bool) -> Arc<Rendered> {
-    state.openapi.get("v2", || {
-        let mut schemas = Schemas::default();
-        let mut paths = Paths::new();
-        for name in ["api", "apis"].into_iter().chain(OTHERS.iter().map(|other| other.0)) {
-            paths.extend(other_paths(name).unwrap_or_default());
-        }
-        let core = state.group("");
-        for group in core.into_iter().chain(state.groups().map(|g| &**g)) {
-            if group.installed && !group.name.is_empty() {
-                paths.extend(group_paths(group));
-            }
-            for version in &group.versions {
-                add_custom(group, version, definitions, Dialect::V2, &mut schemas);
-                paths.extend(of_version(group, version, &schemas, cbor));
-            }
-        }
-        let tree = object([
-            ("swagger", "2.0".into()),
-            ("info", object([("title", "Kubernetes".into()), ("version", crate::version::MINOR.into())])),
-            ("paths", written(&paths, Dialect::V2)),
-            ("definitions", schemas.all(Dialect::V2).into()),
-            ("securityDefinitions", security()),
-            ("security", Value::Array(vec![object([("BearerToken", texts([]))])])),
-        ]);
-        Rendered::new(&tree, Dialect::V2)
-    })
-}
-
-/// Adds the schemas of a version's custom resources and their lists.
-fn add_custom(
-    group: &Group,
-    version: &Version,
-    definitions: Definitions<'_>,
-    dialect: Dialect,
-    schemas: &mut Schemas,
-) {
-    if group.installed {
-        return;
-    }
-    for resource in &version.resources {
-        let kind = &resource.kind;
-        let Some(definition) = definitions(kind) else { continue };
-        let (group, version) = (group.name.clone(), version.name.clone());
-        let list_name = custom_name(&group, &version, &kind.list_kind);
-        let gvk = Gvk { group, version, kind: kind.kind.to_string() };
-        let name = custom_name(&gvk.group, &gvk.version, &gvk.kind);
-        schemas.add(name, custom::schema(&definition, &gvk, dialect));
-        schemas.add(list_name, custom::list_schema(&definition, &gvk));
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn state() -> DiscoveryState {
-        let kinds: Vec<Arc<Kind>> = pintle_kinds::builtin().kinds.into_iter().map(Arc::new).collect();
-        DiscoveryState::new(pintle_engine::Registry::new(kinds).kinds().groups(), None)
-    }
-
-    fn parsed(rendered: &Rendered) -> Value {
-        json::parse(&rendered.json).unwrap().value
-    }
-
-    #[test]
-    fn every_document_is_whole() {
-        let state = state();
-        for name in document_names(&state) {
-            let document = parsed(&v3(&state, &name, &|_| None, true).unwrap());
-            let known = document.at(&["components", "schemas"]).cloned().unwrap_or(Value::object());
-            let mut text = Vec::new();
-            json::print(&document, &mut text);
-            let text = String::from_utf8(text).unwrap();
-            for target in
-                text.split("\"#/components/schemas/").skip(1).filter_map(|rest| rest.split('"').next())
-            {
-                assert!(known.get(target).is_some(), "{name}: {target} is not there");
-            }
-        }
-        assert!(v3(&state, "apis/none.example.com/v1", &|_| None, true).is_none());
-    }
-
-    #[test]
-    fn what_all_operations_take_is_said_once() {
-        let document = parsed(&v3(&state(), "api/v1", &|_| None, false).unwrap());
-        let item =
-            document.at(&["paths", "/api/v1/namespaces/{namespace}/pods/{name}/proxy/{path}"]).unwrap();
-        let names: Vec<&str> = item.items_at(&["parameters"]).iter().map(|p| p.str_at(&["name"])).collect();
-        assert_eq!(names, ["name", "namespace", "path", "path"]);
-        assert_eq!(item.str_at(&["head", "operationId"]), "connectCoreV1HeadNamespacedPodProxyWithPath");
-        let list = document.at(&["paths", "/api/v1/pods", "get"]).unwrap();
-        assert_eq!(list.str_at(&["operationId"]), "listCoreV1PodForAllNamespaces");
-        assert!(list.get("parameters").is_none());
-    }
-
-    #[test]
-    fn definitions_are_published() {
-        let gvk = Gvk { group: "x.example.com".into(), version: "v1".into(), kind: "Box".into() };
-        let definition = br#"{"spec":{"names":{"plural":"boxes","listKind":"BoxList"},"versions":[{"name":"v1","schema":
-            {"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","required":["note","size"],
-            "properties":{"port":{"x-kubernetes-int-or-string":true},"note":{"type":"string","nullable":true},
-            "size":{"type":"integer","default":1}}}}}}}]}}"#;
-        let definition = json::parse(definition).unwrap().value;
-        let in_words = |dialect| {
-            let schema = custom::schema(&definition, &gvk, dialect);
-            let mut text = Vec::new();
-            json::print(schema.at(&["properties", "spec"]).unwrap(), &mut text);
-            String::from_utf8(text).unwrap()
-        };
-        assert_eq!(
-            in_words(Dialect::V3),
-            r#"{"properties":{"note":{"nullable":true,"type":"string"},"port":{"anyOf":[{"type":"integer"},{"type":"string"}],"x-kubernetes-int-or-string":true},"size":{"default":1,"type":"integer"}},"required":["note","size"],"type":"object"}"#
-        );
-        assert_eq!(
-            in_words(Dialect::V2),
-            r#"{"properties":{"note":{},"port":{"x-kubernetes-int-or-string":true},"size":{"type":"integer"}},"required":["size"],"type":"object"}"#
-        );
-    }
-
-    #[test]
-    fn both_documents_are_written_in_protobuf() {
-        let state = state();
-        // swagger: "2.0" and openapi: "3.0.0" are the first fields.
-        assert!(v2(&state, &|_| None, false).protobuf().starts_with(b"\x0a\x032.0\x12"));
-        let policy = v3(&state, "apis/policy/v1", &|_| None, false).unwrap();
-        assert!(policy.protobuf().starts_with(b"\x0a\x053.0.0\x12"));
-    }
-}
+mod tests;

@@ -2,7 +2,7 @@
 
 use super::model::{Content, Gvk, Operation, Param};
 use super::params::{DELETE, LIST, LOG, PATCH, WRITE, connect, query};
-use super::schemas::Schemas;
+use super::schemas::name_of;
 use crate::discovery::{Group, Resource, Version};
 use crate::negotiate::{Media, names, stream_names};
 use pintle_kinds::{Subresource, Verbs};
@@ -22,14 +22,13 @@ struct Builder<'a> {
     group: &'a Group,
     version: &'a Version,
     resource: &'a Resource,
-    schemas: &'a Schemas,
     media: &'static [Media],
     paths: &'a mut Paths,
 }
 
 /// The operations of a group-version.
-pub(super) fn of_version(group: &Group, version: &Version, schemas: &Schemas, cbor: bool) -> Paths {
-    let media = if cbor { Media::ALL } else { Media::WITHOUT_CBOR };
+pub(super) fn of_version(group: &Group, version: &Version, cbor: bool) -> Paths {
+    let media = offered(cbor);
     let mut paths = Paths::new();
     if group.installed {
         let path = format!("{}/", root(group, version));
@@ -40,9 +39,20 @@ pub(super) fn of_version(group: &Group, version: &Version, schemas: &Schemas, cb
         paths.insert(path, vec![operation]);
     }
     for resource in &version.resources {
-        Builder { group, version, resource, schemas, media, paths: &mut paths }.add();
+        Builder { group, version, resource, media, paths: &mut paths }.add();
     }
     paths
+}
+
+/// The operations of one resource.
+pub(super) fn of_resource(group: &Group, version: &Version, resource: &Resource, cbor: bool) -> Paths {
+    let mut paths = Paths::new();
+    Builder { group, version, resource, media: offered(cbor), paths: &mut paths }.add();
+    paths
+}
+
+fn offered(cbor: bool) -> &'static [Media] {
+    if cbor { Media::ALL } else { Media::WITHOUT_CBOR }
 }
 
 /// A document that is read as it is.
@@ -188,7 +198,7 @@ impl Builder<'_> {
 
     /// The name of the schema of a kind of this group-version.
     fn schema(&self, kind: &str) -> String {
-        self.schemas.name_of(&self.group.name, &self.version.name, kind)
+        name_of(&self.group.name, &self.version.name, kind)
     }
 
     fn list(&self, suffix: &str) -> Operation {
@@ -245,7 +255,7 @@ impl Builder<'_> {
             let mut operation = self.operation(method, action, verb, &suffix);
             if let Some(sub) = sub {
                 let gvk = &sub.gvk;
-                operation.answer = Content::Schema(self.schemas.name_of(&gvk.group, &gvk.version, &gvk.kind));
+                operation.answer = Content::Schema(name_of(&gvk.group, &gvk.version, &gvk.kind));
                 if installed {
                     operation.gvk = Some(Gvk {
                         group: gvk.group.to_string(),

@@ -55,6 +55,53 @@ pub(super) fn encode(tree: &Value, dialect: Dialect) -> Vec<u8> {
     out.0
 }
 
+/// One path, as a field of the message of all paths.
+pub(super) fn path(name: &str, item: &Value, dialect: Dialect) -> Vec<u8> {
+    let (number, message) = match dialect {
+        Dialect::V2 => (2, &V2_PATH_ITEM),
+        Dialect::V3 => (1, &V3_PATH_ITEM),
+    };
+    field(number, name, item, message)
+}
+
+/// One schema, as a field of the message of all schemas.
+pub(super) fn schema(name: &str, schema: &Value, dialect: Dialect) -> Vec<u8> {
+    field(1, name, schema, if dialect == Dialect::V2 { &V2_SCHEMA } else { &V3_SCHEMA })
+}
+
+fn field(number: u64, name: &str, value: &Value, message: &Message) -> Vec<u8> {
+    let mut out = Writer::default();
+    out.message(number, |w| named(w, name, value, message));
+    out.0.shrink_to_fit();
+    out.0
+}
+
+/// What stands before paths of so many bytes.
+pub(super) fn begin_paths(out: &mut Vec<u8>, size: usize, dialect: Dialect) {
+    begin(out, if dialect == Dialect::V2 { 8 } else { 4 }, size);
+}
+
+/// What stands before schemas of so many bytes. In OpenAPI v3 they are among the components, which are there even if
+/// there are no schemas.
+pub(super) fn begin_schemas(out: &mut Vec<u8>, size: Option<usize>, dialect: Dialect) {
+    if dialect == Dialect::V2 {
+        return begin(out, 9, size.unwrap_or(0));
+    }
+    let mut inner = Vec::new();
+    if let Some(size) = size {
+        begin(&mut inner, 1, size);
+    }
+    begin(out, 5, inner.len() + size.unwrap_or(0));
+    out.extend_from_slice(&inner);
+}
+
+fn begin(out: &mut Vec<u8>, number: u64, size: usize) {
+    let mut writer = Writer(std::mem::take(out));
+    writer.varint(number << 3 | 2);
+    writer.varint(size as u64);
+    *out = writer.0;
+}
+
 fn write(out: &mut Writer, tree: &Value, message: &Message) {
     let Some(members) = tree.as_object() else { return };
     if message.wrapped > 0 {

@@ -1,10 +1,11 @@
 //! Published schemas: those of the API's own types from a table, those of custom resources from their definitions.
 
 use super::model::{Dialect, object};
+use super::part::{Form, Member};
 use pintle_kinds::PUBLISHED_SCHEMAS;
 use pintle_value::{Map, Str, Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 /// Deepest schema that is looked into.
 const DEPTH_MAX: usize = 100;
@@ -38,51 +39,70 @@ impl Table {
     }
 }
 
-/// The schemas that documents refer to.
-#[derive(Default)]
-pub(super) struct Schemas {
-    /// Those of custom resources.
-    custom: BTreeMap<String, Arc<Value>>,
+/// The name of a kind's schema.
+pub(super) fn name_of(group: &str, version: &str, kind: &str) -> String {
+    let key = (group.to_string(), version.to_string(), kind.to_string());
+    match table().by_kind.get(&key) {
+        Some(name) => (*name).to_string(),
+        None => custom_name(group, version, kind),
+    }
 }
 
-impl Schemas {
-    /// Adds a schema of a custom resource.
-    pub(super) fn add(&mut self, name: String, schema: Value) {
-        self.custom.insert(name, Arc::new(schema));
-    }
+/// Writes all schemas of the API's types.
+pub(super) fn all(dialect: Dialect) -> Map {
+    table().by_name.iter().map(|(name, s)| (Str::from(*name), written(s, dialect, 0))).collect()
+}
 
-    /// The name of a kind's schema.
-    pub(super) fn name_of(&self, group: &str, version: &str, kind: &str) -> String {
-        let key = (group.to_string(), version.to_string(), kind.to_string());
-        match table().by_kind.get(&key) {
-            Some(name) => (*name).to_string(),
-            None => custom_name(group, version, kind),
-        }
+/// Writes the schemas that `document` refers to, and those that they refer to.
+pub(super) fn used_by(document: &Value, dialect: Dialect) -> Map {
+    let mut wanted = BTreeSet::new();
+    references(document, 0, &mut wanted);
+    let mut done: BTreeMap<String, Value> = BTreeMap::new();
+    while let Some(name) = wanted.pop_first() {
+        let found = table().by_name.get(name.as_str());
+        let Some(schema) = found.filter(|_| !done.contains_key(&name)) else { continue };
+        let written = written(schema, dialect, 0);
+        let mut more = BTreeSet::new();
+        references(&written, 0, &mut more);
+        done.insert(name, written);
+        wanted.extend(more.into_iter().filter(|name| !done.contains_key(name)));
     }
+    done.into_iter().map(|(name, schema)| (Str::from(name), schema)).collect()
+}
 
-    /// Writes the schemas that `document` refers to, and those that they refer to.
-    pub(super) fn used_by(&self, document: &Value, dialect: Dialect) -> Map {
-        let mut wanted = BTreeSet::new();
-        references(document, 0, &mut wanted);
-        let mut done: BTreeMap<String, Value> = BTreeMap::new();
-        while let Some(name) = wanted.pop_first() {
-            let found = table().by_name.get(name.as_str()).or_else(|| self.custom.get(&name).map(|s| &**s));
-            let Some(schema) = found.filter(|_| !done.contains_key(&name)) else { continue };
-            let written = written(schema, dialect, 0);
+/// A schema of the API's types as the documents of OpenAPI v3 of custom resources have it.
+#[derive(Default)]
+struct Shared {
+    json: OnceLock<(Member, BTreeSet<String>)>,
+    protobuf: OnceLock<(Member, BTreeSet<String>)>,
+}
+
+impl Shared {
+    fn get(&self, name: &str, form: Form) -> &(Member, BTreeSet<String>) {
+        let cell = if form == Form::Json { &self.json } else { &self.protobuf };
+        cell.get_or_init(|| {
+            let source = table().by_name.get(name).unwrap_or(&Value::Null);
+            let mut schema = written(source, Dialect::V3, 0);
             let mut more = BTreeSet::new();
-            references(&written, 0, &mut more);
-            done.insert(name, written);
-            wanted.extend(more.into_iter().filter(|name| !done.contains_key(name)));
-        }
-        done.into_iter().map(|(name, schema)| (Str::from(name), schema)).collect()
+            references(&schema, 0, &mut more);
+            narrow(&mut schema, "", "", false);
+            (Member::schema(name, &schema, Dialect::V3, form), more)
+        })
     }
+}
 
-    /// Writes all schemas of the API's types, and those of custom resources.
-    pub(super) fn all(&self, dialect: Dialect) -> Map {
-        let builtin = table().by_name.iter().map(|(name, s)| (Str::from(*name), written(s, dialect, 0)));
-        let custom = self.custom.iter().map(|(name, s)| (Str::from(name.as_str()), written(s, dialect, 0)));
-        builtin.chain(custom).collect()
+/// Those of the API's schemas that documents of custom resources need which refer to `wanted`. All of them share them.
+pub(super) fn shared(mut wanted: BTreeSet<String>, form: Form) -> Vec<Member> {
+    static SHARED: OnceLock<BTreeMap<&'static str, Shared>> = OnceLock::new();
+    let all = SHARED.get_or_init(|| table().by_name.keys().map(|name| (*name, Shared::default())).collect());
+    let mut done: BTreeMap<String, Member> = BTreeMap::new();
+    while let Some(name) = wanted.pop_first() {
+        let Some(schema) = all.get(name.as_str()).filter(|_| !done.contains_key(&name)) else { continue };
+        let (member, more) = schema.get(&name, form);
+        done.insert(name, member.clone());
+        wanted.extend(more.iter().filter(|name| !done.contains_key(*name)).cloned());
     }
+    done.into_values().collect()
 }
 
 /// The name of the schema of a custom resource: its group backwards, version and kind.
@@ -93,7 +113,7 @@ pub(super) fn custom_name(group: &str, version: &str, kind: &str) -> String {
 }
 
 /// Collects the names of all schemas that a part of a document refers to.
-fn references(part: &Value, depth: usize, names: &mut BTreeSet<String>) {
+pub(super) fn references(part: &Value, depth: usize, names: &mut BTreeSet<String>) {
     if depth > DEPTH_MAX {
         return;
     }
@@ -115,7 +135,7 @@ fn references(part: &Value, depth: usize, names: &mut BTreeSet<String>) {
 
 /// A schema in the words of a dialect. OpenAPI v2 has no defaults here, refers without a wrapper, and knows one type
 /// of a value only.
-fn written(schema: &Value, dialect: Dialect, depth: usize) -> Value {
+pub(super) fn written(schema: &Value, dialect: Dialect, depth: usize) -> Value {
     let Value::Object(members) = schema else { return schema.clone() };
     if depth > DEPTH_MAX {
         return Value::object();
@@ -158,22 +178,17 @@ fn written(schema: &Value, dialect: Dialect, depth: usize) -> Value {
 
 /// Types that all group-versions know are listed with the core one and the document's own, in documents of custom
 /// resources with all that clients know.
-pub(super) fn narrow(document: &mut Value, group: &str, version: &str, installed: bool) {
+pub(super) fn narrow(schema: &mut Value, group: &str, version: &str, installed: bool) {
     const LIST: &str = "x-kubernetes-group-version-kind";
     const UNKNOWN: [&str; 4] =
         ["admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io"];
-    let schemas = document.at_mut(&["components", "schemas"]).and_then(Value::as_object_mut);
-    for (_, schema) in schemas.into_iter().flat_map(|s| s.iter_mut()) {
-        let Some(list) = schema.get_mut(LIST).and_then(Value::as_array_mut).filter(|list| list.len() > 2)
-        else {
-            continue;
-        };
-        list.retain(|gvk| match gvk.str_at(&["group"]) {
-            "" => true,
-            of if installed => of == group && gvk.str_at(&["version"]) == version,
-            of => !UNKNOWN.contains(&of),
-        });
-    }
+    let list = schema.get_mut(LIST).and_then(Value::as_array_mut).filter(|list| list.len() > 2);
+    let Some(list) = list else { return };
+    list.retain(|gvk| match gvk.str_at(&["group"]) {
+        "" => true,
+        of if installed => of == group && gvk.str_at(&["version"]) == version,
+        of => !UNKNOWN.contains(&of),
+    });
 }
 
 /// A reference beside which other things may be said.

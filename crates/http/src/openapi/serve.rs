@@ -1,12 +1,13 @@
 //! Answers to requests for OpenAPI documents: representations, entity tags, addresses with a hash.
 
-use super::{Definitions, Rendered, document_names, hash, v2, v3, v3_hash};
+use super::part::Form;
+use super::v2::{v2, v2_hash};
+use super::{Rendered, Source, document_names, v3, v3_hash};
 use crate::api::ApiResponse;
-use crate::discovery::DiscoveryState;
 use crate::negotiate::Accept;
 use crate::{Body, query};
-use bytes::Bytes;
 use pintle_value::{Map, Str, Value, json};
+use std::sync::Arc;
 
 /// What a request for a document brings.
 pub(crate) struct Asked<'a> {
@@ -18,32 +19,36 @@ pub(crate) struct Asked<'a> {
     pub(crate) accept: &'a Accept,
     /// `If-None-Match`, or "".
     pub(crate) if_none_match: &'a str,
-    /// Whether CBOR is served.
-    pub(crate) cbor: bool,
 }
 
 /// Where a client finds a document.
 const V3: &str = "/openapi/v3";
 
 /// Answers `/openapi/v2` and all of `/openapi/v3`; `None` where the path is none of them.
-pub(crate) fn serve(
-    state: &DiscoveryState,
-    definitions: Definitions<'_>,
-    asked: &Asked<'_>,
-) -> Option<ApiResponse> {
+pub(crate) fn serve(source: Source<'_>, asked: &Asked<'_>) -> Option<ApiResponse> {
     match asked.path {
         "/openapi/v2" => Some(match representation(asked.accept, &V2_TYPES) {
-            Some(content_type) => document(&v2(state, definitions, asked.cbor), content_type, asked),
+            Some(content_type) => {
+                let form = form(content_type);
+                // The tag of v2's protobuf is its own; v3 has one for both.
+                document(&v2_hash(source, form), || v2(source, form), content_type, asked)
+            }
             None => empty(406),
         }),
-        V3 => Some(index(state, definitions, asked)),
+        V3 => Some(index(source, asked)),
         path => {
             let name = path.strip_prefix(V3)?.strip_prefix('/')?;
-            let Some(rendered) = v3(state, name, definitions, asked.cbor) else { return Some(empty(404)) };
-            let Some(content_type) = representation(asked.accept, &V3_TYPES) else { return Some(empty(406)) };
+            let content_type = representation(asked.accept, &V3_TYPES);
+            let form = form(content_type.unwrap_or("application/json"));
+            let Some(rendered) = v3(source, name, form) else { return Some(empty(404)) };
+            let Some(content_type) = content_type else { return Some(empty(406)) };
             Some(versioned(name, &rendered, content_type, asked))
         }
     }
+}
+
+fn form(content_type: &str) -> Form {
+    if content_type == "application/json" { Form::Json } else { Form::Protobuf }
 }
 
 /// The names of a representation and the one it is sent under.
@@ -71,18 +76,21 @@ fn representation(accept: &Accept, types: &Types) -> Option<&'static str> {
 }
 
 /// The list of documents. It has no entity tag: it is put together anew each time.
-fn index(state: &DiscoveryState, definitions: Definitions<'_>, asked: &Asked<'_>) -> ApiResponse {
+fn index(source: Source<'_>, asked: &Asked<'_>) -> ApiResponse {
     if asked.if_none_match.split(',').any(|tag| tag.trim() == "*") {
         return empty(304);
     }
     let entry = |name: String| {
-        let hash = v3_hash(state, &name, definitions, asked.cbor)?;
+        let hash = v3_hash(source, &name)?;
         let mut entry = Value::object();
         entry.set_at(&["serverRelativeURL"], address(&name, &hash).into());
         Some((Str::from(name), entry))
     };
     let mut tree = Value::object();
-    tree.set_at(&["paths"], document_names(state).into_iter().filter_map(entry).collect::<Map>().into());
+    tree.set_at(
+        &["paths"],
+        document_names(source.state).into_iter().filter_map(entry).collect::<Map>().into(),
+    );
     let mut out = Vec::new();
     json::print(&tree, &mut out);
     ApiResponse::new(200, "text/plain; charset=utf-8", out)
@@ -93,38 +101,41 @@ fn address(name: &str, hash: &str) -> String {
 }
 
 /// A document under its address: a wrong hash leads to the right one, the right one never changes.
-fn versioned(name: &str, rendered: &Rendered, content_type: &'static str, asked: &Asked<'_>) -> ApiResponse {
+fn versioned(
+    name: &str,
+    rendered: &Arc<Rendered>,
+    content_type: &'static str,
+    asked: &Asked<'_>,
+) -> ApiResponse {
     let wanted = query::first(asked.query, "hash").unwrap_or("");
-    if !wanted.is_empty() && wanted != rendered.hash {
+    if !wanted.is_empty() && wanted != &*rendered.hash {
         let mut response = ApiResponse::new(301, content_type, Body::empty());
         response.set_header("location", &address(name, &rendered.hash));
         response.set_header("etag", &format!("\"{}\"", rendered.hash));
         return response;
     }
-    let mut response = document(rendered, content_type, asked);
+    let mut response = document(&rendered.hash, || rendered.clone(), content_type, asked);
     if !wanted.is_empty() {
         response.set_header("cache-control", "public, immutable");
     }
     response
 }
 
-fn document(rendered: &Rendered, content_type: &'static str, asked: &Asked<'_>) -> ApiResponse {
-    let body: Bytes = match content_type {
-        "application/json" => rendered.json.clone(),
-        _ => rendered.protobuf().clone(),
-    };
-    // The tag of v2's protobuf is its own; v3 has one for both.
-    let tag = match content_type {
-        V2_PROTOBUF => format!("\"{}\"", hash(&body)),
-        _ => format!("\"{}\"", rendered.hash),
-    };
+/// A document with its tag; to who has it already only the tag, for which it need not be made.
+fn document(
+    hash: &str,
+    rendered: impl FnOnce() -> Arc<Rendered>,
+    content_type: &'static str,
+    asked: &Asked<'_>,
+) -> ApiResponse {
+    let tag = format!("\"{hash}\"");
     let known = |given: &str| {
         let given = given.trim();
         given == "*" || given.strip_prefix("W/").unwrap_or(given) == tag
     };
     let mut response = match asked.if_none_match.split(',').any(known) {
         true => empty(304),
-        false => ApiResponse::new(200, content_type, body),
+        false => ApiResponse::new(200, content_type, rendered().texts.body()),
     };
     response.set_header("etag", &tag);
     response.set_header("vary", "Accept");
