@@ -144,14 +144,16 @@ impl Engine {
         metadata::fill_system_fields(&mut tree, crate::environment::new_uid(&*self.random), &self.now_text());
         metadata::settle_namespace(&mut tree, &target)?;
         kind.hooks.default(&kind.storage_version().name, &mut tree);
+        typed::normalize(&kind.storage_version().schema, &mut tree);
+        let owner = ownership::Owner { manager, now: &self.now_text() };
+        // As with any write: what the kind itself fills in has no owner.
+        ownership::record(&target, owner, None, &mut tree);
         kind.hooks.prepare_create(&mut tree);
         kind.hooks.canonicalize(&mut tree);
         if matches!(kind.rules.generation, Generation::Counted | Generation::Fixed) {
             metadata::set_generation(&mut tree, 1);
         }
         typed::normalize(&kind.storage_version().schema, &mut tree);
-        let owner = ownership::Owner { manager, now: &self.now_text() };
-        ownership::record(&target, owner, None, &mut tree);
         tree.remove_at(&["metadata", "resourceVersion"]);
         let write = Write::put(target.store_key(), Expect::Absent, object::encode(kind, &tree));
         match self.store.write(write).await {
