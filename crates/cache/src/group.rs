@@ -96,6 +96,13 @@ impl Group {
         })
     }
 
+    /// Wakes the watchers of a group that was queued.
+    pub(crate) fn release(&self) {
+        // First the flag: an event pushed from here on queues the group again.
+        self.queued.swap(false, Ordering::AcqRel);
+        self.wake.notify_waiters();
+    }
+
     /// Until when events gather, because the watchers that were woken last still write.
     pub(crate) fn rests_until(&self) -> Instant {
         *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner)

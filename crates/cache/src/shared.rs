@@ -79,9 +79,7 @@ impl Shared {
         let (resting, due): (Vec<_>, Vec<_>) =
             std::mem::take(&mut *queue()).into_iter().partition(|group| group.rests_until() > now);
         for group in due {
-            // First the flag: an event pushed from here on queues the group again.
-            group.queued.swap(false, Ordering::AcqRel);
-            group.wake.notify_waiters();
+            group.release();
             group.rest(now);
         }
         let next = resting.iter().map(|group| group.rests_until()).min();
@@ -93,8 +91,7 @@ impl Shared {
     pub(crate) fn set_dispatching(&self, dispatching: bool) {
         self.dispatching.store(dispatching, Ordering::Release);
         for group in std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner)) {
-            group.queued.swap(false, Ordering::AcqRel);
-            group.wake.notify_waiters();
+            group.release();
         }
     }
 }

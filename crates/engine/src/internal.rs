@@ -90,7 +90,11 @@ impl Engine {
 
     /// Removes an object as it was at a revision, whatever holds it. One that has changed since stays.
     pub async fn forget(&self, target: &Target, revision: u64) -> Result<(), Status> {
-        let write = Write::delete(target.store_key(), Expect::Revision(Revision(revision)));
+        self.try_write(Write::delete(target.store_key(), Expect::Revision(Revision(revision)))).await
+    }
+
+    /// A write that is not needed any more when somebody was faster.
+    async fn try_write(&self, write: Write) -> Result<(), Status> {
         match self.store.write(write).await {
             Ok(_) | Err(WriteError::Conflict { .. }) => Ok(()),
             Err(error) => Err(crate::status::write_error(error)),
@@ -155,11 +159,7 @@ impl Engine {
         }
         typed::normalize(&kind.storage_version().schema, &mut tree);
         tree.remove_at(&["metadata", "resourceVersion"]);
-        let write = Write::put(target.store_key(), Expect::Absent, object::encode(kind, &tree));
-        match self.store.write(write).await {
-            Ok(_) | Err(WriteError::Conflict { .. }) => Ok(()),
-            Err(error) => Err(crate::status::write_error(error)),
-        }
+        self.try_write(Write::put(target.store_key(), Expect::Absent, object::encode(kind, &tree))).await
     }
 }
 

@@ -1,5 +1,6 @@
 //! `Config`: what the flags mean, checked.
 
+use crate::endpoint;
 use crate::flags::{FlagError, Flags};
 use pintle_http::version::GIT_VERSION;
 use pintle_kinds::service_allocation::Ranges;
@@ -46,7 +47,7 @@ pub(crate) struct Config {
     pub(crate) http2: bool,
     pub(crate) streams_max: u32,
     pub(crate) external_host: String,
-    /// Where the cluster reaches this server; `None` is found out.
+    /// Where the cluster reaches this server, if it can.
     pub(crate) advertise: Option<IpAddr>,
     /// Whether the cluster is told.
     pub(crate) publishes_endpoint: bool,
@@ -178,7 +179,7 @@ impl Config {
                 Ok(n) => n,
             },
             external_host: flags.text("external-hostname").to_string(),
-            advertise: flags.ip("advertise-address"),
+            advertise: flags.ip("advertise-address").or_else(|| endpoint::host_address(ip)),
             publishes_endpoint: flags.text("endpoint-reconciler-type") != "none",
             event_life: flags.duration("event-ttl"),
             retention: match flags.duration("etcd-compaction-interval") {

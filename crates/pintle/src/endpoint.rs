@@ -12,8 +12,7 @@ pub(crate) async fn publish(
     config: &Config,
     listening: SocketAddr,
 ) -> Result<(), ObjectsError> {
-    let address = advertised(config, listening.ip()).filter(|_| config.publishes_endpoint);
-    let Some(address) = address else { return Ok(()) };
+    let Some(address) = config.advertise.filter(|_| config.publishes_endpoint) else { return Ok(()) };
     let (endpoints, slice) = (endpoints(address, listening.port()), slice(address, listening.port()));
     let made = tokio::try_join!(
         put(engine, endpoints, &["subsets"]),
@@ -22,13 +21,8 @@ pub(crate) async fn publish(
     made.map(drop).map_err(|status| ObjectsError::Bootstrap(Box::new(status)))
 }
 
-/// The address that the flags name, or one of this machine.
-pub(crate) fn advertised(config: &Config, listening: IpAddr) -> Option<IpAddr> {
-    config.advertise.or_else(|| host_address(listening))
-}
-
 /// The address that the cluster can reach: loopback is another machine for everybody else. Nothing is sent for this.
-fn host_address(listening: IpAddr) -> Option<IpAddr> {
+pub(crate) fn host_address(listening: IpAddr) -> Option<IpAddr> {
     if !listening.is_loopback() && !listening.is_unspecified() {
         return Some(listening);
     }

@@ -206,7 +206,7 @@ fn serving_pair(
         config.bind.ip(),
         config.service_network.first_host(),
     ];
-    addresses.extend(endpoint::advertised(config, config.bind.ip()));
+    addresses.extend(config.advertise);
     let hosts: Vec<String> = Some(config.external_host.clone())
         .filter(|h| !h.is_empty() && h.parse::<IpAddr>().is_err())
         .into_iter()

@@ -28,10 +28,9 @@ pub fn decode_applied(
     tree: pintle_value::Value,
     strict: &mut typed::Strict,
 ) -> Result<pintle_value::Value, typed::TypeError> {
-    if schema.is_go() {
-        typed::decode_written(schema, tree, strict)
-    } else {
-        structural::decode_applied(schema, tree)
+    match schema.is_go() {
+        true => decode(schema, tree, strict),
+        false => structural::decode_applied(schema, tree),
     }
 }
 

@@ -3,7 +3,7 @@
 //! A write reads the parent as a Scale, changes the Scale as any object is changed, and puts the replicas back.
 
 use crate::convert::Conversions;
-use crate::propose::{Body, Change, Proposed};
+use crate::propose::{Change, Proposed};
 use crate::write::{Live, WriteRequest};
 use crate::{Engine, Target, decode};
 use pintle_apply::fieldset::FieldPath;
@@ -12,7 +12,7 @@ use pintle_kinds::ScalePaths;
 use pintle_meta::selector::LabelSelector;
 use pintle_meta::{FieldErrors, GroupKind, GroupResource, Status};
 use pintle_schema::typed;
-use pintle_value::{Path, Str, Value, yaml};
+use pintle_value::{Path, Str, Value};
 
 /// Stands for the replicas of a custom resource that has none: no number that a client sends on purpose.
 const UNSET: i64 = i32::MIN as i64;
@@ -105,12 +105,6 @@ impl Engine {
         self.normalize_scale(&mut old);
         let Proposed { object: scale, warnings, .. } =
             self.propose_on(request, &self.face(target)?, Some(&old), conversions)?;
-        if let Change::Apply { body, .. } = &request.change
-            && !is_typed(target)
-            && scale.get("spec") != old.get("spec")
-        {
-            return Err(not_scale_again(body));
-        }
         let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0);
         check(target, paths, replicas)?;
         let wanted = scale.str_at(&["metadata", "uid"]);
@@ -135,18 +129,6 @@ impl Engine {
         }
         Ok(Proposed { object: parent, warnings, empties: false })
     }
-}
-
-/// What comes of a changed scale of a custom resource when it was applied: kube-apiserver finds no way to read it
-/// as a scale again.
-fn not_scale_again(body: &Body) -> Status {
-    let applied = yaml::parse(&body.bytes).map(|parsed| parsed.value).unwrap_or_default();
-    let (namespace, name) =
-        (applied.str_at(&["metadata", "namespace"]), applied.str_at(&["metadata", "name"]));
-    Status::unclassified(format!(
-        "failed to convert new object ({namespace}/{name}; autoscaling/v1, Kind=Scale) to proper version: \
-         request to convert CR to an invalid group/version: autoscaling/v1"
-    ))
 }
 
 /// What is wrong with the replicas that a client wants.

@@ -6,6 +6,7 @@ use super::jsonpath::JsonPath;
 use super::pick::Need;
 use crate::{Column, ScalePaths};
 use pintle_meta::{Timestamp, duration};
+use pintle_value::quote::go_general;
 use pintle_value::{Str, Value, json};
 
 /// The columns after the name.
@@ -100,7 +101,7 @@ fn shown(value: &Value) -> Str {
     match value {
         Value::String(text) => text.clone(),
         Value::Int(int) => int.to_string().into(),
-        Value::Float(float) => go_float(*float).into(),
+        Value::Float(float) => go_general(*float).into(),
         Value::Bool(truth) => truth.to_string().into(),
         Value::Null => "<no value>".into(),
         Value::Array(_) | Value::Object(_) => {
@@ -109,21 +110,6 @@ fn shown(value: &Value) -> Str {
             Str::from(String::from_utf8_lossy(&out).into_owned())
         }
     }
-}
-
-/// From this power of ten on numbers are printed with an exponent.
-const EXPONENT_FROM: i32 = 6;
-
-/// A number as Go's `%v` prints it.
-fn go_float(float: f64) -> String {
-    let scientific = format!("{float:e}");
-    let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..EXPONENT_FROM).contains(&exponent) {
-        return format!("{float}");
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{digits}e{sign}{:02}", exponent.abs())
 }
 
 #[cfg(test)]
@@ -169,7 +155,7 @@ mod tests {
             (0.00001, "1e-05"),
             (-2.5e-7, "-2.5e-07"),
         ] {
-            assert_eq!(go_float(float), expected);
+            assert_eq!(go_general(float), expected);
         }
     }
 }

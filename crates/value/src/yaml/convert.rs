@@ -1,8 +1,7 @@
 //! What YAML can say and JSON cannot: keys that are no text, big integers, infinities; and how all that becomes JSON.
 
 use super::ParseError;
-use super::scalar::format_g;
-use crate::quote::go_quoted;
+use crate::quote::{format_g, go_general, go_quoted};
 use crate::{Map, Str, Value, json};
 
 /// A value as go-yaml decodes it.
@@ -50,7 +49,7 @@ impl Tree {
             Tree::Bool(bool) => bool.to_string(),
             Tree::Int(int) => int.to_string(),
             Tree::Uint(uint) => format!("{uint:#x}"),
-            Tree::Float(float) => go_float(*float),
+            Tree::Float(float) => go_general(*float),
             Tree::Text(text) => go_quoted(text),
             Tree::Sequence(items) => {
                 let items: Vec<String> = items.iter().map(Tree::go_syntax).collect();
@@ -79,18 +78,9 @@ impl Key {
             Key::Bool(bool) => bool.to_string(),
             Key::Int(int) => int.to_string(),
             Key::Uint(uint) => format!("{uint:#x}"),
-            Key::Float(bits) => go_float(f64::from_bits(*bits)),
+            Key::Float(bits) => go_general(f64::from_bits(*bits)),
             Key::Text(text) => go_quoted(text),
         }
-    }
-}
-
-fn go_float(float: f64) -> String {
-    match float {
-        _ if float.is_nan() => "NaN".into(),
-        f64::INFINITY => "+Inf".into(),
-        f64::NEG_INFINITY => "-Inf".into(),
-        _ => format_g(&format!("{float:e}")),
     }
 }
 
@@ -120,7 +110,7 @@ pub(super) fn to_value(tree: Tree) -> Result<Value, ParseError> {
 /// A float whose JSON form has neither point nor exponent comes back as an integer.
 fn number(float: f64) -> Result<Value, ParseError> {
     if !float.is_finite() {
-        return Err(ParseError::new(format!("json: unsupported value: {}", go_float(float)), 0));
+        return Err(ParseError::new(format!("json: unsupported value: {}", go_general(float)), 0));
     }
     let mut text = Vec::new();
     json::write_float(float, &mut text);

@@ -1,7 +1,8 @@
 //! Writes a tree as YAML, byte for byte as `sigs.k8s.io/yaml` does.
 
 use super::emit::{Emitter, Style, analyze, choose};
-use super::scalar::{self, Scalar, format_g};
+use super::scalar::{self, Scalar};
+use crate::quote::go_general;
 use crate::{Str, Value, json};
 use std::cmp::Ordering;
 
@@ -131,7 +132,7 @@ fn float_text(float: f64) -> String {
     match scalar::resolve(&String::from_utf8_lossy(&text)) {
         Scalar::Int(int) => int.to_string(),
         Scalar::Uint(uint) => uint.to_string(),
-        _ => format_g(&format!("{float:e}")),
+        _ => go_general(float),
     }
 }
 

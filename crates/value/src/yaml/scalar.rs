@@ -220,37 +220,10 @@ impl Digits<'_> {
     }
 }
 
-/// A float as Go's `%g` writes it with the fewest digits: with an exponent if that is below -4 or at least
-/// [`EXPONENT_FROM`]. `digits` is the float in Rust's `{:e}` form.
-pub(super) fn format_g(digits: &str) -> String {
-    let Some((mantissa, exponent)) = digits.split_once('e') else { return digits.to_owned() };
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if !(-4..EXPONENT_FROM).contains(&exponent) {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        return format!("{mantissa}e{sign}{:02}", exponent.abs());
-    }
-    let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
-    let significant: String = mantissa.chars().filter(char::is_ascii_digit).collect();
-    let point = exponent + 1;
-    if point <= 0 {
-        let zeros = "0".repeat(point.unsigned_abs() as usize);
-        return format!("{sign}0.{zeros}{significant}");
-    }
-    let point = point as usize;
-    if significant.len() <= point {
-        let zeros = "0".repeat(point - significant.len());
-        return format!("{sign}{significant}{zeros}");
-    }
-    let (whole, fraction) = significant.split_at(point);
-    format!("{sign}{whole}.{fraction}")
-}
-
-/// From this exponent on `%g` writes one.
-const EXPONENT_FROM: i32 = 6;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quote::format_g;
 
     #[test]
     fn scalars_mean_what_go_yaml_says() {
