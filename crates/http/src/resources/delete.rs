@@ -15,7 +15,7 @@ const UNSAFE_DELETE: &str = "unsafe-delete-ignore-read-errors";
 impl Resources {
     pub(super) async fn delete(&self, request: &ApiRequest, target: &Target) -> Result<ApiResponse, Status> {
         let options = self.delete_options(request)?;
-        if options.ignore_store_read_error && self.unsafe_deletion {
+        if options.ignore_store_read_error && self.engine.unsafe_deletion {
             self.authorize_unsafe(request, target)?;
             let status = self.engine.delete_corrupt(target).await?;
             return Ok(respond::status(&status, Some(request.accept.encoding)));
