@@ -33,7 +33,16 @@ const BATCH_MAX: usize = 500;
 
 impl Engine {
     /// `tree`, which may be in any version of the kind, in the version at `to`.
-    pub(crate) async fn convert(&self, kind: &Kind, mut tree: Value, to: usize) -> Result<Value, Status> {
+    pub(crate) async fn convert(&self, kind: &Kind, tree: Value, to: usize) -> Result<Value, Status> {
+        let mut made = self.convert_as_is(kind, tree, to).await?;
+        if kind.conversion.is_some() {
+            object::coerce(kind, &mut made, to);
+        }
+        Ok(made)
+    }
+
+    /// The same with what the version does not know but a webhook answers.
+    async fn convert_as_is(&self, kind: &Kind, mut tree: Value, to: usize) -> Result<Value, Status> {
         let from = version_of(kind, &tree);
         let Some(conversion) = kind.conversion.as_ref().filter(|_| from != to) else {
             object::convert(kind, &mut tree, from, to);
@@ -100,6 +109,7 @@ impl Engine {
         let made = self.ask(&target.kind, conversion, trees, target.version).await?;
         for (object, mut tree) in batch.iter().zip(made) {
             tree.remove_at(&["metadata", "resourceVersion"]);
+            object::coerce(&target.kind, &mut tree, target.version);
             let mut out = Vec::new();
             json::print(&tree, &mut out);
             object.keep_converted(slot(target.version), out.into());
@@ -191,11 +201,7 @@ impl Engine {
         let outcome = self.review(kind, conversion, &trees, from, to).await;
         let failure = outcome.as_ref().err().map(|(failure, _)| *failure);
         self.conversion_metrics.observe(kind, from, to, failure, began.elapsed());
-        let mut made = outcome?;
-        for tree in &mut made {
-            object::coerce(kind, tree, to);
-        }
-        Ok(made)
+        outcome
     }
 
     async fn review(
@@ -331,7 +337,7 @@ impl Conversions {
             return false;
         }
         for (tree, to) in wanted {
-            let made = engine.convert(kind, tree.clone(), to).await.map_err(|status| status.message);
+            let made = engine.convert_as_is(kind, tree.clone(), to).await.map_err(|status| status.message);
             self.made.push((tree, to, made));
         }
         true
