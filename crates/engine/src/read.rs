@@ -87,9 +87,11 @@ impl Engine {
         }
         let mut candidates = moment.view.range(namespace, moment.after.as_deref()).peekable();
         let mut more = false;
+        // Looking at each object costs more than counting it, so only where there is a reason.
+        let may_be_unreadable = resource.may_have_unreadable();
         let mut unreadable = Vec::new();
         while let Some(object) = candidates.next() {
-            if object.unreadable().is_some() {
+            if may_be_unreadable && object.unreadable().is_some() {
                 unreadable.push(object.clone());
             } else if selects.matches(object) {
                 items.push(object.clone());
@@ -99,7 +101,9 @@ impl Engine {
                 break;
             }
         }
-        self.check_listable(target, if unreadable.is_empty() { &items } else { &unreadable }).await?;
+        if target.kind.conversion.is_some() || !unreadable.is_empty() {
+            self.check_listable(target, if unreadable.is_empty() { &items } else { &unreadable }).await?;
+        }
         let remaining = (more && selects.is_empty()).then(|| i64::try_from(candidates.count()).unwrap_or(0));
         let continue_token = match items.last() {
             Some(last) if more => {

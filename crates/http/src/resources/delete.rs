@@ -69,7 +69,7 @@ impl Resources {
         options.check_collection()?;
         let listed = self.engine.delete_collection(&list, &options, &request.user).await;
         let listed = listed.map_err(|status| warned(status, &list.target, &options))?;
-        let mut response = self.list_response(request, &list.target, listed).await?;
+        let mut response = self.list_response(request, &list.target, listed)?;
         response.warnings.extend(warning(&list.target, &options));
         Ok(response)
     }
