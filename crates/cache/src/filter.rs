@@ -35,14 +35,7 @@ impl Filter {
 
     /// What this change is to someone who sees only the selection; `None` when it is nothing.
     pub fn classify(&self, event: &Event) -> Option<EventType> {
-        let now = event.object.as_ref().is_some_and(|object| self.passes(object));
-        let before = event.previous.as_ref().is_some_and(|object| self.passes(object));
-        match (before, now) {
-            (false, true) => Some(EventType::Added),
-            (true, true) => Some(EventType::Modified),
-            (true, false) => Some(EventType::Deleted),
-            (false, false) => None,
-        }
+        EventType::of(event, |object| self.passes(object))
     }
 
     /// The smallest group that has all events this filter can pass.

@@ -172,6 +172,24 @@ impl Watcher {
         }
     }
 
+    /// Ready when nothing more will come whatever the watcher has not read yet: for those who are held up by what they
+    /// have read.
+    pub fn poll_cut_off(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if self.shared.is_closed() || self.is_outdated() {
+                return Poll::Ready(());
+            }
+            if self.woken.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            self.woken.set(self.group.wake.clone().notified_owned());
+        }
+    }
+
+    fn is_outdated(&self) -> bool {
+        self.resource.as_ref().is_some_and(|resource| resource.is_gone() || resource.epoch() != self.epoch)
+    }
+
     /// The next item if it is there already.
     pub fn try_next(&mut self) -> Option<Item> {
         loop {
@@ -274,12 +292,7 @@ impl Watcher {
 
     fn idle(&mut self, published: u64) -> Step {
         self.position = self.position.max(published);
-        match &self.resource {
-            Some(resource) if resource.is_gone() || resource.epoch() != self.epoch => {
-                self.close(CloseReason::Gone)
-            }
-            _ => Step::Wait,
-        }
+        if self.is_outdated() { self.close(CloseReason::Gone) } else { Step::Wait }
     }
 
     fn replay(&mut self) -> Step {

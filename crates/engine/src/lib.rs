@@ -18,14 +18,16 @@ mod precondition;
 mod propose;
 mod read;
 mod registry;
+mod select;
 mod status;
 mod subresource;
 mod target;
+mod unreadable;
 mod validation;
 mod watch;
 mod write;
 
-pub use convert::ConversionMetrics;
+pub use convert::{ConversionMetrics, Underway};
 pub use delete::Deleted;
 pub use environment::{Clock, Random};
 pub use propose::{Body, Change, PatchType};
@@ -33,7 +35,7 @@ pub use read::{ListRequest, Listed};
 pub use registry::{Kinds, Members, Registry};
 pub use subresource::{Access, Made, TokenObjects};
 pub use target::{Target, object_key};
-pub use watch::Watched;
+pub use watch::{Selection, Watched};
 pub use write::{Turns, WriteRequest, Written};
 
 use pintle_admission::{Chain, World};
@@ -79,6 +81,10 @@ pub struct Engine {
     pub webhooks: Arc<dyn Caller>,
     /// What came of conversions by webhooks.
     pub conversion_metrics: ConversionMetrics,
+    /// Conversions that several watches wait for.
+    pub underway: Underway,
+    /// Whether objects that cannot be read are told from others, and may be deleted by those who may.
+    pub unsafe_deletion: bool,
 }
 
 impl Engine {
@@ -86,6 +92,9 @@ impl Engine {
     fn live(&self, target: &Target) -> Result<Option<Live>, Status> {
         target.check_path_name()?;
         let Some(object) = self.kept(&target.kind, &target.object_key()) else { return Ok(None) };
+        if let Some(why) = object.unreadable() {
+            return Err(self.cannot_show(target, &object, why));
+        }
         let tree = object::tree(&object)?;
         Ok(Some(Live { object, tree }))
     }

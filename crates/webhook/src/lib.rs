@@ -61,6 +61,10 @@ pub struct Client {
     connections: Connections,
 }
 
+/// Codes of answers that are read.
+const SUCCESS: std::ops::RangeInclusive<u16> = 200..=206;
+const TIMED_OUT: &str = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
+
 impl Caller for Client {
     fn call<'a>(
         &'a self,
@@ -75,10 +79,12 @@ impl Caller for Client {
             let place = route.locate(services, endpoint).map_err(unreachable)?;
             let posted = tokio::time::timeout(timeout, self.post(&route, place, endpoint, body)).await;
             match posted {
-                Ok(Ok((code, answer))) if (200..=206).contains(&code) => Ok(answer),
-                Ok(Ok((code, answer))) => Err(CallError::Refused(refusal(code, &answer))),
+                Ok(Ok(answer)) if SUCCESS.contains(&answer.code) && !answer.body.is_empty() => {
+                    Ok(answer.body)
+                }
+                Ok(Ok(answer)) => Err(CallError::Refused(refusal(&answer))),
                 Ok(Err(why)) => Err(unreachable(why)),
-                Err(_) => Err(unreachable("context deadline exceeded".to_string())),
+                Err(_) => Err(unreachable(TIMED_OUT.to_string())),
             }
         })
     }
@@ -92,7 +98,7 @@ impl Client {
         place: (String, u16),
         endpoint: &Endpoint,
         body: Bytes,
-    ) -> Result<(u16, Bytes), String> {
+    ) -> Result<Answered, String> {
         let key = (route.authority.clone(), place, endpoint.ca_bundle.clone());
         if let Some(mut kept) = self.connections.take(&key)
             && kept.ready().await.is_ok()
@@ -112,7 +118,7 @@ async fn exchange(
     connection: &mut connect::Connection,
     route: &Route,
     body: Bytes,
-) -> Result<(u16, Bytes), String> {
+) -> Result<Answered, String> {
     let request = Request::builder()
         .method(Method::POST)
         .uri(&route.path_and_query)
@@ -124,19 +130,37 @@ async fn exchange(
         .map_err(|error| error.to_string())?;
     let answer = connection.send_request(request).await.map_err(|error| error.to_string())?;
     let code = answer.status().as_u16();
+    let content_type = answer.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let content_type = content_type.unwrap_or_default().to_string();
     let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-    Ok((code, body.map_err(|error| error.to_string())?.to_bytes()))
+    let body = body.map_err(|error| error.to_string())?.to_bytes();
+    Ok(Answered { code, content_type, body })
 }
 
+/// What a webhook answered.
+struct Answered {
+    code: u16,
+    content_type: String,
+    body: Bytes,
+}
+
+/// How much of an answer that is no success is told.
+const TOLD_BYTES_MAX: usize = 2048;
+
 /// What a client is told of an answer that is no success: the status in it, or what its code means.
-fn refusal(code: u16, answer: &[u8]) -> String {
-    let tree = json::parse(answer).map(|parsed| parsed.value).unwrap_or_default();
+fn refusal(answer: &Answered) -> String {
+    let Answered { code, content_type, body } = answer;
+    if SUCCESS.contains(code) {
+        return format!("0-length response with status code: {code} and content type: {content_type}");
+    }
+    let tree = json::parse(body).map(|parsed| parsed.value).unwrap_or_default();
     if tree.str_at(&["kind"]) == "Status" && tree.str_at(&["status"]) == "Failure" {
         return tree.str_at(&["message"]).to_string();
     }
-    let said = String::from_utf8_lossy(answer);
-    let said = if said.trim().is_empty() { "unknown" } else { said.trim() };
-    Status::generic_response(code, "POST", &GroupResource::default(), "", said).message
+    let said = String::from_utf8_lossy(body.get(..TOLD_BYTES_MAX).unwrap_or(body));
+    let is_text = content_type.is_empty() || content_type.trim_start().starts_with("text/");
+    let said = if is_text { said.trim() } else { "unknown" };
+    Status::generic_response(*code, "POST", &GroupResource::default(), "", said).message
 }
 
 /// The parts of a webhook's address.

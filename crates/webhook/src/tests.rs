@@ -60,12 +60,29 @@ async fn what_cannot_be_reached_is_told_as_go_does() {
 
 #[test]
 fn answers_that_are_no_success_are_put_in_words() {
-    for (code, answer, expected) in [
-        (404, "", "the server could not find the requested resource"),
-        (500, "boom\n", "an error on the server (\"boom\") has prevented the request from succeeding"),
-        (503, r#"{"kind":"Status","status":"Failure","message":"later"}"#, "later"),
+    let on_server =
+        |said: &str| format!("an error on the server (\"{said}\") has prevented the request from succeeding");
+    for (code, content_type, body, expected) in [
+        (404, "", "", "the server could not find the requested resource".to_string()),
+        (500, "text/plain", "boom\n", on_server("boom")),
+        (500, "", "boom", on_server("boom")),
+        (500, "text/html; charset=utf-8", "", on_server("")),
+        (500, "application/json", "{}", on_server("unknown")),
+        (
+            503,
+            "application/json",
+            r#"{"kind":"Status","status":"Failure","message":"later"}"#,
+            "later".into(),
+        ),
+        (
+            200,
+            "text/plain",
+            "",
+            "0-length response with status code: 200 and content type: text/plain".into(),
+        ),
     ] {
-        assert_eq!(refusal(code, answer.as_bytes()), expected);
+        let answer = Answered { code, content_type: content_type.into(), body: body.into() };
+        assert_eq!(refusal(&answer), expected);
     }
 }
 

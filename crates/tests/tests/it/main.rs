@@ -4,14 +4,17 @@
 mod check;
 mod clients;
 mod conversion;
+mod converted_watches;
 mod crash;
 mod definitions;
 mod dry_run;
 mod encodings;
 mod examples;
+mod following;
 mod informers;
 mod kubectl;
 mod memory;
 mod process;
 mod transcripts;
+mod unreadable;
 mod watchers;
