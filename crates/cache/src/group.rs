@@ -6,12 +6,11 @@
 
 use crate::Str;
 use crate::event::Event;
-use crate::options::{
-    SEGMENT_EVENTS_ALL, SEGMENT_EVENTS_NAME, SEGMENT_EVENTS_PART, WAKE_PAUSE, WAKE_PAUSE_MAX, WAKE_PAUSE_MIN,
-};
+use crate::options::{SEGMENT_EVENTS_ALL, SEGMENT_EVENTS_NAME, SEGMENT_EVENTS_PART};
+use crate::rest::Rest;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -67,6 +66,8 @@ struct Tail {
     segments: VecDeque<Arc<Segment>>,
     last: Arc<Segment>,
     used: usize,
+    /// Events since the watchers were woken.
+    untold: usize,
 }
 
 /// The watchers of the same events.
@@ -78,7 +79,7 @@ pub(crate) struct Group {
     pub(crate) watchers: AtomicUsize,
     /// Already handed to the dispatcher.
     pub(crate) queued: AtomicBool,
-    rests_until: Mutex<Instant>,
+    rest: Mutex<Rest>,
 }
 
 impl Group {
@@ -86,35 +87,32 @@ impl Group {
         let slots = segment_events.min(events_max).max(1);
         let last = Segment::new(slots);
         Arc::new(Group {
-            tail: Mutex::new(Tail { segments: VecDeque::new(), last, used: 0 }),
+            tail: Mutex::new(Tail { segments: VecDeque::new(), last, used: 0, untold: 0 }),
             slots,
             segments_max: (events_max / slots).max(1),
             wake: Arc::new(Notify::new()),
             watchers: AtomicUsize::new(0),
             queued: AtomicBool::new(false),
-            rests_until: Mutex::new(Instant::now()),
+            rest: Mutex::new(Rest::default()),
         })
     }
 
-    /// Wakes the watchers of a group that was queued.
-    pub(crate) fn release(&self) {
+    /// Wakes the watchers of a group that was queued; what happens next may wait for a while.
+    pub(crate) fn release(&self, now: Instant) {
         // First the flag: an event pushed from here on queues the group again.
         self.queued.swap(false, Ordering::AcqRel);
+        let untold = std::mem::take(&mut self.tail.lock().unwrap_or_else(PoisonError::into_inner).untold);
+        self.rest().begin(now, self.watchers.load(Ordering::Relaxed), untold);
         self.wake.notify_waiters();
     }
 
-    /// Until when events gather, because the watchers that were woken last still write.
-    pub(crate) fn rests_until(&self) -> Instant {
-        *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Until when the watchers that were woken last are left alone.
+    pub(crate) fn rests_until(&self, now: Instant) -> Option<Instant> {
+        self.rest().hold(now)
     }
 
-    /// The watchers were woken: what happens while they write goes out in one piece, and costs little more than one event.
-    pub(crate) fn rest(&self, now: Instant) {
-        let watchers = u32::try_from(self.watchers.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
-        let rest = WAKE_PAUSE.saturating_mul(watchers).min(WAKE_PAUSE_MAX);
-        if rest >= WAKE_PAUSE_MIN {
-            *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner) = now + rest;
-        }
+    fn rest(&self) -> MutexGuard<'_, Rest> {
+        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Appends an event. Wakes nobody: that is done once for many events.
@@ -128,6 +126,7 @@ impl Group {
             let _ = slot.set(event.clone());
         }
         tail.used += 1;
+        tail.untold += 1;
     }
 
     fn extend(&self, tail: &mut Tail) {

@@ -15,6 +15,7 @@ mod object;
 mod options;
 mod orphans;
 mod resource;
+mod rest;
 mod shared;
 mod view;
 mod watch;
