@@ -16,6 +16,7 @@ mod options;
 mod orphans;
 mod resource;
 mod rest;
+mod run;
 mod shared;
 mod view;
 mod watch;

@@ -21,6 +21,8 @@ pub(crate) const WAKE_PAUSE_MAX: Duration = Duration::from_millis(50);
 pub(crate) const WAKE_PAUSE_MIN: Duration = Duration::from_millis(1);
 /// Wake-ups that are not followed by a pause after one in which a single event came.
 pub(crate) const WAKES_WITHOUT_PAUSE: u32 = 16;
+/// Pieces of several events that a group keeps for those of its watchers that have not read them yet.
+pub(crate) const RUNS_MAX: usize = 16;
 /// Other encodings kept beside one object or one event; further ones are made each time.
 pub(crate) const ENCODINGS_MAX: usize = 16;
 /// Other versions kept beside one object on top of that; they cannot be made each time.

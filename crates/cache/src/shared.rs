@@ -64,7 +64,7 @@ impl Shared {
     pub(crate) fn wake(&self, group: &Arc<Group>) {
         let few = group.watchers.load(Ordering::Relaxed) <= WAKE_DIRECT_MAX;
         if few || !self.dispatching.load(Ordering::Acquire) {
-            return group.wake.notify_waiters();
+            return group.release_all();
         }
         if !group.queued.swap(true, Ordering::AcqRel) {
             self.queue.lock().unwrap_or_else(PoisonError::into_inner).push(group.clone());
@@ -96,7 +96,8 @@ impl Shared {
     pub(crate) fn set_dispatching(&self, dispatching: bool) {
         self.dispatching.store(dispatching, Ordering::Release);
         for group in std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner)) {
-            group.release(Instant::now());
+            group.queued.swap(false, Ordering::AcqRel);
+            group.release_all();
         }
     }
 }
