@@ -33,6 +33,12 @@ impl Filter {
             && self.matches.as_ref().is_none_or(|matches| matches(object))
     }
 
+    /// Whether every object is selected.
+    pub(crate) fn is_all(&self) -> bool {
+        let Filter { namespace, name, field, matches } = self;
+        namespace.is_none() && name.is_none() && field.is_none() && matches.is_none()
+    }
+
     /// What this change is to someone who sees only the selection; `None` when it is nothing.
     pub fn classify(&self, event: &Event) -> Option<EventType> {
         EventType::of(event, |object| self.passes(object))

@@ -15,6 +15,8 @@ mod object;
 mod options;
 mod orphans;
 mod resource;
+mod rest;
+mod run;
 mod shared;
 mod view;
 mod watch;

@@ -1,14 +1,17 @@
 //! One watcher: the initial state if asked for, then the window, then what follows, without a seam.
 
+use crate::encodings::EncodingKey;
 use crate::error::RevisionError;
 use crate::event::{CloseReason, Delivery, Event, Item};
 use crate::filter::Filter;
 use crate::group::{Cursor, Group, GroupKey, Next};
 use crate::object::Object;
-use crate::options::{INITIAL_OBJECTS_MAX, WATCH_STEPS_MAX};
+use crate::options::{INITIAL_OBJECTS_MAX, WAKE_DIRECT_MAX, WATCH_STEPS_MAX};
 use crate::resource::{Replay, Resource};
+use crate::run::{Run, RunKey};
 use crate::shared::Shared;
 use crate::view::View;
+use bytes::Bytes;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -201,6 +204,28 @@ impl Watcher {
         }
     }
 
+    /// The event that was just delivered and those that follow it, as [`Watcher::keep_run`] was given them by a watcher that
+    /// is told the same. They count as delivered.
+    pub fn take_run(&mut self, first: &Delivery, encoding: EncodingKey) -> Option<Bytes> {
+        let run = self.group.runs.get(self.run_key(first, encoding)?)?;
+        self.position = self.position.max(run.last);
+        Some(run.bytes)
+    }
+
+    /// Keeps the frames of all that was delivered since `first`, for other watchers.
+    pub fn keep_run(&self, first: &Delivery, encoding: EncodingKey, bytes: &Bytes) {
+        if let Some(key) = self.run_key(first, encoding) {
+            self.group.runs.keep(key, Run { bytes: bytes.clone(), last: self.position });
+        }
+    }
+
+    /// Only crowds share runs, and only those who see every event of the group.
+    fn run_key(&self, first: &Delivery, encoding: EncodingKey) -> Option<RunKey> {
+        let is_crowd = self.group.watchers.load(Ordering::Relaxed) > WAKE_DIRECT_MAX;
+        let first = first.source().filter(|_| is_crowd && self.filter.is_all())?.revision;
+        Some(RunKey { epoch: self.epoch, first, encoding })
+    }
+
     /// The revision up to which everything selected was delivered: what a bookmark may say. `None`
     /// while the initial state is being delivered.
     pub fn progress(&self) -> Option<u64> {
@@ -263,7 +288,7 @@ impl Watcher {
                     Step::Again
                 }
             },
-            Phase::Live(cursor) => match cursor.next() {
+            Phase::Live(cursor) => match cursor.next(self.group.released()) {
                 Next::Event(event) if event.revision <= self.position => Step::Again,
                 Next::Event(event) => {
                     // As in `deliver`, without touching the count of an event that is not selected.
@@ -274,6 +299,7 @@ impl Watcher {
                     }
                 }
                 Next::Lost => self.replay(),
+                Next::Held => Step::Wait,
                 Next::Empty => self.idle(published),
             },
         }

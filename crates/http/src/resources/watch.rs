@@ -7,8 +7,8 @@ use crate::Body;
 use crate::api::{ApiRequest, ApiResponse};
 use crate::body::{Aborted, Chunks};
 use crate::negotiate::{Encoding, Media};
-use bytes::{Bytes, BytesMut};
-use pintle_cache::{Delivery, Item, Watcher};
+use bytes::Bytes;
+use pintle_cache::{Delivery, EncodingKey, Item, Watcher};
 use pintle_engine::{Engine, Selection, Target, Watched};
 use pintle_meta::Status;
 use pintle_schema::{proto, typed};
@@ -131,27 +131,46 @@ impl Stream {
         }
     }
 
-    /// The frames that are ready, beginning with that of `item`: one as it is, several put together.
+    /// The frames that are ready, beginning with that of `item`: one as it is, several put together, once for all who are
+    /// told the same.
     fn piece(&mut self, item: Item) -> Bytes {
+        let shared = match &item {
+            Item::Event(delivery) => self.frames.shared_key().map(|key| (delivery.clone(), key)),
+            _ => None,
+        };
+        if let Some(run) = shared.as_ref().and_then(|(first, key)| self.watcher.take_run(first, *key)) {
+            return run;
+        }
         let first = self.frame(item);
         self.is_over = first.is_none();
         let first = first.unwrap_or_default();
         if self.is_complete(first.len()) {
             return first;
         }
-        let Some(mut item) = self.watcher.try_next() else { return first };
-        let mut piece = BytesMut::with_capacity(PIECE_BYTES);
-        piece.extend_from_slice(&first);
+        let Some(next) = self.watcher.try_next() else { return first };
+        let (piece, has_only_events) = self.join(first, next);
+        if let Some((first, key)) = shared.filter(|_| has_only_events) {
+            self.watcher.keep_run(&first, key, &piece);
+        }
+        piece
+    }
+
+    /// Frames put together, as far as they are ready, and whether all after the first are those of events.
+    fn join(&mut self, first: Bytes, mut item: Item) -> (Bytes, bool) {
+        let mut has_only_events = true;
+        let mut length = first.len();
+        let mut frames = vec![first];
         loop {
-            match self.frame(item) {
-                Some(frame) => piece.extend_from_slice(&frame),
-                None => self.is_over = true,
+            has_only_events &= matches!(item, Item::Event(_));
+            let frame = self.frame(item);
+            self.is_over = frame.is_none();
+            length += frame.as_ref().map_or(0, Bytes::len);
+            frames.extend(frame);
+            let next = if self.is_complete(length) { None } else { self.watcher.try_next() };
+            match next {
+                Some(next) => item = next,
+                None => return (frames.concat().into(), has_only_events && !self.is_over),
             }
-            if self.is_complete(piece.len()) {
-                return piece.freeze();
-            }
-            let Some(next) = self.watcher.try_next() else { return piece.freeze() };
-            item = next;
         }
     }
 
@@ -243,6 +262,16 @@ impl Frames {
                 pause = CONVERSION_RETRY_MAX.min(pause * 2);
             }
         })
+    }
+
+    /// Names the encoding of frames that are the same for others; the first one of a Table is not.
+    fn shared_key(&self) -> Option<EncodingKey> {
+        match &self.transformer {
+            _ if self.converts() => None,
+            None => Some(encoding_key(self.target.version, self.encoding)),
+            Some(transformer) if transformer.has_columns() && !self.has_columns => None,
+            Some(transformer) => Some(transformer.key()),
+        }
     }
 
     /// The frame of an event; `None` where it cannot be told, which ends the watch.
