@@ -30,6 +30,7 @@ mod storage;
 mod taint_nodes;
 #[cfg(test)]
 mod testing;
+pub mod webhook;
 
 pub use request::{Options, admission_request};
 
@@ -279,20 +280,23 @@ impl Chain {
         !self.disabled.iter().any(|disabled| disabled == name)
     }
 
-    /// Whether code that is not part of the server may change objects: webhooks and policies.
-    pub fn calls_others(&self) -> bool {
-        let is_other = |name: &str| matches!(name, "MutatingAdmissionWebhook" | "MutatingAdmissionPolicy");
-        self.plugins.iter().any(|plugin| is_other(plugin.name()))
-    }
-
-    /// Lets every plugin change the object. What it would grant must be its writer's own.
+    /// Lets every plugin change the object.
     pub fn mutate(
         &self,
         request: &Attributes<'_>,
         object: &mut Value,
         world: &dyn World,
     ) -> Result<(), Status> {
-        self.plugins.iter().try_for_each(|plugin| plugin.mutate(request, object, world))?;
+        self.plugins.iter().try_for_each(|plugin| plugin.mutate(request, object, world))
+    }
+
+    /// Refuses an object that would grant what is not its writer's own. Asked when nobody changes it any more.
+    pub fn check_escalation(
+        &self,
+        request: &Attributes<'_>,
+        object: &Value,
+        world: &dyn World,
+    ) -> Result<(), Status> {
         escalation::check(request, object, world, &*self.authorizer)
     }
 

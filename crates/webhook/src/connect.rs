@@ -1,10 +1,11 @@
 //! Connections to webhooks: opened with the caller's authorities, kept while they are idle.
 
-use crate::verify;
+use crate::{Fault, verify};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -49,9 +50,13 @@ pub(crate) async fn open(
     (host, port): &(String, u16),
     name: &str,
     ca_bundle: &[u8],
-) -> Result<Connection, String> {
-    let config = verify::config(ca_bundle)?;
-    let stream = dial(host, *port).await?;
+) -> Result<Connection, Fault> {
+    let config = verify::config(ca_bundle).map_err(Fault::Unusable)?;
+    connect(host, *port, name, config).await.map_err(Fault::Unreachable)
+}
+
+async fn connect(host: &str, port: u16, name: &str, config: ClientConfig) -> Result<Connection, String> {
+    let stream = dial(host, port).await?;
     _ = stream.set_nodelay(true);
     let server_name =
         ServerName::try_from(name.to_string()).map_err(|_| format!("tls: invalid server name \"{name}\""))?;

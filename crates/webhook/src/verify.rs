@@ -16,8 +16,8 @@ const SYSTEM_BUNDLES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// The TLS side of a call.
-pub(crate) fn config(ca_bundle: &[u8]) -> Result<ClientConfig, String> {
+/// The authorities of a bundle, or of the system.
+fn authorities(ca_bundle: &[u8]) -> Result<(Vec<CertificateDer<'static>>, RootCertStore), String> {
     let own;
     let bundle = match ca_bundle.trim_ascii().is_empty() {
         false => ca_bundle,
@@ -30,9 +30,15 @@ pub(crate) fn config(ca_bundle: &[u8]) -> Result<ClientConfig, String> {
         CertificateDer::pem_slice_iter(bundle).filter_map(Result::ok).collect();
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(certificates.iter().cloned());
-    if roots.is_empty() {
+    if roots.is_empty() && !ca_bundle.trim_ascii().is_empty() {
         return Err("unable to load root certificates: unable to parse bytes as PEM block".to_string());
     }
+    Ok((certificates, roots))
+}
+
+/// The TLS side of a call.
+pub(crate) fn config(ca_bundle: &[u8]) -> Result<ClientConfig, String> {
+    let (certificates, roots) = authorities(ca_bundle)?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .build()

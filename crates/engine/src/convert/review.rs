@@ -48,16 +48,8 @@ pub(super) struct AnswerError {
 pub(super) fn objects(version: &str, uid: &str, answer: &[u8]) -> Result<Vec<Value>, AnswerError> {
     let refuse = |why: String| AnswerError { why, is_undecodable: false };
     let undecodable = |why: String| AnswerError { why, is_undecodable: true };
-    let tree = json::parse(answer)
-        .map_err(|e| undecodable(format!("couldn't get version/kind; json parse error: {e}")))?
-        .value;
+    let tree = pintle_webhook::document(answer).map_err(undecodable)?;
     let (kind, api_version) = (tree.str_at(&["kind"]), tree.str_at(&["apiVersion"]));
-    for (name, found) in [("Kind", kind), ("apiVersion", api_version)] {
-        if found.is_empty() {
-            let body = String::from_utf8_lossy(answer);
-            return Err(undecodable(format!("Object '{name}' is missing in '{}'", body.trim_end())));
-        }
-    }
     let expected = format!("{GROUP}/{version}");
     // A document of another type is read into nothing, as Go's client does.
     let is_ours = kind == "ConversionReview" && api_version == expected;

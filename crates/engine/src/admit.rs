@@ -1,0 +1,88 @@
+//! Admission of a request: the built-in plugins, then policies and webhooks, which others write and which are waited for.
+//!
+//! Where nobody has configured any, a request asks the plugins and nothing more.
+
+mod calls;
+mod metrics;
+mod shown;
+mod webhooks;
+
+pub use webhooks::Hooks;
+
+use crate::{Engine, Target, ownership};
+use pintle_admission::{Attributes, Operation, matching};
+use pintle_meta::Status;
+use pintle_value::Value;
+use webhooks::Reinvocation;
+
+const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
+
+/// What the first round of changes leaves behind for a second one.
+#[derive(Default)]
+pub(crate) struct Rounds {
+    /// Whether this is the second round, which is the last.
+    pub(crate) is_second: bool,
+    /// Whether somebody who came late changed the object, so that those before must look at it again.
+    pub(crate) again: bool,
+    webhooks: Reinvocation,
+}
+
+impl Engine {
+    /// Lets plugins and webhooks change the object of a request; there is none on deletion. `shown` is the target as
+    /// one of the object's own kind, which may be that of a subresource.
+    pub(crate) async fn mutate_admitted(
+        &self,
+        request: &Attributes<'_>,
+        shown: &Target,
+        mut object: Option<&mut Value>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let asks_plugins = matches!(request.operation, Operation::Create | Operation::Update);
+        let webhooks = self.mutating_webhooks().filter(|_| !matching::is_exempt(request));
+        let fields = |object: &Value| object.at(&MANAGED_FIELDS).cloned();
+        let before = webhooks.as_ref().and_then(|_| object.as_deref().and_then(fields));
+        let mut rounds = Rounds::default();
+        loop {
+            if let Some(object) = object.as_deref_mut().filter(|_| asks_plugins) {
+                self.admission.mutate(request, object, self)?;
+            }
+            if let Some(webhooks) = &webhooks {
+                let asked = self.ask_mutating(
+                    webhooks,
+                    request,
+                    shown,
+                    object.as_deref_mut(),
+                    &mut rounds,
+                    warnings,
+                );
+                asked.await?;
+            }
+            if rounds.is_second || !rounds.again {
+                break;
+            }
+            rounds.is_second = true;
+        }
+        let Some(object) = object.filter(|_| asks_plugins) else { return Ok(()) };
+        if webhooks.is_some() {
+            warnings.extend(ownership::keep_readable(object, before));
+        }
+        self.admission.check_escalation(request, object, self)
+    }
+
+    /// Lets plugins and webhooks refuse a request.
+    pub(crate) async fn validate_admitted(
+        &self,
+        request: &Attributes<'_>,
+        shown: &Target,
+        object: Option<&Value>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        if request.operation != Operation::Connect {
+            self.admission.validate(request, object, self, warnings)?;
+        }
+        match self.validating_webhooks().filter(|_| !matching::is_exempt(request)) {
+            Some(webhooks) => self.ask_validating(&webhooks, request, shown, object, warnings).await,
+            None => Ok(()),
+        }
+    }
+}
