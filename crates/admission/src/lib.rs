@@ -12,6 +12,7 @@ mod escalation;
 mod extended_resource_toleration;
 mod external_ips;
 mod limit_ranger;
+pub mod matching;
 mod namespace_exists;
 mod namespace_lifecycle;
 mod node_restriction;
@@ -21,6 +22,7 @@ mod pod_resize;
 mod pod_security;
 mod priority;
 pub mod quota;
+mod request;
 mod resources;
 mod runtime_class;
 mod service_account;
@@ -29,9 +31,11 @@ mod taint_nodes;
 #[cfg(test)]
 mod testing;
 
+pub use request::{Options, admission_request};
+
 use pintle_auth::{Authorizer, UserInfo};
 use pintle_kinds::{Kind, KindVersion};
-use pintle_meta::{GroupVersion, Status};
+use pintle_meta::{GroupVersion, GroupVersionKind, Status};
 use pintle_value::Value;
 use std::sync::Arc;
 
@@ -42,6 +46,7 @@ pub enum Operation {
     Create,
     Update,
     Delete,
+    Connect,
 }
 
 /// What a plugin knows of a request beside the object.
@@ -64,12 +69,20 @@ pub struct Attributes<'a> {
     pub user: &'a UserInfo,
     /// Whether nothing will be stored.
     pub dry_run: bool,
+    /// What else the client asked for.
+    pub options: Options<'a>,
 }
 
 impl Attributes<'_> {
     /// Whether the request is about this resource (any subresource).
     pub fn is(&self, group: &str, plural: &str) -> bool {
         self.kind.group == group && self.kind.plural == plural
+    }
+
+    /// The kind of the request's object as it is called in a version: that of the subresource, where it has its own.
+    pub fn kind_in(&self, version: &KindVersion) -> GroupVersionKind {
+        let sub = version.subresource(self.subresource).filter(|_| !self.subresource.is_empty());
+        sub.map_or_else(|| version.gvk(self.kind), |sub| sub.gvk.clone())
     }
 
     /// The refusal of a request; `object` is what it would have stored.

@@ -1,6 +1,6 @@
 //! A world made of JSON, for the checks of plugins.
 
-use crate::{Attributes, Operation, Plugin, World};
+use crate::{Attributes, Operation, Options, Plugin, World};
 use pintle_auth::UserInfo;
 use pintle_kinds::{Kind, builtin};
 use pintle_meta::{GroupVersion, Status};
@@ -66,6 +66,7 @@ pub(crate) fn with_request<T>(
         old,
         user: &user,
         dry_run: false,
+        options: Options::Write { field_manager: "", validation: None },
     })
 }
 

@@ -3,7 +3,7 @@
 use crate::read::ListRequest;
 use crate::write::Live;
 use crate::{Engine, Target, metadata, object};
-use pintle_admission::{Attributes, Operation};
+use pintle_admission::{Attributes, Operation, Options};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_meta::options::{DeleteOptions, Propagation};
@@ -127,6 +127,7 @@ impl Engine {
             old: Some(old),
             user,
             dry_run: options.dry_run,
+            options: Options::Delete(options),
         };
         self.admission.validate(&attributes, None, self, &mut Vec::new())
     }

@@ -138,7 +138,8 @@ impl Engine {
         let face = self.face(target)?;
         let kinds = self.registry.kinds();
         let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_registered(&kinds, kind, gv);
-        let cx = propose::Context { target: &face, validation: request.validation, registered: &registered };
+        let cx =
+            propose::Context { target: &face, validation: request.validation(), registered: &registered };
         let Change::Create(body) = &request.change else {
             return Err(Status::method_not_supported(&target.kind.group_resource(), "update"));
         };
@@ -231,6 +232,7 @@ fn creation<'a>(request: &'a WriteRequest, name: &'a str) -> Attributes<'a> {
         old: None,
         user: &request.user,
         dry_run: request.dry_run,
+        options: request.options(),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::precondition::{MODIFIED, check_no_uid, check_revision, check_uid};
 use crate::propose::{self, Change, Proposed};
 use crate::{Engine, Target, metadata, object, ownership, subresource, validation};
 use bytes::Bytes;
-use pintle_admission::{Attributes, Operation};
+use pintle_admission::{Attributes, Operation, Options};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_kinds::{Asker, Generation, Scope};
@@ -41,10 +41,22 @@ pub struct WriteRequest {
     pub field_manager: Str,
     /// The client's User-Agent.
     pub user_agent: String,
-    /// What becomes of unknown fields.
-    pub validation: FieldValidation,
+    /// What becomes of unknown fields, if the client says so.
+    pub validation: Option<FieldValidation>,
     /// Who asks.
     pub user: UserInfo,
+}
+
+impl WriteRequest {
+    /// What becomes of unknown fields.
+    pub(crate) fn validation(&self) -> FieldValidation {
+        self.validation.unwrap_or_default()
+    }
+
+    /// What the client asked for, as admission knows it.
+    pub(crate) fn options(&self) -> Options<'_> {
+        Options::Write { field_manager: &self.field_manager, validation: self.validation }
+    }
 }
 
 /// What came of a write.
@@ -225,7 +237,7 @@ impl Engine {
         let kinds = self.registry.kinds();
         let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_registered(&kinds, kind, gv);
         let owner = ownership::Owner { manager: &manager, now: &now };
-        let cx = propose::Context { target, validation: request.validation, registered: &registered };
+        let cx = propose::Context { target, validation: request.validation(), registered: &registered };
         let proposed = match &request.change {
             Change::Create(body) => {
                 let mut proposed =
@@ -258,7 +270,7 @@ impl Engine {
                 let (mut object, unknown) =
                     ownership::apply(target, owner, spoken, &config.tree, *force, conversions)?;
                 propose::complete(target, &mut object, typed::Empties::Shown);
-                let warnings = config.complaints(request.validation, &unknown)?;
+                let warnings = config.complaints(request.validation(), &unknown)?;
                 Proposed { object, warnings, empties: false }.checked(|object| {
                     check_no_uid(target, object, spoken)?;
                     metadata::settle_namespace(object, target)?;
@@ -481,6 +493,7 @@ pub(crate) fn attributes<'a>(
         old,
         user: &request.user,
         dry_run: request.dry_run,
+        options: request.options(),
     }
 }
 

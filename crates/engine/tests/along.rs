@@ -86,7 +86,7 @@ fn request(engine: &Engine, plural: &str, namespace: &str, name: &str, change: C
         dry_run: false,
         field_manager: "test".into(),
         user_agent: String::new(),
-        validation: FieldValidation::Strict,
+        validation: Some(FieldValidation::Strict),
         user: UserInfo::new("admin", &[UserInfo::MASTERS]),
     }
 }
