@@ -30,6 +30,10 @@ impl World for Objects {
         Some((found.plural.to_string(), found.namespaced))
     }
 
+    fn changed_at(&self, group: &str, plural: &str) -> Option<u64> {
+        Some(self.objects(group, plural, "").len() as u64).filter(|count| *count > 0)
+    }
+
     fn random(&self) -> u64 {
         0
     }

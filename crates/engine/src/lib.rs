@@ -171,6 +171,12 @@ impl World for Engine {
         Some((kind.plural.to_string(), kind.namespaced))
     }
 
+    fn changed_at(&self, group: &str, plural: &str) -> Option<u64> {
+        let kinds = self.registry.kinds();
+        let kind = kinds.by_plural(group, plural)?;
+        self.cache.resource(&kind.store_prefix)?.changed_at()
+    }
+
     fn random(&self) -> u64 {
         self.random.number()
     }

@@ -195,7 +195,10 @@ impl<'a> Evaluator<'a, '_> {
         match value {
             Value::Map(map) => map.find(key),
             Value::Object(object) => match key {
-                Value::String(name) => object.get(name.as_str()),
+                Value::String(name) => match object {
+                    Object::Input(input, _) => self.variables.field(input, name.as_str()).transpose(),
+                    object => object.get(name.as_str()),
+                },
                 _ => Err(EvalError::NoSuchOverload),
             },
             Value::List(list) => match index_of(key)? {
