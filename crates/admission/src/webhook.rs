@@ -2,6 +2,7 @@
 
 pub mod review;
 
+use crate::cel::Conditions;
 use crate::matching::Matcher;
 use pintle_kinds::endpoint::Endpoint;
 use pintle_meta::Status;
@@ -14,7 +15,6 @@ use std::time::Duration;
 const TIMEOUT_SECONDS: i64 = 10;
 
 /// One webhook of a configuration.
-#[derive(Debug)]
 pub struct Webhook {
     /// Its name, which need not be unique.
     pub name: Str,
@@ -22,6 +22,8 @@ pub struct Webhook {
     pub id: String,
     /// The requests that it wants to see.
     pub matcher: Matcher,
+    /// Conditions that requests must meet beside.
+    pub conditions: Conditions,
     /// Where it is; none where its configuration does not say.
     pub endpoint: Option<Endpoint>,
     /// How long it may take.
@@ -44,6 +46,7 @@ impl Webhook {
             name: webhook.str_at(&["name"]).into(),
             id,
             matcher: Matcher::of_webhook(webhook),
+            conditions: Conditions::compile(webhook.items_at(&["matchConditions"])),
             endpoint: webhook.get("clientConfig").and_then(Endpoint::of),
             timeout: Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
             fails_open: webhook.str_at(&["failurePolicy"]) == "Ignore",

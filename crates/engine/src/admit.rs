@@ -47,14 +47,8 @@ impl Engine {
                 self.admission.mutate(request, object, self)?;
             }
             if let Some(webhooks) = &webhooks {
-                let asked = self.ask_mutating(
-                    webhooks,
-                    request,
-                    shown,
-                    object.as_deref_mut(),
-                    &mut rounds,
-                    warnings,
-                );
+                let asked =
+                    self.ask_mutating(webhooks, request, shown, object.as_deref_mut(), &mut rounds, warnings);
                 asked.await?;
             }
             if rounds.is_second || !rounds.again {

@@ -3,6 +3,7 @@
 //! `write.rs` is every mutation top to bottom, `propose.rs` what the object would become, `delete.rs` how
 //! objects go, `read.rs` get and list. Knows no HTTP; answers are objects or a `Status`.
 
+mod admit;
 mod allocate;
 mod authorize;
 mod convert;
@@ -12,6 +13,7 @@ mod delete;
 pub mod environment;
 mod internal;
 mod metadata;
+mod metrics;
 mod object;
 mod ownership;
 mod precondition;
@@ -25,6 +27,7 @@ mod validation;
 mod watch;
 mod write;
 
+pub use admit::Hooks;
 pub use convert::ConversionMetrics;
 pub use delete::Deleted;
 pub use environment::{Clock, Random};
@@ -79,6 +82,8 @@ pub struct Engine {
     pub webhooks: Arc<dyn Caller>,
     /// What came of conversions by webhooks.
     pub conversion_metrics: ConversionMetrics,
+    /// The webhooks that are asked about requests.
+    pub hooks: Hooks,
 }
 
 impl Engine {

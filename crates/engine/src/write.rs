@@ -120,16 +120,13 @@ impl Engine {
             Change::Create(_) => None,
             _ => self.working_live(&request.target).await?,
         };
-        let Proposed { object: mut candidate, warnings: noted, empties: hidden } =
-            self.propose(request, live.as_ref()).await?;
-        warnings.extend(noted);
         let target = &request.target;
         let live_tree = live.as_ref().map(|live| &live.tree);
+        let (mut candidate, hidden) = self.propose_admitted(request, live.as_ref(), warnings).await?;
         let generated = candidate.str_at(&["metadata", "name"]).is_empty();
         if let Some(live) = &live {
             check_revision(target, &mut candidate, live)?;
         }
-        self.admit(request, live_tree, &mut candidate, warnings)?;
         warnings.extend(metadata::dedup_owner_references(&mut candidate, metadata::Dedup::Admission));
         match live_tree {
             None => {
@@ -166,7 +163,7 @@ impl Engine {
             None => self.authorize_creation(request)?,
             Some(old) => ownership::keep_times(&mut candidate, old),
         }
-        self.admit_finally(request, live_tree, &candidate, warnings)?;
+        self.admit_finally(request, live_tree, &candidate, warnings).await?;
         along.extend(self.charge(request, live_tree, &candidate)?);
         let candidate = self.to_storage(target, candidate).await?;
         match live {
@@ -191,6 +188,24 @@ impl Engine {
         Ok(Some(Live { object, tree }))
     }
 
+    /// The object the client wants, as admission leaves it, in the version that the write works in; and whether it
+    /// has empty lists or maps that JSON does not show.
+    async fn propose_admitted(
+        &self,
+        request: &WriteRequest,
+        live: Option<&Live>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(Value, bool), Status> {
+        if let Some(paths) = subresource::scale::paths(&request.target) {
+            return Ok((self.propose_scaled(request, live, paths, warnings).await?, false));
+        }
+        let Proposed { object: mut candidate, warnings: noted, empties } =
+            self.propose(request, live).await?;
+        warnings.extend(noted);
+        self.admit(request, live.map(|live| &live.tree), &mut candidate, warnings).await?;
+        Ok((candidate, empties))
+    }
+
     /// The object the client wants, in the version that the write works in.
     async fn propose(&self, request: &WriteRequest, live: Option<&Live>) -> Result<Proposed, Status> {
         let target = &request.target;
@@ -200,13 +215,8 @@ impl Engine {
         }
         let mut conversions = Conversions::default();
         let proposed = loop {
-            let proposed = match subresource::scale::paths(target) {
-                Some(paths) => self.propose_scale(request, live, paths, &conversions),
-                None => {
-                    let spoken = live.map(|live| self.spoken(target, &live.tree));
-                    self.propose_on(request, target, spoken.as_deref(), &conversions)
-                }
-            };
+            let spoken = live.map(|live| self.spoken(target, &live.tree));
+            let proposed = self.propose_on(request, target, spoken.as_deref(), &conversions);
             if !conversions.make(self, &target.kind).await {
                 break proposed;
             }
@@ -281,7 +291,7 @@ impl Engine {
         Ok(proposed)
     }
 
-    fn admit(
+    async fn admit(
         &self,
         request: &WriteRequest,
         old: Option<&Value>,
@@ -293,16 +303,10 @@ impl Engine {
             return Err(Status::forbidden(&request.target.kind.group_resource(), &name, DEFINITION_ENDING));
         }
         let attributes = attributes(request, old, &name);
-        if !self.admission.calls_others() {
-            return self.admission.mutate(&attributes, candidate, self);
-        }
-        let before = candidate.at(&["metadata", "managedFields"]).cloned();
-        self.admission.mutate(&attributes, candidate, self)?;
-        warnings.extend(ownership::keep_readable(candidate, before));
-        Ok(())
+        self.mutate_admitted(&attributes, &request.target, Some(candidate), warnings).await
     }
 
-    fn admit_finally(
+    async fn admit_finally(
         &self,
         request: &WriteRequest,
         old: Option<&Value>,
@@ -310,8 +314,11 @@ impl Engine {
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let name = admission_name(request, candidate);
+        if let (Some(paths), Some(old)) = (subresource::scale::paths(&request.target), old) {
+            return self.admit_scaled(request, paths, old, candidate, warnings).await;
+        }
         let attributes = attributes(request, old, &name);
-        self.admission.validate(&attributes, Some(candidate), self, warnings)
+        self.validate_admitted(&attributes, &request.target, Some(candidate), warnings).await
     }
 
     /// The first state of a new object: uid, time, name, generation.

@@ -106,6 +106,7 @@ fn engine(
         turns: pintle_engine::Turns::default(),
         webhooks: Arc::new(pintle_webhook::Client::default()),
         conversion_metrics: pintle_engine::ConversionMetrics::default(),
+        hooks: pintle_engine::Hooks::default(),
     });
     engine.serve_all(builtin.kinds.into_iter().map(Arc::new));
     cache.attach(&*store);

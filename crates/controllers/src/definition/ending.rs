@@ -80,7 +80,9 @@ async fn remove_objects(engine: &Engine, definition: &Value) -> Result<(), Statu
         if resource.view().iter().next().is_none() {
             break;
         }
-        engine.delete_collection(&list, &DeleteOptions::default(), &engine.system_user()).await?;
+        engine
+            .delete_collection(&list, &DeleteOptions::default(), &engine.system_user(), &mut Vec::new())
+            .await?;
         _ = tokio::time::timeout(RETRY, emptied(&resource)).await;
     }
     Ok(())

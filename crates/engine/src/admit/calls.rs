@@ -78,10 +78,9 @@ impl Engine {
         let body = review::body(version, request, question.object, question.old);
         let answer = self.webhooks.call(self, endpoint, Bytes::from(body), webhook.timeout).await;
         let answer = answer.map_err(not_called)?;
-        let review = self.read_review(version, &answer).map_err(|why| Failure::Calling {
-            why: format!("failed to call webhook: {why}"),
-            code: 503,
-        })?;
+        let review = self
+            .read_review(version, &answer)
+            .map_err(|why| Failure::Calling { why: format!("failed to call webhook: {why}"), code: 503 })?;
         let verdict = review::verdict(version, &uid, question.mutating, &review)
             .map_err(|why| Failure::senseless(format!("received invalid webhook response: {why}")))?;
         warnings.extend(verdict.warnings.iter().cloned());
@@ -96,7 +95,8 @@ impl Engine {
         let tree = pintle_webhook::document(answer)?;
         let schema = self.types.by_kind(version.api_version(), "AdmissionReview");
         let schema = schema.ok_or_else(|| "reviews have no type".to_string())?;
-        pintle_schema::decode(&schema, tree, &mut Strict::default()).map_err(|error| error.message().to_string())
+        pintle_schema::decode(&schema, tree, &mut Strict::default())
+            .map_err(|error| error.message().to_string())
     }
 }
 

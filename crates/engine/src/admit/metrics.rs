@@ -7,6 +7,8 @@ use std::time::Duration;
 
 /// Upper bounds of the buckets of calls.
 const CALL_BUCKETS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
+/// Upper bounds of the buckets of match conditions.
+const CONDITION_BUCKETS: &[f64] = &[0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25];
 /// Greater codes are counted as this one.
 const CODE_MAX: u16 = 600;
 
@@ -17,6 +19,9 @@ pub(super) struct WebhookMetrics {
     requests: Counters,
     rejections: Counters,
     failed_open: Counters,
+    condition_seconds: Histograms,
+    condition_errors: Counters,
+    condition_exclusions: Counters,
 }
 
 /// Who was asked, in the words of the metrics.
@@ -57,7 +62,41 @@ impl WebhookMetrics {
         self.durations.add(CALL_BUCKETS, labels, took);
     }
 
+    pub(super) fn observe_conditions(&self, asked: Asked<'_>, met: &Result<bool, String>, took: Duration) {
+        let Asked { webhook, step, operation } = asked;
+        let step = if step == "admit" { step } else { "validate" };
+        let labels =
+            format!("kind=\"webhook\",name=\"{}\",operation=\"{operation}\",type=\"{step}\"", webhook.name);
+        match met {
+            Err(_) => self.condition_errors.add(labels.clone()),
+            Ok(false) => self.condition_exclusions.add(labels.clone()),
+            Ok(true) => {}
+        }
+        self.condition_seconds.add(CONDITION_BUCKETS, labels, took);
+    }
+
     pub(super) fn render(&self, out: &mut String) {
+        self.condition_errors.render(
+            out,
+            "apiserver_admission_match_condition_evaluation_errors_total",
+            "Admission match condition evaluation errors count, identified by name of resource containing the match \
+             condition and broken out for each kind containing matchConditions (webhook or policy), operation and \
+             admission type (validate or admit).",
+        );
+        self.condition_seconds.render(
+            out,
+            "apiserver_admission_match_condition_evaluation_seconds",
+            "Admission match condition evaluation time in seconds, identified by name and broken out for each kind \
+             containing matchConditions (webhook or policy), operation and type (validate or admit).",
+            CONDITION_BUCKETS,
+        );
+        self.condition_exclusions.render(
+            out,
+            "apiserver_admission_match_condition_exclusions_total",
+            "Admission match condition evaluation exclusions count, identified by name of resource containing the \
+             match condition and broken out for each kind containing matchConditions (webhook or policy), operation \
+             and admission type (validate or admit).",
+        );
         self.durations.render(
             out,
             "apiserver_admission_webhook_admission_duration_seconds",

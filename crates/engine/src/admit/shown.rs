@@ -118,6 +118,7 @@ impl Engine {
 
 /// Where the version that matched is among those of the object's own kind: a subresource's kind has but one.
 fn version_of(request: &Attributes<'_>, matched: &Matched) -> usize {
-    let is_own = request.kind.versions.get(matched.version).is_some_and(|v| v.gvk(request.kind) == matched.kind);
+    let is_own =
+        request.kind.versions.get(matched.version).is_some_and(|v| v.gvk(request.kind) == matched.kind);
     if is_own { matched.version } else { 0 }
 }

@@ -6,12 +6,13 @@ use super::metrics::{Asked, WebhookMetrics};
 use super::shown::Shown;
 use crate::{Engine, Target};
 use arc_swap::ArcSwapOption;
+use pintle_admission::cel::{Asker, Inputs};
 use pintle_admission::matching::Matched;
 use pintle_admission::webhook::{Webhook, review::Verdict, webhooks};
-use pintle_admission::{Attributes, World};
+use pintle_admission::{Attributes, World, admission_request};
 use pintle_apply::patch;
-use pintle_meta::Status;
 use pintle_meta::field::quoted;
+use pintle_meta::{GroupResource, Status};
 use pintle_value::{Value, json};
 use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
@@ -110,14 +111,18 @@ impl Engine {
         for webhook in &read.webhooks {
             let current = shown.as_ref().and_then(|shown| shown.object.as_ref()).or(object.as_deref());
             let Some(matched) = webhook.matcher.matched(request, current, self)? else { continue };
-            if rounds.is_second && !rounds.webhooks.due.contains(&webhook.id) {
+            let is_due = !rounds.is_second || rounds.webhooks.due.contains(&webhook.id);
+            if !is_due && webhook.conditions.is_empty() {
                 continue;
             }
             let next = self.show_again(request, target, object.as_deref_mut(), shown.take(), &matched).await;
             let next = shown.insert(next.map_err(|status| Status::internal(&internal(&status)))?);
+            let asked = Asked { webhook, step: "admit", operation: request.operation.name() };
+            if !self.meets_conditions(asked, request, &matched, next)? || !is_due {
+                continue;
+            }
             let began = Instant::now();
             let called = self.call_mutating(webhook, request, target, &matched, next, warnings).await;
-            let asked = Asked { webhook, step: "admit", operation: request.operation.name() };
             self.hooks.metrics.observe(asked, called.as_ref().err(), began.elapsed());
             if matches!(called, Ok(true)) {
                 rounds.webhooks.require();
@@ -135,6 +140,36 @@ impl Engine {
             rounds.webhooks.last = object.as_deref().cloned();
         }
         Ok(())
+    }
+
+    /// Whether a request that matched meets the conditions of the webhook.
+    fn meets_conditions(
+        &self,
+        asked: Asked<'_>,
+        request: &Attributes<'_>,
+        matched: &Matched,
+        shown: &Shown,
+    ) -> Result<bool, Status> {
+        let webhook = asked.webhook;
+        if webhook.conditions.is_empty() {
+            return Ok(true);
+        }
+        let tree = admission_request(request, matched, "");
+        let asker = Asker::new(&self.authorizer, request);
+        let inputs = Inputs {
+            object: shown.object.as_ref(),
+            old: shown.old.as_ref(),
+            request: &tree,
+            namespace: None,
+            params: None,
+            asker: Some(&asker),
+        };
+        let began = Instant::now();
+        let met = webhook.conditions.matches(&inputs, !webhook.fails_open);
+        self.hooks.metrics.observe_conditions(asked, &met, began.elapsed());
+        let resource =
+            GroupResource { group: request.version.group.clone(), resource: request.kind.plural.clone() };
+        met.map_err(|why| Status::forbidden(&resource, request.name, &why))
     }
 
     /// Asks one webhook and lets it change the object; says whether it did.
@@ -189,7 +224,11 @@ impl Engine {
                 let shown = shown.map_err(|status| Status::internal(&status.message))?;
                 versions.push((matched.clone(), shown));
             }
-            due.push((webhook, matched));
+            let Some((_, shown)) = versions.iter().find(|(known, _)| *known == matched) else { continue };
+            let asked = Asked { webhook, step: "validating", operation: request.operation.name() };
+            if self.meets_conditions(asked, request, &matched, shown)? {
+                due.push((webhook, matched));
+            }
         }
         for some in due.chunks(CALLS_TOGETHER_MAX) {
             let calls = some.iter().filter_map(|(webhook, matched)| {
@@ -241,9 +280,8 @@ fn read_patch(verdict: &Verdict) -> Result<Option<patch::json::Patch>, Failure> 
     if verdict.patch.is_empty() {
         return Ok(None);
     }
-    let refuse = |why: String| {
-        Failure::senseless(format!("received undecodable patch in webhook response: {why}"))
-    };
+    let refuse =
+        |why: String| Failure::senseless(format!("received undecodable patch in webhook response: {why}"));
     let parsed = json::parse(&verdict.patch).map_err(|error| refuse(error.to_string()))?;
     let is_empty = parsed.value.is_null() || parsed.value.as_array().is_some_and(|items| items.is_empty());
     let patch = patch::json::decode(parsed.value, &[], false).map_err(|error| refuse(error.to_string()))?;
