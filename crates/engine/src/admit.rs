@@ -28,6 +28,11 @@ pub(crate) struct Rounds {
 }
 
 impl Engine {
+    /// Whether anybody but the plugins is asked about requests.
+    pub(crate) fn asks_others(&self) -> bool {
+        self.mutating_webhooks().is_some() || self.validating_webhooks().is_some()
+    }
+
     /// Lets plugins and webhooks change the object of a request; there is none on deletion. `shown` is the target as
     /// one of the object's own kind, which may be that of a subresource.
     pub(crate) async fn mutate_admitted(

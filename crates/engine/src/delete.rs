@@ -129,7 +129,8 @@ impl Engine {
             true => Cow::Borrowed(&live.tree),
             false => Cow::Owned(self.tree_in(target, &live.object, live.object.revision())?),
         };
-        self.admit_deletion(deletion, &old, warnings).await?;
+        let told = self.told_options(deletion, &live.tree);
+        self.admit_deletion(deletion, &told, &old, warnings).await?;
         drop(old);
         match step {
             Step::Pending => Ok(Attempt::Done(pending(target, live))),
@@ -138,17 +139,20 @@ impl Engine {
                 let tree = live.tree.clone();
                 self.remove(target, live, tree, options.dry_run).await
             }
-            Step::MarkAndRemove(marked) => self.mark_and_remove(target, live, marked, options.dry_run).await,
+            Step::MarkAndRemove(marked) => {
+                self.mark_and_remove(deletion, &told, live, marked, warnings).await
+            }
         }
     }
 
     async fn admit_deletion(
         &self,
         deletion: &Deletion<'_>,
+        options: &DeleteOptions,
         old: &Value,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
-        let Deletion { target, options, user: Some(user), in_collection } = *deletion else { return Ok(()) };
+        let Deletion { target, user: Some(user), in_collection, .. } = *deletion else { return Ok(()) };
         let is_namespace = target.kind.group.is_empty() && target.kind.plural == "namespaces";
         let attributes = Attributes {
             operation: Operation::Delete,
@@ -164,6 +168,22 @@ impl Engine {
         };
         self.mutate_admitted(&attributes, target, None, warnings).await?;
         self.validate_admitted(&attributes, target, None, warnings).await
+    }
+
+    /// The options as the kind of the object completes them.
+    fn told_options(&self, deletion: &Deletion<'_>, live: &Value) -> DeleteOptions {
+        let Deletion { target, options, .. } = *deletion;
+        let mut told = options.clone();
+        told.grace_period_seconds =
+            told.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
+        if let Grace::Wait(period) = self.grace(target, live, options) {
+            told.grace_period_seconds = Some(period);
+        }
+        if target.kind.hooks.ends_in_two_phases() {
+            let preconditions = told.preconditions.get_or_insert_default();
+            preconditions.uid.get_or_insert_with(|| live.str_at(&["metadata", "uid"]).into());
+        }
+        told
     }
 
     fn next_step(&self, target: &Target, live: &Value, options: &DeleteOptions) -> Step {
@@ -279,19 +299,24 @@ impl Engine {
         }
     }
 
-    /// Watchers see first that the grace is over, and then that the object is gone.
+    /// Watchers see first that the grace is over, and then that the object is gone. Both are admitted.
     async fn mark_and_remove(
         &self,
-        target: &Target,
+        deletion: &Deletion<'_>,
+        told: &DeleteOptions,
         live: Live,
         marked: Value,
-        dry_run: bool,
+        warnings: &mut Vec<String>,
     ) -> Result<Attempt, Status> {
+        let Deletion { target, options: &DeleteOptions { dry_run, .. }, .. } = *deletion;
         if dry_run {
             return self.remove(target, live, marked, dry_run).await;
         }
         match self.mark(target, live, marked.clone(), dry_run).await? {
             Attempt::Done(Deleted::Object { object, .. }) => {
+                if self.asks_others() {
+                    self.admit_deletion(deletion, told, &object::tree(&object)?, warnings).await?;
+                }
                 let live = Live { object, tree: marked.clone() };
                 self.remove(target, live, marked, dry_run).await
             }

@@ -2,6 +2,7 @@
 //! that are only ever created. Each is decoded and admitted here and carried out in its own file.
 
 mod binding;
+mod connect;
 mod eviction;
 mod identity;
 mod node;

@@ -71,15 +71,28 @@ async fn connect(host: &str, port: u16, name: &str, config: ClientConfig) -> Res
     Ok(sender)
 }
 
+/// Whom names are asked of, as Go's errors tell it.
+fn nameserver() -> String {
+    let settings = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    let server = settings.lines().find_map(|line| line.strip_prefix("nameserver"));
+    let Some(server) = server.map(str::trim).filter(|server| !server.is_empty()) else {
+        return String::new();
+    };
+    match server.contains(':') {
+        true => format!(" on [{server}]:53"),
+        false => format!(" on {server}:53"),
+    }
+}
+
 async fn dial(host: &str, port: u16) -> Result<TcpStream, String> {
     let shown = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let mut addresses = tokio::net::lookup_host((host, port))
         .await
-        .map_err(|_| format!("dial tcp: lookup {host}: no such host"))?
+        .map_err(|_| format!("dial tcp: lookup {host}{}: no such host", nameserver()))?
         .collect::<Vec<_>>();
     // Go's dialer prefers IPv4, too, where a name has both.
     addresses.sort_by_key(std::net::SocketAddr::is_ipv6);
-    let mut why = format!("dial tcp: lookup {host}: no such host");
+    let mut why = format!("dial tcp: lookup {host}{}: no such host", nameserver());
     for address in addresses {
         match TcpStream::connect(address).await {
             Ok(stream) => return Ok(stream),

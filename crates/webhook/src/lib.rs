@@ -6,8 +6,9 @@ mod verify;
 
 use bytes::Bytes;
 use connect::Connections;
-use http::{Method, Request, header};
+use http::{Method, Request, Response, header};
 use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
 use pintle_kinds::endpoint::{Endpoint, Place};
 use pintle_meta::{GroupResource, Status};
 use pintle_value::{Value, json};
@@ -84,12 +85,13 @@ impl Caller for Client {
         timeout: Duration,
     ) -> Answer<'a> {
         Box::pin(async move {
-            let mut hop = Hop { route: Route::new(endpoint, timeout), method: Method::POST };
+            let mut hop = Hop { route: Route::new(endpoint, timeout), method: Method::POST, referer: None };
             let called = self.follow(services, endpoint, body, &mut hop);
             let answer = match tokio::time::timeout(timeout, called).await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(Fault::Unusable(why))) => return Err(CallError::Unusable(why)),
                 Ok(Err(Fault::Unreachable(why))) => return Err(hop.unreachable(why)),
+                Ok(Err(Fault::Unread(why))) => return Err(CallError::Refused { code: 0, why }),
                 Err(_) => return Err(hop.unreachable("context deadline exceeded".to_string())),
             };
             answer.accepted(&hop.method)
@@ -101,18 +103,39 @@ impl Caller for Client {
 enum Fault {
     Unusable(String),
     Unreachable(String),
+    Unread(String),
 }
 
 /// One request of a call: the first, or one to where the webhook sent it.
 struct Hop {
     route: Route,
     method: Method,
+    /// Where the call was sent here from, if it was.
+    referer: Option<String>,
 }
 
 impl Hop {
     fn unreachable(&self, why: String) -> CallError {
         let method = if self.method == Method::GET { "Get" } else { "Post" };
         CallError::Unreachable { method, url: self.route.url(), why }
+    }
+
+    fn request(&self, body: Bytes) -> Result<Request<Full<Bytes>>, String> {
+        let mut request = Request::builder()
+            .method(self.method.clone())
+            .uri(&self.route.path_and_query)
+            .header(header::HOST, &self.route.authority)
+            .header(header::USER_AGENT, "kube-apiserver-admission")
+            .header(header::ACCEPT, "application/json, */*");
+        if let Some(referer) = &self.referer {
+            request = request.header(header::REFERER, referer);
+        }
+        let has_body = self.method != Method::GET;
+        if has_body {
+            request = request.header(header::CONTENT_TYPE, JSON);
+        }
+        let body = if has_body { body } else { Bytes::new() };
+        request.body(Full::new(body)).map_err(|error| error.to_string())
     }
 
     /// Turns to the place that an answer names. The body only goes along where the answer says so.
@@ -124,6 +147,7 @@ impl Hop {
         if !keeps_method {
             self.method = Method::GET;
         }
+        self.referer = Some(self.route.url());
         self.route = self.route.moved(&answer.location);
         true
     }
@@ -143,6 +167,11 @@ impl Received {
         let Received { code, content_type, body, .. } = self;
         if !(200..=206).contains(&code) {
             return Err(CallError::Refused { code, why: refusal(code, method, &content_type, &body) });
+        }
+        let media = content_type.split(';').next().unwrap_or("");
+        if media.matches('/').count() > 1 {
+            let why = "Internal error occurred: mime: unexpected content after media subtype".to_string();
+            return Err(CallError::Refused { code: 500, why });
         }
         if body.is_empty() {
             let shown = if content_type.is_empty() { JSON } else { &content_type };
@@ -178,7 +207,7 @@ impl Client {
         Err(Fault::Unreachable(format!("stopped after {REDIRECTS_MAX} redirects")))
     }
 
-    /// Sends one request; a kept connection that turns out to be closed is replaced once.
+    /// Sends one request. A kept connection that turns out to be closed before anything was sent is replaced.
     async fn ask(
         &self,
         hop: &Hop,
@@ -187,44 +216,61 @@ impl Client {
         body: Bytes,
     ) -> Result<Received, Fault> {
         let key = (hop.route.authority.clone(), place, endpoint.ca_bundle.clone());
+        let mut request = hop.request(body).map_err(Fault::Unreachable)?;
         if let Some(mut kept) = self.connections.take(&key)
             && kept.ready().await.is_ok()
-            && let Ok(answer) = exchange(&mut kept, hop, body.clone()).await
         {
-            self.connections.keep(key, kept);
-            return Ok(answer);
+            match kept.try_send_request(request).await {
+                Ok(answer) => {
+                    let answer = read(answer).await?;
+                    self.connections.keep(key, kept);
+                    return Ok(answer);
+                }
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(Fault::Unreachable(in_words(error.error()))),
+                },
+            }
         }
         let mut fresh = connect::open(&key.1, &hop.route.host, &endpoint.ca_bundle).await?;
-        let answer = exchange(&mut fresh, hop, body).await.map_err(Fault::Unreachable)?;
+        let answer = fresh.send_request(request).await;
+        let answer = read(answer.map_err(|error| Fault::Unreachable(in_words(&error)))?).await?;
         self.connections.keep(key, fresh);
         Ok(answer)
     }
 }
 
-async fn exchange(connection: &mut connect::Connection, hop: &Hop, body: Bytes) -> Result<Received, String> {
-    let body = if hop.method == Method::GET { Bytes::new() } else { body };
-    let request = Request::builder()
-        .method(hop.method.clone())
-        .uri(&hop.route.path_and_query)
-        .header(header::HOST, &hop.route.authority)
-        .header(header::USER_AGENT, "kube-apiserver-admission")
-        .header(header::ACCEPT, "application/json, */*")
-        .header(header::CONTENT_TYPE, JSON)
-        .body(Full::new(body))
-        .map_err(|error| error.to_string())?;
-    let answer = connection.send_request(request).await.map_err(|error| in_words(&error))?;
+async fn read(answer: Response<Incoming>) -> Result<Received, Fault> {
     let code = answer.status().as_u16();
     let text = |name: header::HeaderName| {
         answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or("").to_string()
     };
     let (content_type, location) = (text(header::CONTENT_TYPE), text(header::LOCATION));
-    let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-    let body = body.map_err(|error| error.to_string())?.to_bytes();
-    Ok(Received { code, content_type, location, body })
+    let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(|error| {
+        let why = match error.downcast_ref::<hyper::Error>() {
+            Some(_) => "unexpected EOF".to_string(),
+            None => error.to_string(),
+        };
+        Fault::Unread(format!(
+            "unexpected error when reading response body. Please retry. Original error: {why}"
+        ))
+    })?;
+    Ok(Received { code, content_type, location, body: body.to_bytes() })
 }
 
 /// What Go says of a connection that ended before there was an answer.
 fn in_words(error: &hyper::Error) -> String {
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        if let Some(io) = inner.downcast_ref::<std::io::Error>() {
+            return match io.kind() {
+                std::io::ErrorKind::UnexpectedEof => "EOF".to_string(),
+                std::io::ErrorKind::ConnectionReset => "read: connection reset by peer".to_string(),
+                _ => io.to_string(),
+            };
+        }
+        source = inner.source();
+    }
     if error.is_incomplete_message() || error.is_closed() {
         return "EOF".to_string();
     }

@@ -1,6 +1,6 @@
 //! One question to one webhook, and what its answer means.
 
-use crate::Engine;
+use crate::{Engine, decode};
 use bytes::Bytes;
 use pintle_admission::matching::Matched;
 use pintle_admission::webhook::Webhook;
@@ -9,7 +9,7 @@ use pintle_admission::{Attributes, admission_request};
 use pintle_meta::Status;
 use pintle_meta::field::quoted;
 use pintle_schema::typed::Strict;
-use pintle_value::Value;
+use pintle_value::{Value, json, yaml};
 use pintle_webhook::CallError;
 
 /// What is asked of a webhook.
@@ -92,12 +92,52 @@ impl Engine {
 
     /// The review in an answer, typed.
     fn read_review(&self, version: ReviewVersion, answer: &[u8]) -> Result<Value, String> {
-        let tree = pintle_webhook::document(answer)?;
-        let schema = self.types.by_kind(version.api_version(), "AdmissionReview");
+        let tree = document(answer)?;
+        check_kind(version, tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]))?;
+        let schema = self.types.by_kind(version.api_version(), KIND);
         let schema = schema.ok_or_else(|| "reviews have no type".to_string())?;
-        pintle_schema::decode(&schema, tree, &mut Strict::default())
-            .map_err(|error| error.message().to_string())
+        let review = pintle_schema::decode(&schema, tree, &mut Strict::default());
+        review.map_err(|error| error.message().to_string())
     }
+}
+
+const KIND: &str = "AdmissionReview";
+
+/// An answer in JSON or YAML.
+fn document(answer: &[u8]) -> Result<Value, String> {
+    let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
+    let tree = match answer.trim_ascii_start().starts_with(b"{") {
+        true => json::parse(answer).map_err(|error| unread(error.to_string()))?.value,
+        false => yaml::parse(answer).map_err(|error| unread(error.message().to_string()))?.value,
+    };
+    decode::check_is_object(&tree)?;
+    Ok(tree)
+}
+
+/// Refuses an answer that says that it is something else. One that does not say what it is may be a review.
+fn check_kind(version: ReviewVersion, api_version: &str, kind: &str) -> Result<(), String> {
+    let api_version = if api_version.is_empty() { version.api_version() } else { api_version };
+    let kind = if kind.is_empty() { KIND } else { kind };
+    if kind == KIND && api_version == version.api_version() {
+        return Ok(());
+    }
+    let short = |api_version: &str| api_version.rsplit('/').next().unwrap_or_default().to_string();
+    let is_known = match kind {
+        KIND => api_version.strip_prefix("admission.k8s.io/").and_then(ReviewVersion::of).is_some(),
+        kind => kind == "Status" && api_version == "v1",
+    };
+    Err(match is_known {
+        true => format!(
+            "converting ({}.{kind}) to ({}.{KIND}): unknown conversion",
+            short(api_version),
+            short(version.api_version())
+        ),
+        false => format!(
+            "no kind {} is registered for version {} in scheme \"k8s.io/apiserver/pkg/util/webhook/client.go:71\"",
+            quoted(kind),
+            quoted(api_version)
+        ),
+    })
 }
 
 fn not_called(error: CallError) -> Failure {

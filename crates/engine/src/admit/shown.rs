@@ -1,5 +1,6 @@
 //! The objects of a request in the version that somebody wants to see, and back.
 
+use crate::decode::Refusal;
 use crate::{Engine, Target, decode, propose};
 use pintle_admission::Attributes;
 use pintle_admission::matching::Matched;
@@ -95,24 +96,49 @@ impl Engine {
         target: &Target,
         shown: &Shown,
         document: Value,
-    ) -> Result<(Value, bool), String> {
+    ) -> Result<(Value, bool), Status> {
         let target = Target { version: shown.version, ..target.clone() };
         let kinds = self.registry.kinds();
         let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_registered(&kinds, kind, gv);
         let expected = decode::expected_object(&target.kind, target.kind_version(), &registered);
         let mut object = match decode::decode_plain(document.clone(), &expected) {
             Some(decoded) => decoded.value,
-            None => {
-                let mut text = Vec::new();
-                pintle_value::json::print(&document, &mut text);
-                let read = decode::decode_patched(&text, &expected);
-                read.map_err(|refusal| refusal.why().to_string())?.value
-            }
+            None => self.read_other(&document, &expected)?,
         };
         typed::settle(&target.kind_version().schema, &mut object, Empties::Shown);
         let differs = shown.object.as_ref() != Some(&object);
         propose::complete(&target, &mut object, Empties::Shown);
         Ok((object, differs))
+    }
+}
+
+impl Engine {
+    /// Reads a patched document that does not read as it should, to find what is wrong with it.
+    fn read_other(&self, document: &Value, expected: &decode::Expected<'_>) -> Result<Value, Status> {
+        let mut text = Vec::new();
+        pintle_value::json::print(document, &mut text);
+        let refusal = match decode::decode_patched(&text, expected) {
+            Ok(decoded) => return Ok(decoded.value),
+            Err(refusal) => refusal,
+        };
+        let (api_version, kind) = (document.str_at(&["apiVersion"]), document.str_at(&["kind"]));
+        if !expected.lenient && kind == expected.kind && matches!(refusal, Refusal::OtherVersion { .. }) {
+            let why = format!("request to convert CR from an invalid group/version: {api_version}");
+            return Err(Status::unclassified(why));
+        }
+        // A document of another kind is read as one of that kind before it turns out that it does not belong here.
+        if expected.lenient
+            && (kind != expected.kind)
+            && !kind.is_empty()
+            && let Some(schema) = self.types.by_kind(api_version, kind)
+        {
+            let read = pintle_schema::decode(&schema, document.clone(), &mut typed::Strict::default());
+            return Err(match read {
+                Err(error) => Status::internal(error.message()),
+                Ok(_) => Status::unclassified(refusal.why()),
+            });
+        }
+        Err(Status::internal(refusal.why()))
     }
 }
 

@@ -59,6 +59,8 @@ pub(super) struct Reinvocation {
     asked: BTreeSet<String>,
     /// Those that are asked again.
     due: BTreeSet<String>,
+    /// Whether a patch was applied: times that the server noted are told to the second from then on.
+    patched: bool,
 }
 
 impl Reinvocation {
@@ -122,9 +124,12 @@ impl Engine {
                 continue;
             }
             let began = Instant::now();
+            let fresh = !rounds.webhooks.patched && has_fresh_times(request.old, next.object.as_ref());
             let called = self.call_mutating(webhook, request, target, &matched, next, warnings).await;
             self.hooks.metrics.observe(asked, called.as_ref().err(), began.elapsed());
-            if matches!(called, Ok(true)) {
+            let outcome = called.as_ref().copied().unwrap_or(Outcome::Unpatched);
+            rounds.webhooks.patched |= outcome != Outcome::Unpatched;
+            if outcome == Outcome::Changed || (outcome == Outcome::Alike && fresh) {
                 rounds.webhooks.require();
                 rounds.again = true;
             }
@@ -172,7 +177,7 @@ impl Engine {
         met.map_err(|why| Status::forbidden(&resource, request.name, &why))
     }
 
-    /// Asks one webhook and lets it change the object; says whether it did.
+    /// Asks one webhook and lets it change the object.
     async fn call_mutating(
         &self,
         webhook: &Webhook,
@@ -181,11 +186,11 @@ impl Engine {
         matched: &Matched,
         shown: &mut Shown,
         warnings: &mut Vec<String>,
-    ) -> Result<bool, Failure> {
+    ) -> Result<Outcome, Failure> {
         let (object, old) = (shown.object.as_ref(), shown.old.as_ref());
         let question = Question { webhook, request, matched, object, old, mutating: true };
         let verdict = self.ask_webhook(&question, warnings).await?;
-        let Some(patch) = read_patch(&verdict)? else { return Ok(false) };
+        let Some(patch) = read_patch(&verdict)? else { return Ok(Outcome::Unpatched) };
         let Some(object) = &shown.object else {
             let name = quoted(&webhook.name);
             let why = format!(
@@ -201,9 +206,9 @@ impl Engine {
         }
         let refuse = |why: String| Failure::Internal(Status::internal(&why));
         let patched = patch.apply(object.clone()).map_err(|error| refuse(error.to_string()))?;
-        let (changed, differs) = self.read_patched(target, shown, patched).map_err(refuse)?;
+        let (changed, differs) = self.read_patched(target, shown, patched).map_err(Failure::Internal)?;
         shown.change(changed);
-        Ok(differs)
+        Ok(if differs { Outcome::Changed } else { Outcome::Alike })
     }
 
     /// Asks webhooks that may refuse the request, all at the same time. The first that refuses in their order is heard.
@@ -261,6 +266,24 @@ impl Engine {
         self.hooks.metrics.observe(asked, called.as_ref().err(), began.elapsed());
         (settle(webhook, called.map(|_| ())), warnings)
     }
+}
+
+/// What a webhook did to an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Unpatched,
+    /// Its patch left the object as it was.
+    Alike,
+    Changed,
+}
+
+/// Whether the server noted times for this request. kube-apiserver knows them better than a patched document tells
+/// them, and so takes any patch for a change.
+fn has_fresh_times(old: Option<&Value>, object: Option<&Value>) -> bool {
+    const PATH: [&str; 2] = ["metadata", "managedFields"];
+    let known = old.map(|old| old.items_at(&PATH)).unwrap_or_default();
+    let noted = object.map(|object| object.items_at(&PATH)).unwrap_or_default();
+    noted.iter().any(|entry| !known.contains(entry))
 }
 
 /// What becomes of a request after a webhook was asked: calls that failed may be no matter.
