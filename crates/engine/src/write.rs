@@ -81,7 +81,8 @@ impl Engine {
         let mut names_taken = 0;
         let mut turn = None;
         for tried in 0..ATTEMPTS_MAX {
-            if tried == CROWDED_AFTER {
+            // Whoever waits for webhooks keeps nobody waiting: they may write themselves.
+            if tried == CROWDED_AFTER && !self.asks_others() {
                 turn = Some(self.turns.0.lock().await);
             }
             match self.attempt(request).await? {

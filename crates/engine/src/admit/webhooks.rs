@@ -4,12 +4,12 @@ use super::Rounds;
 use super::calls::{Failure, Question, calling};
 use super::metrics::{Asked, WebhookMetrics};
 use super::shown::Shown;
-use crate::{Engine, Target};
+use crate::{Engine, Target, object};
 use arc_swap::ArcSwapOption;
 use pintle_admission::cel::{Asker, Inputs};
 use pintle_admission::matching::Matched;
 use pintle_admission::webhook::{Webhook, review::Verdict, webhooks};
-use pintle_admission::{Attributes, World, admission_request};
+use pintle_admission::{Attributes, admission_request};
 use pintle_apply::patch;
 use pintle_meta::field::quoted;
 use pintle_meta::{GroupResource, Status};
@@ -21,6 +21,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
+/// Where configurations are kept; a look at it is all that a request costs where there are none.
+const MUTATING_PREFIX: &str = "/registry/mutatingwebhookconfigurations/";
+const VALIDATING_PREFIX: &str = "/registry/validatingwebhookconfigurations/";
 /// Webhooks that are asked about one request at the same time.
 const CALLS_TOGETHER_MAX: usize = 64;
 
@@ -74,23 +77,25 @@ type Call<'a> = Pin<Box<dyn Future<Output = (Result<(), Status>, Vec<String>)> +
 impl Engine {
     /// The webhooks that may change objects; none where there are none or they are turned off.
     pub(super) fn mutating_webhooks(&self) -> Option<Arc<Read>> {
-        let read = self.read_hooks(&self.hooks.mutating, "mutatingwebhookconfigurations")?;
+        let read = self.read_hooks(&self.hooks.mutating, MUTATING_PREFIX)?;
         self.admission.is_on("MutatingAdmissionWebhook").then_some(read)
     }
 
     /// The webhooks that may refuse objects; none where there are none or they are turned off.
     pub(super) fn validating_webhooks(&self) -> Option<Arc<Read>> {
-        let read = self.read_hooks(&self.hooks.validating, "validatingwebhookconfigurations")?;
+        let read = self.read_hooks(&self.hooks.validating, VALIDATING_PREFIX)?;
         self.admission.is_on("ValidatingAdmissionWebhook").then_some(read)
     }
 
-    fn read_hooks(&self, slot: &Slot, plural: &str) -> Option<Arc<Read>> {
-        let revision = self.changed_at("admissionregistration.k8s.io", plural)?;
+    fn read_hooks(&self, slot: &Slot, prefix: &str) -> Option<Arc<Read>> {
+        let resource = self.cache.resource(prefix)?;
+        let revision = resource.changed_at()?;
         if let Some(read) = slot.0.load_full().filter(|read| read.revision == revision) {
             return Some(read);
         }
         // What is read may be newer than the revision; it is then read once more, not too late.
-        let configurations = self.objects("admissionregistration.k8s.io", plural, "");
+        let view = resource.view();
+        let configurations = view.iter().filter_map(|kept| object::tree(kept).ok()).collect();
         let read = Arc::new(Read { revision, webhooks: webhooks(configurations) });
         slot.0.store(Some(read.clone()));
         Some(read)

@@ -124,7 +124,7 @@ async fn all_ways_to_write_are_told() {
         .iter()
         .map(|request| {
             let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-            let has = |key: &str| if request[key].is_null() { "" } else { key };
+            let has = |key: &'static str| if request[key].is_null() { "" } else { key };
             let parts = ["operation", "name", "subResource"].map(|key| text(&request[key]));
             format!("{} {} {} {}", parts.join(" "), text(&request["options"]["kind"]), has("object"), has("oldObject"))
         })
