@@ -119,7 +119,7 @@ impl Patch {
     pub fn apply(&self, mut document: Value) -> Result<Value, PatchError> {
         let mut copied = 0;
         for operation in &self.operations {
-            operation.apply(&mut document, &mut copied).map_err(PatchError::DoesNotApply)?;
+            operation.apply(&mut document, &mut copied)?;
         }
         Ok(document)
     }
@@ -128,16 +128,24 @@ impl Patch {
 type Step<T> = Result<T, String>;
 
 impl Operation {
-    fn apply(&self, document: &mut Value, copied: &mut usize) -> Step<()> {
-        match self.kind.as_deref() {
+    fn apply(&self, document: &mut Value, copied: &mut usize) -> Result<(), PatchError> {
+        let done = match self.kind.as_deref() {
             Some("add") => self.add(document),
             Some("remove") => self.remove(document),
             Some("replace") => self.replace(document),
             Some("move") => self.shift(document),
             Some("copy") => self.copy(document, copied),
-            Some("test") => self.test(document),
+            Some("test") => match self.test(document) {
+                Ok(true) => Ok(()),
+                Ok(false) => {
+                    let path = self.path.as_deref().unwrap_or_default();
+                    return Err(PatchError::TestFailed(format!("testing value {path} failed: test failed")));
+                }
+                Err(why) => Err(why),
+            },
             other => Err(format!("Unexpected kind: {}", other.unwrap_or("unknown"))),
-        }
+        };
+        done.map_err(PatchError::DoesNotApply)
     }
 
     /// The path, or what is said where it is missing: not everywhere why.
@@ -247,7 +255,8 @@ impl Operation {
         insert(place, value).map_err(|why| format!("error while adding value during copy: {why}"))
     }
 
-    fn test(&self, document: &Value) -> Step<()> {
+    /// Whether the document has the value that is given.
+    fn test(&self, document: &Value) -> Step<bool> {
         let path = self.path("test")?;
         let expected = self.value.as_ref().unwrap_or(&Value::Null);
         let found = if path.is_empty() {
@@ -258,11 +267,7 @@ impl Operation {
             })?;
             child(parent, &key).map_err(|why| format!("error in test for path: '{path}': {why}"))?
         };
-        if found.unwrap_or(&Value::Null) == expected {
-            Ok(())
-        } else {
-            Err(format!("testing value {path} failed: test failed"))
-        }
+        Ok(found.unwrap_or(&Value::Null) == expected)
     }
 }
 
@@ -419,7 +424,9 @@ mod tests {
         ] {
             match patched(document, patch) {
                 Ok(got) => assert_eq!(got, expected, "{patch}"),
-                Err(PatchError::DoesNotApply(_)) => assert_eq!(expected, "", "{patch}"),
+                Err(PatchError::DoesNotApply(_) | PatchError::TestFailed(_)) => {
+                    assert_eq!(expected, "", "{patch}")
+                }
                 Err(other) => panic!("{patch}: {other}"),
             }
         }
