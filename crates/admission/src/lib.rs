@@ -21,6 +21,7 @@ mod owner_references;
 mod pod_node_selector;
 mod pod_resize;
 mod pod_security;
+pub mod policy;
 mod priority;
 pub mod quota;
 mod request;
@@ -103,6 +104,9 @@ pub trait World: Send + Sync {
 
     /// All objects of a kind, in one namespace or in all ("").
     fn objects(&self, group: &str, plural: &str, namespace: &str) -> Vec<Value>;
+
+    /// Objects of a kind in one of its versions: in one namespace or in all (""), of one name or all ("").
+    fn objects_in(&self, version: &GroupVersion, kind: &str, namespace: &str, name: &str) -> Vec<Value>;
 
     /// Plural name of a kind, and whether it lives in namespaces; `None` where it is not served.
     fn resource(&self, version: &GroupVersion, kind: &str) -> Option<(String, bool)>;

@@ -30,6 +30,16 @@ impl World for Objects {
         Some((found.plural.to_string(), found.namespaced))
     }
 
+    fn objects_in(&self, version: &GroupVersion, kind: &str, namespace: &str, name: &str) -> Vec<Value> {
+        let Some((plural, _)) = self.resource(version, kind) else { return Vec::new() };
+        let all = self.0.iter().filter(|(g, p, _)| *g == version.group && *p == plural);
+        let objects = all.map(|(_, _, object)| object.clone());
+        let is = |object: &Value, key: &str, wanted: &str| {
+            wanted.is_empty() || object.str_at(&["metadata", key]) == wanted
+        };
+        objects.filter(|o| is(o, "namespace", namespace) && is(o, "name", name)).collect()
+    }
+
     fn changed_at(&self, group: &str, plural: &str) -> Option<u64> {
         Some(self.objects(group, plural, "").len() as u64).filter(|count| *count > 0)
     }

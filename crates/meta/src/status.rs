@@ -136,6 +136,17 @@ impl Status {
         Status { warnings, ..self }
     }
 
+    /// Makes it a refusal for one of the reasons that a policy can name, with the code of that.
+    pub fn refuse_for(&mut self, reason: Reason) {
+        self.reason = reason;
+        self.code = match reason {
+            Reason::Unauthorized => 401,
+            Reason::Forbidden => 403,
+            Reason::RequestEntityTooLarge => 413,
+            _ => 422,
+        };
+    }
+
     /// `Success`, as a finished deletion answers it.
     pub fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Self {
         let details = Details {
