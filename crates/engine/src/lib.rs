@@ -27,7 +27,7 @@ mod validation;
 mod watch;
 mod write;
 
-pub use admit::Hooks;
+pub use admit::{Hooks, PolicySlots};
 pub use convert::ConversionMetrics;
 pub use delete::Deleted;
 pub use environment::{Clock, Random};
@@ -84,6 +84,8 @@ pub struct Engine {
     pub conversion_metrics: ConversionMetrics,
     /// The webhooks that are asked about requests.
     pub hooks: Hooks,
+    /// The policies that are asked about requests.
+    pub policy_slots: PolicySlots,
 }
 
 impl Engine {
@@ -174,6 +176,19 @@ impl World for Engine {
         let kinds = self.registry.kinds();
         let (kind, _) = kinds.by_kind(version, kind)?;
         Some((kind.plural.to_string(), kind.namespaced))
+    }
+
+    fn objects_in(&self, version: &GroupVersion, kind: &str, namespace: &str, name: &str) -> Vec<Value> {
+        let kinds = self.registry.kinds();
+        let Some((kind, at)) = kinds.by_kind(version, kind) else { return Vec::new() };
+        let mut objects = match name {
+            "" => self.objects(&kind.group, &kind.plural, namespace),
+            name => self.object(&kind.group, &kind.plural, namespace, name).into_iter().collect(),
+        };
+        for object in &mut objects {
+            object::convert(kind, object, kind.storage, at);
+        }
+        objects
     }
 
     fn changed_at(&self, group: &str, plural: &str) -> Option<u64> {

@@ -16,7 +16,7 @@ pub(crate) struct Shown {
     /// The object as it was, if there was one.
     pub(crate) old: Option<Value>,
     /// Whether the new object was changed in this version.
-    is_changed: bool,
+    pub(crate) is_changed: bool,
 }
 
 impl Shown {
@@ -97,30 +97,66 @@ impl Engine {
         shown: &Shown,
         document: Value,
     ) -> Result<(Value, bool), Status> {
+        let object = self.read_document(target, shown, document, Reading::Lenient)?;
+        let differs = shown.object.as_ref() != Some(&object);
+        Ok((self.with_defaults(target, shown, object), differs))
+    }
+
+    /// What a document is in the version that was shown.
+    pub(crate) fn read_document(
+        &self,
+        target: &Target,
+        shown: &Shown,
+        document: Value,
+        reading: Reading,
+    ) -> Result<Value, Status> {
         let target = Target { version: shown.version, ..target.clone() };
         let kinds = self.registry.kinds();
         let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_registered(&kinds, kind, gv);
         let expected = decode::expected_object(&target.kind, target.kind_version(), &registered);
+        let schema = &target.kind_version().schema;
         let mut object = match decode::decode_plain(document.clone(), &expected) {
             Some(decoded) => decoded.value,
-            None => self.read_other(&document, &expected)?,
+            None => self.read_other(&document, &expected, reading)?,
         };
-        typed::settle(&target.kind_version().schema, &mut object, Empties::Shown);
-        let differs = shown.object.as_ref() != Some(&object);
+        typed::settle(schema, &mut object, Empties::Shown);
+        Ok(object)
+    }
+
+    /// An object in the version that was shown, with its defaults.
+    pub(crate) fn with_defaults(&self, target: &Target, shown: &Shown, mut object: Value) -> Value {
+        let target = Target { version: shown.version, ..target.clone() };
         propose::complete(&target, &mut object, Empties::Shown);
-        Ok((object, differs))
+        object
     }
 }
 
 impl Engine {
     /// Reads a patched document that does not read as it should, to find what is wrong with it.
-    fn read_other(&self, document: &Value, expected: &decode::Expected<'_>) -> Result<Value, Status> {
+    fn read_other(
+        &self,
+        document: &Value,
+        expected: &decode::Expected<'_>,
+        reading: Reading,
+    ) -> Result<Value, Status> {
         let mut text = Vec::new();
         pintle_value::json::print(document, &mut text);
         let refusal = match decode::decode_patched(&text, expected) {
-            Ok(decoded) => return Ok(decoded.value),
+            Ok(decoded) => {
+                let complaints = decoded.complaints;
+                if reading == Reading::Strict && expected.lenient && !complaints.is_empty() {
+                    let why = format!("strict decoding error: {}", complaints.join(", "));
+                    return Err(Status::internal(&why));
+                }
+                return Ok(decoded.value);
+            }
             Err(refusal) => refusal,
         };
+        if let Some(status) =
+            refusal.of_patched(expected, &text).filter(|_| matches!(refusal, Refusal::OtherKind(_)))
+        {
+            return Err(status);
+        }
         let (api_version, kind) = (document.str_at(&["apiVersion"]), document.str_at(&["kind"]));
         if !expected.lenient && kind == expected.kind && matches!(refusal, Refusal::OtherVersion { .. }) {
             let why = format!("request to convert CR from an invalid group/version: {api_version}");
@@ -142,8 +178,17 @@ impl Engine {
     }
 }
 
+/// What becomes of fields that a type does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// They are dropped.
+    Lenient,
+    /// They are refused.
+    Strict,
+}
+
 /// Where the version that matched is among those of the object's own kind: a subresource's kind has but one.
-fn version_of(request: &Attributes<'_>, matched: &Matched) -> usize {
+pub(super) fn version_of(request: &Attributes<'_>, matched: &Matched) -> usize {
     let is_own =
         request.kind.versions.get(matched.version).is_some_and(|v| v.gvk(request.kind) == matched.kind);
     if is_own { matched.version } else { 0 }
