@@ -5,6 +5,7 @@
 mod always_deny;
 mod always_pull_images;
 mod anti_affinity;
+pub mod cel;
 mod certificates;
 mod default_classes;
 mod default_toleration_seconds;
@@ -12,6 +13,7 @@ mod escalation;
 mod extended_resource_toleration;
 mod external_ips;
 mod limit_ranger;
+pub mod matching;
 mod namespace_exists;
 mod namespace_lifecycle;
 mod node_restriction;
@@ -19,8 +21,10 @@ mod owner_references;
 mod pod_node_selector;
 mod pod_resize;
 mod pod_security;
+pub mod policy;
 mod priority;
 pub mod quota;
+mod request;
 mod resources;
 mod runtime_class;
 mod service_account;
@@ -28,10 +32,13 @@ mod storage;
 mod taint_nodes;
 #[cfg(test)]
 mod testing;
+pub mod webhook;
+
+pub use request::{Options, admission_request};
 
 use pintle_auth::{Authorizer, UserInfo};
 use pintle_kinds::{Kind, KindVersion};
-use pintle_meta::{GroupVersion, Status};
+use pintle_meta::{GroupVersion, GroupVersionKind, Status};
 use pintle_value::Value;
 use std::sync::Arc;
 
@@ -42,6 +49,7 @@ pub enum Operation {
     Create,
     Update,
     Delete,
+    Connect,
 }
 
 /// What a plugin knows of a request beside the object.
@@ -64,12 +72,20 @@ pub struct Attributes<'a> {
     pub user: &'a UserInfo,
     /// Whether nothing will be stored.
     pub dry_run: bool,
+    /// What else the client asked for.
+    pub options: Options<'a>,
 }
 
 impl Attributes<'_> {
     /// Whether the request is about this resource (any subresource).
     pub fn is(&self, group: &str, plural: &str) -> bool {
         self.kind.group == group && self.kind.plural == plural
+    }
+
+    /// The kind of the request's object as it is called in a version: that of the subresource, where it has its own.
+    pub fn kind_in(&self, version: &KindVersion) -> GroupVersionKind {
+        let sub = version.subresource(self.subresource).filter(|_| !self.subresource.is_empty());
+        sub.map_or_else(|| version.gvk(self.kind), |sub| sub.gvk.clone())
     }
 
     /// The refusal of a request; `object` is what it would have stored.
@@ -89,8 +105,14 @@ pub trait World: Send + Sync {
     /// All objects of a kind, in one namespace or in all ("").
     fn objects(&self, group: &str, plural: &str, namespace: &str) -> Vec<Value>;
 
+    /// Objects of a kind in one of its versions: in one namespace or in all (""), of one name or all ("").
+    fn objects_in(&self, version: &GroupVersion, kind: &str, namespace: &str, name: &str) -> Vec<Value>;
+
     /// Plural name of a kind, and whether it lives in namespaces; `None` where it is not served.
     fn resource(&self, version: &GroupVersion, kind: &str) -> Option<(String, bool)>;
+
+    /// What differs after every change of a resource's objects; none while there are no objects.
+    fn changed_at(&self, group: &str, plural: &str) -> Option<u64>;
 
     /// A random number.
     fn random(&self) -> u64;
@@ -266,20 +288,23 @@ impl Chain {
         !self.disabled.iter().any(|disabled| disabled == name)
     }
 
-    /// Whether code that is not part of the server may change objects: webhooks and policies.
-    pub fn calls_others(&self) -> bool {
-        let is_other = |name: &str| matches!(name, "MutatingAdmissionWebhook" | "MutatingAdmissionPolicy");
-        self.plugins.iter().any(|plugin| is_other(plugin.name()))
-    }
-
-    /// Lets every plugin change the object. What it would grant must be its writer's own.
+    /// Lets every plugin change the object.
     pub fn mutate(
         &self,
         request: &Attributes<'_>,
         object: &mut Value,
         world: &dyn World,
     ) -> Result<(), Status> {
-        self.plugins.iter().try_for_each(|plugin| plugin.mutate(request, object, world))?;
+        self.plugins.iter().try_for_each(|plugin| plugin.mutate(request, object, world))
+    }
+
+    /// Refuses an object that would grant what is not its writer's own. Asked when nobody changes it any more.
+    pub fn check_escalation(
+        &self,
+        request: &Attributes<'_>,
+        object: &Value,
+        world: &dyn World,
+    ) -> Result<(), Status> {
         escalation::check(request, object, world, &*self.authorizer)
     }
 

@@ -120,7 +120,7 @@ impl Case<'_> {
     }
 
     fn unexpected(&self) -> Result<(), Status> {
-        self.refuse(&format!("unexpected operation {}", quoted(operation(self.request.operation))))
+        self.refuse(&format!("unexpected operation {}", quoted(self.request.operation.name())))
     }
 
     fn pod_named(&self, name: &str) -> Result<Value, Status> {
@@ -143,7 +143,7 @@ impl Case<'_> {
             ),
             other => self.refuse(&format!(
                 "unexpected operation {}, node {node} can only create and delete mirror pods",
-                quoted(operation(other))
+                quoted(other.name())
             )),
         }
     }
@@ -334,7 +334,7 @@ impl Case<'_> {
         let (slice, verb) = match self.request.operation {
             Operation::Create => (self.object, "create"),
             Operation::Delete => (self.request.old.unwrap_or(&Value::Null), "delete"),
-            Operation::Update => return Ok(()),
+            Operation::Update | Operation::Connect => return Ok(()),
         };
         let why = format!("can only {verb} ResourceSlice with the same NodeName as the requesting node");
         self.unless(slice.str_at(&["spec", "nodeName"]) == self.node, &why)
@@ -351,14 +351,6 @@ impl Case<'_> {
         };
         let why = format!("can only create a node CSR with CN={USER_PREFIX}{}", self.node);
         self.unless(name.strip_prefix(USER_PREFIX) == Some(self.node), &why)
-    }
-}
-
-fn operation(operation: Operation) -> &'static str {
-    match operation {
-        Operation::Create => "CREATE",
-        Operation::Update => "UPDATE",
-        Operation::Delete => "DELETE",
     }
 }
 

@@ -1,6 +1,6 @@
 //! A world made of JSON, for the checks of plugins.
 
-use crate::{Attributes, Operation, Plugin, World};
+use crate::{Attributes, Operation, Options, Plugin, World};
 use pintle_auth::UserInfo;
 use pintle_kinds::{Kind, builtin};
 use pintle_meta::{GroupVersion, Status};
@@ -28,6 +28,20 @@ impl World for Objects {
     fn resource(&self, version: &GroupVersion, kind: &str) -> Option<(String, bool)> {
         let found = builtin().kinds.into_iter().find(|k| k.group == version.group && k.kind == kind)?;
         Some((found.plural.to_string(), found.namespaced))
+    }
+
+    fn objects_in(&self, version: &GroupVersion, kind: &str, namespace: &str, name: &str) -> Vec<Value> {
+        let Some((plural, _)) = self.resource(version, kind) else { return Vec::new() };
+        let all = self.0.iter().filter(|(g, p, _)| *g == version.group && *p == plural);
+        let objects = all.map(|(_, _, object)| object.clone());
+        let is = |object: &Value, key: &str, wanted: &str| {
+            wanted.is_empty() || object.str_at(&["metadata", key]) == wanted
+        };
+        objects.filter(|o| is(o, "namespace", namespace) && is(o, "name", name)).collect()
+    }
+
+    fn changed_at(&self, group: &str, plural: &str) -> Option<u64> {
+        Some(self.objects(group, plural, "").len() as u64).filter(|count| *count > 0)
     }
 
     fn random(&self) -> u64 {
@@ -66,6 +80,7 @@ pub(crate) fn with_request<T>(
         old,
         user: &user,
         dry_run: false,
+        options: Options::Write { field_manager: "", validation: None },
     })
 }
 

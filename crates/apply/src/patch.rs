@@ -28,6 +28,9 @@ pub enum PatchError {
     /// The patch does not fit the document: 422. Clients see a fixed sentence, this text is for the log.
     #[error("{0}")]
     DoesNotApply(String),
+    /// A `test` found something else; else the same.
+    #[error("{0}")]
+    TestFailed(String),
     /// The result is no object of its type: 422 that shows the patch or the result as an invalid value.
     #[error("{detail}")]
     Invalid {
@@ -47,7 +50,7 @@ impl PatchError {
         match self {
             PatchError::Malformed(text) => Status::bad_request(text.clone()),
             PatchError::TooManyOperations { .. } => Status::entity_too_large(&self.to_string()),
-            PatchError::DoesNotApply(text) => {
+            PatchError::DoesNotApply(text) | PatchError::TestFailed(text) => {
                 Status::generic_response(422, "", &GroupResource::default(), "", text)
             }
             PatchError::Invalid { shown, detail } => {

@@ -3,6 +3,7 @@
 //! A value is validated once; the other walks trust that. Parts without a schema are typed by what they hold:
 //! objects field by field, lists as a whole.
 
+mod atomics;
 mod compare;
 mod fields;
 mod items;
@@ -12,13 +13,14 @@ mod reconcile;
 mod remove;
 mod validate;
 
+pub use atomics::atomics;
 pub use compare::{Comparison, compare};
 pub use fields::{field_set, with_named_fields};
 pub use merge::merge;
 pub use narrow::narrow;
 pub use reconcile::reconcile;
 pub use remove::remove;
-pub use validate::{Duplicates, ValidationErrors, validate};
+pub use validate::{Duplicates, Foreign, ValidationErrors, refuse_foreign, validate};
 
 use pintle_schema::{Arena, Field, ListKind, MapKind, NodeId, Omit, Schema, Shape, Struct};
 use pintle_value::{Str, Value};

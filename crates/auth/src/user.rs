@@ -39,6 +39,15 @@ impl UserInfo {
         UserInfo::new("system:anonymous", &[UserInfo::UNAUTHENTICATED])
     }
 
+    /// A service account, without the group of those who are known.
+    pub fn service_account(namespace: &str, name: &str) -> Self {
+        let group = format!("system:serviceaccounts:{namespace}");
+        UserInfo::new(
+            &format!("system:serviceaccount:{namespace}:{name}"),
+            &["system:serviceaccounts", &group],
+        )
+    }
+
     /// Whether the user is in `group`.
     pub fn in_group(&self, group: &str) -> bool {
         self.groups.iter().any(|g| g == group)

@@ -103,6 +103,12 @@ impl Resource {
         View { revision: view.revision.max(published), index: view.index.clone() }
     }
 
+    /// The revision of the last change; none while there are no objects.
+    pub fn changed_at(&self) -> Option<u64> {
+        let view = self.view.load();
+        (!view.is_empty()).then_some(view.revision)
+    }
+
     /// The current version of one object, by `namespace/name` or `name`.
     pub fn get(&self, key: &str) -> Option<Arc<Object>> {
         self.view.load().get(key).cloned()

@@ -336,7 +336,9 @@ fn accepts(param: &Type, value: &Value<'_>) -> bool {
         | (Type::List(_), Value::List(_))
         | (Type::Map(_), Value::Map(_) | Value::Object(Object::Tree(..)))
         | (Type::Type(_), Value::Type(_)) => true,
-        (Type::Object(name), Value::Object(Object::Shared(other, _))) => name == other,
+        (Type::Object(name), Value::Object(Object::Shared(other, _) | Object::Input(_, other))) => {
+            name == other
+        }
         (Type::Object(_), Value::Object(Object::Tree(..))) => true,
         (Type::Opaque(name, _), Value::Optional(_)) => **name == *crate::types::OPTIONAL,
         (Type::Opaque(name, _), Value::Opaque(opaque)) => opaque.cel_type().runtime_name() == *name,

@@ -30,6 +30,11 @@ pub struct Evaluation<'a> {
 pub trait Variables<'a> {
     /// The value of a variable; none where it has none.
     fn variable(&self, name: &str) -> Option<Result<Value<'a>, EvalError>>;
+
+    /// A field of a variable that is an [`Object::Input`](crate::value::Object); none where it has no such field.
+    fn field(&self, _of: &str, _name: &str) -> Option<Result<Value<'a>, EvalError>> {
+        None
+    }
 }
 
 /// Variables by name.

@@ -122,7 +122,7 @@ impl<'a> Value<'a> {
             Value::List(_) => Type::list(Type::Dyn),
             // An object of a tree is a map while it runs, as in kube-apiserver.
             Value::Map(_) | Value::Object(Object::Tree(..)) => Type::map(Type::Dyn, Type::Dyn),
-            Value::Object(Object::Shared(name, _)) => Type::Object(name.clone()),
+            Value::Object(Object::Shared(name, _) | Object::Input(_, name)) => Type::Object(name.clone()),
             Value::Type(_) => Type::Type(None),
             Value::Optional(_) => Type::optional(Type::Dyn),
             Value::Opaque(opaque) => opaque.cel_type(),

@@ -82,7 +82,7 @@ async fn settle(engine: &Engine, name: &str) -> Result<(), Status> {
         dry_run: false,
         field_manager: MANAGER.into(),
         user_agent: String::new(),
-        validation: FieldValidation::Strict,
+        validation: Some(FieldValidation::Strict),
         user: engine.system_user(),
     };
     match engine.write(&request).await {

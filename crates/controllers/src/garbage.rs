@@ -159,7 +159,7 @@ async fn collect(
         preconditions: Some(Preconditions { uid: Some(uid.into()), resource_version: None }),
         ..DeleteOptions::default()
     };
-    engine.delete(target, &options, &engine.system_user()).await.map(|_| ())
+    engine.delete(target, &options, &engine.system_user(), &mut Vec::new()).await.map(|_| ())
 }
 
 /// Takes the references to `owners` from an object, if it is still the one with this uid.

@@ -146,7 +146,9 @@ async fn delete_all(engine: &Engine, kind: &Arc<Kind>, namespace: &str, remainin
     };
     let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
     let list = ListRequest::all(target);
-    if let Err(status) = engine.delete_collection(&list, &options, &engine.system_user()).await {
+    if let Err(status) =
+        engine.delete_collection(&list, &options, &engine.system_user(), &mut Vec::new()).await
+    {
         remaining.failures.push(status.message);
     }
     let view = resource.view();

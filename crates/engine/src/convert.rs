@@ -20,7 +20,7 @@ use pintle_kinds::endpoint::Conversion;
 use pintle_meta::{GroupVersionKind, Status};
 use pintle_schema::structural;
 use pintle_value::{Value, json};
-use pintle_webhook::Services;
+use pintle_webhook::{CallError, Services};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -28,6 +28,8 @@ use std::time::{Duration, Instant};
 
 /// How long a webhook may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// How Go's client says that the limit was its own.
+const LATE: &str = " (Client.Timeout exceeded while awaiting headers)";
 /// Objects that are sent to a webhook at once.
 const BATCH_MAX: usize = 500;
 
@@ -220,11 +222,13 @@ impl Engine {
             return Err((Failure::Call, "no supported conversion review versions".to_string()));
         };
         let body = review::request(version, &uid, &desired, trees);
-        let answer = self
-            .webhooks
-            .call(self, &conversion.endpoint, Bytes::from(body), TIMEOUT)
-            .await
-            .map_err(|error| (Failure::Call, format!("conversion webhook for {of} failed: {error}")))?;
+        let answer =
+            self.webhooks.call(self, &conversion.endpoint, Bytes::from(body), TIMEOUT).await.map_err(
+                |error| {
+                    let limit = if matches!(error, CallError::Late { .. }) { LATE } else { "" };
+                    (Failure::Call, format!("conversion webhook for {of} failed: {error}{limit}"))
+                },
+            )?;
         let objects = review::objects(version, &uid, &answer).map_err(|error| {
             let failure = if error.is_undecodable { Failure::Call } else { Failure::Malformed };
             (failure, format!("conversion webhook for {of} failed: {}", error.why))

@@ -240,6 +240,11 @@ pub fn decode_options(body: &[u8], media: Media, schema: &Schema) -> Result<Valu
     }
 }
 
+/// Refuses what is no object, in the words of who looks for its kind.
+pub(crate) fn check_is_object(tree: &Value) -> Result<(), String> {
+    gvk::members(tree, Media::Json, &[]).map(|_| ())
+}
+
 /// Writes the kind and apiVersion of what is expected into the tree.
 pub(crate) fn stamp(value: &mut Value, expected: &Expected<'_>) {
     value.set_at(&["kind"], expected.kind.into());

@@ -4,7 +4,7 @@ use crate::read::ListRequest;
 use crate::unreadable::Fault;
 use crate::write::Live;
 use crate::{Engine, Target, metadata, object};
-use pintle_admission::{Attributes, Operation};
+use pintle_admission::{Attributes, Operation, Options};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_meta::options::{DeleteOptions, Propagation};
@@ -33,6 +33,16 @@ pub enum Deleted {
     },
 }
 
+/// What shall be deleted, and how.
+struct Deletion<'a> {
+    target: &'a Target,
+    options: &'a DeleteOptions,
+    /// Who asks; nobody where the deletion follows from something that was admitted.
+    user: Option<&'a UserInfo>,
+    /// Whether the object is deleted as one of many, so that the request does not name it.
+    in_collection: bool,
+}
+
 /// What the next step of a deletion is.
 enum Step {
     /// The object goes now.
@@ -51,17 +61,40 @@ enum Attempt {
 }
 
 impl Engine {
-    /// Deletes one object, at once or in two phases.
+    /// Deletes one object, at once or in two phases. What the client shall be told is added to `warnings`, or goes
+    /// beside the error.
     pub async fn delete(
         &self,
         target: &Target,
         options: &DeleteOptions,
         user: &UserInfo,
+        warnings: &mut Vec<String>,
     ) -> Result<Deleted, Status> {
+        let deletion = Deletion { target, options, user: Some(user), in_collection: false };
+        let deleted = self.carry_out(&deletion, warnings).await;
+        deleted.map_err(|status| status.with_warnings(std::mem::take(warnings)))
+    }
+
+    /// Deletes one object as part of something that was admitted itself: nobody is asked again.
+    pub(crate) async fn delete_admitted(
+        &self,
+        target: &Target,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, Status> {
+        let deletion = Deletion { target, options, user: None, in_collection: false };
+        self.carry_out(&deletion, &mut Vec::new()).await
+    }
+
+    async fn carry_out(
+        &self,
+        deletion: &Deletion<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Deleted, Status> {
+        let target = deletion.target;
         for _ in 0..ATTEMPTS_MAX {
-            if let Attempt::Done(deleted) = self.attempt_delete(target, options, user).await? {
+            if let Attempt::Done(deleted) = self.attempt_delete(deletion, warnings).await? {
                 if let Deleted::Object { object, .. } = &deleted
-                    && !options.dry_run
+                    && !deletion.options.dry_run
                 {
                     self.wait_until_served(target, object.revision()).await;
                 }
@@ -73,10 +106,10 @@ impl Engine {
 
     async fn attempt_delete(
         &self,
-        target: &Target,
-        options: &DeleteOptions,
-        user: &UserInfo,
+        deletion: &Deletion<'_>,
+        warnings: &mut Vec<String>,
     ) -> Result<Attempt, Status> {
+        let Deletion { target, options, .. } = *deletion;
         let Some(live) = self.live(target)? else {
             return Err(Status::not_found(&target.group_resource(), &target.name));
         };
@@ -97,7 +130,8 @@ impl Engine {
             true => Cow::Borrowed(&live.tree),
             false => Cow::Owned(self.tree_in(target, &live.object, live.object.revision())?),
         };
-        self.admit_deletion(target, &old, options, user)?;
+        let told = self.told_options(deletion, &live.tree);
+        self.admit_deletion(deletion, &told, &old, warnings).await?;
         drop(old);
         match step {
             Step::Pending => Ok(Attempt::Done(pending(target, live))),
@@ -106,30 +140,51 @@ impl Engine {
                 let tree = live.tree.clone();
                 self.remove(target, live, tree, options.dry_run).await
             }
-            Step::MarkAndRemove(marked) => self.mark_and_remove(target, live, marked, options.dry_run).await,
+            Step::MarkAndRemove(marked) => {
+                self.mark_and_remove(deletion, &told, live, marked, warnings).await
+            }
         }
     }
 
-    fn admit_deletion(
+    async fn admit_deletion(
         &self,
-        target: &Target,
-        old: &Value,
+        deletion: &Deletion<'_>,
         options: &DeleteOptions,
-        user: &UserInfo,
+        old: &Value,
+        warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
+        let Deletion { target, user: Some(user), in_collection, .. } = *deletion else { return Ok(()) };
         let is_namespace = target.kind.group.is_empty() && target.kind.plural == "namespaces";
         let attributes = Attributes {
             operation: Operation::Delete,
             kind: &target.kind,
             version: target.kind_version(),
             namespace: if is_namespace { &target.name } else { &target.namespace },
-            name: &target.name,
+            name: if in_collection { "" } else { &target.name },
             subresource: &target.subresource,
             old: Some(old),
             user,
             dry_run: options.dry_run,
+            options: Options::Delete(options),
         };
-        self.admission.validate(&attributes, None, self, &mut Vec::new())
+        self.mutate_admitted(&attributes, target, None, warnings).await?;
+        self.validate_admitted(&attributes, target, None, warnings).await
+    }
+
+    /// The options as the kind of the object completes them.
+    fn told_options(&self, deletion: &Deletion<'_>, live: &Value) -> DeleteOptions {
+        let Deletion { target, options, .. } = *deletion;
+        let mut told = options.clone();
+        told.grace_period_seconds =
+            told.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
+        if let Grace::Wait(period) = self.grace(target, live, options) {
+            told.grace_period_seconds = Some(period);
+        }
+        if target.kind.hooks.ends_in_two_phases() {
+            let preconditions = told.preconditions.get_or_insert_default();
+            preconditions.uid.get_or_insert_with(|| live.str_at(&["metadata", "uid"]).into());
+        }
+        told
     }
 
     fn next_step(&self, target: &Target, live: &Value, options: &DeleteOptions) -> Step {
@@ -245,19 +300,24 @@ impl Engine {
         }
     }
 
-    /// Watchers see first that the grace is over, and then that the object is gone.
+    /// Watchers see first that the grace is over, and then that the object is gone. Both are admitted.
     async fn mark_and_remove(
         &self,
-        target: &Target,
+        deletion: &Deletion<'_>,
+        told: &DeleteOptions,
         live: Live,
         marked: Value,
-        dry_run: bool,
+        warnings: &mut Vec<String>,
     ) -> Result<Attempt, Status> {
+        let Deletion { target, options: &DeleteOptions { dry_run, .. }, .. } = *deletion;
         if dry_run {
             return self.remove(target, live, marked, dry_run).await;
         }
         match self.mark(target, live, marked.clone(), dry_run).await? {
             Attempt::Done(Deleted::Object { object, .. }) => {
+                if self.asks_others() {
+                    self.admit_deletion(deletion, told, &object::tree(&object)?, warnings).await?;
+                }
                 let live = Live { object, tree: marked.clone() };
                 self.remove(target, live, marked, dry_run).await
             }
@@ -320,15 +380,17 @@ impl Engine {
         list: &ListRequest,
         options: &DeleteOptions,
         user: &UserInfo,
+        warnings: &mut Vec<String>,
     ) -> Result<crate::read::Listed, Status> {
         let listed = self.list(list).await?;
         for item in &listed.items {
             let target =
                 Target { namespace: item.namespace().unwrap_or("").into(), ..list.target.named(item.name()) };
-            match self.delete(&target, options, user).await {
+            let deletion = Deletion { target: &target, options, user: Some(user), in_collection: true };
+            match self.carry_out(&deletion, warnings).await {
                 Ok(_) => {}
                 Err(status) if status.code == 404 => {}
-                Err(status) => return Err(status),
+                Err(status) => return Err(status.with_warnings(std::mem::take(warnings))),
             }
         }
         Ok(listed)

@@ -3,7 +3,9 @@
 //! `write.rs` is every mutation top to bottom, `propose.rs` what the object would become, `delete.rs` how
 //! objects go, `read.rs` get and list. Knows no HTTP; answers are objects or a `Status`.
 
+mod admit;
 mod allocate;
+mod answer;
 mod authorize;
 mod convert;
 mod crd;
@@ -12,6 +14,7 @@ mod delete;
 pub mod environment;
 mod internal;
 mod metadata;
+mod metrics;
 mod object;
 mod ownership;
 mod precondition;
@@ -27,6 +30,7 @@ mod validation;
 mod watch;
 mod write;
 
+pub use admit::{Hooks, PolicySlots};
 pub use convert::{ConversionMetrics, Underway};
 pub use delete::Deleted;
 pub use environment::{Clock, Random};
@@ -85,6 +89,10 @@ pub struct Engine {
     pub underway: Underway,
     /// Whether objects that cannot be read are told from others, and may be deleted by those who may.
     pub unsafe_deletion: bool,
+    /// The webhooks that are asked about requests.
+    pub hooks: Hooks,
+    /// The policies that are asked about requests.
+    pub policy_slots: PolicySlots,
 }
 
 impl Engine {
@@ -178,6 +186,25 @@ impl World for Engine {
         let kinds = self.registry.kinds();
         let (kind, _) = kinds.by_kind(version, kind)?;
         Some((kind.plural.to_string(), kind.namespaced))
+    }
+
+    fn objects_in(&self, version: &GroupVersion, kind: &str, namespace: &str, name: &str) -> Vec<Value> {
+        let kinds = self.registry.kinds();
+        let Some((kind, at)) = kinds.by_kind(version, kind) else { return Vec::new() };
+        let mut objects = match name {
+            "" => self.objects(&kind.group, &kind.plural, namespace),
+            name => self.object(&kind.group, &kind.plural, namespace, name).into_iter().collect(),
+        };
+        for object in &mut objects {
+            object::convert(kind, object, kind.storage, at);
+        }
+        objects
+    }
+
+    fn changed_at(&self, group: &str, plural: &str) -> Option<u64> {
+        let kinds = self.registry.kinds();
+        let kind = kinds.by_plural(group, plural)?;
+        self.cache.resource(&kind.store_prefix)?.changed_at()
     }
 
     fn random(&self) -> u64 {

@@ -59,6 +59,11 @@ pub(crate) struct Proposed {
 }
 
 impl Proposed {
+    /// A refusal, with what was noted before.
+    pub(crate) fn refused(self, status: Status) -> Status {
+        status.with_warnings(self.warnings)
+    }
+
     /// The proposal if it stands a check. What was noted before goes with the refusal.
     pub(crate) fn checked(
         mut self,

@@ -2,6 +2,7 @@
 //! that are only ever created. Each is decoded and admitted here and carried out in its own file.
 
 mod binding;
+mod connect;
 mod eviction;
 mod identity;
 mod node;
@@ -83,46 +84,44 @@ impl Engine {
             _ => target.name.clone(),
         };
         let attributes = creation(request, &name);
-        self.admission.mutate(&attributes, &mut object, self)?;
-        let admit = |object: &Value, warnings: &mut Vec<String>| {
-            self.admission.validate(&attributes, Some(object), self, warnings)
-        };
+        let face = self.face(target)?;
+        self.mutate_admitted(&attributes, &face, Some(&mut object), warnings).await?;
         let mut tree = match kind.as_str() {
             "Binding" => {
                 binding::check(&object, &name)?;
-                admit(&object, warnings)?;
+                self.validate_admitted(&attributes, &face, Some(&object), warnings).await?;
                 self.bind(target, &object, request.dry_run).await?;
                 success()
             }
             "Eviction" => {
                 let options = eviction::options(&object, &name, request.dry_run)?;
-                admit(&object, warnings)?;
-                self.evict(target, &name, options, &request.user).await?
+                self.validate_admitted(&attributes, &face, Some(&object), warnings).await?;
+                self.evict(target, &name, options).await?
             }
             "TokenRequest" => {
                 let account = self.token_account(target, &mut object, access)?;
-                admit(&object, warnings)?;
+                self.validate_admitted(&attributes, &face, Some(&object), warnings).await?;
                 self.issue_token(target, &account, object, access, warnings)?
             }
             "SelfSubjectReview" => {
-                admit(&object, warnings)?;
+                self.validate_admitted(&attributes, &face, Some(&object), warnings).await?;
                 identity::whoami(&request.user, &self.now_text())
             }
             "TokenReview" => {
                 identity::check_token_review(&object)?;
-                admit(&object, warnings)?;
+                self.validate_admitted(&attributes, &face, Some(&object), warnings).await?;
                 identity::review_token(object, access, self.system_time())
             }
             "SelfSubjectRulesReview" => {
                 reviews::check_rules_review(&object)?;
-                admit(&object, warnings)?;
+                self.validate_admitted(&attributes, &face, Some(&object), warnings).await?;
                 reviews::rules(&object, access, &request.user)
             }
             "SubjectAccessReview" | "SelfSubjectAccessReview" | "LocalSubjectAccessReview" => {
-                let face = reviews::Face::of(&kind);
-                reviews::check(face, &object)?;
-                admit(&object, warnings)?;
-                reviews::answer(face, object, access, &request.user)
+                let asked = reviews::Face::of(&kind);
+                reviews::check(asked, &object)?;
+                self.validate_admitted(&attributes, &face, Some(&object), warnings).await?;
+                reviews::answer(asked, object, access, &request.user)
             }
             other => return Err(Status::internal(&format!("nothing is known of creating a {other}"))),
         };
@@ -138,7 +137,8 @@ impl Engine {
         let face = self.face(target)?;
         let kinds = self.registry.kinds();
         let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_registered(&kinds, kind, gv);
-        let cx = propose::Context { target: &face, validation: request.validation, registered: &registered };
+        let cx =
+            propose::Context { target: &face, validation: request.validation(), registered: &registered };
         let Change::Create(body) = &request.change else {
             return Err(Status::method_not_supported(&target.kind.group_resource(), "update"));
         };
@@ -231,6 +231,7 @@ fn creation<'a>(request: &'a WriteRequest, name: &'a str) -> Attributes<'a> {
         old: None,
         user: &request.user,
         dry_run: request.dry_run,
+        options: request.options(),
     }
 }
 

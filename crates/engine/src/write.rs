@@ -5,7 +5,7 @@ use crate::precondition::{MODIFIED, check_no_uid, check_revision, check_uid};
 use crate::propose::{self, Change, Proposed};
 use crate::{Engine, Target, metadata, object, ownership, subresource, validation};
 use bytes::Bytes;
-use pintle_admission::{Attributes, Operation};
+use pintle_admission::{Attributes, Operation, Options};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_kinds::{Asker, Generation, Scope};
@@ -41,10 +41,22 @@ pub struct WriteRequest {
     pub field_manager: Str,
     /// The client's User-Agent.
     pub user_agent: String,
-    /// What becomes of unknown fields.
-    pub validation: FieldValidation,
+    /// What becomes of unknown fields, if the client says so.
+    pub validation: Option<FieldValidation>,
     /// Who asks.
     pub user: UserInfo,
+}
+
+impl WriteRequest {
+    /// What becomes of unknown fields.
+    pub(crate) fn validation(&self) -> FieldValidation {
+        self.validation.unwrap_or_default()
+    }
+
+    /// What the client asked for, as admission knows it.
+    pub(crate) fn options(&self) -> Options<'_> {
+        Options::Write { field_manager: &self.field_manager, validation: self.validation }
+    }
 }
 
 /// What came of a write.
@@ -69,7 +81,8 @@ impl Engine {
         let mut names_taken = 0;
         let mut turn = None;
         for tried in 0..ATTEMPTS_MAX {
-            if tried == CROWDED_AFTER {
+            // Whoever waits for webhooks keeps nobody waiting: they may write themselves.
+            if tried == CROWDED_AFTER && !self.asks_others() {
                 turn = Some(self.turns.0.lock().await);
             }
             match self.attempt(request).await? {
@@ -113,16 +126,13 @@ impl Engine {
             Change::Create(_) => None,
             _ => self.working_live(&request.target, request.dry_run).await?,
         };
-        let Proposed { object: mut candidate, warnings: noted, empties: hidden } =
-            self.propose(request, live.as_ref()).await?;
-        warnings.extend(noted);
         let target = &request.target;
         let live_tree = live.as_ref().map(|live| &live.tree);
+        let (mut candidate, hidden) = self.propose_admitted(request, live.as_ref(), warnings).await?;
         let generated = candidate.str_at(&["metadata", "name"]).is_empty();
         if let Some(live) = &live {
             check_revision(target, &mut candidate, live)?;
         }
-        self.admit(request, live_tree, &mut candidate, warnings)?;
         warnings.extend(metadata::dedup_owner_references(&mut candidate, metadata::Dedup::Admission));
         match live_tree {
             None => {
@@ -159,7 +169,7 @@ impl Engine {
             None => self.authorize_creation(request)?,
             Some(old) => ownership::keep_times(&mut candidate, old),
         }
-        self.admit_finally(request, live_tree, &candidate, warnings)?;
+        self.admit_finally(request, live_tree, &candidate, warnings).await?;
         along.extend(self.charge(request, live_tree, &candidate)?);
         let candidate = self.to_storage(target, candidate).await?;
         match live {
@@ -195,6 +205,24 @@ impl Engine {
         Ok(Some(Live { object, tree }))
     }
 
+    /// The object the client wants, as admission leaves it, in the version that the write works in; and whether it
+    /// has empty lists or maps that JSON does not show.
+    async fn propose_admitted(
+        &self,
+        request: &WriteRequest,
+        live: Option<&Live>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(Value, bool), Status> {
+        if let Some(paths) = subresource::scale::paths(&request.target) {
+            return Ok((self.propose_scaled(request, live, paths, warnings).await?, false));
+        }
+        let Proposed { object: mut candidate, warnings: noted, empties } =
+            self.propose(request, live).await?;
+        warnings.extend(noted);
+        self.admit(request, live.map(|live| &live.tree), &mut candidate, warnings).await?;
+        Ok((candidate, empties))
+    }
+
     /// The object the client wants, in the version that the write works in.
     async fn propose(&self, request: &WriteRequest, live: Option<&Live>) -> Result<Proposed, Status> {
         let target = &request.target;
@@ -204,13 +232,8 @@ impl Engine {
         }
         let mut conversions = Conversions::default();
         let proposed = loop {
-            let proposed = match subresource::scale::paths(target) {
-                Some(paths) => self.propose_scale(request, live, paths, &conversions),
-                None => {
-                    let spoken = live.map(|live| self.spoken(target, &live.tree));
-                    self.propose_on(request, target, spoken.as_deref(), &conversions)
-                }
-            };
+            let spoken = live.map(|live| self.spoken(target, &live.tree));
+            let proposed = self.propose_on(request, target, spoken.as_deref(), &conversions);
             if !conversions.make(self, &target.kind).await {
                 break proposed;
             }
@@ -241,7 +264,7 @@ impl Engine {
         let kinds = self.registry.kinds();
         let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_registered(&kinds, kind, gv);
         let owner = ownership::Owner { manager: &manager, now: &now };
-        let cx = propose::Context { target, validation: request.validation, registered: &registered };
+        let cx = propose::Context { target, validation: request.validation(), registered: &registered };
         let proposed = match &request.change {
             Change::Create(body) => {
                 let mut proposed =
@@ -274,7 +297,7 @@ impl Engine {
                 let (mut object, unknown) =
                     ownership::apply(target, owner, spoken, &config.tree, *force, conversions)?;
                 propose::complete(target, &mut object, typed::Empties::Shown);
-                let warnings = config.complaints(request.validation, &unknown)?;
+                let warnings = config.complaints(request.validation(), &unknown)?;
                 Proposed { object, warnings, empties: false }.checked(|object| {
                     check_no_uid(target, object, spoken)?;
                     metadata::settle_namespace(object, target)?;
@@ -285,7 +308,7 @@ impl Engine {
         Ok(proposed)
     }
 
-    fn admit(
+    async fn admit(
         &self,
         request: &WriteRequest,
         old: Option<&Value>,
@@ -297,16 +320,10 @@ impl Engine {
             return Err(Status::forbidden(&request.target.kind.group_resource(), &name, DEFINITION_ENDING));
         }
         let attributes = attributes(request, old, &name);
-        if !self.admission.calls_others() {
-            return self.admission.mutate(&attributes, candidate, self);
-        }
-        let before = candidate.at(&["metadata", "managedFields"]).cloned();
-        self.admission.mutate(&attributes, candidate, self)?;
-        warnings.extend(ownership::keep_readable(candidate, before));
-        Ok(())
+        self.mutate_admitted(&attributes, &request.target, Some(candidate), warnings).await
     }
 
-    fn admit_finally(
+    async fn admit_finally(
         &self,
         request: &WriteRequest,
         old: Option<&Value>,
@@ -314,8 +331,11 @@ impl Engine {
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let name = admission_name(request, candidate);
+        if let (Some(paths), Some(old)) = (subresource::scale::paths(&request.target), old) {
+            return self.admit_scaled(request, paths, old, candidate, warnings).await;
+        }
         let attributes = attributes(request, old, &name);
-        self.admission.validate(&attributes, Some(candidate), self, warnings)
+        self.validate_admitted(&attributes, &request.target, Some(candidate), warnings).await
     }
 
     /// The first state of a new object: uid, time, name, generation.
@@ -497,6 +517,7 @@ pub(crate) fn attributes<'a>(
         old,
         user: &request.user,
         dry_run: request.dry_run,
+        options: request.options(),
     }
 }
 

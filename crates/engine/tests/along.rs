@@ -73,6 +73,8 @@ async fn engine(networks: &[&str]) -> Arc<Engine> {
         conversion_metrics: pintle_engine::ConversionMetrics::default(),
         underway: pintle_engine::Underway::default(),
         unsafe_deletion: false,
+        hooks: pintle_engine::Hooks::default(),
+        policy_slots: pintle_engine::PolicySlots::default(),
     });
     engine.serve_all(builtin.kinds.into_iter().map(Arc::new));
     cache.attach(&*store);
@@ -88,7 +90,7 @@ fn request(engine: &Engine, plural: &str, namespace: &str, name: &str, change: C
         dry_run: false,
         field_manager: "test".into(),
         user_agent: String::new(),
-        validation: FieldValidation::Strict,
+        validation: Some(FieldValidation::Strict),
         user: UserInfo::new("admin", &[UserInfo::MASTERS]),
     }
 }
@@ -154,7 +156,10 @@ async fn services_made_at_once_share_neither_address_nor_port() {
     assert_eq!(taken_ports(&engine).len(), 60);
     for service in &services {
         let target = engine.target("", "v1", "services", "n", service.str_at(&["metadata", "name"])).unwrap();
-        engine.delete(&target, &DeleteOptions::default(), &engine.system_user()).await.unwrap();
+        engine
+            .delete(&target, &DeleteOptions::default(), &engine.system_user(), &mut Vec::new())
+            .await
+            .unwrap();
     }
     assert!(names(&engine, "networking.k8s.io", "ipaddresses").is_empty());
     assert!(taken_ports(&engine).is_empty());
@@ -188,7 +193,7 @@ async fn an_address_is_had_once_and_repaired_when_it_is_lost() {
     let expected = r#"Service "b" is invalid: spec.clusterIPs: Invalid value: ["10.0.0.7"]: failed to allocate IP 10.0.0.7: provided IP is already allocated"#;
     assert_eq!(refused.message, expected);
     let address = engine.target("networking.k8s.io", "v1", "ipaddresses", "", "10.0.0.7").unwrap();
-    engine.delete(&address, &DeleteOptions::default(), &engine.system_user()).await.unwrap();
+    engine.delete(&address, &DeleteOptions::default(), &engine.system_user(), &mut Vec::new()).await.unwrap();
     engine.repair_allocations().await.unwrap();
     assert_eq!(names(&engine, "networking.k8s.io", "ipaddresses"), BTreeSet::from(["10.0.0.7".to_string()]));
 }

@@ -23,9 +23,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Most bytes of a request's body.
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
-/// Longest text of one warning, in characters, and of all warnings of an answer together, in bytes.
+/// Longest text of one warning where all of an answer are too long together, and how long they may be, in characters.
 const WARNING_CHARS_MAX: usize = 256;
-const WARNINGS_BYTES_MAX: usize = 4 * 1024;
+const WARNINGS_CHARS_MAX: usize = 4 * 1024;
 
 /// What requests are answered with.
 pub struct Context {
@@ -329,36 +329,30 @@ fn finish(answer: ApiResponse, mut warnings: Vec<String>, gzip: bool) -> Respons
     response
 }
 
-/// `Warning` headers: each text once; long texts and what goes over the total are cut.
+/// `Warning` headers: each text once, none with control characters. Where they are too long together, all are cut, and those that come when the room
+/// is used up are dropped.
 fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
-    let mut written: Vec<&str> = Vec::new();
-    let total: usize = warnings.iter().map(String::len).sum();
-    let mut bytes = 0;
-    for warning in warnings {
-        if written.contains(&warning.as_str()) {
-            continue;
+    let mut texts: Vec<&str> = Vec::new();
+    for text in warnings {
+        let is_fit = !text.is_empty() && !text.chars().any(char::is_control);
+        if is_fit && !texts.contains(&text.as_str()) {
+            texts.push(text);
         }
-        let mut text = warning.as_str();
-        if total > WARNINGS_BYTES_MAX && text.chars().count() > WARNING_CHARS_MAX {
-            let end = text.char_indices().nth(WARNING_CHARS_MAX).map_or(text.len(), |(at, _)| at);
-            text = text.get(..end).unwrap_or(text);
-        }
-        bytes += text.len();
-        if bytes > WARNINGS_BYTES_MAX {
+    }
+    let chars: usize = texts.iter().map(|text| text.chars().count()).sum();
+    let cut = chars > WARNINGS_CHARS_MAX;
+    let mut written = 0;
+    for text in texts {
+        if cut && written >= WARNINGS_CHARS_MAX {
             return;
         }
-        let mut value = String::from("299 - \"");
-        for c in text.chars().filter(|c| !c.is_control()) {
-            if matches!(c, '"' | '\\') {
-                value.push('\\');
-            }
-            value.push(c);
-        }
-        value.push('"');
-        if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
+        let end = text.char_indices().nth(WARNING_CHARS_MAX).map_or(text.len(), |(at, _)| at);
+        let text = if cut { text.get(..end).unwrap_or(text) } else { text };
+        written += text.chars().count();
+        let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
             headers.append("warning", value);
         }
-        written.push(warning);
     }
 }
 

@@ -66,7 +66,11 @@ impl Resources {
             Action::Create | Action::Update | Action::Patch(_) => self.write(request, target).await,
             Action::Delete => self.delete(request, &target).await,
             Action::DeleteCollection => self.delete_collection(request, target).await,
-            Action::Connect => Err(self.engine.stream_refusal(&target, request.param("container"))),
+            Action::Connect => {
+                let marker = format!("/{}/proxy", request.info.name);
+                let path = request.info.path.split_once(&marker).map_or("", |(_, path)| path);
+                Err(self.engine.connect(&target, &request.user, Query(&request.query), path).await)
+            }
         }
     }
 

@@ -113,7 +113,7 @@ pub(crate) fn status_json(status: &Status, pretty: bool) -> Vec<u8> {
     out.close();
     out.string("status", if status.success { "Success" } else { "Failure" });
     out.nonempty("message", &status.message);
-    out.nonempty("reason", status.reason.as_str());
+    out.nonempty("reason", status.reason_text());
     let details = &status.details;
     if status.empty_details || **details != pintle_meta::Details::default() {
         out.key("details");

@@ -71,7 +71,7 @@ pub(crate) fn encode(status: &Status) -> Vec<u8> {
     });
     out.string(2, if status.success { "Success" } else { "Failure" });
     out.string(3, &status.message);
-    out.string(4, status.reason.as_str());
+    out.string(4, status.reason_text());
     let details = &status.details;
     if status.empty_details || **details != pintle_meta::Details::default() {
         out.message(5, |w| {

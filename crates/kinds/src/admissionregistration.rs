@@ -1,7 +1,7 @@
 //! Group admissionregistration.k8s.io.
 
 mod binding;
-mod expressions;
+pub mod expressions;
 mod policy;
 mod rules;
 mod webhooks;

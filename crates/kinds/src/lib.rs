@@ -41,6 +41,7 @@ mod testing;
 mod webhook;
 mod workload;
 
+pub use admissionregistration::expressions as admission_expressions;
 pub use apiextensions::{approval, definition, rules as definition_rules};
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
 pub use certificates::certificate_request_common_name;

@@ -57,6 +57,17 @@ pub enum FieldValidation {
     Strict,
 }
 
+impl FieldValidation {
+    /// The name that requests know it by.
+    pub fn name(self) -> &'static str {
+        match self {
+            FieldValidation::Ignore => "Ignore",
+            FieldValidation::Warn => "Warn",
+            FieldValidation::Strict => "Strict",
+        }
+    }
+}
+
 /// Options of a get.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GetOptions {
@@ -78,8 +89,8 @@ pub struct WriteOptions {
     pub dry_run: bool,
     /// Who manages the fields that are written; "" is told from the user agent.
     pub field_manager: Str,
-    /// What happens to unknown fields.
-    pub field_validation: FieldValidation,
+    /// What happens to unknown fields, if the client says so.
+    pub field_validation: Option<FieldValidation>,
 }
 
 /// Options of a create.
@@ -153,15 +164,16 @@ fn validate_dry_run(values: &[Str], errors: &mut FieldErrors) {
     }
 }
 
-fn field_validation(text: &str, errors: &mut FieldErrors) -> FieldValidation {
+fn field_validation(text: &str, errors: &mut FieldErrors) -> Option<FieldValidation> {
     match text {
-        "" | "Warn" => FieldValidation::Warn,
-        "Ignore" => FieldValidation::Ignore,
-        "Strict" => FieldValidation::Strict,
+        "" => None,
+        "Warn" => Some(FieldValidation::Warn),
+        "Ignore" => Some(FieldValidation::Ignore),
+        "Strict" => Some(FieldValidation::Strict),
         other => {
             let supported = ["", "Ignore", "Strict", "Warn"];
             errors.not_supported(&Path::of("fieldValidation"), other, &supported);
-            FieldValidation::Warn
+            None
         }
     }
 }

@@ -5,6 +5,9 @@ mod errors;
 use crate::GroupResource;
 use pintle_value::{Map, Str, Value};
 
+/// The least code of an error.
+const BAD_REQUEST: u16 = 400;
+
 /// Why a request failed, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the API's own")]
@@ -109,6 +112,8 @@ pub struct Status {
     pub tells_code: bool,
     /// Warnings that go beside it, in headers.
     pub warnings: Vec<String>,
+    /// The reason of a status that others made, where it is none of the API's own.
+    pub other_reason: Str,
 }
 
 impl Status {
@@ -124,6 +129,7 @@ impl Status {
             empty_details: false,
             tells_code: false,
             warnings: Vec::new(),
+            other_reason: Str::default(),
         }
     }
 
@@ -131,6 +137,17 @@ impl Status {
     pub fn with_warnings(mut self, mut warnings: Vec<String>) -> Self {
         warnings.append(&mut self.warnings);
         Status { warnings, ..self }
+    }
+
+    /// Makes it a refusal for one of the reasons that a policy can name, with the code of that.
+    pub fn refuse_for(&mut self, reason: Reason) {
+        self.reason = reason;
+        self.code = match reason {
+            Reason::Unauthorized => 401,
+            Reason::Forbidden => 403,
+            Reason::RequestEntityTooLarge => 413,
+            _ => 422,
+        };
     }
 
     /// `Success`, as a finished deletion answers it.
@@ -152,6 +169,7 @@ impl Status {
             empty_details: false,
             tells_code: false,
             warnings: Vec::new(),
+            other_reason: Str::default(),
         }
     }
 
@@ -180,8 +198,8 @@ impl Status {
         if !self.message.is_empty() {
             out.insert("message", self.message.clone().into());
         }
-        if self.reason != Reason::Unknown {
-            out.insert("reason", self.reason.as_str().into());
+        if !self.reason_text().is_empty() {
+            out.insert("reason", self.reason_text().into());
         }
         if self.empty_details || !self.details.is_empty() {
             out.insert("details", self.details_value());
@@ -190,6 +208,38 @@ impl Status {
             out.insert("code", Value::Int(i64::from(self.written_code())));
         }
         Value::Object(out)
+    }
+
+    /// The reason in one word; "" where there is none.
+    pub fn reason_text(&self) -> &str {
+        if self.other_reason.is_empty() { self.reason.as_str() } else { &self.other_reason }
+    }
+
+    /// The error that a `v1.Status` of somebody else tells of. Its code is that of an error.
+    pub fn from_value(tree: &Value) -> Self {
+        let code = tree.get("code").and_then(Value::as_int).unwrap_or(0);
+        let code = u16::try_from(code).unwrap_or(u16::MAX).max(BAD_REQUEST);
+        let mut status = Status::new(code, Reason::Unknown, tree.str_at(&["message"]));
+        status.other_reason = tree.str_at(&["reason"]).into();
+        status.continue_token = tree.str_at(&["metadata", "continue"]).to_string();
+        let Some(details) = tree.get("details") else { return status };
+        let text = |key: &str| Str::from(details.str_at(&[key]));
+        let retry = details.get("retryAfterSeconds").and_then(Value::as_int).unwrap_or(0);
+        let cause = |cause: &Value| Cause {
+            reason: cause.str_at(&["reason"]).into(),
+            message: cause.str_at(&["message"]).to_string(),
+            field: cause.str_at(&["field"]).into(),
+        };
+        status.details = Box::new(Details {
+            name: text("name"),
+            group: text("group"),
+            kind: text("kind"),
+            uid: text("uid"),
+            causes: details.items_at(&["causes"]).iter().map(cause).collect(),
+            retry_after_seconds: i32::try_from(retry).unwrap_or(0),
+        });
+        status.empty_details = true;
+        status
     }
 
     fn details_value(&self) -> Value {

@@ -119,6 +119,8 @@ fn engine(
         webhooks: Arc::new(pintle_webhook::Client::default()),
         conversion_metrics: pintle_engine::ConversionMetrics::default(),
         underway: pintle_engine::Underway::default(),
+        hooks: pintle_engine::Hooks::default(),
+        policy_slots: pintle_engine::PolicySlots::default(),
     });
     engine.serve_all(builtin.kinds.into_iter().map(Arc::new));
     cache.attach(&*store);

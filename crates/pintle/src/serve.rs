@@ -135,7 +135,10 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
     };
     let metrics = Metrics::default();
     let converted = engine.clone();
-    metrics.add_source(move |out| converted.conversion_metrics.render(out));
+    metrics.add_source(move |out| {
+        converted.conversion_metrics.render(out);
+        converted.hooks.render(out);
+    });
     let context = Arc::new(ServerContext {
         api: Arc::clone(&api),
         authenticator,

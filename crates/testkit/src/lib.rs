@@ -11,4 +11,4 @@ pub mod wire;
 
 pub use client::{Answer, Client, Request};
 pub use server::{Options, Server};
-pub use webhook::Webhook;
+pub use webhook::{Webhook, json_patch};

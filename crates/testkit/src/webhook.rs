@@ -80,6 +80,12 @@ impl Webhook {
     }
 }
 
+/// The part of an admission response that changes the object by these operations of a JSON patch.
+pub fn json_patch(operations: &Value) -> Value {
+    let patch = base64::engine::general_purpose::STANDARD.encode(operations.to_string());
+    serde_json::json!({"patchType": "JSONPatch", "patch": patch})
+}
+
 async fn listen(
     listener: TcpListener,
     acceptor: TlsAcceptor,

@@ -1,10 +1,11 @@
 //! Connections to webhooks: opened with the caller's authorities, kept while they are idle.
 
-use crate::verify;
+use crate::{Fault, verify};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -49,9 +50,13 @@ pub(crate) async fn open(
     (host, port): &(String, u16),
     name: &str,
     ca_bundle: &[u8],
-) -> Result<Connection, String> {
-    let config = verify::config(ca_bundle)?;
-    let stream = dial(host, *port).await?;
+) -> Result<Connection, Fault> {
+    let config = verify::config(ca_bundle).map_err(Fault::Unusable)?;
+    connect(host, *port, name, config).await.map_err(Fault::Unreachable)
+}
+
+async fn connect(host: &str, port: u16, name: &str, config: ClientConfig) -> Result<Connection, String> {
+    let stream = dial(host, port).await?;
     _ = stream.set_nodelay(true);
     let server_name =
         ServerName::try_from(name.to_string()).map_err(|_| format!("tls: invalid server name \"{name}\""))?;
@@ -66,15 +71,28 @@ pub(crate) async fn open(
     Ok(sender)
 }
 
+/// Whom names are asked of, as Go's errors tell it.
+fn nameserver() -> String {
+    let settings = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    let server = settings.lines().find_map(|line| line.strip_prefix("nameserver"));
+    let Some(server) = server.map(str::trim).filter(|server| !server.is_empty()) else {
+        return String::new();
+    };
+    match server.contains(':') {
+        true => format!(" on [{server}]:53"),
+        false => format!(" on {server}:53"),
+    }
+}
+
 async fn dial(host: &str, port: u16) -> Result<TcpStream, String> {
     let shown = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let mut addresses = tokio::net::lookup_host((host, port))
         .await
-        .map_err(|_| format!("dial tcp: lookup {host}: no such host"))?
+        .map_err(|_| format!("dial tcp: lookup {host}{}: no such host", nameserver()))?
         .collect::<Vec<_>>();
     // Go's dialer prefers IPv4, too, where a name has both.
     addresses.sort_by_key(std::net::SocketAddr::is_ipv6);
-    let mut why = format!("dial tcp: lookup {host}: no such host");
+    let mut why = format!("dial tcp: lookup {host}{}: no such host", nameserver());
     for address in addresses {
         match TcpStream::connect(address).await {
             Ok(stream) => return Ok(stream),

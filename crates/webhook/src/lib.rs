@@ -6,8 +6,9 @@ mod verify;
 
 use bytes::Bytes;
 use connect::Connections;
-use http::{Method, Request, header};
+use http::{Method, Request, Response, header};
 use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
 use pintle_kinds::endpoint::{Endpoint, Place};
 use pintle_meta::{GroupResource, Status};
 use pintle_value::json;
@@ -17,6 +18,10 @@ use std::time::Duration;
 
 /// Largest answer that is read.
 const ANSWER_BYTES_MAX: usize = 128 << 20;
+/// How much of the text of an error is told.
+const REFUSAL_BYTES_MAX: usize = 2048;
+/// How often a webhook may send a call elsewhere.
+const REDIRECTS_MAX: usize = 10;
 
 /// Where services are reached.
 pub trait Services: Send + Sync {
@@ -27,17 +32,35 @@ pub trait Services: Send + Sync {
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
+    /// What is known of the webhook is not enough to ask it.
+    #[error("{0}")]
+    Unusable(String),
     /// The webhook could not be asked.
-    #[error("Post \"{url}\": {why}")]
+    #[error("{method} \"{url}\": {why}")]
     Unreachable {
+        /// How it was asked: `Post`, or `Get` where it sent the call elsewhere.
+        method: &'static str,
         /// What was asked.
         url: String,
         /// What is in the way.
         why: String,
     },
+    /// The webhook did not answer in time.
+    #[error("{method} \"{url}\": context deadline exceeded")]
+    Late {
+        /// How it was asked.
+        method: &'static str,
+        /// What was asked.
+        url: String,
+    },
     /// The webhook answered with an error.
-    #[error("{0}")]
-    Refused(String),
+    #[error("{why}")]
+    Refused {
+        /// The code of the error; 0 where the answer is no error but no answer either.
+        code: u16,
+        /// What it says.
+        why: String,
+    },
 }
 
 /// A future that a trait can name.
@@ -61,10 +84,6 @@ pub struct Client {
     connections: Connections,
 }
 
-/// Codes of answers that are read.
-const SUCCESS: std::ops::RangeInclusive<u16> = 200..=206;
-const TIMED_OUT: &str = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
-
 impl Caller for Client {
     fn call<'a>(
         &'a self,
@@ -74,93 +93,211 @@ impl Caller for Client {
         timeout: Duration,
     ) -> Answer<'a> {
         Box::pin(async move {
-            let route = Route::new(endpoint, timeout);
-            let unreachable = |why: String| CallError::Unreachable { url: route.url(), why };
-            let place = route.locate(services, endpoint).map_err(unreachable)?;
-            let posted = tokio::time::timeout(timeout, self.post(&route, place, endpoint, body)).await;
-            match posted {
-                Ok(Ok(answer)) if SUCCESS.contains(&answer.code) && !answer.body.is_empty() => {
-                    Ok(answer.body)
-                }
-                Ok(Ok(answer)) => Err(CallError::Refused(refusal(&answer))),
-                Ok(Err(why)) => Err(unreachable(why)),
-                Err(_) => Err(unreachable(TIMED_OUT.to_string())),
-            }
+            let mut hop = Hop { route: Route::new(endpoint, timeout), method: Method::POST, referer: None };
+            let called = self.follow(services, endpoint, body, &mut hop);
+            let answer = match tokio::time::timeout(timeout, called).await {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(Fault::Unusable(why))) => return Err(CallError::Unusable(why)),
+                Ok(Err(Fault::Unreachable(why))) => return Err(hop.unreachable(why)),
+                Ok(Err(Fault::Unread(why))) => return Err(CallError::Refused { code: 0, why }),
+                Err(_) => return Err(CallError::Late { method: hop.verb(), url: hop.route.url() }),
+            };
+            answer.accepted(&hop.method)
         })
     }
 }
 
+/// Why a request was not answered.
+enum Fault {
+    Unusable(String),
+    Unreachable(String),
+    Unread(String),
+}
+
+/// One request of a call: the first, or one to where the webhook sent it.
+struct Hop {
+    route: Route,
+    method: Method,
+    /// Where the call was sent here from, if it was.
+    referer: Option<String>,
+}
+
+impl Hop {
+    fn verb(&self) -> &'static str {
+        if self.method == Method::GET { "Get" } else { "Post" }
+    }
+
+    fn unreachable(&self, why: String) -> CallError {
+        CallError::Unreachable { method: self.verb(), url: self.route.url(), why }
+    }
+
+    fn request(&self, body: Bytes) -> Result<Request<Full<Bytes>>, String> {
+        let mut request = Request::builder()
+            .method(self.method.clone())
+            .uri(&self.route.path_and_query)
+            .header(header::HOST, &self.route.authority)
+            .header(header::USER_AGENT, "kube-apiserver-admission")
+            .header(header::ACCEPT, "application/json, */*");
+        if let Some(referer) = &self.referer {
+            request = request.header(header::REFERER, referer);
+        }
+        let has_body = self.method != Method::GET;
+        if has_body {
+            request = request.header(header::CONTENT_TYPE, JSON);
+        }
+        let body = if has_body { body } else { Bytes::new() };
+        request.body(Full::new(body)).map_err(|error| error.to_string())
+    }
+
+    /// Turns to the place that an answer names. The body only goes along where the answer says so.
+    fn turn(&mut self, answer: &Received) -> bool {
+        let keeps_method = matches!(answer.code, 307 | 308);
+        if !keeps_method && !matches!(answer.code, 301..=303) || answer.location.is_empty() {
+            return false;
+        }
+        if !keeps_method {
+            self.method = Method::GET;
+        }
+        self.referer = Some(self.route.url());
+        self.route = self.route.moved(&answer.location);
+        true
+    }
+}
+
+/// An answer as it came.
+struct Received {
+    code: u16,
+    content_type: String,
+    location: String,
+    body: Bytes,
+}
+
+impl Received {
+    /// The document in the answer, unless it is an error.
+    fn accepted(self, method: &Method) -> Result<Bytes, CallError> {
+        let Received { code, content_type, body, .. } = self;
+        if !(200..=206).contains(&code) {
+            return Err(CallError::Refused { code, why: refusal(code, method, &content_type, &body) });
+        }
+        let media = content_type.split(';').next().unwrap_or("");
+        if media.matches('/').count() > 1 {
+            let why = "Internal error occurred: mime: unexpected content after media subtype".to_string();
+            return Err(CallError::Refused { code: 500, why });
+        }
+        if body.is_empty() {
+            let shown = if content_type.is_empty() { JSON } else { &content_type };
+            let why = format!("0-length response with status code: {code} and content type: {shown}");
+            return Err(CallError::Refused { code: 0, why });
+        }
+        Ok(body)
+    }
+}
+
+const JSON: &str = "application/json";
+
 impl Client {
-    /// Posts; a kept connection that turns out to be closed is replaced once.
-    async fn post(
+    /// Asks the webhook, and whomever it sends the call to.
+    async fn follow(
         &self,
-        route: &Route,
+        services: &dyn Services,
+        endpoint: &Endpoint,
+        body: Bytes,
+        hop: &mut Hop,
+    ) -> Result<Received, Fault> {
+        let own = hop.route.authority.clone();
+        for _ in 0..=REDIRECTS_MAX {
+            let place = match hop.route.authority == own {
+                true => hop.route.locate(services, endpoint).map_err(Fault::Unreachable)?,
+                false => (hop.route.host.clone(), hop.route.port),
+            };
+            let answer = self.ask(hop, place, endpoint, body.clone()).await?;
+            if !hop.turn(&answer) {
+                return Ok(answer);
+            }
+        }
+        Err(Fault::Unreachable(format!("stopped after {REDIRECTS_MAX} redirects")))
+    }
+
+    /// Sends one request. A kept connection that turns out to be closed before anything was sent is replaced.
+    async fn ask(
+        &self,
+        hop: &Hop,
         place: (String, u16),
         endpoint: &Endpoint,
         body: Bytes,
-    ) -> Result<Answered, String> {
-        let key = (route.authority.clone(), place, endpoint.ca_bundle.clone());
+    ) -> Result<Received, Fault> {
+        let key = (hop.route.authority.clone(), place, endpoint.ca_bundle.clone());
+        let mut request = hop.request(body).map_err(Fault::Unreachable)?;
         if let Some(mut kept) = self.connections.take(&key)
             && kept.ready().await.is_ok()
-            && let Ok(answer) = exchange(&mut kept, route, body.clone()).await
         {
-            self.connections.keep(key, kept);
-            return Ok(answer);
+            match kept.try_send_request(request).await {
+                Ok(answer) => {
+                    let answer = read(answer).await?;
+                    self.connections.keep(key, kept);
+                    return Ok(answer);
+                }
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(Fault::Unreachable(in_words(error.error()))),
+                },
+            }
         }
-        let mut fresh = connect::open(&key.1, &route.host, &endpoint.ca_bundle).await?;
-        let answer = exchange(&mut fresh, route, body).await?;
+        let mut fresh = connect::open(&key.1, &hop.route.host, &endpoint.ca_bundle).await?;
+        let answer = fresh.send_request(request).await;
+        let answer = read(answer.map_err(|error| Fault::Unreachable(in_words(&error)))?).await?;
         self.connections.keep(key, fresh);
         Ok(answer)
     }
 }
 
-async fn exchange(
-    connection: &mut connect::Connection,
-    route: &Route,
-    body: Bytes,
-) -> Result<Answered, String> {
-    let request = Request::builder()
-        .method(Method::POST)
-        .uri(&route.path_and_query)
-        .header(header::HOST, &route.authority)
-        .header(header::USER_AGENT, "kube-apiserver")
-        .header(header::ACCEPT, "application/json, */*")
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(Full::new(body))
-        .map_err(|error| error.to_string())?;
-    let answer = connection.send_request(request).await.map_err(|error| error.to_string())?;
+async fn read(answer: Response<Incoming>) -> Result<Received, Fault> {
     let code = answer.status().as_u16();
-    let content_type = answer.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let content_type = content_type.unwrap_or_default().to_string();
-    let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-    let body = body.map_err(|error| error.to_string())?.to_bytes();
-    Ok(Answered { code, content_type, body })
+    let text = |name: header::HeaderName| {
+        answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or("").to_string()
+    };
+    let (content_type, location) = (text(header::CONTENT_TYPE), text(header::LOCATION));
+    let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(|error| {
+        let why = match error.downcast_ref::<hyper::Error>() {
+            Some(_) => "unexpected EOF".to_string(),
+            None => error.to_string(),
+        };
+        Fault::Unread(format!(
+            "unexpected error when reading response body. Please retry. Original error: {why}"
+        ))
+    })?;
+    Ok(Received { code, content_type, location, body: body.to_bytes() })
 }
 
-/// What a webhook answered.
-struct Answered {
-    code: u16,
-    content_type: String,
-    body: Bytes,
+/// What Go says of a connection that ended before there was an answer.
+fn in_words(error: &hyper::Error) -> String {
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        if let Some(io) = inner.downcast_ref::<std::io::Error>() {
+            return match io.kind() {
+                std::io::ErrorKind::UnexpectedEof => "EOF".to_string(),
+                std::io::ErrorKind::ConnectionReset => "read: connection reset by peer".to_string(),
+                _ => io.to_string(),
+            };
+        }
+        source = inner.source();
+    }
+    if error.is_incomplete_message() || error.is_closed() {
+        return "EOF".to_string();
+    }
+    error.to_string()
 }
-
-/// How much of an answer that is no success is told.
-const TOLD_BYTES_MAX: usize = 2048;
 
 /// What a client is told of an answer that is no success: the status in it, or what its code means.
-fn refusal(answer: &Answered) -> String {
-    let Answered { code, content_type, body } = answer;
-    if SUCCESS.contains(code) {
-        return format!("0-length response with status code: {code} and content type: {content_type}");
-    }
-    let tree = json::parse(body).map(|parsed| parsed.value).unwrap_or_default();
+fn refusal(code: u16, method: &Method, content_type: &str, answer: &[u8]) -> String {
+    let tree = json::parse(answer).map(|parsed| parsed.value).unwrap_or_default();
     if tree.str_at(&["kind"]) == "Status" && tree.str_at(&["status"]) == "Failure" {
         return tree.str_at(&["message"]).to_string();
     }
-    let said = String::from_utf8_lossy(body.get(..TOLD_BYTES_MAX).unwrap_or(body));
     let is_text = content_type.is_empty() || content_type.trim_start().starts_with("text/");
+    let said = String::from_utf8_lossy(answer.get(..REFUSAL_BYTES_MAX).unwrap_or(answer));
     let said = if is_text { said.trim() } else { "unknown" };
-    Status::generic_response(*code, "POST", &GroupResource::default(), "", said).message
+    Status::generic_response(code, method.as_str(), &GroupResource::default(), "", said).message
 }
 
 /// The parts of a webhook's address.
@@ -177,21 +314,30 @@ impl Route {
         let (authority, path) = match &endpoint.place {
             Place::Url(url) => {
                 let rest = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
-                match rest.find('/') {
-                    Some(at) => (rest.get(..at).unwrap_or(""), rest.get(at..).unwrap_or("/")),
-                    None => (rest, "/"),
-                }
+                let (authority, path) = split_path(rest);
+                (authority.to_string(), path)
             }
-            Place::Service { path, .. } => ("", path.as_str()),
+            Place::Service { namespace, name, port, path } => {
+                (format!("{name}.{namespace}.svc:{port}"), path.as_str())
+            }
         };
-        let authority = match &endpoint.place {
-            Place::Url(_) => authority.to_string(),
-            Place::Service { namespace, name, port, .. } => format!("{name}.{namespace}.svc:{port}"),
-        };
+        let path_and_query = format!("{}?timeout={}s", cleaned(path), timeout.as_secs());
+        Route::of(authority, path_and_query)
+    }
+
+    fn of(authority: String, path_and_query: String) -> Self {
         let (host, port) = split_port(&authority);
-        let slash = if path.starts_with('/') { "" } else { "/" };
-        let path_and_query = format!("{slash}{path}?timeout={}s", timeout.as_secs());
         Route { host, port, authority, path_and_query }
+    }
+
+    /// The place that a `Location` names.
+    fn moved(&self, location: &str) -> Self {
+        let (authority, path) = match location.split_once("://") {
+            Some((_, rest)) => split_path(rest),
+            None => (self.authority.as_str(), location),
+        };
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        Route::of(authority.to_string(), format!("{slash}{path}"))
     }
 
     fn url(&self) -> String {
@@ -204,6 +350,27 @@ impl Route {
             Place::Service { namespace, name, port, .. } => services.locate(namespace, name, *port),
         }
     }
+}
+
+/// The authority of an address without scheme, and what comes behind it.
+fn split_path(rest: &str) -> (&str, &str) {
+    match rest.find('/') {
+        Some(at) => (rest.get(..at).unwrap_or(""), rest.get(at..).unwrap_or("/")),
+        None => (rest, "/"),
+    }
+}
+
+/// A path as Go's client joins it: without empty steps and dots.
+fn cleaned(path: &str) -> String {
+    let mut steps: Vec<&str> = Vec::new();
+    for step in path.split('/') {
+        match step {
+            "" | "." => {}
+            ".." => _ = steps.pop(),
+            other => steps.push(other),
+        }
+    }
+    format!("/{}", steps.join("/"))
 }
 
 /// Host and port of an authority; brackets are for addresses with colons.

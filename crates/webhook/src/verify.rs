@@ -1,5 +1,6 @@
 //! Whom a webhook must prove to be: the authorities of a caBundle, or those of the system where there is none.
 
+use pintle_meta::Timestamp;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::pki_types::pem::PemObject;
@@ -16,8 +17,8 @@ const SYSTEM_BUNDLES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// The TLS side of a call.
-pub(crate) fn config(ca_bundle: &[u8]) -> Result<ClientConfig, String> {
+/// The authorities of a bundle, or of the system.
+fn authorities(ca_bundle: &[u8]) -> Result<(Vec<CertificateDer<'static>>, RootCertStore), String> {
     let own;
     let bundle = match ca_bundle.trim_ascii().is_empty() {
         false => ca_bundle,
@@ -30,9 +31,15 @@ pub(crate) fn config(ca_bundle: &[u8]) -> Result<ClientConfig, String> {
         CertificateDer::pem_slice_iter(bundle).filter_map(Result::ok).collect();
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(certificates.iter().cloned());
-    if roots.is_empty() {
+    if roots.is_empty() && !ca_bundle.trim_ascii().is_empty() {
         return Err("unable to load root certificates: unable to parse bytes as PEM block".to_string());
     }
+    Ok((certificates, roots))
+}
+
+/// The TLS side of a call.
+pub(crate) fn config(ca_bundle: &[u8]) -> Result<ClientConfig, String> {
+    let (certificates, roots) = authorities(ca_bundle)?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
         .build()
@@ -109,19 +116,7 @@ impl ServerCertVerifier for Believed {
 pub(crate) fn in_words(error: &std::io::Error, name: &str) -> String {
     let found = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     let why = match found {
-        Some(Error::InvalidCertificate(certificate)) => match certificate {
-            CertificateError::UnknownIssuer => "certificate signed by unknown authority".to_string(),
-            CertificateError::Expired
-            | CertificateError::NotValidYet
-            | CertificateError::ExpiredContext { .. }
-            | CertificateError::NotValidYetContext { .. } => {
-                "certificate has expired or is not yet valid".to_string()
-            }
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                format!("certificate is not valid for any names, but wanted to match {name}")
-            }
-            other => other.to_string(),
-        },
+        Some(Error::InvalidCertificate(certificate)) => of_certificate(certificate, name),
         Some(Error::InvalidMessage(_)) => {
             return "http: server gave HTTP response to HTTPS client".to_string();
         }
@@ -130,4 +125,47 @@ pub(crate) fn in_words(error: &std::io::Error, name: &str) -> String {
         None => return error.to_string(),
     };
     format!("tls: failed to verify certificate: x509: {why}")
+}
+
+fn of_certificate(error: &CertificateError, name: &str) -> String {
+    const EXPIRED: &str = "certificate has expired or is not yet valid";
+    let at = |time: &UnixTime| {
+        let seconds = i64::try_from(time.as_secs()).unwrap_or(0);
+        Timestamp { seconds, nanos: 0 }.rfc3339().to_string()
+    };
+    match error {
+        CertificateError::UnknownIssuer => UNKNOWN_AUTHORITY.to_string(),
+        CertificateError::Expired | CertificateError::NotValidYet => EXPIRED.to_string(),
+        CertificateError::ExpiredContext { time, not_after } => {
+            format!("{EXPIRED}: current time {} is after {}", at(time), at(not_after))
+        }
+        CertificateError::NotValidYetContext { time, not_before } => {
+            format!("{EXPIRED}: current time {} is before {}", at(time), at(not_before))
+        }
+        CertificateError::NotValidForName => wrong_name(name, &[]),
+        CertificateError::NotValidForNameContext { presented, .. } => wrong_name(name, presented),
+        // Certificates without extensions have no names at all; an authority's own certificate was signed by nobody.
+        other if other.to_string().contains("UnsupportedCertVersion") => wrong_name(name, &[]),
+        other if other.to_string().contains("CaUsedAsEndEntity") => UNKNOWN_AUTHORITY.to_string(),
+        other => other.to_string(),
+    }
+}
+
+const UNKNOWN_AUTHORITY: &str = "certificate signed by unknown authority";
+
+/// What is said of a certificate for other names: `presented` has them as `DnsName("a")` or `IpAddress(1.2.3.4)`.
+fn wrong_name(name: &str, presented: &[String]) -> String {
+    let of = |kind: &str| -> Vec<&str> {
+        let inner = presented.iter().filter_map(|text| text.strip_prefix(kind)?.strip_prefix('('));
+        inner.map(|text| text.trim_end_matches(')').trim_matches('"')).collect()
+    };
+    let is_address = name.parse::<std::net::IpAddr>().is_ok();
+    let valid = if is_address { of("IpAddress") } else { of("DnsName") };
+    match (valid.is_empty(), is_address) {
+        (true, true) => {
+            format!("cannot validate certificate for {name} because it doesn't contain any IP SANs")
+        }
+        (true, false) => format!("certificate is not valid for any names, but wanted to match {name}"),
+        (false, _) => format!("certificate is valid for {}, not {name}", valid.join(", ")),
+    }
 }

@@ -1,6 +1,7 @@
 //! What a node is told, by request.
 
 use super::*;
+use crate::Options;
 use crate::testing::{Objects, kind, tree};
 use pintle_auth::authz::AlwaysDeny;
 
@@ -46,6 +47,7 @@ fn asked(who: &str, what: &str, object: &str, old: &str) -> String {
         old: old.as_ref(),
         user: &user,
         dry_run: false,
+        options: Options::None,
     };
     let plugin = NodeRestriction(Arc::new(AlwaysDeny));
     let object = (!object.is_empty()).then(|| tree(object));

@@ -2,7 +2,9 @@
 //! a member that is not there adds it, a missing value is `null`.
 
 use super::PatchError;
-use pintle_value::{Str, Value, json};
+use pintle_meta::field::quoted;
+use pintle_meta::strconv;
+use pintle_value::{Map, Str, Value, json};
 
 /// How many operations a patch may have.
 pub const OPERATIONS_MAX: usize = 10_000;
@@ -117,7 +119,7 @@ impl Patch {
     pub fn apply(&self, mut document: Value) -> Result<Value, PatchError> {
         let mut copied = 0;
         for operation in &self.operations {
-            operation.apply(&mut document, &mut copied).map_err(PatchError::DoesNotApply)?;
+            operation.apply(&mut document, &mut copied)?;
         }
         Ok(document)
     }
@@ -126,27 +128,76 @@ impl Patch {
 type Step<T> = Result<T, String>;
 
 impl Operation {
-    fn apply(&self, document: &mut Value, copied: &mut usize) -> Step<()> {
-        match self.kind.as_deref() {
-            Some("add") => add_at(document, self.path()?, self.given()),
-            Some("remove") => remove_at(document, self.path()?).map(|_| ()),
+    fn apply(&self, document: &mut Value, copied: &mut usize) -> Result<(), PatchError> {
+        let done = match self.kind.as_deref() {
+            Some("add") => self.add(document),
+            Some("remove") => self.remove(document),
             Some("replace") => self.replace(document),
-            Some("move") => {
-                let value = remove_at(document, self.from()?)?;
-                add_at(document, self.path()?, value)
-            }
+            Some("move") => self.shift(document),
             Some("copy") => self.copy(document, copied),
-            Some("test") => self.test(document),
+            Some("test") => match self.test(document) {
+                Ok(true) => Ok(()),
+                Ok(false) => {
+                    let path = self.path.as_deref().unwrap_or_default();
+                    return Err(PatchError::TestFailed(format!("testing value {path} failed: test failed")));
+                }
+                Err(why) => Err(why),
+            },
             other => Err(format!("Unexpected kind: {}", other.unwrap_or("unknown"))),
-        }
+        };
+        done.map_err(PatchError::DoesNotApply)
     }
 
-    fn path(&self) -> Step<&str> {
-        self.path.as_deref().ok_or_else(|| "operation missing path field: missing value".to_string())
+    /// The path, or what is said where it is missing: not everywhere why.
+    fn path(&self, doing: &str) -> Step<&str> {
+        let why = match doing {
+            "add" | "remove" | "copy" => "missing value",
+            _ => "operation missing path field: missing value",
+        };
+        self.path.as_deref().ok_or_else(|| format!("{doing} operation failed to decode path: {why}"))
     }
 
-    fn from(&self) -> Step<&str> {
-        self.from.as_deref().ok_or_else(|| "operation, missing from field: missing value".to_string())
+    fn from(&self, doing: &str) -> Step<&str> {
+        let why = "operation, missing from field: missing value";
+        self.from.as_deref().ok_or_else(|| format!("{doing} operation failed to decode from: {why}"))
+    }
+
+    fn add(&self, document: &mut Value) -> Step<()> {
+        let path = self.path("add")?;
+        let Some(place) = parent_mut(document, path) else {
+            return Err(format!(
+                "add operation does not apply: doc is missing path: \"{path}\": missing value"
+            ));
+        };
+        insert(place, self.given()).map_err(|why| format!("error in add for path: '{path}': {why}"))
+    }
+
+    fn remove(&self, document: &mut Value) -> Step<()> {
+        let path = self.path("remove")?;
+        let Some(place) = parent_mut(document, path) else {
+            return Err(format!(
+                "remove operation does not apply: doc is missing path: \"{path}\": missing value"
+            ));
+        };
+        take(place).map(|_| ()).map_err(|why| format!("error in remove for path: '{path}': {why}"))
+    }
+
+    fn shift(&self, document: &mut Value) -> Step<()> {
+        let from = self.from("move")?;
+        let Some(place) = parent_mut(document, from) else {
+            return Err(format!(
+                "move operation does not apply: doc is missing from path: {from}: missing value"
+            ));
+        };
+        let key = place.1.clone();
+        let value = take(place).map_err(|why| format!("error in move for path: '{key}': {why}"))?;
+        let path = self.path("move")?;
+        let Some(place) = parent_mut(document, path) else {
+            return Err(format!(
+                "move operation does not apply: doc is missing destination path: {path}: missing value"
+            ));
+        };
+        insert(place, value).map_err(|why| format!("error in move for path: '{path}': {why}"))
     }
 
     fn given(&self) -> Value {
@@ -154,7 +205,7 @@ impl Operation {
     }
 
     fn replace(&self, document: &mut Value) -> Step<()> {
-        let path = self.path()?;
+        let path = self.path("replace")?;
         let value = self.given();
         if path.is_empty() {
             return match value {
@@ -165,24 +216,34 @@ impl Operation {
                 _ => Err("replace operation value must be object or array".into()),
             };
         }
-        let (parent, key) = parent_mut(document, path)?;
-        match parent {
-            Value::Array(items) => {
-                let at = existing_index(items.len(), &key)?;
+        let absent = |what: &str| {
+            format!("replace operation does not apply: doc is missing {what}: {path}: missing value")
+        };
+        match parent_mut(document, path).ok_or_else(|| absent("path"))? {
+            (Parent::List(items), key) => {
+                let at = existing_index(items.len(), &key).map_err(|_| absent("key"))?;
                 if let Some(slot) = items.get_mut(at) {
                     *slot = value;
                 }
             }
-            Value::Object(map) => *map.entry(&key) = value,
-            _ => return Err(missing(path)),
+            (Parent::Object(map), key) => *map.entry(&key) = value,
         }
         Ok(())
     }
 
     fn copy(&self, document: &mut Value, copied: &mut usize) -> Step<()> {
-        let value = value_at(document, self.from()?)?.cloned().unwrap_or_default();
-        let path = self.path()?;
-        parent(document, path)?;
+        let from = self.from("copy")?;
+        let (parent, key) = parent(document, from).ok_or_else(|| {
+            format!("copy operation does not apply: doc is missing from path: {from}: missing value")
+        })?;
+        let value = child(parent, &key).map_err(|why| format!("error in copy for from: '{from}': {why}"))?;
+        let value = value.cloned().unwrap_or_default();
+        let path = self.path("copy")?;
+        let Some(place) = parent_mut(document, path) else {
+            return Err(format!(
+                "copy operation does not apply: doc is missing destination path: {path}: missing value"
+            ));
+        };
         let mut bytes = Vec::new();
         json::print(&value, &mut bytes);
         *copied += bytes.len();
@@ -191,33 +252,33 @@ impl Operation {
                 "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit {COPY_BYTES_MAX}"
             ));
         }
-        add_at(document, path, value)
+        insert(place, value).map_err(|why| format!("error while adding value during copy: {why}"))
     }
 
-    fn test(&self, document: &Value) -> Step<()> {
-        let path = self.path()?;
+    /// Whether the document has the value that is given.
+    fn test(&self, document: &Value) -> Step<bool> {
+        let path = self.path("test")?;
         let expected = self.value.as_ref().unwrap_or(&Value::Null);
-        let found = if path.is_empty() { Some(document) } else { value_at(document, path)? };
-        if found.unwrap_or(&Value::Null) == expected {
-            Ok(())
+        let found = if path.is_empty() {
+            Some(document)
         } else {
-            Err(format!("testing value {path} failed: test failed"))
-        }
+            let (parent, key) = parent(document, path).ok_or_else(|| {
+                format!("test operation does not apply: is missing path: {path}: missing value")
+            })?;
+            child(parent, &key).map_err(|why| format!("error in test for path: '{path}': {why}"))?
+        };
+        Ok(found.unwrap_or(&Value::Null) == expected)
     }
-}
-
-fn missing(path: &str) -> String {
-    format!("doc is missing path: \"{path}\": missing value")
 }
 
 /// Splits off what comes before the first slash, which counts for nothing, and the last part, which is the key.
-fn split(path: &str) -> Step<(impl Iterator<Item = &str>, String)> {
-    let (_, rest) = path.split_once('/').ok_or_else(|| missing(path))?;
+fn split(path: &str) -> Option<(impl Iterator<Item = &str>, String)> {
+    let (_, rest) = path.split_once('/')?;
     let (parents, key) = match rest.rsplit_once('/') {
         Some((parents, key)) => (Some(parents), key),
         None => (None, rest),
     };
-    Ok((parents.into_iter().flat_map(|p| p.split('/')), unescape(key)))
+    Some((parents.into_iter().flat_map(|p| p.split('/')), unescape(key)))
 }
 
 /// `~1` is a slash and `~0` a tilde, read once from left to right.
@@ -238,42 +299,45 @@ fn unescape(part: &str) -> String {
 
 /// The list position `key` stands for; negative ones count from the end.
 fn existing_index(len: usize, key: &str) -> Step<usize> {
-    let index: i64 = key.parse().map_err(|_| format!("invalid index: {key}"))?;
+    let index = strconv::parse_int(key).map_err(|_| not_a_number(key))?;
     let len = len as i64;
     let at = if index < 0 { index + len } else { index };
     if at < 0 || at >= len {
         return Err(format!("Unable to access invalid index: {index}: invalid index referenced"));
     }
-    usize::try_from(at).map_err(|_| format!("invalid index: {key}"))
+    usize::try_from(at).map_err(|_| not_a_number(key))
 }
 
-fn parent<'a>(document: &'a Value, path: &str) -> Step<(&'a Value, String)> {
-    let (parents, key) = split(path)?;
-    let mut node = document;
-    for part in parents {
-        node = child(node, &unescape(part)).ok().flatten().ok_or_else(|| missing(path))?;
-    }
-    match node {
-        Value::Object(_) | Value::Array(_) => Ok((node, key)),
-        _ => Err(missing(path)),
-    }
+fn not_a_number(key: &str) -> String {
+    format!("strconv.Atoi: parsing {}: invalid syntax", quoted(key))
 }
 
-fn parent_mut<'a>(document: &'a mut Value, path: &str) -> Step<(&'a mut Value, String)> {
-    let (parents, key) = split(path)?;
-    let mut node = document;
-    for part in parents {
-        let part = unescape(part);
-        let next = match node {
-            Value::Object(map) => map.get_mut(&part),
-            Value::Array(items) => existing_index(items.len(), &part).ok().and_then(|at| items.get_mut(at)),
-            _ => None,
-        };
-        node = next.ok_or_else(|| missing(path))?;
-    }
+/// What holds the value that a path names.
+enum Parent<'a> {
+    Object(&'a mut Map),
+    List(&'a mut Vec<Value>),
+}
+
+fn parent<'a>(document: &'a Value, path: &str) -> Option<(&'a Value, String)> {
+    let (mut parents, key) = split(path)?;
+    let node = parents.try_fold(document, |node, part| child(node, &unescape(part)).ok().flatten())?;
+    matches!(node, Value::Object(_) | Value::Array(_)).then_some((node, key))
+}
+
+fn parent_mut<'a>(document: &'a mut Value, path: &str) -> Option<(Parent<'a>, String)> {
+    let (mut parents, key) = split(path)?;
+    let node = parents.try_fold(document, |node, part| match node {
+        Value::Object(map) => map.get_mut(&unescape(part)),
+        Value::Array(items) => {
+            let at = existing_index(items.len(), &unescape(part)).ok()?;
+            items.get_mut(at)
+        }
+        _ => None,
+    })?;
     match node {
-        Value::Object(_) | Value::Array(_) => Ok((node, key)),
-        _ => Err(missing(path)),
+        Value::Object(map) => Some((Parent::Object(map), key)),
+        Value::Array(items) => Some((Parent::List(items), key)),
+        _ => None,
     }
 }
 
@@ -286,37 +350,32 @@ fn child<'a>(node: &'a Value, key: &str) -> Step<Option<&'a Value>> {
     }
 }
 
-fn value_at<'a>(document: &'a Value, path: &str) -> Step<Option<&'a Value>> {
-    let (parent, key) = parent(document, path)?;
-    child(parent, &key)
-}
-
-fn add_at(document: &mut Value, path: &str, value: Value) -> Step<()> {
-    let (parent, key) = parent_mut(document, path)?;
-    match parent {
-        Value::Object(map) => *map.entry(&key) = value,
-        Value::Array(items) if key == "-" => items.push(value),
-        Value::Array(items) => {
+fn insert(place: (Parent<'_>, String), value: Value) -> Step<()> {
+    match place {
+        (Parent::Object(map), key) => *map.entry(&key) = value,
+        (Parent::List(items), key) if key == "-" => items.push(value),
+        (Parent::List(items), key) => {
             // The end itself is a place to add at, so it counts as one more position.
-            let at = existing_index(items.len() + 1, &key)?;
+            let at =
+                existing_index(items.len() + 1, &key).map_err(|why| match why.starts_with("strconv") {
+                    true => format!("value was not a proper array index: '{key}': {why}"),
+                    false => why,
+                })?;
             items.insert(at, value);
         }
-        _ => return Err(missing(path)),
     }
     Ok(())
 }
 
-fn remove_at(document: &mut Value, path: &str) -> Step<Value> {
-    let (parent, key) = parent_mut(document, path)?;
-    match parent {
-        Value::Object(map) => {
+fn take(place: (Parent<'_>, String)) -> Step<Value> {
+    match place {
+        (Parent::Object(map), key) => {
             map.remove(&key).ok_or_else(|| format!("Unable to remove nonexistent key: {key}: missing value"))
         }
-        Value::Array(items) => {
+        (Parent::List(items), key) => {
             let at = existing_index(items.len(), &key)?;
             Ok(items.remove(at))
         }
-        _ => Err(missing(path)),
     }
 }
 
@@ -365,7 +424,9 @@ mod tests {
         ] {
             match patched(document, patch) {
                 Ok(got) => assert_eq!(got, expected, "{patch}"),
-                Err(PatchError::DoesNotApply(_)) => assert_eq!(expected, "", "{patch}"),
+                Err(PatchError::DoesNotApply(_) | PatchError::TestFailed(_)) => {
+                    assert_eq!(expected, "", "{patch}")
+                }
                 Err(other) => panic!("{patch}: {other}"),
             }
         }

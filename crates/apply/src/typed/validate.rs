@@ -36,6 +36,38 @@ impl fmt::Display for ValidationErrors {
     }
 }
 
+/// A value that Go holds and JSON has no word for, as Go prints it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Foreign {
+    /// Its type.
+    pub go_type: &'static str,
+    /// The value in Go's syntax.
+    pub go_syntax: String,
+}
+
+/// What is wrong with a value that is no JSON: it is nothing that the type at `path` could take.
+pub fn refuse_foreign(foreign: &Foreign, path: &[PathElement], ty: Type<'_>) -> ValidationErrors {
+    let found = path.iter().try_fold(ty, |ty, element| match (element, ty.atom(None)) {
+        (PathElement::Field(name), Atom::Map(fields)) => fields.field(name),
+        (PathElement::Index(_), Atom::List(list)) => Some(list.item),
+        _ => None,
+    });
+    let Foreign { go_type, go_syntax } = foreign;
+    let message = match found.map(|ty| ty.atom(None)) {
+        None => "field not declared in schema".to_string(),
+        Some(Atom::Scalar(Scalar::Numeric)) => format!("expected numeric (int or float), got {go_type}"),
+        Some(Atom::Scalar(Scalar::String)) => {
+            format!("expected string, got &value.valueUnstructured{{Value:{go_syntax}}}")
+        }
+        Some(Atom::Scalar(Scalar::Boolean)) => format!("expected boolean, got &{{{go_syntax}}}"),
+        Some(Atom::Scalar(Scalar::Any)) => format!("expected any scalar, got &{{{go_syntax}}}"),
+        Some(Atom::List(_)) => format!("expected list, got &{{{go_syntax}}}"),
+        Some(Atom::Map(_)) => format!("expected map, got &{{{go_syntax}}}"),
+    };
+    let path = path.iter().map(ToString::to_string).collect();
+    ValidationErrors(vec![(path, message)])
+}
+
 /// Checks a value against its type.
 pub fn validate(value: &Value, ty: Type<'_>, duplicates: Duplicates) -> Result<(), ValidationErrors> {
     let mut walk = Walk { duplicates, path: Vec::new(), errors: ValidationErrors::default() };

@@ -186,6 +186,8 @@ impl Checker<'_> {
         };
         match shape.fields.get(field) {
             Some(field) => field.shape.cel_type(),
+            // An open type has the field, but nothing is of the field's type, which has no name.
+            None if provider.is_open(object) => Type::Object("".into()),
             None => {
                 self.report(id, format!("undefined field '{field}'"));
                 Type::Error

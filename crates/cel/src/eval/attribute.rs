@@ -7,7 +7,7 @@ use pintle_value::Value as Tree;
 use super::{Evaluator, Local, Outcome};
 use crate::number;
 use crate::plan::{Attribute, By, Candidate, Qualifier, Root};
-use crate::shape::Shape;
+use crate::shape::{Shape, ShapeKind};
 use crate::value::{EvalError, Object, Value};
 
 impl<'a> Evaluator<'a, '_> {
@@ -143,7 +143,9 @@ impl<'a> Evaluator<'a, '_> {
             self.charge(crate::cost::SELECT)?;
             match found? {
                 Some(next) => value = next,
-                None => return Err(self.missing(&value, &qualifier.by)),
+                None => {
+                    value = unset(&value, &qualifier.by).ok_or_else(|| self.missing(&value, &qualifier.by))?
+                }
             }
         }
         Ok(if optional { Value::some(value) } else { value })
@@ -195,7 +197,10 @@ impl<'a> Evaluator<'a, '_> {
         match value {
             Value::Map(map) => map.find(key),
             Value::Object(object) => match key {
-                Value::String(name) => object.get(name.as_str()),
+                Value::String(name) => match object {
+                    Object::Input(input, _) => self.variables.field(input, name.as_str()).transpose(),
+                    object => object.get(name.as_str()),
+                },
                 _ => Err(EvalError::NoSuchOverload),
             },
             Value::List(list) => match index_of(key)? {
@@ -231,6 +236,17 @@ impl<'a> Evaluator<'a, '_> {
             self.charge(crate::cost::SELECT)?;
         }
         found.map(|found| found.is_some())
+    }
+}
+
+/// What a field of a literal is that was not set: texts are empty.
+#[cold]
+fn unset<'a>(value: &Value<'a>, by: &By) -> Option<Value<'a>> {
+    match (value, by) {
+        (Value::Object(Object::Shared(..)), By::Field(_, _, shape)) if shape.kind == ShapeKind::String => {
+            Some("".into())
+        }
+        _ => None,
     }
 }
 

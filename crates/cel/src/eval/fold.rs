@@ -74,6 +74,7 @@ fn names<'a>(object: &Object<'a>) -> Vec<Value<'a>> {
             _ => Vec::new(),
         },
         Object::Shared(_, fields) => fields.iter().map(|(name, _)| Value::from(name.clone())).collect(),
+        Object::Input(..) => Vec::new(),
     }
 }
 

@@ -201,6 +201,7 @@ impl Object<'_> {
                 }
                 Ok(true)
             }
+            (Object::Input(name, _), Object::Input(other, _)) => Ok(name == other),
             _ => Err(EvalError::NoSuchOverload),
         }
     }

@@ -12,6 +12,9 @@ pub enum Object<'a> {
     Tree(&'a pintle_value::Map, &'a Shape),
     /// Computed by an object literal: the type's name and the fields that were set.
     Shared(Arc<str>, Arc<[(Arc<str>, Value<'a>)]>),
+    /// The input of this name, whose fields are found as they are needed (`Variables::field`), for the type of the
+    /// second name. Only an evaluation can look into it.
+    Input(Arc<str>, Arc<str>),
 }
 
 impl<'a> Object<'a> {
@@ -20,6 +23,7 @@ impl<'a> Object<'a> {
         match self {
             Object::Tree(map, _) => map.len(),
             Object::Shared(_, fields) => fields.len(),
+            Object::Input(..) => 0,
         }
     }
 
@@ -38,6 +42,7 @@ impl<'a> Object<'a> {
             Object::Shared(_, fields) => {
                 Ok(fields.iter().find(|(key, _)| **key == *name).map(|(_, value)| value.clone()))
             }
+            Object::Input(..) => Ok(None),
         }
     }
 

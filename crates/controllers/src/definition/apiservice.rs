@@ -68,7 +68,11 @@ impl Definitions {
         if kept.str_at(&["metadata", "labels", AUTOMANAGED]) != "true" {
             return Ok(());
         }
-        match self.engine.delete(&target, &DeleteOptions::default(), &self.engine.system_user()).await {
+        match self
+            .engine
+            .delete(&target, &DeleteOptions::default(), &self.engine.system_user(), &mut Vec::new())
+            .await
+        {
             Err(status) if status.code != 404 => Err(status),
             _ => Ok(()),
         }

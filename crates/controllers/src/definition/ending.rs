@@ -109,7 +109,9 @@ async fn delete_all(engine: &Engine, all: &ListRequest, namespaces: BTreeSet<Str
     for namespace in namespaces {
         let mut list = all.clone();
         list.target.namespace = namespace;
-        let deleted = engine.delete_collection(&list, &DeleteOptions::default(), &engine.system_user()).await;
+        let deleted = engine
+            .delete_collection(&list, &DeleteOptions::default(), &engine.system_user(), &mut Vec::new())
+            .await;
         // What was said once is not said again.
         errors.extend(deleted.err().map(|status| status.message).filter(|message| !errors.contains(message)));
     }

@@ -1,9 +1,10 @@
 //! Conversion reviews: what is asked of a webhook, and which answers are believed.
 
+use crate::answer::{self, Review};
 use pintle_meta::field::quoted;
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, GroupVersionKind, objectmeta};
-use pintle_value::{Map, Path, Str, Value, json, yaml};
+use pintle_value::{Map, Path, Str, Value, json};
 
 const GROUP: &str = "apiextensions.k8s.io";
 
@@ -44,11 +45,6 @@ pub(super) struct AnswerError {
     pub(super) is_undecodable: bool,
 }
 
-/// How Go names what it reads the type of a document into.
-const TYPE_META: &str =
-    r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
-/// How Go's client names what it knows types from.
-const SCHEME: &str = "k8s.io/apiserver/pkg/util/webhook/client.go:71";
 const KIND: &str = "ConversionReview";
 
 /// The objects in the answer to a review.
@@ -86,40 +82,7 @@ pub(super) fn objects(version: &str, uid: &str, answer: &[u8]) -> Result<Vec<Val
 
 /// The answer as Go's client reads it, which takes a document without type for what it expects.
 fn decode(version: &str, answer: &[u8]) -> Result<Value, String> {
-    let tree = match json::parse(answer) {
-        Ok(parsed) => parsed.value,
-        Err(error) => yaml::parse(answer)
-            .map(|parsed| parsed.value)
-            .map_err(|_| format!("couldn't get version/kind; json parse error: {error}"))?,
-    };
-    if !matches!(tree, Value::Object(_)) {
-        let found = tree.json_type();
-        return Err(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type {TYPE_META}"
-        ));
-    }
-    let expected = format!("{GROUP}/{version}");
-    let or = |found: &str, expected: &str| if found.is_empty() { expected } else { found }.to_string();
-    let api_version = or(tree.str_at(&["apiVersion"]), &expected);
-    let kind = or(tree.str_at(&["kind"]), KIND);
-    let own = [format!("{GROUP}/v1"), format!("{GROUP}/v1beta1")];
-    let unknown = |type_: &str| format!("converting ({type_}) to ({version}.{KIND}): unknown conversion");
-    match kind.as_str() {
-        KIND if api_version == expected => {}
-        KIND if own.contains(&api_version) => {
-            let found = api_version.rsplit('/').next().unwrap_or_default();
-            return Err(unknown(&format!("{found}.{KIND}")));
-        }
-        "Status" if api_version == "v1" || own.contains(&api_version) => return Err(unknown("v1.Status")),
-        _ => {
-            return Err(format!(
-                "no kind {} is registered for version {} in scheme {}",
-                quoted(&kind),
-                quoted(&api_version),
-                quoted(SCHEME)
-            ));
-        }
-    }
+    let tree = answer::read(Review { group: GROUP, version, kind: KIND }, answer)?;
     check_types(version, &tree)?;
     Ok(tree)
 }

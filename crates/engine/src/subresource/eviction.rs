@@ -2,7 +2,6 @@
 
 use super::{binding::set_condition, success};
 use crate::{Engine, Target, ownership};
-use pintle_auth::UserInfo;
 use pintle_meta::options::{DeleteOptions, Preconditions};
 use pintle_meta::selector::LabelSelector;
 use pintle_meta::{Cause, FieldErrors, GroupKind, GroupResource, Status};
@@ -41,10 +40,9 @@ impl Engine {
         target: &Target,
         name: &str,
         options: DeleteOptions,
-        user: &UserInfo,
     ) -> Result<Value, Status> {
         let pod = Target { subresource: Default::default(), ..target.named(name) };
-        let live = self.unguarded(&pod, &options, user).await?;
+        let live = self.unguarded(&pod, &options).await?;
         let Some(live) = live else { return Ok(success()) };
         let budgets = self.budgets(&pod, &live);
         let mut pinned = false;
@@ -63,7 +61,7 @@ impl Engine {
         if pinned {
             pin(&mut deletion, live.str_at(&["metadata", "resourceVersion"]));
         }
-        match self.mark_and_delete(&pod, deletion, user).await {
+        match self.mark_and_delete(&pod, deletion).await {
             Ok(()) => Ok(success()),
             Err(status) if status.code == 409 && pinned && !has_revision(&options) => {
                 Err(still_processed(budget.map_or("", |b| b.str_at(&["metadata", "name"]))))
@@ -73,12 +71,7 @@ impl Engine {
     }
 
     /// Deletes a pod that no budget can guard; else answers with the pod.
-    async fn unguarded(
-        &self,
-        pod: &Target,
-        options: &DeleteOptions,
-        user: &UserInfo,
-    ) -> Result<Option<Value>, Status> {
+    async fn unguarded(&self, pod: &Target, options: &DeleteOptions) -> Result<Option<Value>, Status> {
         let mut last = None;
         for _ in 0..ATTEMPTS_MAX {
             let Some(live) = self.object_tree(pod)? else {
@@ -94,7 +87,7 @@ impl Engine {
             if !ended && !has_revision(options) {
                 pin(&mut deletion, live.str_at(&["metadata", "resourceVersion"]));
             }
-            match self.mark_and_delete(pod, deletion, user).await {
+            match self.mark_and_delete(pod, deletion).await {
                 Ok(()) => return Ok(None),
                 Err(status) if status.code == 409 && !has_revision(options) => last = Some(status),
                 Err(status) => return Err(status),
@@ -135,12 +128,7 @@ impl Engine {
     }
 
     /// Says on the pod why it goes, and deletes it.
-    async fn mark_and_delete(
-        &self,
-        pod: &Target,
-        mut options: DeleteOptions,
-        user: &UserInfo,
-    ) -> Result<(), Status> {
+    async fn mark_and_delete(&self, pod: &Target, mut options: DeleteOptions) -> Result<(), Status> {
         if !options.dry_run {
             let now = self.now_text();
             let preconditions = options.preconditions.clone();
@@ -159,7 +147,7 @@ impl Engine {
                 *revision = marked.revision().to_string().into();
             }
         }
-        self.delete(pod, &options, user).await.map(|_| ())
+        self.delete_admitted(pod, &options).await.map(|_| ())
     }
 }
 

@@ -18,7 +18,7 @@ impl Engine {
     }
 
     /// Why a stream to a pod, service or node cannot be had.
-    pub fn stream_refusal(&self, target: &Target, container: &str) -> Status {
+    pub(super) fn stream_refusal(&self, target: &Target, container: &str) -> Status {
         if target.subresource == "proxy" {
             return self.proxy_refusal(target).err().unwrap_or_else(nobody_answers);
         }

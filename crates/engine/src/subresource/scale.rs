@@ -4,8 +4,8 @@
 
 use crate::convert::Conversions;
 use crate::propose::{Change, Proposed};
-use crate::write::{Live, WriteRequest};
-use crate::{Engine, Target, decode};
+use crate::write::{Live, WriteRequest, attributes};
+use crate::{Engine, Target, decode, object};
 use pintle_apply::fieldset::FieldPath;
 use pintle_apply::managed::{ReplicasPath, scale_to_parent, scale_to_subresource};
 use pintle_kinds::ScalePaths;
@@ -72,24 +72,25 @@ impl Engine {
         }
     }
 
-    /// The parent (in the version of the request) as a write of its scale would have it.
-    pub(crate) fn propose_scale(
+    /// The parent (in the version that writes work in) as a write of its scale would have it, admitted as a scale.
+    pub(crate) async fn propose_scaled(
         &self,
         request: &WriteRequest,
         live: Option<&Live>,
         paths: &ScalePaths,
-        conversions: &Conversions,
-    ) -> Result<Proposed, Status> {
+        warnings: &mut Vec<String>,
+    ) -> Result<Value, Status> {
         let target = &request.target;
+        let face = self.face(target)?;
         let Some(live) = live else {
             let absent = || Status::not_found(&target.kind.group_resource(), &target.name);
             // A body is read before the parent is looked for, a patch after.
-            return match request.change {
-                Change::Replace(_) => self
-                    .propose_on(request, &self.face(target)?, None, conversions)?
-                    .checked(|_| Err(absent())),
-                _ => Err(absent()),
-            };
+            return Err(match request.change {
+                Change::Replace(_) => {
+                    self.propose_on(request, &face, None, &Conversions::default())?.refused(absent())
+                }
+                _ => absent(),
+            });
         };
         let mut parent = self.spoken(target, &live.tree).into_owned();
         let (mut old, found) = view(target, paths, &parent)?;
@@ -103,35 +104,71 @@ impl Engine {
             old.set_at(&["metadata", "managedFields"], Value::Array(shown));
         }
         self.normalize_scale(&mut old);
-        let Proposed { object: scale, warnings, .. } =
-            self.propose_on(request, &self.face(target)?, Some(&old), conversions)?;
-        let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0);
-        check(target, paths, replicas)?;
-        let wanted = scale.str_at(&["metadata", "uid"]);
-        let actual = parent.str_at(&["metadata", "uid"]);
-        if !wanted.is_empty() && wanted != actual {
-            let why =
-                format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}");
-            let resource = GroupResource::new(&target.kind.group, &format!("{}/scale", target.kind.plural));
-            return Err(Status::conflict(&resource, &target.name, &why));
-        }
-        let version = target.kind_version();
-        let api_version = decode::api_version(&version.group, &version.name);
-        let written = scale.items_at(&["metadata", "managedFields"]);
-        let entries = scale_to_parent(&entries, written, &api_version, &mapping)
-            .map_err(|why| Status::internal(&why))?;
-        let keys: Vec<&str> = paths.spec_replicas.iter().map(Str::as_str).collect();
-        parent.set_at(&keys, Value::Int(replicas));
-        match entries.is_empty() {
-            true => _ = parent.remove_at(&["metadata", "managedFields"]),
-            false => parent.set_at(&["metadata", "managedFields"], Value::Array(entries)),
-        }
-        let revision = scale.str_at(&["metadata", "resourceVersion"]);
-        if !revision.is_empty() {
-            parent.set_at(&["metadata", "resourceVersion"], revision.into());
-        }
-        Ok(Proposed { object: parent, warnings, empties: false })
+        let Proposed { object: mut scale, warnings: noted, .. } =
+            self.propose_on(request, &face, Some(&old), &Conversions::default())?;
+        warnings.extend(noted);
+        let attributes = attributes(request, Some(&old), &target.name);
+        self.mutate_admitted(&attributes, &face, Some(&mut scale), warnings).await?;
+        put_back(target, paths, &mapping, &scale, &mut parent)?;
+        object::convert(&target.kind, &mut parent, target.version, target.working());
+        Ok(parent)
     }
+
+    /// Lets others refuse a write of a scale; `old` and `new` are the parent, in the version that writes work in.
+    pub(crate) async fn admit_scaled(
+        &self,
+        request: &WriteRequest,
+        paths: &ScalePaths,
+        old: &Value,
+        new: &Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let target = &request.target;
+        let scale = |parent: &Value| {
+            let (mut scale, _) = view(target, paths, &self.spoken(target, parent))?;
+            self.normalize_scale(&mut scale);
+            Ok::<_, Status>(scale)
+        };
+        let (old, new) = (scale(old)?, scale(new)?);
+        let attributes = attributes(request, Some(&old), &target.name);
+        self.validate_admitted(&attributes, &self.face(target)?, Some(&new), warnings).await
+    }
+}
+
+/// Writes a scale into its parent, which is in the version of the request.
+fn put_back(
+    target: &Target,
+    paths: &ScalePaths,
+    mapping: &[ReplicasPath],
+    scale: &Value,
+    parent: &mut Value,
+) -> Result<(), Status> {
+    let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0);
+    check(target, paths, replicas)?;
+    let wanted = scale.str_at(&["metadata", "uid"]);
+    let actual = parent.str_at(&["metadata", "uid"]);
+    if !wanted.is_empty() && wanted != actual {
+        let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}");
+        let resource = GroupResource::new(&target.kind.group, &format!("{}/scale", target.kind.plural));
+        return Err(Status::conflict(&resource, &target.name, &why));
+    }
+    let version = target.kind_version();
+    let api_version = decode::api_version(&version.group, &version.name);
+    let entries = parent.items_at(&["metadata", "managedFields"]).to_vec();
+    let written = scale.items_at(&["metadata", "managedFields"]);
+    let entries =
+        scale_to_parent(&entries, written, &api_version, mapping).map_err(|why| Status::internal(&why))?;
+    let keys: Vec<&str> = paths.spec_replicas.iter().map(Str::as_str).collect();
+    parent.set_at(&keys, Value::Int(replicas));
+    match entries.is_empty() {
+        true => _ = parent.remove_at(&["metadata", "managedFields"]),
+        false => parent.set_at(&["metadata", "managedFields"], Value::Array(entries)),
+    }
+    let revision = scale.str_at(&["metadata", "resourceVersion"]);
+    if !revision.is_empty() {
+        parent.set_at(&["metadata", "resourceVersion"], revision.into());
+    }
+    Ok(())
 }
 
 /// What is wrong with the replicas that a client wants.

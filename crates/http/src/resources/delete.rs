@@ -20,7 +20,8 @@ impl Resources {
             let status = self.engine.delete_corrupt(target).await?;
             return Ok(respond::status(&status, Some(request.accept.encoding)));
         }
-        let deleted = self.engine.delete(target, &options, &request.user).await;
+        let mut warnings = Vec::new();
+        let deleted = self.engine.delete(target, &options, &request.user, &mut warnings).await;
         self.refresh_policy(target);
         let response = match deleted.map_err(|status| warned(status, target, &options))? {
             Deleted::Status(status) => Ok(respond::status(&status, Some(request.accept.encoding))),
@@ -31,6 +32,7 @@ impl Resources {
             }
         };
         response.map(|mut response| {
+            response.warnings.append(&mut warnings);
             response.warnings.extend(warning(target, &options));
             response
         })
@@ -67,9 +69,11 @@ impl Resources {
         let list = self.list_request(request, target)?;
         let options = self.delete_options(request)?;
         options.check_collection()?;
-        let listed = self.engine.delete_collection(&list, &options, &request.user).await;
+        let mut warnings = Vec::new();
+        let listed = self.engine.delete_collection(&list, &options, &request.user, &mut warnings).await;
         let listed = listed.map_err(|status| warned(status, &list.target, &options))?;
         let mut response = self.list_response(request, &list.target, listed)?;
+        response.warnings.append(&mut warnings);
         response.warnings.extend(warning(&list.target, &options));
         Ok(response)
     }

@@ -1,7 +1,8 @@
 //! The expressions of admission: what they can mention, and what they must come to.
 
-use pintle_cel::env::Env;
+use pintle_cel::env::{Checked, Env};
 use pintle_cel::library::kubernetes::authorizer::{AUTHORIZER, RESOURCE_CHECK};
+use pintle_cel::library::kubernetes::jsonpatch;
 use pintle_cel::shape::{Field, ListKind, ObjectShape, Shape, ShapeKind};
 use pintle_cel::types::Type;
 use pintle_value::Str;
@@ -9,47 +10,49 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 /// The type that holds a policy's variables.
-const VARIABLES_TYPE: &str = "kubernetes.variables";
+pub const VARIABLES_TYPE: &str = "kubernetes.variables";
 
 /// Which variables an expression can use beside those that all can.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Offered {
+pub struct Offered {
     /// `params`
-    pub(super) params: bool,
+    pub params: bool,
     /// `authorizer` and `authorizer.requestResource`
-    pub(super) authorizer: bool,
+    pub authorizer: bool,
+    /// `JSONPatch`, `Object` and what belongs to them
+    pub patches: bool,
 }
 
 /// Compiles the expressions of one object, which may see the variables that were compiled before.
 #[derive(Default)]
-pub(super) struct Expressions {
+pub struct Expressions {
     /// A policy's variables; none where they cannot be used at all.
     variables: Option<BTreeMap<Str, Field>>,
 }
 
 impl Expressions {
     /// For expressions that can use variables.
-    pub(super) fn composed() -> Self {
+    pub fn composed() -> Self {
         Expressions { variables: Some(BTreeMap::new()) }
     }
 
-    /// What is wrong with the expression of a variable; whatever it is, later expressions know the variable.
-    pub(super) fn declare(&mut self, name: &str, text: &str, offered: Offered) -> Result<(), String> {
+    /// The expression of a variable; whatever is wrong with it, later expressions know the variable.
+    pub fn declare(&mut self, name: &str, text: &str, offered: Offered) -> Result<Checked, String> {
         let checked = self.env(offered).compile(text);
         let shape = checked.as_ref().map_or(ShapeKind::Dyn, |checked| seen(checked.output_type()));
         if let Some(variables) = &mut self.variables {
             let shape = Arc::new(Shape::of(shape));
             variables.insert(name.into(), Field { json: name.into(), shape, required: true });
         }
-        checked.map(|_| ()).map_err(|issues| format!("compilation failed: {issues}"))
+        checked.map_err(|issues| format!("compilation failed: {issues}"))
     }
 
-    /// What is wrong with an expression that must come to one of the given types.
-    pub(super) fn check(&self, text: &str, offered: Offered, wanted: &[Type]) -> Result<(), String> {
+    /// An expression that must come to one of the given types, or what is wrong with it.
+    pub fn check(&self, text: &str, offered: Offered, wanted: &[Type]) -> Result<Checked, String> {
         let checked = self.env(offered).compile(text).map_err(|i| format!("compilation failed: {i}"))?;
         let found = checked.output_type();
         if wanted.contains(found) {
-            return Ok(());
+            return Ok(checked);
         }
         let names: Vec<String> = wanted.iter().map(declared).collect();
         Err(match names.as_slice() {
@@ -70,15 +73,11 @@ impl Expressions {
 
 /// What all expressions of admission can use, made once for each offer.
 fn base(offered: Offered) -> &'static Env {
-    static BASES: [OnceLock<Env>; 4] = [const { OnceLock::new() }; 4];
-    let [neither, params, authorizer, both] = &BASES;
-    let base = match (offered.params, offered.authorizer) {
-        (false, false) => neither,
-        (true, false) => params,
-        (false, true) => authorizer,
-        (true, true) => both,
-    };
-    base.get_or_init(|| {
+    static BASES: [OnceLock<Env>; 8] = [const { OnceLock::new() }; 8];
+    let at = [offered.params, offered.authorizer, offered.patches];
+    let at = at.into_iter().fold(0, |at, offered| at * 2 + usize::from(offered));
+    let [last, ..] = &BASES;
+    BASES.get(at).unwrap_or(last).get_or_init(|| {
         let mut env = Env::kubernetes()
             .with_variable("object", Type::Dyn)
             .with_variable("oldObject", Type::Dyn)
@@ -92,8 +91,18 @@ fn base(offered: Offered) -> &'static Env {
                 .with_variable("authorizer", Type::Object(AUTHORIZER.into()))
                 .with_variable("authorizer.requestResource", Type::Object(RESOURCE_CHECK.into()));
         }
-        env
+        if offered.patches { jsonpatch::with_mutations(env) } else { env }
     })
+}
+
+/// What a JSON patch comes to.
+pub fn json_patch_type() -> Type {
+    Type::list(Type::Object(jsonpatch::JSON_PATCH.into()))
+}
+
+/// What an apply configuration comes to.
+pub fn apply_configuration_type() -> Type {
+    Type::Object(jsonpatch::OBJECT.into())
 }
 
 /// A type as a shape, for the variables of a policy.
@@ -240,8 +249,8 @@ mod tests {
 
     #[test]
     fn expressions_see_what_they_are_offered() {
-        let all = Offered { params: true, authorizer: true };
-        let none = Offered { params: false, authorizer: false };
+        let all = Offered { params: true, authorizer: true, patches: false };
+        let none = Offered { params: false, authorizer: false, patches: false };
         let undeclared = |name: &str| format!("undeclared reference to '{name}' (in container '')");
         let cases = [
             ("object.a == params.a && request.operation == 'CREATE'", all, String::new()),
@@ -261,7 +270,7 @@ mod tests {
 
     #[test]
     fn variables_keep_their_types_even_when_they_are_wrong() {
-        let offered = Offered { params: false, authorizer: true };
+        let offered = Offered { params: false, authorizer: true, patches: false };
         let mut expressions = Expressions::composed();
         assert!(expressions.declare("a", "1", offered).is_ok());
         assert!(expressions.declare("b", "nope", offered).is_err());

@@ -1,6 +1,6 @@
 //! ValidatingAdmissionPolicy and MutatingAdmissionPolicy.
 
-use super::expressions::{Expressions, Offered};
+use super::expressions::{Expressions, Offered, apply_configuration_type, json_patch_type};
 use super::rules::{self, REINVOCATION_POLICIES};
 use super::{Role, name_warnings};
 use crate::shown::{Field, InternalList, TEXT};
@@ -91,14 +91,14 @@ impl Policy {
                 errors,
             );
         }
-        let offered = Offered { params: has_params, authorizer: true };
+        let offered = Offered { params: has_params, authorizer: true, patches: false };
         for (index, variable) in variables.iter().enumerate() {
             let at = path.field("variables");
             validate_variable(variable, &mut expressions, offered, &at.index(index), errors);
         }
         match self.0 {
             Role::Validating => validate_validations(object, spec, &expressions, offered, &path, errors),
-            Role::Mutating => validate_mutations(spec, &path, errors),
+            Role::Mutating => validate_mutations(spec, &expressions, offered, &path, errors),
         }
     }
 
@@ -232,23 +232,35 @@ fn validate_audit_annotation(policy: &str, annotation: &Value, path: &Path<'_>, 
     }
 }
 
-fn validate_mutations(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_mutations(
+    spec: &Value,
+    expressions: &Expressions,
+    offered: Offered,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let mutations = fields::list(spec, "mutations");
     if mutations.is_empty() {
         errors.required(&path.field("mutations"), "mutations must contain at least one item");
     }
     for (at, mutation) in mutations.iter().enumerate() {
-        validate_mutation(mutation, &path.field("mutations").index(at), errors);
+        validate_mutation(mutation, expressions, offered, &path.field("mutations").index(at), errors);
     }
     let policy = fields::text(spec, "reinvocationPolicy");
     check::required_supported(&path.field("reinvocationPolicy"), policy, &REINVOCATION_POLICIES, errors);
 }
 
-fn validate_mutation(mutation: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+fn validate_mutation(
+    mutation: &Value,
+    expressions: &Expressions,
+    offered: Offered,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let kind = fields::text(mutation, "patchType");
-    let (own, other) = match kind {
-        "JSONPatch" => ("jsonPatch", "applyConfiguration"),
-        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch"),
+    let (own, other, wanted) = match kind {
+        "JSONPatch" => ("jsonPatch", "applyConfiguration", json_patch_type()),
+        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch", apply_configuration_type()),
         _ => return check::required_supported(&path.field("patchType"), kind, &PATCH_TYPES, errors),
     };
     let at = path.field(own);
@@ -257,7 +269,11 @@ fn validate_mutation(mutation: &Value, path: &Path<'_>, errors: &mut FieldErrors
         Some(patch) if fields::text(patch, "expression").trim().is_empty() => {
             errors.required(&at.field("expression"), "");
         }
-        Some(_) => {}
+        Some(patch) => {
+            let text = fields::text(patch, "expression").trim();
+            let checked = expressions.check(text, Offered { patches: true, ..offered }, &[wanted]);
+            rules::wrong(checked, text, &at.field("expression"), errors);
+        }
     }
     if fields::member(mutation, other).is_some() {
         let shown = format!("{{{other}}}");

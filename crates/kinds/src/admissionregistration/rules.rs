@@ -170,7 +170,7 @@ pub(super) fn validate_conditions(
         if expression.is_empty() {
             errors.required(&path.index(at).field("expression"), "");
         } else {
-            let offered = Offered { params: has_params, authorizer: true };
+            let offered = Offered { params: has_params, authorizer: true, patches: false };
             let checked = Expressions::default().check(expression, offered, &[Type::Bool]);
             wrong(checked, expression, &path.index(at).field("expression"), errors);
         }
@@ -186,8 +186,8 @@ pub(super) fn validate_conditions(
 }
 
 /// Tells what is wrong with an expression, if anything is.
-pub(super) fn wrong(
-    checked: Result<(), String>,
+pub(super) fn wrong<T>(
+    checked: Result<T, String>,
     expression: &str,
     path: &Path<'_>,
     errors: &mut FieldErrors,

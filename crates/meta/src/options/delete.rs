@@ -105,6 +105,40 @@ impl DeleteOptions {
         read_body(body).map_err(Status::bad_request)?.check()
     }
 
+    /// The options as an object, without the version of its type.
+    pub fn to_value(&self) -> Value {
+        let mut out = Value::object();
+        out.set_at(&["kind"], "DeleteOptions".into());
+        if let Some(seconds) = self.grace_period_seconds {
+            out.set_at(&["gracePeriodSeconds"], Value::Int(seconds));
+        }
+        if let Some(preconditions) = &self.preconditions {
+            out.set_at(&["preconditions"], Value::object());
+            let given = [("uid", &preconditions.uid), ("resourceVersion", &preconditions.resource_version)];
+            for (key, text) in given.into_iter().filter_map(|(key, text)| Some((key, text.as_ref()?))) {
+                out.set_at(&["preconditions", key], Value::String(text.clone()));
+            }
+        }
+        if let Some(orphan) = self.orphan_dependents {
+            out.set_at(&["orphanDependents"], Value::Bool(orphan));
+        }
+        if let Some(propagation) = self.propagation {
+            let name = match propagation {
+                Propagation::Foreground => "Foreground",
+                Propagation::Background => "Background",
+                Propagation::Orphan => "Orphan",
+            };
+            out.set_at(&["propagationPolicy"], name.into());
+        }
+        if self.dry_run {
+            out.set_at(&["dryRun"], Value::Array(vec!["All".into()]));
+        }
+        if self.ignore_store_read_error {
+            out.set_at(&[IGNORE_READ_ERROR], Value::Bool(true));
+        }
+        out
+    }
+
     /// Checks what only deletions of collections refuse.
     pub fn check_collection(&self) -> Result<(), Status> {
         let mut errors = FieldErrors::new();

@@ -145,7 +145,7 @@ async fn create(engine: &Engine, target: &Target, document: &Document) -> Findin
         dry_run: true,
         field_manager: "pintle-check".into(),
         user_agent: String::new(),
-        validation: FieldValidation::Strict,
+        validation: Some(FieldValidation::Strict),
         user: UserInfo::new("check", &[UserInfo::MASTERS]),
     };
     let (outcome, warnings) = match engine.write(&request).await {

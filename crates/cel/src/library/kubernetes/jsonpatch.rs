@@ -33,7 +33,7 @@ pub fn library() -> Library {
 
 /// An environment in which a mutation can be written.
 pub fn with_mutations(env: Env) -> Env {
-    env.with_library(library()).with_types_of(&json_patch()).with_open_types(is_object_type)
+    env.with_library(library()).with_types_of(&json_patch()).with_open_types(is_open)
 }
 
 /// The fields of a `JSONPatch`.
@@ -48,6 +48,11 @@ pub fn json_patch() -> Shape {
         field("value", ShapeKind::Dyn),
     ]);
     Shape::of(ShapeKind::Object(Arc::new(ObjectShape { name: JSON_PATCH.into(), fields })))
+}
+
+/// kube-apiserver takes any field of a `JSONPatch`, too, but nothing can be assigned to those that it does not know.
+fn is_open(name: &str) -> bool {
+    name == JSON_PATCH || is_object_type(name)
 }
 
 /// Whether `name` is the type of an apply configuration or of a part of one; such a type has every field.

@@ -1,0 +1,187 @@
+//! Expressions of admission at run time: what they are evaluated over, what they may cost, and how they fail. Knows
+//! neither policies nor webhooks.
+
+mod asker;
+mod conditions;
+#[cfg(test)]
+mod tests;
+
+pub use asker::Asker;
+pub use conditions::Conditions;
+
+use pintle_cel::env::Checked;
+use pintle_cel::program::Program;
+use pintle_cel::value::{EvalError, Object, Value as CelValue};
+use pintle_kinds::admission_expressions::{Expressions, Offered, VARIABLES_TYPE};
+use pintle_value::{Str, Value};
+use std::cell::{Cell, RefCell};
+
+/// What one evaluation of an expression may cost.
+const CALL_COST_MAX: u64 = 1_000_000;
+/// What the expressions of a policy may cost for one request and one parameter.
+pub(crate) const POLICY_BUDGET: u64 = 10_000_000;
+/// What the match conditions of a policy or webhook may cost for one request.
+const CONDITIONS_BUDGET: u64 = 2_500_000;
+/// The variable that holds a policy's variables.
+const VARIABLES: &str = "variables";
+
+const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
+
+/// What expressions are evaluated over. What is not there is null; an authorizer that is not there cannot be asked.
+#[derive(Clone, Copy)]
+pub struct Inputs<'a> {
+    /// The new object, in the version that matched.
+    pub object: Option<&'a Value>,
+    /// The object as it was, in the version that matched.
+    pub old: Option<&'a Value>,
+    /// The `AdmissionRequest`, without objects.
+    pub request: &'a Value,
+    /// The namespace of the object.
+    pub namespace: Option<&'a Value>,
+    /// The parameter of a policy.
+    pub params: Option<&'a Value>,
+    /// Who answers `authorizer`.
+    pub asker: Option<&'a Asker>,
+}
+
+/// An expression, compiled once; one that does not compile fails whenever it is needed.
+pub(crate) struct Expression {
+    pub(crate) text: Str,
+    program: Result<Program, String>,
+}
+
+impl Expression {
+    pub(crate) fn new(text: &str, checked: Result<Checked, String>) -> Self {
+        let planned = checked
+            .and_then(|checked| checked.plan().map_err(|why| format!("program instantiation failed: {why}")));
+        Expression { text: text.into(), program: planned }
+    }
+
+    /// Why it does not compile.
+    pub(crate) fn error(&self) -> Option<&str> {
+        self.program.as_ref().err().map(String::as_str)
+    }
+}
+
+/// The variables of a policy, compiled.
+#[derive(Default)]
+pub(crate) struct Variables(Vec<(Str, Expression)>);
+
+impl Variables {
+    /// Compiles variables; `expressions` knows them from then on.
+    pub(crate) fn compile(entries: &[Value], expressions: &mut Expressions, offered: Offered) -> Self {
+        let compile = |entry: &Value| {
+            let (name, text) = (entry.str_at(&["name"]), entry.str_at(&["expression"]));
+            (name.into(), Expression::new(text, expressions.declare(name, text, offered)))
+        };
+        Variables(entries.iter().map(compile).collect())
+    }
+
+    /// The place of the variable; of two with one name the later counts.
+    fn position(&self, name: &str) -> Option<usize> {
+        self.0.iter().rposition(|(known, _)| known == name)
+    }
+}
+
+/// There is nothing left to spend: no further expression is evaluated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OutOfBudget;
+
+impl OutOfBudget {
+    pub(crate) fn text(self) -> String {
+        OUT_OF_BUDGET.to_string()
+    }
+}
+
+/// One run of expressions over the same inputs. Variables are worked out once, when they are first needed.
+pub(crate) struct Activation<'a> {
+    inputs: Inputs<'a>,
+    variables: Option<&'a Variables>,
+    values: RefCell<Vec<Lazy<'a>>>,
+    /// What variables have cost since the last expression.
+    spent: Cell<u64>,
+}
+
+#[derive(Clone)]
+enum Lazy<'a> {
+    Unknown,
+    /// It needs itself.
+    Underway,
+    Known(Result<CelValue<'a>, EvalError>),
+}
+
+impl<'a> Activation<'a> {
+    pub(crate) fn new(inputs: Inputs<'a>, variables: Option<&'a Variables>) -> Self {
+        let values = vec![Lazy::Unknown; variables.map_or(0, |variables| variables.0.len())];
+        Activation { inputs, variables, values: RefCell::new(values), spent: Cell::new(0) }
+    }
+
+    /// What an expression comes to, or why it comes to nothing.
+    pub(crate) fn evaluate(
+        &self,
+        expression: &'a Expression,
+        budget: &mut u64,
+    ) -> Result<Result<CelValue<'a>, String>, OutOfBudget> {
+        let program = match &expression.program {
+            Ok(program) => program,
+            Err(why) => return Ok(Err(format!("compilation error: {why}"))),
+        };
+        let evaluation = program.eval_with(self, Some(CALL_COST_MAX));
+        for cost in [self.spent.take(), evaluation.cost] {
+            *budget = budget.checked_sub(cost).ok_or(OutOfBudget)?;
+        }
+        Ok(evaluation
+            .result
+            .map_err(|why| format!("expression '{}' resulted in error: {why}", expression.text)))
+    }
+
+    fn compute(&self, name: &str, expression: &'a Expression) -> Result<CelValue<'a>, EvalError> {
+        let failed =
+            |why: String| EvalError::Failed(format!("composited variable \"{name}\" fails to {why}"));
+        let program = expression.program.as_ref().map_err(|why| failed(format!("compile: {why}")))?;
+        let evaluation = program.eval_with(self, Some(CALL_COST_MAX));
+        self.spent.set(self.spent.get().saturating_add(evaluation.cost));
+        evaluation.result.map_err(|why| failed(format!("evaluate: {why}")))
+    }
+}
+
+impl<'a> pintle_cel::program::Variables<'a> for Activation<'a> {
+    fn variable(&self, name: &str) -> Option<Result<CelValue<'a>, EvalError>> {
+        let tree = |tree: Option<&'a Value>| Some(Ok(tree.map_or(CelValue::Null, CelValue::any)));
+        match name {
+            "object" => tree(self.inputs.object),
+            "oldObject" => tree(self.inputs.old),
+            // At run time these are maps like any other, whatever the checker knows of them.
+            "request" => tree(Some(self.inputs.request)),
+            "namespaceObject" => tree(self.inputs.namespace),
+            "params" => tree(self.inputs.params),
+            "authorizer" => self.inputs.asker.map(|asker| Ok(asker.authorizer())),
+            "authorizer.requestResource" => self.inputs.asker.map(|asker| Ok(asker.request_resource())),
+            VARIABLES => Some(Ok(CelValue::Object(Object::Input(VARIABLES.into(), VARIABLES_TYPE.into())))),
+            _ => None,
+        }
+    }
+
+    fn field(&self, _of: &str, name: &str) -> Option<Result<CelValue<'a>, EvalError>> {
+        let variables = self.variables?;
+        let at = variables.position(name)?;
+        let (_, expression) = variables.0.get(at)?;
+        let put = |state: Lazy<'a>| {
+            if let Some(place) = self.values.borrow_mut().get_mut(at) {
+                *place = state;
+            }
+        };
+        let state = self.values.borrow().get(at).cloned()?;
+        match state {
+            Lazy::Known(value) => Some(value),
+            Lazy::Underway => Some(Err(EvalError::Failed(format!("variable \"{name}\" depends on itself")))),
+            Lazy::Unknown => {
+                put(Lazy::Underway);
+                let value = self.compute(name, expression);
+                put(Lazy::Known(value.clone()));
+                Some(value)
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! `authorizer` in expressions: who asks, and whom.
+
+use crate::Attributes;
+use pintle_auth::{Authorizer, UserInfo, authz};
+use pintle_cel::library::kubernetes::authorizer::{self as library, Decision, Question, Subject, Target};
+use pintle_cel::value::Value as CelValue;
+use std::fmt;
+use std::sync::Arc;
+
+/// Who asks in expressions about one request.
+pub struct Asker {
+    questions: Arc<Questions>,
+    resource: library::Resource,
+}
+
+impl Asker {
+    /// Questions of the user who makes `request`.
+    pub fn new(authorizer: &Arc<dyn Authorizer>, request: &Attributes<'_>) -> Self {
+        let questions = Questions { authorizer: authorizer.clone(), user: request.user.clone() };
+        let resource = library::Resource {
+            group: request.version.group.to_string(),
+            resource: request.kind.plural.to_string(),
+            subresource: request.subresource.to_string(),
+            namespace: request.namespace.to_string(),
+            name: request.name.to_string(),
+            ..library::Resource::default()
+        };
+        Asker { questions: Arc::new(questions), resource }
+    }
+
+    pub(super) fn authorizer(&self) -> CelValue<'static> {
+        library::authorizer(self.questions.clone())
+    }
+
+    pub(super) fn request_resource(&self) -> CelValue<'static> {
+        library::request_resource(self.questions.clone(), self.resource.clone())
+    }
+}
+
+struct Questions {
+    authorizer: Arc<dyn Authorizer>,
+    user: UserInfo,
+}
+
+impl fmt::Debug for Questions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Questions").field("user", &self.user.name).finish_non_exhaustive()
+    }
+}
+
+impl library::Authorizer for Questions {
+    fn authorize(&self, question: &Question<'_>) -> Decision {
+        let user = match question.subject {
+            Subject::Requester => self.user.clone(),
+            Subject::ServiceAccount { namespace, name } => UserInfo::service_account(namespace, name),
+        };
+        let mut asked =
+            authz::Attributes { user, verb: question.verb.to_string(), ..authz::Attributes::default() };
+        match question.target {
+            Target::Path(path) => asked.path = path.to_string(),
+            Target::Resource(resource) => {
+                asked.resource_request = true;
+                asked.version = "*".into();
+                asked.group.clone_from(&resource.group);
+                asked.resource.clone_from(&resource.resource);
+                asked.subresource.clone_from(&resource.subresource);
+                asked.namespace.clone_from(&resource.namespace);
+                asked.name.clone_from(&resource.name);
+                asked.field_selector.clone_from(&resource.field_selector);
+                asked.label_selector.clone_from(&resource.label_selector);
+            }
+        }
+        let (allowed, reason) = match self.authorizer.authorize(&asked) {
+            authz::Decision::Allow(reason) => (true, reason),
+            authz::Decision::Deny(reason) | authz::Decision::NoOpinion(reason) => (false, reason),
+        };
+        Decision { allowed, reason, error: None }
+    }
+}

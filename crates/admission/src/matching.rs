@@ -1,0 +1,250 @@
+//! Which requests a webhook or a policy is about: rules, selectors, and the version in which it wants to see them.
+
+use crate::{Attributes, Operation, World};
+use pintle_kinds::KindVersion;
+use pintle_meta::selector::LabelSelector;
+use pintle_meta::{GroupResource, GroupVersionKind, Status};
+use pintle_value::{Str, Value};
+
+/// Kinds that decide about requests; they are not asked about themselves.
+const EXEMPT_KINDS: [&str; 6] = [
+    "ValidatingWebhookConfiguration",
+    "MutatingWebhookConfiguration",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+];
+
+/// Whether nobody else is asked about a request, since it is about who is asked.
+pub fn is_exempt(request: &Attributes<'_>) -> bool {
+    request.kind.group == "admissionregistration.k8s.io" && EXEMPT_KINDS.contains(&request.kind.kind.as_str())
+}
+
+/// Where a request matched: in which of the kind's versions, and what it is called there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Matched {
+    /// Position among the kind's versions.
+    pub version: usize,
+    /// Group of the resource.
+    pub group: Str,
+    /// Version of the resource.
+    pub version_name: Str,
+    /// Kind of the object; that of the subresource, where it has its own.
+    pub kind: GroupVersionKind,
+}
+
+/// Operations, groups, versions and resources that somebody is interested in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Rule {
+    operations: Vec<Str>,
+    groups: Vec<Str>,
+    versions: Vec<Str>,
+    /// Resource and subresource.
+    resources: Vec<(Str, Str)>,
+    scope: RuleScope,
+    /// Names of objects; none are all.
+    names: Vec<Str>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum RuleScope {
+    #[default]
+    All,
+    Cluster,
+    Namespaced,
+    Unknown,
+}
+
+/// What a webhook or a policy is interested in, read once.
+#[derive(Clone, Debug)]
+pub struct Matcher {
+    rules: Vec<Rule>,
+    excluded: Vec<Rule>,
+    namespaces: Result<LabelSelector, String>,
+    objects: Result<LabelSelector, String>,
+    /// Whether other versions of the same resource match, too.
+    equivalent: bool,
+    /// Whether no rules mean everything.
+    matches_without_rules: bool,
+}
+
+impl Matcher {
+    /// Reads a webhook.
+    pub fn of_webhook(webhook: &Value) -> Self {
+        Matcher {
+            rules: rules(webhook, "rules"),
+            excluded: Vec::new(),
+            matches_without_rules: false,
+            ..Matcher::of_policy(webhook)
+        }
+    }
+
+    /// Reads the `matchConstraints` of a policy or the `matchResources` of a binding.
+    pub fn of_policy(resources: &Value) -> Self {
+        let selector = |key: &str| LabelSelector::from_value(resources.get(key).unwrap_or(&Value::Null));
+        Matcher {
+            rules: rules(resources, "resourceRules"),
+            excluded: rules(resources, "excludeResourceRules"),
+            namespaces: selector("namespaceSelector"),
+            objects: selector("objectSelector"),
+            equivalent: resources.str_at(&["matchPolicy"]) == "Equivalent",
+            matches_without_rules: true,
+        }
+    }
+
+    /// Where the request matches, if it does. `object` is the new object; its labels are the same in all versions.
+    /// An error is only told of those that would match.
+    pub fn matched(
+        &self,
+        request: &Attributes<'_>,
+        object: Option<&Value>,
+        world: &dyn World,
+    ) -> Result<Option<Matched>, Status> {
+        let by_namespace = self.selects_namespace(request, object, world);
+        if matches!(by_namespace, Ok(false)) {
+            return Ok(None);
+        }
+        let by_labels = self.selects_object(request, object);
+        if matches!(by_labels, Ok(false)) {
+            return Ok(None);
+        }
+        if self.place(&self.excluded, request).is_some() {
+            return Ok(None);
+        }
+        let place = match self.rules.is_empty() && self.matches_without_rules {
+            true => own_place(request),
+            false => self.place(&self.rules, request),
+        };
+        let Some(place) = place else { return Ok(None) };
+        by_namespace?;
+        by_labels?;
+        Ok(Some(place))
+    }
+
+    fn selects_namespace(
+        &self,
+        request: &Attributes<'_>,
+        object: Option<&Value>,
+        world: &dyn World,
+    ) -> Result<bool, Status> {
+        let about_namespaces = request.kind.plural == "namespaces";
+        if request.namespace.is_empty() && !about_namespaces {
+            return Ok(true);
+        }
+        let selector = self.namespaces.as_ref().map_err(|why| Status::internal(why))?;
+        if selector.is_empty() {
+            return Ok(true);
+        }
+        let writes = matches!(request.operation, Operation::Create | Operation::Update);
+        if about_namespaces && request.subresource.is_empty() && writes {
+            return Ok(object.is_some_and(|object| selector.matches_object(object)));
+        }
+        let namespace = world.object("", "namespaces", "", request.namespace);
+        let missing = || Status::not_found(&GroupResource::new("", "namespaces"), request.namespace);
+        Ok(selector.matches_object(&namespace.ok_or_else(missing)?))
+    }
+
+    fn selects_object(&self, request: &Attributes<'_>, object: Option<&Value>) -> Result<bool, Status> {
+        let selector = self.objects.as_ref().map_err(|why| Status::internal(why))?;
+        let mut candidates = [object, request.old].into_iter().flatten();
+        Ok(selector.is_empty() || candidates.any(|object| selector.matches_object(object)))
+    }
+
+    /// The request's own version where a rule names it, else the first equivalent one that a rule names.
+    fn place(&self, rules: &[Rule], request: &Attributes<'_>) -> Option<Matched> {
+        if rules.iter().any(|rule| rule.matches(request, request.version)) {
+            return own_place(request);
+        }
+        if !self.equivalent {
+            return None;
+        }
+        let own = |version: &KindVersion| {
+            version.name == request.version.name && version.group == request.version.group
+        };
+        rules.iter().find_map(|rule| {
+            let mut others = request.kind.versions.iter().enumerate().filter(|(_, version)| !own(version));
+            let found = others.find(|(_, version)| {
+                let is_there =
+                    request.subresource.is_empty() || version.subresource(request.subresource).is_some();
+                // All versions of a definition count, but only those of the others that are served.
+                let counts = version.served || !version.schema.is_go();
+                counts && is_there && rule.matches(request, version)
+            });
+            found.map(|(at, version)| place(request, at, version))
+        })
+    }
+}
+
+/// The place of a request in its own version.
+pub fn own_place(request: &Attributes<'_>) -> Option<Matched> {
+    let own = request.version;
+    let at = request.kind.versions.iter().position(|v| v.name == own.name && v.group == own.group)?;
+    Some(place(request, at, own))
+}
+
+fn place(request: &Attributes<'_>, at: usize, version: &KindVersion) -> Matched {
+    Matched {
+        version: at,
+        group: version.group.clone(),
+        version_name: version.name.clone(),
+        kind: request.kind_in(version),
+    }
+}
+
+impl Rule {
+    fn matches(&self, request: &Attributes<'_>, version: &KindVersion) -> bool {
+        let named = |names: &[Str], name: &str| names.iter().any(|one| one == "*" || one == name);
+        let resource = |(resource, sub): &(Str, Str)| {
+            let is = |pattern: &str, name: &str| pattern == "*" || pattern == name;
+            is(resource, &request.kind.plural) && is(sub, request.subresource)
+        };
+        self.fits_scope(request)
+            && named(&self.operations, request.operation.name())
+            && named(&self.groups, &version.group)
+            && named(&self.versions, &version.name)
+            && self.resources.iter().any(resource)
+            && (self.names.is_empty() || self.names.iter().any(|name| name == request.name))
+    }
+
+    fn fits_scope(&self, request: &Attributes<'_>) -> bool {
+        // The namespace of a namespace is its own name.
+        let is_cluster_wide = request.namespace.is_empty() || request.is("", "namespaces");
+        match self.scope {
+            RuleScope::All => true,
+            RuleScope::Cluster => is_cluster_wide,
+            RuleScope::Namespaced => !is_cluster_wide,
+            RuleScope::Unknown => false,
+        }
+    }
+}
+
+fn rules(owner: &Value, key: &str) -> Vec<Rule> {
+    owner.items_at(&[key]).iter().map(rule).collect()
+}
+
+fn rule(rule: &Value) -> Rule {
+    let texts = |key: &str| -> Vec<Str> {
+        rule.items_at(&[key]).iter().filter_map(Value::as_str).map(Str::from).collect()
+    };
+    let split = |name: &Str| match name.split_once('/') {
+        Some((resource, sub)) => (Str::from(resource), Str::from(sub)),
+        None => (name.clone(), Str::default()),
+    };
+    Rule {
+        operations: texts("operations"),
+        groups: texts("apiGroups"),
+        versions: texts("apiVersions"),
+        resources: texts("resources").iter().map(split).collect(),
+        scope: match rule.str_at(&["scope"]) {
+            "" | "*" => RuleScope::All,
+            "Cluster" => RuleScope::Cluster,
+            "Namespaced" => RuleScope::Namespaced,
+            _ => RuleScope::Unknown,
+        },
+        names: texts("resourceNames"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

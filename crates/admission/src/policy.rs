@@ -1,0 +1,233 @@
+//! Admission policies: expressions that others write about requests. Policies are compiled when they change; what a
+//! request asks of them is found here, and [`validating`] and [`mutating`] say what comes of it. No I/O: objects are
+//! shown in other versions by the caller.
+
+pub mod mutating;
+mod params;
+mod patch;
+#[cfg(test)]
+mod tests;
+pub mod validating;
+
+use crate::matching::{Matched, Matcher};
+use crate::{Attributes, World};
+use params::{ParamKind, ParamRef};
+use pintle_value::{Str, Value};
+use std::sync::Arc;
+
+/// The group of policies and bindings.
+pub const GROUP: &str = "admissionregistration.k8s.io";
+
+/// Resources that no policy is asked about: policies and bindings, since they would decide about themselves, and
+/// reviews, which must work whatever policies say.
+const EXEMPT: [(&str, &str); 10] = [
+    (GROUP, "validatingadmissionpolicies"),
+    (GROUP, "validatingadmissionpolicybindings"),
+    (GROUP, "mutatingadmissionpolicies"),
+    (GROUP, "mutatingadmissionpolicybindings"),
+    ("authentication.k8s.io", "selfsubjectreviews"),
+    ("authentication.k8s.io", "tokenreviews"),
+    ("authorization.k8s.io", "localsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectaccessreviews"),
+    ("authorization.k8s.io", "selfsubjectrulesreviews"),
+    ("authorization.k8s.io", "subjectaccessreviews"),
+];
+
+/// Whether no policy is asked about a request.
+pub fn is_exempt(request: &Attributes<'_>) -> bool {
+    EXEMPT.iter().any(|(group, plural)| request.is(group, plural))
+}
+
+/// What a policy's expressions compile to.
+pub trait Evaluator {
+    /// The resources of its policies and bindings.
+    const RESOURCES: [&'static str; 2];
+
+    /// Compiles the `spec` of a policy. What does not compile fails when it is needed.
+    fn compile(spec: &Value) -> Self;
+}
+
+/// All policies of one kind that are bound, by name.
+pub struct Policies<E>(Vec<Policy<E>>);
+
+/// A policy and where it is bound.
+pub struct Policy<E> {
+    /// Its name.
+    pub name: Str,
+    /// Whether requests are refused that it fails on (failurePolicy).
+    pub fails: bool,
+    /// What its expressions compile to.
+    pub evaluator: Arc<E>,
+    spec: Value,
+    matcher: Option<Matcher>,
+    params: Option<ParamKind>,
+    bindings: Vec<Binding>,
+}
+
+/// Where a policy is in force.
+pub struct Binding {
+    /// Its name.
+    pub name: Str,
+    /// `validationActions`
+    pub actions: Vec<Str>,
+    matcher: Option<Matcher>,
+    params: Option<ParamRef>,
+}
+
+/// What a policy has to do with a request.
+pub enum Found<'p, E> {
+    /// It cannot be told.
+    Broken(Broken<'p, E>),
+    /// It is asked, once for each parameter.
+    Asked(Asked<'p, E>),
+}
+
+/// A policy that cannot be asked, and why. A binding is named where it is at fault.
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Broken<'p, E> {
+    pub policy: &'p Policy<E>,
+    pub binding: Option<&'p Binding>,
+    pub why: String,
+}
+
+/// A policy that is asked about a request.
+pub struct Asked<'p, E> {
+    /// The policy.
+    pub policy: &'p Policy<E>,
+    /// The binding that brings it in.
+    pub binding: &'p Binding,
+    /// Where its constraints matched.
+    pub matched: Matched,
+    /// What `params` is, each in turn.
+    pub params: Vec<Option<Value>>,
+}
+
+impl<E: Evaluator> Policies<E> {
+    /// Reads policies and bindings. What has not changed since `before` is not compiled again.
+    pub fn read(policies: Vec<Value>, bindings: &[Value], before: Option<&Policies<E>>) -> Self {
+        let name = |object: &Value| Str::from(object.str_at(&["metadata", "name"]));
+        let read = |mut policy: Value| {
+            let name = name(&policy);
+            let of_policy = |binding: &&Value| binding.str_at(&["spec", "policyName"]) == name.as_str();
+            let bindings: Vec<Binding> = bindings.iter().filter(of_policy).map(Binding::read).collect();
+            if bindings.is_empty() {
+                return None;
+            }
+            let spec = policy.remove_at(&["spec"]).unwrap_or_default();
+            let known = before.and_then(|b| b.0.iter().find(|p| p.name == name && p.spec == spec));
+            let evaluator =
+                known.map_or_else(|| Arc::new(E::compile(&spec)), |known| known.evaluator.clone());
+            Some(Policy {
+                fails: spec.str_at(&["failurePolicy"]) != "Ignore",
+                matcher: spec.at(&["matchConstraints"]).map(Matcher::of_policy),
+                params: ParamKind::read(&spec),
+                name,
+                evaluator,
+                spec,
+                bindings,
+            })
+        };
+        Policies(policies.into_iter().filter_map(read).collect())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What there is to ask about a request, in the order of the policies' and bindings' names.
+    pub fn found<'p>(
+        &'p self,
+        request: &Attributes<'_>,
+        object: Option<&Value>,
+        world: &dyn World,
+    ) -> Vec<Found<'p, E>> {
+        let mut found = Vec::new();
+        for policy in &self.0 {
+            match policy.matched(request, object, world) {
+                Ok(None) => {}
+                Ok(Some(matched)) => policy.bound(request, object, world, &matched, &mut found),
+                Err(why) => found.push(Found::Broken(Broken { policy, binding: None, why })),
+            }
+        }
+        found
+    }
+}
+
+impl<E> Policy<E> {
+    fn matched(
+        &self,
+        request: &Attributes<'_>,
+        object: Option<&Value>,
+        world: &dyn World,
+    ) -> Result<Option<Matched>, String> {
+        let Some(matcher) = &self.matcher else {
+            return Err("policy contained no match constraints, a required field".to_string());
+        };
+        let matched = matcher.matched(request, object, world).map_err(|status| status.message)?;
+        if let (Some(kind), Some(_)) = (&self.params, &matched) {
+            kind.check(world)?;
+        }
+        Ok(matched)
+    }
+
+    fn bound<'p>(
+        &'p self,
+        request: &Attributes<'_>,
+        object: Option<&Value>,
+        world: &dyn World,
+        matched: &Matched,
+        found: &mut Vec<Found<'p, E>>,
+    ) {
+        for binding in &self.bindings {
+            let is_matched = binding.matcher.as_ref().map_or(Ok(true), |matcher| {
+                matcher.matched(request, object, world).map(|matched| matched.is_some())
+            });
+            let params = match is_matched {
+                Ok(false) => continue,
+                Ok(true) => params::collect(&self.params, &binding.params, request.namespace, world),
+                Err(status) => Err(status.message),
+            };
+            found.push(match params {
+                Ok(params) if params.is_empty() => continue,
+                Ok(params) => Found::Asked(Asked { policy: self, binding, matched: matched.clone(), params }),
+                Err(why) => Found::Broken(Broken { policy: self, binding: Some(binding), why }),
+            });
+        }
+    }
+}
+
+impl Binding {
+    fn read(binding: &Value) -> Self {
+        let spec = binding.get("spec").unwrap_or(&Value::Null);
+        let actions = spec.items_at(&["validationActions"]).iter().filter_map(Value::as_str);
+        Binding {
+            name: binding.str_at(&["metadata", "name"]).into(),
+            actions: actions.map(Str::from).collect(),
+            matcher: spec.at(&["matchResources"]).filter(|m| !m.is_null()).map(Matcher::of_policy),
+            params: ParamRef::read(spec),
+        }
+    }
+}
+
+impl<E> Broken<'_, E> {
+    /// What is said of it.
+    pub fn text(&self) -> String {
+        let what = if self.binding.is_some() { "binding" } else { "policy" };
+        format!("failed to configure {what}: {}", self.why)
+    }
+}
+
+/// What expressions see of the namespace of an object.
+pub fn namespace_object(namespace: &Value) -> Value {
+    let mut out = Value::object();
+    for key in ["spec", "status"] {
+        out.set_at(&[key], namespace.get(key).cloned().unwrap_or_else(Value::object));
+    }
+    let mut metadata = namespace.get("metadata").cloned().unwrap_or_else(Value::object);
+    for hidden in ["managedFields", "ownerReferences", "selfLink"] {
+        metadata.remove_at(&[hidden]);
+    }
+    out.set_at(&["metadata"], metadata);
+    out
+}

@@ -1,0 +1,185 @@
+//! MutatingAdmissionPolicy: what a policy makes of an object, and who is asked again about what others made of it.
+
+use super::{Asked, Broken, Evaluator, Policy, patch};
+use crate::Attributes;
+use crate::cel::{Activation, Conditions, Expression, Inputs, POLICY_BUDGET, Variables};
+pub use patch::Patched;
+use pintle_kinds::admission_expressions::{Expressions, Offered, apply_configuration_type, json_patch_type};
+use pintle_meta::{Cause, GroupVersionKind, Reason, Status};
+use pintle_schema::Schema;
+use pintle_value::{Str, Value};
+use std::collections::BTreeSet;
+
+/// The expressions of a policy, compiled.
+pub struct Mutator {
+    variables: Variables,
+    conditions: Conditions,
+    /// What the policy does, one after the other.
+    pub mutations: Vec<Mutation>,
+    reinvocable: bool,
+}
+
+/// One change that a policy makes.
+pub enum Mutation {
+    /// A JSON patch.
+    JsonPatch(Change),
+    /// Fields that are set.
+    Apply(Change),
+}
+
+/// How a change is made.
+pub struct Change(Expression);
+
+/// Who is asked in a second round.
+#[derive(Default)]
+pub struct Reinvocation {
+    /// The object when all had been asked.
+    last: Option<Value>,
+    /// Those asked since that want to know of changes.
+    asked: BTreeSet<Key>,
+    /// Those that are asked again.
+    due: BTreeSet<Key>,
+}
+
+/// A policy, a binding, and namespace and name of a parameter.
+type Key = (Str, Str, Str, Str);
+
+/// What went wrong with policies.
+#[derive(Default)]
+pub struct Errors(Vec<(String, Option<Reason>)>);
+
+impl Evaluator for Mutator {
+    const RESOURCES: [&'static str; 2] = ["mutatingadmissionpolicies", "mutatingadmissionpolicybindings"];
+
+    fn compile(spec: &Value) -> Self {
+        let params = spec.at(&["paramKind"]).is_some_and(|kind| !kind.is_null());
+        let offered = Offered { params, authorizer: true, patches: false };
+        let mut expressions = Expressions::composed();
+        let variables = Variables::compile(spec.items_at(&["variables"]), &mut expressions, offered);
+        let change = |text: &str, wanted| {
+            let offered = Offered { patches: true, ..offered };
+            Change(Expression::new(text, expressions.check(text, offered, &[wanted])))
+        };
+        let mutation = |mutation: &Value| match mutation.str_at(&["patchType"]) {
+            "JSONPatch" => {
+                Mutation::JsonPatch(change(mutation.str_at(&["jsonPatch", "expression"]), json_patch_type()))
+            }
+            _ => {
+                let text = mutation.str_at(&["applyConfiguration", "expression"]);
+                Mutation::Apply(change(text, apply_configuration_type()))
+            }
+        };
+        Mutator {
+            conditions: Conditions::compile_within(
+                spec.items_at(&["matchConditions"]),
+                &expressions,
+                offered,
+            ),
+            mutations: spec.items_at(&["mutations"]).iter().map(mutation).collect(),
+            reinvocable: spec.str_at(&["reinvocationPolicy"]) == "IfNeeded",
+            variables,
+        }
+    }
+}
+
+impl Mutator {
+    /// Whether the policy's conditions hold.
+    pub fn matches(&self, inputs: &Inputs<'_>, fails: bool) -> Result<bool, String> {
+        self.conditions.matches_within(inputs, Some(&self.variables), fails)
+    }
+
+    /// What one of its mutations makes of the object, which is of this kind and type. Of some kinds no type is known.
+    pub fn patch(
+        &self,
+        mutation: &Mutation,
+        inputs: &Inputs<'_>,
+        kind: &GroupVersionKind,
+        schema: Option<&Schema>,
+    ) -> Result<Patched, String> {
+        let (Mutation::JsonPatch(Change(expression)) | Mutation::Apply(Change(expression))) = mutation;
+        let Some(object) = inputs.object else { return Ok(Patched::Untouched) };
+        if let Some(why) = expression.error() {
+            return Err(why.to_string());
+        }
+        let activation = Activation::new(*inputs, Some(&self.variables));
+        let mut budget = POLICY_BUDGET;
+        let value = activation.evaluate(expression, &mut budget).map_err(|out| out.text())??;
+        match mutation {
+            Mutation::JsonPatch(_) => patch::apply_json(&value, object),
+            Mutation::Apply(_) => patch::apply_configuration(&value, object, kind, schema),
+        }
+    }
+}
+
+impl Reinvocation {
+    /// Begins a second round with this object.
+    pub fn begin_again(&mut self, object: Option<&Value>) {
+        if self.last.as_ref() != object {
+            self.require();
+        }
+    }
+
+    /// Whether a policy is asked once more.
+    pub fn is_due(&self, asked: &Asked<'_, Mutator>, param: Option<&Value>) -> bool {
+        self.due.contains(&key(asked, param))
+    }
+
+    /// Those asked so far are asked again, since the object has changed.
+    pub fn require(&mut self) {
+        self.due.append(&mut self.asked);
+    }
+
+    /// Remembers that a policy was asked, if it wants to know of changes.
+    pub fn asked(&mut self, asked: &Asked<'_, Mutator>, param: Option<&Value>) {
+        if asked.policy.evaluator.reinvocable {
+            self.asked.insert(key(asked, param));
+        }
+    }
+
+    /// Ends a round with this object.
+    pub fn end(&mut self, object: Option<&Value>) {
+        self.last = object.cloned();
+    }
+}
+
+fn key(asked: &Asked<'_, Mutator>, param: Option<&Value>) -> Key {
+    let of = |key: &str| param.map(|param| Str::from(param.str_at(&["metadata", key]))).unwrap_or_default();
+    (asked.policy.name.clone(), asked.binding.name.clone(), of("namespace"), of("name"))
+}
+
+impl Errors {
+    /// Takes down that a policy cannot be asked.
+    pub fn broken(&mut self, broken: &Broken<'_, Mutator>) {
+        let binding = broken.binding.map(|binding| &*binding.name);
+        self.push(broken.policy, binding, &broken.text(), None);
+    }
+
+    /// Takes down that a policy failed.
+    pub fn failed(&mut self, asked: &Asked<'_, Mutator>, why: &str) {
+        self.push(asked.policy, Some(&asked.binding.name), why, Some(Reason::Invalid));
+    }
+
+    fn push(&mut self, policy: &Policy<Mutator>, binding: Option<&str>, why: &str, reason: Option<Reason>) {
+        if !policy.fails {
+            return;
+        }
+        let name = &policy.name;
+        let message = match binding {
+            Some(binding) => format!("policy '{name}' with binding '{binding}' denied request: {why}"),
+            None => format!("policy {} denied request: {why}", pintle_meta::field::quoted(name)),
+        };
+        self.0.push((message, reason));
+    }
+
+    /// The refusal of the request, if it is refused.
+    pub fn refusal(self, request: &Attributes<'_>, object: Option<&Value>) -> Result<(), Status> {
+        let Some((message, reason)) = self.0.first() else { return Ok(()) };
+        let mut status = request.forbidden(object, "admission request denied by policy");
+        status.message.clone_from(message);
+        // The code stays that of what is forbidden.
+        status.reason = reason.unwrap_or(status.reason);
+        let causes = self.0.into_iter().map(|(message, _)| Cause { message, ..Cause::default() });
+        status.details.causes.extend(causes);
+        Err(status)
+    }
+}

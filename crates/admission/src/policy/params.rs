@@ -1,0 +1,91 @@
+//! Parameters of policies: objects that a binding points to.
+
+use crate::World;
+use pintle_meta::GroupVersion;
+use pintle_meta::selector::LabelSelector;
+use pintle_value::{Str, Value};
+
+/// The kind of a policy's parameters.
+pub(super) struct ParamKind {
+    version: GroupVersion,
+    kind: Str,
+}
+
+/// Where a binding finds parameters.
+pub(super) struct ParamRef {
+    name: Str,
+    namespace: Str,
+    selector: Option<Result<LabelSelector, String>>,
+    /// Whether requests are refused while there are none.
+    denies: bool,
+}
+
+impl ParamKind {
+    pub(super) fn read(spec: &Value) -> Option<Self> {
+        let kind = spec.at(&["paramKind"]).filter(|kind| !kind.is_null())?;
+        let version = GroupVersion::parse(kind.str_at(&["apiVersion"])).unwrap_or_default();
+        Some(ParamKind { version, kind: kind.str_at(&["kind"]).into() })
+    }
+
+    /// Whether there is such a kind.
+    pub(super) fn check(&self, world: &dyn World) -> Result<(), String> {
+        let GroupVersion { group, version } = &self.version;
+        match world.resource(&self.version, &self.kind) {
+            Some(_) => Ok(()),
+            None => Err(format!(
+                "failed to find resource referenced by paramKind: '{group}/{version}, Kind={}'",
+                self.kind
+            )),
+        }
+    }
+}
+
+impl ParamRef {
+    pub(super) fn read(spec: &Value) -> Option<Self> {
+        let params = spec.at(&["paramRef"]).filter(|params| !params.is_null())?;
+        Some(ParamRef {
+            name: params.str_at(&["name"]).into(),
+            namespace: params.str_at(&["namespace"]).into(),
+            selector: params.at(&["selector"]).filter(|s| !s.is_null()).map(LabelSelector::from_value),
+            denies: params.str_at(&["parameterNotFoundAction"]) == "Deny",
+        })
+    }
+}
+
+/// What a policy is asked with, each in turn: nothing at all where it is not to be asked.
+pub(super) fn collect(
+    kind: &Option<ParamKind>,
+    params: &Option<ParamRef>,
+    namespace: &str,
+    world: &dyn World,
+) -> Result<Vec<Option<Value>>, String> {
+    let (Some(kind), Some(params)) = (kind, params) else { return Ok(vec![None]) };
+    let namespaced = world.resource(&kind.version, &kind.kind).is_some_and(|(_, namespaced)| namespaced);
+    let namespace = match (namespaced, params.namespace.as_str(), namespace) {
+        (true, "", "") => {
+            let why =
+                "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources";
+            return Err(why.to_string());
+        }
+        (true, "", own) => own,
+        (true, other, _) => other,
+        (false, "", _) => "",
+        (false, ..) => {
+            let why = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`";
+            return Err(why.to_string());
+        }
+    };
+    let objects = |name: &str| world.objects_in(&kind.version, &kind.kind, namespace, name);
+    let found = match (params.name.as_str(), &params.selector) {
+        ("", Some(selector)) => {
+            let selector = selector.as_ref().map_err(Clone::clone)?;
+            objects("").into_iter().filter(|object| selector.matches_object(object)).collect()
+        }
+        ("", None) => return Err("one of name or selector must be provided".to_string()),
+        (name, _) => objects(name),
+    };
+    if found.is_empty() && params.denies {
+        return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_string());
+    }
+    Ok(found.into_iter().map(Some).collect())
+}

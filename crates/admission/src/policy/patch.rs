@@ -1,0 +1,253 @@
+//! What mutations come to: JSON patches and apply configurations as trees, and what they make of an object.
+
+use pintle_apply::fieldset::PathElement;
+use pintle_apply::patch::{PatchError, json};
+use pintle_apply::typed::{self, Duplicates, Foreign, Type, ValidationErrors};
+use pintle_cel::library::kubernetes::jsonpatch::misnamed_types;
+use pintle_cel::value::{Object, Value as CelValue};
+use pintle_meta::{GroupVersionKind, Timestamp};
+use pintle_schema::Schema;
+use pintle_value::{Map, Str, Value, base64};
+
+/// How deep values are looked into.
+const DEPTH_MAX: usize = 128;
+
+/// What a mutation makes of an object.
+#[derive(Debug, PartialEq)]
+pub enum Patched {
+    /// A test of the patch found something else: nothing changes.
+    Untouched,
+    /// A document that has yet to be read, strictly.
+    Document(Value),
+    /// An object with fields set that its type has.
+    Merged(Value),
+}
+
+/// Applies a list of `JSONPatch`.
+pub(super) fn apply_json(operations: &CelValue<'_>, object: &Value) -> Result<Patched, String> {
+    let CelValue::List(list) = operations else {
+        return Err("type mismatch: JSONPatchType.expression should evaluate to array".to_string());
+    };
+    let mut patch = Vec::new();
+    for operation in list.iter() {
+        patch
+            .push(operation.map_err(|why| why.to_string()).and_then(|operation| read_operation(&operation))?);
+    }
+    let decoded = json::decode(Value::Array(patch), &[], false).map_err(|error| error.to_string())?;
+    match decoded.apply(object.clone()) {
+        Ok(document) => Ok(Patched::Document(document)),
+        Err(PatchError::TestFailed(_)) => Ok(Patched::Untouched),
+        Err(error) => Err(format!("JSON Patch: {error}")),
+    }
+}
+
+fn read_operation(operation: &CelValue<'_>) -> Result<Value, String> {
+    let CelValue::Object(Object::Shared(_, fields)) = operation else {
+        return Err(
+            "type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch".to_string()
+        );
+    };
+    let mut out = Map::new();
+    for key in ["op", "path"] {
+        out.insert(key, "".into());
+    }
+    for (name, value) in fields.iter() {
+        match &**name {
+            "value" => {
+                check_names(value)?;
+                let tree = as_json(value, 0).map_err(|why| {
+                    format!(
+                        "JSONPath valueExpression evaluated to a type that could not marshal to JSON: {why}"
+                    )
+                })?;
+                out.insert("value", tree);
+            }
+            "from" if value.as_str() == Some("") => {}
+            other => {
+                out.insert(Str::from(other), value.as_str().unwrap_or_default().into());
+            }
+        }
+    }
+    Ok(Value::Object(out))
+}
+
+fn check_names(value: &CelValue<'_>) -> Result<(), String> {
+    match misnamed_types(value) {
+        mistakes if mistakes.is_empty() => Ok(()),
+        mistakes => Err(format!("type mismatch: {}", mistakes.join("\n"))),
+    }
+}
+
+/// Merges an apply configuration into an object of this kind and type.
+pub(super) fn apply_configuration(
+    configuration: &CelValue<'_>,
+    object: &Value,
+    kind: &GroupVersionKind,
+    schema: Option<&Schema>,
+) -> Result<Patched, String> {
+    check_names(configuration)?;
+    let Some(schema) = schema else {
+        let GroupVersionKind { group, version, kind } = kind;
+        return Err(format!(
+            "error applying patch: failed to convert patch object to typed object: \
+             no corresponding type for {group}/{version}, Kind={kind}"
+        ));
+    };
+    let of = Type::of(schema);
+    let converted = Native { path: Vec::new() }.convert(configuration);
+    let merged = match converted {
+        Ok(patch) => merge(as_kind(patch, kind), object, of),
+        Err(Unusable::Key) => return Err("invalid return type: *dynamic.ObjectVal".to_string()),
+        Err(Unusable::Foreign(path, foreign)) => Err(untyped(&typed::refuse_foreign(&foreign, &path, of))),
+    };
+    merged.map(Patched::Merged).map_err(|why| format!("error applying patch: {why}"))
+}
+
+fn as_kind(mut patch: Value, kind: &GroupVersionKind) -> Value {
+    patch.set_at(&["apiVersion"], kind.group_version().to_string().as_str().into());
+    patch.set_at(&["kind"], Value::String(kind.kind.clone()));
+    patch
+}
+
+fn untyped(why: &ValidationErrors) -> String {
+    format!("failed to convert patch object to typed object: {why}")
+}
+
+fn merge(patch: Value, object: &Value, of: Type<'_>) -> Result<Value, String> {
+    typed::validate(&patch, of, Duplicates::Refused).map_err(|why| untyped(&why))?;
+    let atomics = typed::atomics(&patch, of);
+    if !atomics.is_empty() {
+        return Err(format!(
+            "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {}",
+            atomics.join(", ")
+        ));
+    }
+    typed::validate(object, of, Duplicates::Allowed)
+        .map_err(|why| format!("failed to convert original object to typed object: {why}"))?;
+    Ok(typed::merge(object, &patch, of))
+}
+
+/// Why a configuration is no tree.
+enum Unusable {
+    /// A map has keys that are no text.
+    Key,
+    /// Something in it is no JSON.
+    Foreign(Vec<PathElement>, Foreign),
+}
+
+/// Makes values as Go would hold them.
+struct Native {
+    path: Vec<PathElement>,
+}
+
+impl Native {
+    fn convert(&mut self, value: &CelValue<'_>) -> Result<Value, Unusable> {
+        if self.path.len() > DEPTH_MAX {
+            return Err(Unusable::Key);
+        }
+        Ok(match value {
+            CelValue::Bool(value) => Value::Bool(*value),
+            CelValue::Int(int) => Value::Int(*int),
+            CelValue::Double(double) => Value::Float(*double),
+            CelValue::String(text) => text.as_str().into(),
+            CelValue::List(list) => {
+                let items = list.iter().enumerate().map(|(at, item)| {
+                    self.below(PathElement::Index(at as i64), &item.map_err(|_| Unusable::Key)?)
+                });
+                Value::Array(items.collect::<Result<_, _>>()?)
+            }
+            CelValue::Map(map) => {
+                let entries = map.entries().map(|(key, value)| {
+                    let key = Str::from(key.as_str().ok_or(Unusable::Key)?);
+                    let value = value.map_err(|_| Unusable::Key)?;
+                    Ok((key.clone(), self.below(PathElement::Field(key), &value)?))
+                });
+                Value::Object(entries.collect::<Result<Map, _>>()?)
+            }
+            CelValue::Object(Object::Shared(_, fields)) => {
+                let fields = fields.iter().map(|(name, value)| {
+                    let name = Str::from(&**name);
+                    Ok((name.clone(), self.below(PathElement::Field(name), value)?))
+                });
+                Value::Object(fields.collect::<Result<Map, _>>()?)
+            }
+            other => return Err(Unusable::Foreign(self.path.clone(), foreign(other))),
+        })
+    }
+
+    fn below(&mut self, element: PathElement, value: &CelValue<'_>) -> Result<Value, Unusable> {
+        self.path.push(element);
+        let converted = self.convert(value);
+        self.path.pop();
+        converted
+    }
+}
+
+fn foreign(value: &CelValue<'_>) -> Foreign {
+    let (go_type, go_syntax) = match value {
+        CelValue::Null => ("structpb.NullValue", "0".to_string()),
+        CelValue::Uint(uint) => ("uint64", format!("{uint:#x}")),
+        CelValue::Duration(nanos) => ("time.Duration", nanos.to_string()),
+        CelValue::Bytes(bytes) => {
+            let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:#x}")).collect();
+            ("[]uint8", format!("[]uint8{{{}}}", bytes.join(", ")))
+        }
+        CelValue::Timestamp(_) => ("time.Time", value.to_string()),
+        other => ("interface {}", other.to_string()),
+    };
+    Foreign { go_type, go_syntax }
+}
+
+/// A value as JSON.
+fn as_json(value: &CelValue<'_>, depth: usize) -> Result<Value, String> {
+    let unsupported = |value: &CelValue<'_>| format!("unsupported type conversion: {}", value.type_name());
+    if depth > DEPTH_MAX {
+        return Err(unsupported(value));
+    }
+    let below = |value: &CelValue<'_>| as_json(value, depth + 1);
+    Ok(match value {
+        CelValue::Null => Value::Null,
+        CelValue::Bool(value) => Value::Bool(*value),
+        CelValue::Int(int) => number_as_json(*int),
+        CelValue::Uint(uint) => i64::try_from(*uint).map_or_else(|_| uint.to_string().into(), number_as_json),
+        CelValue::Double(double) => Value::Float(*double),
+        CelValue::String(text) => text.as_str().into(),
+        CelValue::Bytes(bytes) => base64::encode(bytes).into(),
+        CelValue::Timestamp(moment) => {
+            // JSON has as many digits of a second as there are, but no zone.
+            let whole = Timestamp { seconds: moment.seconds, nanos: 0 }.rfc3339();
+            let nanos = format!("{:09}", moment.nanos);
+            match nanos.trim_end_matches('0') {
+                "" => whole.into(),
+                digits => format!("{}.{digits}Z", whole.trim_end_matches('Z')).into(),
+            }
+        }
+        CelValue::Duration(_) => value.to_string().into(),
+        CelValue::Optional(Some(value)) => below(value)?,
+        CelValue::Optional(None) => return Err("optional.none() dereference".to_string()),
+        CelValue::Type(_) => return Err("type conversion not supported for 'type'".to_string()),
+        CelValue::List(list) => {
+            let items =
+                list.iter().map(|item| item.map_err(|why| why.to_string()).and_then(|item| below(&item)));
+            Value::Array(items.collect::<Result<_, _>>()?)
+        }
+        CelValue::Map(map) => {
+            let mut out = Map::new();
+            for (key, value) in map.entries() {
+                let value = value.map_err(|why| why.to_string()).and_then(|value| below(&value))?;
+                out.insert(Str::from(key.to_string().as_str()), value);
+            }
+            Value::Object(out)
+        }
+        CelValue::Object(Object::Shared(_, fields)) => {
+            let fields = fields.iter().map(|(name, value)| Ok((Str::from(&**name), below(value)?)));
+            Value::Object(fields.collect::<Result<Map, String>>()?)
+        }
+        other => return Err(unsupported(other)),
+    })
+}
+
+/// Numbers that a double cannot hold become text.
+fn number_as_json(int: i64) -> Value {
+    if int.unsigned_abs() < 1 << 53 { Value::Int(int) } else { int.to_string().into() }
+}

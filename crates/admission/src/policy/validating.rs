@@ -1,0 +1,243 @@
+//! ValidatingAdmissionPolicy: what a policy says of a request, and what is made of it.
+
+use super::{Asked, Broken, Evaluator};
+use crate::Attributes;
+use crate::cel::{Activation, Conditions, Expression, Inputs, OutOfBudget, POLICY_BUDGET, Variables};
+use pintle_cel::types::Type;
+use pintle_cel::value::Value as CelValue;
+use pintle_kinds::admission_expressions::{Expressions, Offered};
+use pintle_meta::{Cause, Reason, Status};
+use pintle_value::{Str, Value};
+
+/// The longest message that an expression may make.
+const MESSAGE_BYTES_MAX: usize = 5 * 1024;
+
+/// The expressions of a policy, compiled.
+pub struct Validator {
+    variables: Variables,
+    conditions: Conditions,
+    validations: Vec<Validation>,
+    annotations: Vec<Expression>,
+}
+
+struct Validation {
+    expression: Expression,
+    message: Str,
+    message_expression: Option<Expression>,
+    reason: Str,
+}
+
+/// A refusal: what is said, and why in one word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Denial {
+    message: String,
+    reason: Str,
+}
+
+impl Denial {
+    fn failed(message: String) -> Self {
+        Denial { message, reason: Str::default() }
+    }
+}
+
+/// What a policy says of a request with one parameter.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Outcome {
+    /// What the binding's actions are for.
+    denials: Vec<Denial>,
+    /// What refuses the request whatever the binding wants.
+    errors: Vec<String>,
+}
+
+/// What policies have said of a request so far.
+#[derive(Default)]
+pub struct Verdict {
+    /// The first refusal: all that a client is told.
+    refusal: Option<(String, Str)>,
+    /// What the client is warned of.
+    pub warnings: Vec<String>,
+}
+
+impl Evaluator for Validator {
+    const RESOURCES: [&'static str; 2] = ["validatingadmissionpolicies", "validatingadmissionpolicybindings"];
+
+    fn compile(spec: &Value) -> Self {
+        let params = spec.at(&["paramKind"]).is_some_and(|kind| !kind.is_null());
+        let offered = Offered { params, authorizer: true, patches: false };
+        let mut expressions = Expressions::composed();
+        let variables = Variables::compile(spec.items_at(&["variables"]), &mut expressions, offered);
+        let message = |validation: &Value| {
+            let text = validation.str_at(&["messageExpression"]);
+            let offered = Offered { authorizer: false, ..offered };
+            (!text.is_empty())
+                .then(|| Expression::new(text, expressions.check(text, offered, &[Type::String])))
+        };
+        let validation = |validation: &Value| {
+            let text = validation.str_at(&["expression"]);
+            Validation {
+                expression: Expression::new(text, expressions.check(text, offered, &[Type::Bool])),
+                message: validation.str_at(&["message"]).into(),
+                message_expression: message(validation),
+                reason: validation.str_at(&["reason"]).into(),
+            }
+        };
+        let annotation = |annotation: &Value| {
+            let text = annotation.str_at(&["valueExpression"]);
+            Expression::new(text, expressions.check(text, offered, &[Type::String, Type::Null]))
+        };
+        Validator {
+            conditions: Conditions::compile_within(
+                spec.items_at(&["matchConditions"]),
+                &expressions,
+                offered,
+            ),
+            validations: spec.items_at(&["validations"]).iter().map(validation).collect(),
+            annotations: spec.items_at(&["auditAnnotations"]).iter().map(annotation).collect(),
+            variables,
+        }
+    }
+}
+
+impl Validator {
+    /// What the policy says. `request_of_conditions` is the request as match conditions see it.
+    fn validate(&self, inputs: &Inputs<'_>, request_of_conditions: &Value, fails: bool) -> Outcome {
+        let failed = |why: String| match fails {
+            true => Outcome { denials: vec![Denial::failed(why)], errors: Vec::new() },
+            false => Outcome::default(),
+        };
+        let of_conditions = Inputs { request: request_of_conditions, ..*inputs };
+        match self.conditions.matches_within(&of_conditions, Some(&self.variables), fails) {
+            Ok(true) => {}
+            Ok(false) => return Outcome::default(),
+            Err(why) => return failed(why),
+        }
+        let denials = match self.denials(inputs, fails) {
+            Ok(denials) => denials,
+            Err(out) => return failed(out.text()),
+        };
+        match self.annotation_errors(inputs) {
+            Ok(errors) => Outcome { denials, errors: if fails { errors } else { Vec::new() } },
+            Err(out) => failed(out.text()),
+        }
+    }
+
+    fn denials(&self, inputs: &Inputs<'_>, fails: bool) -> Result<Vec<Denial>, OutOfBudget> {
+        let mut budget = POLICY_BUDGET;
+        let activation = Activation::new(*inputs, Some(&self.variables));
+        let evaluate = |validation| activation.evaluate(validation, &mut budget);
+        let outcomes: Vec<_> =
+            self.validations.iter().map(|v| &v.expression).map(evaluate).collect::<Result<_, _>>()?;
+        let messages = self.messages(inputs, &mut budget);
+        let mut denials = Vec::new();
+        for (at, (validation, outcome)) in self.validations.iter().zip(outcomes).enumerate() {
+            let message = messages.as_ref().map(|messages| messages.get(at).and_then(Option::as_deref));
+            let failed = match (outcome, message) {
+                (Err(why), _) => why,
+                (Ok(_), Err(out)) => format!("failed messageExpression: {}", out.text()),
+                (Ok(CelValue::Bool(true)), _) => continue,
+                (Ok(_), Ok(message)) => {
+                    denials.push(validation.denial(message));
+                    continue;
+                }
+            };
+            if fails {
+                denials.push(Denial::failed(failed));
+            }
+        }
+        Ok(denials)
+    }
+
+    /// What the expressions for messages say, whether their rules hold or not; none where they say nothing of use.
+    fn messages(&self, inputs: &Inputs<'_>, budget: &mut u64) -> Result<Vec<Option<String>>, OutOfBudget> {
+        let activation = Activation::new(Inputs { asker: None, ..*inputs }, Some(&self.variables));
+        let usable =
+            |text: &String| !text.is_empty() && text.len() <= MESSAGE_BYTES_MAX && !text.contains('\n');
+        let mut messages = Vec::with_capacity(self.validations.len());
+        for validation in &self.validations {
+            let said = match &validation.message_expression {
+                Some(expression) => activation.evaluate(expression, budget)?.ok(),
+                None => None,
+            };
+            let text = said.and_then(|said| said.as_str().map(|text| text.trim().to_string()));
+            messages.push(text.filter(usable));
+        }
+        Ok(messages)
+    }
+
+    /// What went wrong with annotations of the audit log; nothing else is made of them.
+    fn annotation_errors(&self, inputs: &Inputs<'_>) -> Result<Vec<String>, OutOfBudget> {
+        let mut budget = POLICY_BUDGET;
+        let activation = Activation::new(Inputs { asker: None, ..*inputs }, Some(&self.variables));
+        let mut errors = Vec::new();
+        for annotation in &self.annotations {
+            errors.extend(activation.evaluate(annotation, &mut budget)?.err());
+        }
+        Ok(errors)
+    }
+}
+
+impl Validation {
+    fn denial(&self, said: Option<&str>) -> Denial {
+        let given = self.message.trim();
+        let message = match said {
+            Some(said) => said.to_string(),
+            None if !given.is_empty() => given.to_string(),
+            None => format!("failed expression: {}", self.expression.text.trim()),
+        };
+        Denial { message, reason: self.reason.clone() }
+    }
+}
+
+impl Verdict {
+    /// Takes down that a policy cannot be asked.
+    pub fn broken(&mut self, broken: &Broken<'_, Validator>) {
+        if broken.policy.fails {
+            let binding = broken.binding.map(|binding| &*binding.name);
+            self.refuse(&broken.policy.name, binding, Denial::failed(broken.text()));
+        }
+    }
+
+    /// Asks a policy with one parameter.
+    pub fn ask(&mut self, asked: &Asked<'_, Validator>, inputs: &Inputs<'_>, request_of_conditions: &Value) {
+        let (policy, binding) = (asked.policy, asked.binding);
+        let Outcome { denials, errors } =
+            policy.evaluator.validate(inputs, request_of_conditions, policy.fails);
+        for denial in denials {
+            for action in &binding.actions {
+                match action.as_str() {
+                    "Deny" => self.refuse(&policy.name, Some(&binding.name), denial.clone()),
+                    "Warn" => self.warnings.push(format!(
+                        "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {}",
+                        policy.name, binding.name, denial.message
+                    )),
+                    // There is no audit log to write to.
+                    _ => {}
+                }
+            }
+        }
+        for why in errors {
+            self.refuse(&policy.name, Some(&binding.name), Denial::failed(why));
+        }
+    }
+
+    fn refuse(&mut self, policy: &str, binding: Option<&str>, denial: Denial) {
+        let bound = binding.map(|binding| format!(" with binding '{binding}'")).unwrap_or_default();
+        let message =
+            format!("ValidatingAdmissionPolicy '{policy}'{bound} denied request: {}", denial.message);
+        self.refusal.get_or_insert((message, denial.reason));
+    }
+
+    /// The refusal of the request, if it is refused.
+    pub fn refusal(self, request: &Attributes<'_>, object: Option<&Value>) -> Result<(), Status> {
+        let Some((message, reason)) = self.refusal else { return Ok(()) };
+        let mut status = request.forbidden(object, &message);
+        status.refuse_for(match reason.as_str() {
+            "Forbidden" => Reason::Forbidden,
+            "Unauthorized" => Reason::Unauthorized,
+            "RequestEntityTooLarge" => Reason::RequestEntityTooLarge,
+            _ => Reason::Invalid,
+        });
+        status.details.causes.push(Cause { message, ..Cause::default() });
+        Err(status)
+    }
+}

@@ -1,0 +1,104 @@
+//! Admission of a request: the built-in plugins, then policies and webhooks, which others write and which are waited for.
+//!
+//! Where nobody has configured any, a request asks the plugins and nothing more.
+
+mod calls;
+mod metrics;
+mod policies;
+mod shown;
+mod webhooks;
+
+pub use policies::PolicySlots;
+pub use webhooks::Hooks;
+
+use crate::{Engine, Target, ownership};
+use pintle_admission::{Attributes, Operation, matching, policy};
+use pintle_meta::Status;
+use pintle_value::Value;
+use webhooks::Reinvocation;
+
+const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
+
+/// What the first round of changes leaves behind for a second one.
+#[derive(Default)]
+pub(crate) struct Rounds {
+    /// Whether this is the second round, which is the last.
+    pub(crate) is_second: bool,
+    /// Whether somebody who came late changed the object, so that those before must look at it again.
+    pub(crate) again: bool,
+    webhooks: Reinvocation,
+    policies: policy::mutating::Reinvocation,
+}
+
+impl Engine {
+    /// Whether anybody but the plugins is asked about requests.
+    pub(crate) fn asks_others(&self) -> bool {
+        self.mutating_webhooks().is_some()
+            || self.validating_webhooks().is_some()
+            || self.mutating_policies().is_some()
+            || self.validating_policies().is_some()
+    }
+
+    /// Lets plugins, policies and webhooks change the object of a request; there is none on deletion. `shown` is the
+    /// target as
+    /// one of the object's own kind, which may be that of a subresource.
+    pub(crate) async fn mutate_admitted(
+        &self,
+        request: &Attributes<'_>,
+        shown: &Target,
+        mut object: Option<&mut Value>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let asks_plugins = matches!(request.operation, Operation::Create | Operation::Update);
+        let webhooks = self.mutating_webhooks().filter(|_| !matching::is_exempt(request));
+        let policies = self.mutating_policies().filter(|_| !policy::is_exempt(request));
+        let policies = policies.filter(|_| request.operation != Operation::Delete);
+        let asks_others = webhooks.is_some() || policies.is_some();
+        let fields = |object: &Value| object.at(&MANAGED_FIELDS).cloned();
+        let before = object.as_deref().filter(|_| asks_others).and_then(fields);
+        let mut rounds = Rounds::default();
+        loop {
+            if let Some(object) = object.as_deref_mut().filter(|_| asks_plugins) {
+                self.admission.mutate(request, object, self)?;
+            }
+            if let Some(policies) = &policies {
+                let object = object.as_deref_mut();
+                self.ask_mutating_policies(policies, request, shown, object, &mut rounds).await?;
+            }
+            if let Some(webhooks) = &webhooks {
+                let asked =
+                    self.ask_mutating(webhooks, request, shown, object.as_deref_mut(), &mut rounds, warnings);
+                asked.await?;
+            }
+            if rounds.is_second || !rounds.again {
+                break;
+            }
+            rounds.is_second = true;
+        }
+        let Some(object) = object.filter(|_| asks_plugins) else { return Ok(()) };
+        if asks_others {
+            warnings.extend(ownership::keep_readable(object, before));
+        }
+        self.admission.check_escalation(request, object, self)
+    }
+
+    /// Lets plugins, policies and webhooks refuse a request.
+    pub(crate) async fn validate_admitted(
+        &self,
+        request: &Attributes<'_>,
+        shown: &Target,
+        object: Option<&Value>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        if request.operation != Operation::Connect {
+            self.admission.validate(request, object, self, warnings)?;
+        }
+        if let Some(policies) = self.validating_policies().filter(|_| !policy::is_exempt(request)) {
+            self.ask_validating_policies(&policies, request, shown, object, warnings).await?;
+        }
+        match self.validating_webhooks().filter(|_| !matching::is_exempt(request)) {
+            Some(webhooks) => self.ask_validating(&webhooks, request, shown, object, warnings).await,
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Webhooks: which there are, who of them is asked, in which order, and what is done with what they say.
+
+use super::Rounds;
+use super::calls::{Failure, Question, calling};
+use super::metrics::{Asked, WebhookMetrics};
+use super::shown::Shown;
+use crate::{Engine, Target, object};
+use arc_swap::ArcSwapOption;
+use pintle_admission::cel::{Asker, Inputs};
+use pintle_admission::matching::Matched;
+use pintle_admission::webhook::{Webhook, review::Verdict, webhooks};
+use pintle_admission::{Attributes, admission_request};
+use pintle_apply::patch;
+use pintle_meta::field::quoted;
+use pintle_meta::{GroupResource, Status};
+use pintle_value::{Value, json};
+use std::collections::BTreeSet;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
+/// Where configurations are kept; a look at it is all that a request costs where there are none.
+const MUTATING_PREFIX: &str = "/registry/mutatingwebhookconfigurations/";
+const VALIDATING_PREFIX: &str = "/registry/validatingwebhookconfigurations/";
+/// Webhooks that are asked about one request at the same time.
+const CALLS_TOGETHER_MAX: usize = 64;
+
+/// The webhooks of all configurations, read anew when one changes.
+#[derive(Default)]
+pub struct Hooks {
+    mutating: Slot,
+    validating: Slot,
+    metrics: WebhookMetrics,
+}
+
+impl Hooks {
+    /// Appends what came of them, in the text format of Prometheus.
+    pub fn render(&self, out: &mut String) {
+        self.metrics.render(out);
+    }
+}
+
+/// The webhooks of one kind of configurations.
+#[derive(Default)]
+struct Slot(ArcSwapOption<Read>);
+
+/// The webhooks as they were read.
+pub(super) struct Read {
+    /// The revision of the last change before.
+    revision: u64,
+    webhooks: Vec<Webhook>,
+}
+
+/// Which webhooks are asked in a second round.
+#[derive(Default)]
+pub(super) struct Reinvocation {
+    /// The object when all had been asked, for those who care.
+    last: Option<Value>,
+    /// Those asked since that want to know of changes.
+    asked: BTreeSet<String>,
+    /// Those that are asked again.
+    due: BTreeSet<String>,
+    /// Whether a patch was applied: times that the server noted are told to the second from then on.
+    patched: bool,
+}
+
+impl Reinvocation {
+    fn require(&mut self) {
+        self.due.append(&mut self.asked);
+    }
+}
+
+type Call<'a> = Pin<Box<dyn Future<Output = (Result<(), Status>, Vec<String>)> + Send + 'a>>;
+
+impl Engine {
+    /// The webhooks that may change objects; none where there are none or they are turned off.
+    pub(super) fn mutating_webhooks(&self) -> Option<Arc<Read>> {
+        let read = self.read_hooks(&self.hooks.mutating, MUTATING_PREFIX)?;
+        self.admission.is_on("MutatingAdmissionWebhook").then_some(read)
+    }
+
+    /// The webhooks that may refuse objects; none where there are none or they are turned off.
+    pub(super) fn validating_webhooks(&self) -> Option<Arc<Read>> {
+        let read = self.read_hooks(&self.hooks.validating, VALIDATING_PREFIX)?;
+        self.admission.is_on("ValidatingAdmissionWebhook").then_some(read)
+    }
+
+    fn read_hooks(&self, slot: &Slot, prefix: &str) -> Option<Arc<Read>> {
+        let resource = self.cache.resource(prefix)?;
+        let revision = resource.changed_at()?;
+        if let Some(read) = slot.0.load_full().filter(|read| read.revision == revision) {
+            return Some(read);
+        }
+        // What is read may be newer than the revision; it is then read once more, not too late.
+        let view = resource.view();
+        let configurations = view.iter().filter_map(|kept| object::tree(kept).ok()).collect();
+        let read = Arc::new(Read { revision, webhooks: webhooks(configurations) });
+        slot.0.store(Some(read.clone()));
+        Some(read)
+    }
+
+    /// Asks webhooks that may change the object, one after the other.
+    pub(super) async fn ask_mutating(
+        &self,
+        read: &Read,
+        request: &Attributes<'_>,
+        target: &Target,
+        mut object: Option<&mut Value>,
+        rounds: &mut Rounds,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        if rounds.is_second && rounds.webhooks.last.as_ref() != object.as_deref() {
+            rounds.webhooks.require();
+        }
+        let mut shown: Option<Shown> = None;
+        for webhook in &read.webhooks {
+            let current = shown.as_ref().and_then(|shown| shown.object.as_ref()).or(object.as_deref());
+            let Some(matched) = webhook.matcher.matched(request, current, self)? else { continue };
+            let is_due = !rounds.is_second || rounds.webhooks.due.contains(&webhook.id);
+            if !is_due && webhook.conditions.is_empty() {
+                continue;
+            }
+            let next = self.show_again(request, target, object.as_deref_mut(), shown.take(), &matched).await;
+            let next = shown.insert(next.map_err(|status| Status::internal(&internal(&status)))?);
+            let asked = Asked { webhook, step: "admit", operation: request.operation.name() };
+            if !self.meets_conditions(asked, request, &matched, next)? || !is_due {
+                continue;
+            }
+            let began = Instant::now();
+            let fresh = !rounds.webhooks.patched && has_fresh_times(request.old, next.object.as_ref());
+            let called = self.call_mutating(webhook, request, target, &matched, next, warnings).await;
+            self.hooks.metrics.observe(asked, called.as_ref().err(), began.elapsed());
+            let outcome = called.as_ref().copied().unwrap_or(Outcome::Unpatched);
+            rounds.webhooks.patched |= outcome != Outcome::Unpatched;
+            if outcome == Outcome::Changed || (outcome == Outcome::Alike && fresh) {
+                rounds.webhooks.require();
+                rounds.again = true;
+            }
+            if webhook.reinvocable {
+                rounds.webhooks.asked.insert(webhook.id.clone());
+            }
+            settle(webhook, called.map(|_| ()))?;
+        }
+        if let Some(shown) = &shown {
+            self.keep(target, object.as_deref_mut(), shown).await?;
+        }
+        if !rounds.webhooks.asked.is_empty() {
+            rounds.webhooks.last = object.as_deref().cloned();
+        }
+        Ok(())
+    }
+
+    /// Whether a request that matched meets the conditions of the webhook.
+    fn meets_conditions(
+        &self,
+        asked: Asked<'_>,
+        request: &Attributes<'_>,
+        matched: &Matched,
+        shown: &Shown,
+    ) -> Result<bool, Status> {
+        let webhook = asked.webhook;
+        if webhook.conditions.is_empty() {
+            return Ok(true);
+        }
+        let tree = admission_request(request, matched, "");
+        let asker = Asker::new(&self.authorizer, request);
+        let inputs = Inputs {
+            object: shown.object.as_ref(),
+            old: shown.old.as_ref(),
+            request: &tree,
+            namespace: None,
+            params: None,
+            asker: Some(&asker),
+        };
+        let began = Instant::now();
+        let met = webhook.conditions.matches(&inputs, !webhook.fails_open);
+        self.hooks.metrics.observe_conditions(asked, &met, began.elapsed());
+        let resource =
+            GroupResource { group: request.version.group.clone(), resource: request.kind.plural.clone() };
+        met.map_err(|why| Status::forbidden(&resource, request.name, &why))
+    }
+
+    /// Asks one webhook and lets it change the object.
+    async fn call_mutating(
+        &self,
+        webhook: &Webhook,
+        request: &Attributes<'_>,
+        target: &Target,
+        matched: &Matched,
+        shown: &mut Shown,
+        warnings: &mut Vec<String>,
+    ) -> Result<Outcome, Failure> {
+        let (object, old) = (shown.object.as_ref(), shown.old.as_ref());
+        let question = Question { webhook, request, matched, object, old, mutating: true };
+        let verdict = self.ask_webhook(&question, warnings).await?;
+        let Some(patch) = read_patch(&verdict)? else { return Ok(Outcome::Unpatched) };
+        let Some(object) = &shown.object else {
+            let name = quoted(&webhook.name);
+            let why = format!(
+                "admission webhook {name} attempted to modify the object, which is not supported for this operation"
+            );
+            return Err(Failure::Internal(Status::internal(&why)));
+        };
+        if verdict.patch_type != "JSONPatch" {
+            return Err(Failure::Calling {
+                why: format!("unsupported patch type {}", quoted(&verdict.patch_type)),
+                code: webhook.denial(&verdict.result).code,
+            });
+        }
+        let refuse = |why: String| Failure::Internal(Status::internal(&why));
+        let patched = patch.apply(object.clone()).map_err(|error| refuse(error.to_string()))?;
+        let (changed, differs) = self.read_patched(target, shown, patched).map_err(Failure::Internal)?;
+        shown.change(changed);
+        Ok(if differs { Outcome::Changed } else { Outcome::Alike })
+    }
+
+    /// Asks webhooks that may refuse the request, all at the same time. The first that refuses in their order is heard.
+    pub(super) async fn ask_validating(
+        &self,
+        read: &Read,
+        request: &Attributes<'_>,
+        target: &Target,
+        object: Option<&Value>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let mut due = Vec::new();
+        let mut versions: Vec<(Matched, Shown)> = Vec::new();
+        for webhook in &read.webhooks {
+            let Some(matched) = webhook.matcher.matched(request, object, self)? else { continue };
+            if !versions.iter().any(|(known, _)| *known == matched) {
+                let shown = self.show(request, target, object, &matched).await;
+                let shown = shown.map_err(|status| Status::internal(&status.message))?;
+                versions.push((matched.clone(), shown));
+            }
+            let Some((_, shown)) = versions.iter().find(|(known, _)| *known == matched) else { continue };
+            let asked = Asked { webhook, step: "validating", operation: request.operation.name() };
+            if self.meets_conditions(asked, request, &matched, shown)? {
+                due.push((webhook, matched));
+            }
+        }
+        for some in due.chunks(CALLS_TOGETHER_MAX) {
+            let calls = some.iter().filter_map(|(webhook, matched)| {
+                let (matched, shown) = versions.iter().find(|(known, _)| known == matched)?;
+                Some(Box::pin(self.call_validating(webhook, request, matched, shown)) as Call<'_>)
+            });
+            let mut refusal = Ok(());
+            for (outcome, said) in together(calls.collect()).await {
+                warnings.extend(said);
+                refusal = refusal.and(outcome);
+            }
+            refusal?;
+        }
+        Ok(())
+    }
+
+    async fn call_validating(
+        &self,
+        webhook: &Webhook,
+        request: &Attributes<'_>,
+        matched: &Matched,
+        shown: &Shown,
+    ) -> (Result<(), Status>, Vec<String>) {
+        let (object, old) = (shown.object.as_ref(), shown.old.as_ref());
+        let question = Question { webhook, request, matched, object, old, mutating: false };
+        let mut warnings = Vec::new();
+        let began = Instant::now();
+        let called = self.ask_webhook(&question, &mut warnings).await;
+        let asked = Asked { webhook, step: "validating", operation: request.operation.name() };
+        self.hooks.metrics.observe(asked, called.as_ref().err(), began.elapsed());
+        (settle(webhook, called.map(|_| ())), warnings)
+    }
+}
+
+/// What a webhook did to an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Unpatched,
+    /// Its patch left the object as it was.
+    Alike,
+    Changed,
+}
+
+/// Whether the server noted times for this request. kube-apiserver knows them better than a patched document tells
+/// them, and so takes any patch for a change.
+fn has_fresh_times(old: Option<&Value>, object: Option<&Value>) -> bool {
+    const PATH: [&str; 2] = ["metadata", "managedFields"];
+    let known = old.map(|old| old.items_at(&PATH)).unwrap_or_default();
+    let noted = object.map(|object| object.items_at(&PATH)).unwrap_or_default();
+    noted.iter().any(|entry| !known.contains(entry))
+}
+
+/// What becomes of a request after a webhook was asked: calls that failed may be no matter.
+fn settle(webhook: &Webhook, called: Result<(), Failure>) -> Result<(), Status> {
+    match called {
+        Ok(()) => Ok(()),
+        Err(Failure::Calling { why, .. }) if webhook.fails_open => {
+            tracing::warn!(error = calling(webhook, &why), "a webhook failed and is ignored");
+            Ok(())
+        }
+        Err(failure) => Err(failure.status(webhook)),
+    }
+}
+
+/// The patch of a verdict; none where it has no operations.
+fn read_patch(verdict: &Verdict) -> Result<Option<patch::json::Patch>, Failure> {
+    if verdict.patch.is_empty() {
+        return Ok(None);
+    }
+    let refuse =
+        |why: String| Failure::senseless(format!("received undecodable patch in webhook response: {why}"));
+    let parsed = json::parse(&verdict.patch).map_err(|error| refuse(error.to_string()))?;
+    let is_empty = parsed.value.is_null() || parsed.value.as_array().is_some_and(|items| items.is_empty());
+    let patch = patch::json::decode(parsed.value, &[], false).map_err(|error| refuse(error.to_string()))?;
+    Ok((!is_empty).then_some(patch))
+}
+
+/// What is said of an object that cannot be shown in another version.
+fn internal(status: &Status) -> String {
+    Status::internal(&status.message).message
+}
+
+/// Waits for all calls at once; the outcomes are in their order.
+async fn together(mut calls: Vec<Call<'_>>) -> Vec<(Result<(), Status>, Vec<String>)> {
+    let mut outcomes: Vec<Option<_>> = calls.iter().map(|_| None).collect();
+    poll_fn(|cx| {
+        let mut waits = false;
+        for (call, outcome) in calls.iter_mut().zip(&mut outcomes) {
+            if outcome.is_none() {
+                match call.as_mut().poll(cx) {
+                    Poll::Ready(done) => *outcome = Some(done),
+                    Poll::Pending => waits = true,
+                }
+            }
+        }
+        if waits { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+    outcomes.into_iter().flatten().collect()
+}

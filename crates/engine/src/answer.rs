@@ -1,0 +1,63 @@
+//! What webhooks answer, as Go's client reads it: JSON or YAML, of the kind that is expected or of none.
+
+use crate::decode;
+use pintle_meta::field::quoted;
+use pintle_value::{Value, json, yaml};
+
+/// How Go's client names what it knows types from.
+const SCHEME: &str = "k8s.io/apiserver/pkg/util/webhook/client.go:71";
+/// The versions of reviews.
+const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
+
+/// A review that is waited for.
+#[derive(Clone, Copy)]
+pub(crate) struct Review<'a> {
+    pub(crate) group: &'a str,
+    pub(crate) version: &'a str,
+    pub(crate) kind: &'a str,
+}
+
+/// The review in an answer, as a tree.
+pub(crate) fn read(review: Review<'_>, answer: &[u8]) -> Result<Value, String> {
+    let tree = document(answer)?;
+    check_kind(review, tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]))?;
+    Ok(tree)
+}
+
+fn document(answer: &[u8]) -> Result<Value, String> {
+    let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
+    let tree = match answer.trim_ascii_start().starts_with(b"{") {
+        true => json::parse(answer).map_err(|error| unread(error.to_string()))?.value,
+        false => yaml::parse(answer).map_err(|error| unread(error.message().to_string()))?.value,
+    };
+    decode::check_is_object(&tree)?;
+    Ok(tree)
+}
+
+/// Refuses an answer that says that it is something else. One that does not say what it is may be a review.
+fn check_kind(review: Review<'_>, api_version: &str, kind: &str) -> Result<(), String> {
+    let expected = format!("{}/{}", review.group, review.version);
+    let api_version = if api_version.is_empty() { expected.as_str() } else { api_version };
+    let kind = if kind.is_empty() { review.kind } else { kind };
+    if kind == review.kind && api_version == expected {
+        return Ok(());
+    }
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    let is_own = group == review.group && VERSIONS.contains(&version);
+    let is_known = (kind == review.kind && is_own) || (kind == "Status" && (api_version == "v1" || is_own));
+    Err(match is_known {
+        true => {
+            let version = if kind == "Status" { "v1" } else { version };
+            format!(
+                "converting ({version}.{kind}) to ({}.{}): unknown conversion",
+                review.version, review.kind
+            )
+        }
+        false => format!(
+            "no kind {} is registered for version {} in scheme {}",
+            quoted(kind),
+            quoted(api_version),
+            quoted(SCHEME)
+        ),
+    })
+}
