@@ -58,8 +58,10 @@ fn config_map(name: &str) -> Value {
 async fn webhooks_change_and_refuse_objects() {
     let server = Server::start_ephemeral().await.unwrap();
     let admin = server.admin().unwrap();
-    let (changes, asked) = recorder(patch(&json!([{"op": "add", "path": "/data/added", "value": "x"}]))).await;
-    let first = Webhook::start(|review| (200, answer(&review, &json!({"warnings": ["told"]})))).await.unwrap();
+    let (changes, asked) =
+        recorder(patch(&json!([{"op": "add", "path": "/data/added", "value": "x"}]))).await;
+    let first =
+        Webhook::start(|review| (200, answer(&review, &json!({"warnings": ["told"]})))).await.unwrap();
     let again = json!({"reinvocationPolicy": "IfNeeded"});
     let maps = rule("", "v1", &["configmaps"]);
     configure(&admin, MUTATING, &configuration(&first, "a", &maps, &again)).await;
@@ -79,7 +81,10 @@ async fn webhooks_change_and_refuse_objects() {
     // The first one is asked once more, since the second changed the object after it.
     assert_eq!((first.calls(), changes.calls(), judge.calls()), (2, 1, 1));
     let request = asked.lock().unwrap().pop().unwrap();
-    assert_eq!((&request["operation"], &request["options"]["kind"]), (&json!("CREATE"), &json!("CreateOptions")));
+    assert_eq!(
+        (&request["operation"], &request["options"]["kind"]),
+        (&json!("CREATE"), &json!("CreateOptions"))
+    );
     assert_eq!((&request["dryRun"], &request["oldObject"]), (&json!(false), &Value::Null));
 
     let (code, refused) = admin.post(CONFIGMAPS, &config_map("bad")).await.unwrap();
@@ -113,7 +118,10 @@ async fn all_ways_to_write_are_told() {
     admin.post(CONFIGMAPS, &config_map("a")).await.unwrap();
     admin.patch(&path("a"), "application/merge-patch+json", &json!({"data": {"x": "y"}})).await.unwrap();
     let applied = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}});
-    admin.patch(&format!("{}?fieldManager=m", path("b")), "application/apply-patch+yaml", &applied).await.unwrap();
+    admin
+        .patch(&format!("{}?fieldManager=m", path("b")), "application/apply-patch+yaml", &applied)
+        .await
+        .unwrap();
     admin.delete(&path("a")).await.unwrap();
     admin.delete(CONFIGMAPS).await.unwrap();
     let exec = Request::new("GET", "/api/v1/namespaces/default/pods/none/exec?command=ls&stdin=true");
@@ -126,7 +134,13 @@ async fn all_ways_to_write_are_told() {
             let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
             let has = |key: &'static str| if request[key].is_null() { "" } else { key };
             let parts = ["operation", "name", "subResource"].map(|key| text(&request[key]));
-            format!("{} {} {} {}", parts.join(" "), text(&request["options"]["kind"]), has("object"), has("oldObject"))
+            format!(
+                "{} {} {} {}",
+                parts.join(" "),
+                text(&request["options"]["kind"]),
+                has("object"),
+                has("oldObject")
+            )
         })
         .collect();
     let expected = [
@@ -154,14 +168,29 @@ async fn webhooks_that_fail_stop_requests_or_do_not() {
     let invalid = Webhook::start(move |review| (200, answer(&review, &invalid))).await.unwrap();
     let failed = |name: &str, why: &str| format!("failed calling webhook \"{name}.example.com\": {why}");
     for (name, hook, url, ignorable, says) in [
-        ("uid", &wrong, wrong.url(), true, failed("uid", "received invalid webhook response: expected response.uid=")),
-        ("code", &broken, broken.url(), true, failed("code", "failed to call webhook: an error on the server (\"unknown\")")),
+        (
+            "uid",
+            &wrong,
+            wrong.url(),
+            true,
+            failed("uid", "received invalid webhook response: expected response.uid="),
+        ),
+        (
+            "code",
+            &broken,
+            broken.url(),
+            true,
+            failed("code", "failed to call webhook: an error on the server (\"unknown\")"),
+        ),
         (
             "closed",
             &broken,
             "https://127.0.0.1:1/".to_owned(),
             true,
-            failed("closed", "failed to call webhook: Post \"https://127.0.0.1:1/?timeout=10s\": dial tcp 127.0.0.1:1: connect: connection refused"),
+            failed(
+                "closed",
+                "failed to call webhook: Post \"https://127.0.0.1:1/?timeout=10s\": dial tcp 127.0.0.1:1: connect: connection refused",
+            ),
         ),
         ("patch", &bad_patch, bad_patch.url(), false, "error in remove for path: '/data/none'".to_owned()),
         ("invalid", &invalid, invalid.url(), false, "data[not/valid]: Invalid value".to_owned()),
@@ -171,7 +200,8 @@ async fn webhooks_that_fail_stop_requests_or_do_not() {
             let more = json!({"clientConfig": place, "failurePolicy": policy});
             let maps = rule("", "v1", &["configmaps"]);
             configure(&admin, MUTATING, &configuration(hook, name, &maps, &more)).await;
-            let (code, answered) = admin.post(&format!("{CONFIGMAPS}?dryRun=All"), &config_map("a")).await.unwrap();
+            let (code, answered) =
+                admin.post(&format!("{CONFIGMAPS}?dryRun=All"), &config_map("a")).await.unwrap();
             if ignorable && policy == "Ignore" {
                 assert_eq!(code, 201, "{name}: {answered}");
             } else {
@@ -199,15 +229,18 @@ async fn objects_come_in_the_version_that_was_asked_for() {
     assert_eq!(made["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 7, "{made}");
     let request = seen.lock().unwrap().pop().unwrap();
     assert_eq!(request["object"]["apiVersion"], "autoscaling/v1");
-    let versions = ["kind", "resource", "requestKind", "requestResource"].map(|key| request[key]["version"].clone());
+    let versions =
+        ["kind", "resource", "requestKind", "requestResource"].map(|key| request[key]["version"].clone());
     assert_eq!(versions, [json!("v1"), json!("v1"), json!("v2"), json!("v2")]);
 
     // A scale is admitted as a scale, and may be changed as one.
-    let (hook, seen) = recorder(patch(&json!([{"op": "replace", "path": "/spec/replicas", "value": 5}]))).await;
+    let (hook, seen) =
+        recorder(patch(&json!([{"op": "replace", "path": "/spec/replicas", "value": 5}]))).await;
     let scales = rule("apps", "v1", &["deployments/scale"]);
     configure(&admin, MUTATING, &configuration(&hook, "scale", &scales, &Value::Null)).await;
     let labels = json!({"a": "b"});
-    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let template =
+        json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let spec = json!({"replicas": 1, "selector": {"matchLabels": labels}, "template": template});
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
     admin.post(deployments, &json!({"metadata": {"name": "d"}, "spec": spec})).await.unwrap();
@@ -215,7 +248,10 @@ async fn objects_come_in_the_version_that_was_asked_for() {
     let (code, scaled) = admin.put(&format!("{deployments}/d/scale"), &scale).await.unwrap();
     assert_eq!((code, &scaled["spec"]["replicas"]), (200, &json!(5)), "{scaled}");
     let request = seen.lock().unwrap().pop().unwrap();
-    assert_eq!((&request["object"]["kind"], &request["object"]["spec"]["replicas"]), (&json!("Scale"), &json!(3)));
+    assert_eq!(
+        (&request["object"]["kind"], &request["object"]["spec"]["replicas"]),
+        (&json!("Scale"), &json!(3))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -228,11 +264,13 @@ async fn webhooks_can_be_turned_off_and_are_not_asked_about_themselves() {
     assert_eq!(admin.post(CONFIGMAPS, &config_map("a")).await.unwrap().0, 400);
     // Reviews are requests like others; who decides about requests can still be changed.
     let review = json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}});
-    let (code, _) = admin.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &review).await.unwrap();
+    let (code, _) =
+        admin.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &review).await.unwrap();
     assert_eq!(code, 400);
     assert_eq!(admin.delete(&format!("{VALIDATING}/all")).await.unwrap().0, 200);
 
-    let flags = vec!["--disable-admission-plugins=MutatingAdmissionWebhook,ValidatingAdmissionWebhook".to_owned()];
+    let flags =
+        vec!["--disable-admission-plugins=MutatingAdmissionWebhook,ValidatingAdmissionWebhook".to_owned()];
     let server = Server::start_with(Options { ephemeral: true, flags }).await.unwrap();
     let (admin, hook) = (server.admin().unwrap(), refusal().await.unwrap());
     for path in [MUTATING, VALIDATING] {
