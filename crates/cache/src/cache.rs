@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// Every resource as it is and as it recently was.
 pub struct Cache {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     resources: RwLock<HashMap<Arc<str>, Arc<Resource>>>,
     /// Held while changes are applied and while resources come and go.
     orphans: Mutex<Orphans>,

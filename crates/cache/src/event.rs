@@ -80,6 +80,18 @@ pub enum EventType {
 }
 
 impl EventType {
+    /// What a change is to someone who sees only what `passes`; `None` when it is nothing.
+    pub(crate) fn of(event: &Event, passes: impl Fn(&Object) -> bool) -> Option<EventType> {
+        let now = event.object.as_ref().is_some_and(|object| passes(object));
+        let before = event.previous.as_ref().is_some_and(|object| passes(object));
+        match (before, now) {
+            (false, true) => Some(EventType::Added),
+            (true, true) => Some(EventType::Modified),
+            (true, false) => Some(EventType::Deleted),
+            (false, false) => None,
+        }
+    }
+
     /// The word in watch frames.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -110,6 +122,25 @@ impl Delivery {
 
     pub(crate) fn initial(object: Arc<Object>) -> Delivery {
         Delivery { kind: EventType::Added, source: Source::Initial(object) }
+    }
+
+    /// The same as somebody sees it who sees only the objects that `passes` lets through; `None` when it is nothing.
+    pub fn within(&self, passes: impl Fn(&Object) -> bool) -> Option<Delivery> {
+        match &self.source {
+            Source::Initial(object) => passes(object).then(|| self.clone()),
+            Source::Event(event) => {
+                let kind = EventType::of(event, passes)?;
+                Some(Delivery::event(kind, event.clone()))
+            }
+        }
+    }
+
+    /// The objects that it depends on what the watcher is told: before and after.
+    pub fn objects(&self) -> Vec<Arc<Object>> {
+        match &self.source {
+            Source::Initial(object) => vec![object.clone()],
+            Source::Event(event) => event.previous.iter().chain(&event.object).cloned().collect(),
+        }
     }
 
     /// What the watcher is told happened.

@@ -33,16 +33,15 @@ impl Filter {
             && self.matches.as_ref().is_none_or(|matches| matches(object))
     }
 
+    /// Whether every object is selected.
+    pub(crate) fn is_all(&self) -> bool {
+        let Filter { namespace, name, field, matches } = self;
+        namespace.is_none() && name.is_none() && field.is_none() && matches.is_none()
+    }
+
     /// What this change is to someone who sees only the selection; `None` when it is nothing.
     pub fn classify(&self, event: &Event) -> Option<EventType> {
-        let now = event.object.as_ref().is_some_and(|object| self.passes(object));
-        let before = event.previous.as_ref().is_some_and(|object| self.passes(object));
-        match (before, now) {
-            (false, true) => Some(EventType::Added),
-            (true, true) => Some(EventType::Modified),
-            (true, false) => Some(EventType::Deleted),
-            (false, false) => None,
-        }
+        EventType::of(event, |object| self.passes(object))
     }
 
     /// The smallest group that has all events this filter can pass.

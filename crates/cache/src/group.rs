@@ -6,12 +6,12 @@
 
 use crate::Str;
 use crate::event::Event;
-use crate::options::{
-    SEGMENT_EVENTS_ALL, SEGMENT_EVENTS_NAME, SEGMENT_EVENTS_PART, WAKE_PAUSE, WAKE_PAUSE_MAX, WAKE_PAUSE_MIN,
-};
+use crate::options::{SEGMENT_EVENTS_ALL, SEGMENT_EVENTS_NAME, SEGMENT_EVENTS_PART};
+use crate::rest::Rest;
+use crate::run::Runs;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -67,6 +67,10 @@ struct Tail {
     segments: VecDeque<Arc<Segment>>,
     last: Arc<Segment>,
     used: usize,
+    /// Events since the watchers were woken.
+    untold: usize,
+    /// Revision of the last event.
+    revision: u64,
 }
 
 /// The watchers of the same events.
@@ -78,7 +82,10 @@ pub(crate) struct Group {
     pub(crate) watchers: AtomicUsize,
     /// Already handed to the dispatcher.
     pub(crate) queued: AtomicBool,
-    rests_until: Mutex<Instant>,
+    rest: Mutex<Rest>,
+    /// What a crowd is told of goes up to this revision, so that all are told the same; later events wait for their release.
+    released: AtomicU64,
+    pub(crate) runs: Runs,
 }
 
 impl Group {
@@ -86,35 +93,49 @@ impl Group {
         let slots = segment_events.min(events_max).max(1);
         let last = Segment::new(slots);
         Arc::new(Group {
-            tail: Mutex::new(Tail { segments: VecDeque::new(), last, used: 0 }),
+            tail: Mutex::new(Tail { segments: VecDeque::new(), last, used: 0, untold: 0, revision: 0 }),
             slots,
             segments_max: (events_max / slots).max(1),
             wake: Arc::new(Notify::new()),
             watchers: AtomicUsize::new(0),
             queued: AtomicBool::new(false),
-            rests_until: Mutex::new(Instant::now()),
+            rest: Mutex::new(Rest::default()),
+            released: AtomicU64::new(u64::MAX),
+            runs: Runs::default(),
         })
     }
 
-    /// Wakes the watchers of a group that was queued.
-    pub(crate) fn release(&self) {
+    /// Wakes the watchers of a group that was queued; what happens next may wait for a while.
+    pub(crate) fn release(&self, now: Instant) {
         // First the flag: an event pushed from here on queues the group again.
         self.queued.swap(false, Ordering::AcqRel);
+        let (untold, revision) = {
+            let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
+            (std::mem::take(&mut tail.untold), tail.revision)
+        };
+        self.released.store(revision, Ordering::Release);
+        self.rest().begin(now, self.watchers.load(Ordering::Relaxed), untold);
         self.wake.notify_waiters();
     }
 
-    /// Until when events gather, because the watchers that were woken last still write.
-    pub(crate) fn rests_until(&self) -> Instant {
-        *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Wakes the watchers; nothing waits.
+    pub(crate) fn release_all(&self) {
+        self.released.store(u64::MAX, Ordering::Release);
+        self.wake.notify_waiters();
     }
 
-    /// The watchers were woken: what happens while they write goes out in one piece, and costs little more than one event.
-    pub(crate) fn rest(&self, now: Instant) {
-        let watchers = u32::try_from(self.watchers.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
-        let rest = WAKE_PAUSE.saturating_mul(watchers).min(WAKE_PAUSE_MAX);
-        if rest >= WAKE_PAUSE_MIN {
-            *self.rests_until.lock().unwrap_or_else(PoisonError::into_inner) = now + rest;
-        }
+    /// Up to which revision watchers may be told.
+    pub(crate) fn released(&self) -> u64 {
+        self.released.load(Ordering::Acquire)
+    }
+
+    /// Until when the watchers that were woken last are left alone.
+    pub(crate) fn rests_until(&self, now: Instant) -> Option<Instant> {
+        self.rest().hold(now)
+    }
+
+    fn rest(&self) -> MutexGuard<'_, Rest> {
+        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Appends an event. Wakes nobody: that is done once for many events.
@@ -128,6 +149,8 @@ impl Group {
             let _ = slot.set(event.clone());
         }
         tail.used += 1;
+        tail.untold += 1;
+        tail.revision = event.revision;
     }
 
     fn extend(&self, tail: &mut Tail) {
@@ -165,12 +188,15 @@ pub(crate) enum Next<'a> {
     Event(&'a Arc<Event>),
     /// Nothing yet.
     Empty,
+    /// One that is not to be told yet.
+    Held,
     /// The next segment is gone.
     Lost,
 }
 
 impl Cursor {
-    pub(crate) fn next(&mut self) -> Next<'_> {
+    /// The next event, if it is one up to this revision.
+    pub(crate) fn next(&mut self, released: u64) -> Next<'_> {
         if self.index == self.segment.slots.len() {
             match self.segment.next.get().map(Weak::upgrade) {
                 None => return Next::Empty,
@@ -180,6 +206,7 @@ impl Cursor {
         }
         match self.segment.slots.get(self.index).and_then(OnceLock::get) {
             None => Next::Empty,
+            Some(event) if event.revision > released => Next::Held,
             Some(event) => {
                 self.index += 1;
                 Next::Event(event)

@@ -40,11 +40,21 @@ pub trait Extract: Send + Sync {
     /// that cannot be read, nothing.
     fn extract(&self, json: &[u8]) -> Extracted;
 
-    /// Reads a stored value. Where the object would be written otherwise today (its kind has new defaults, another
-    /// stored version), the answer has the value that it would be written as; readers see that one.
-    fn read(&self, value: &Bytes) -> (Extracted, Option<Bytes>) {
-        (self.extract(json(value)), None)
+    /// Reads a stored value.
+    fn read(&self, value: &Bytes) -> (Extracted, Standing) {
+        (self.extract(json(value)), Standing::AsStored)
     }
+}
+
+/// How a stored value reads today.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// As it was written.
+    AsStored,
+    /// As this value, which it would be written as today: its kind has new defaults, another stored version.
+    Revised(Bytes),
+    /// Not at all, for this reason.
+    Unreadable(Box<str>),
 }
 
 /// One version of one object. Immutable and shared by views, events and the store's bytes.
@@ -53,8 +63,7 @@ pub struct Object {
     revision: u64,
     created: u64,
     value: Bytes,
-    /// What readers see in place of the stored value, where that is not the same.
-    revised: Option<Bytes>,
+    standing: Standing,
     extracted: Extracted,
     encodings: Encodings,
     /// Where the metadata begins and ends in the JSON, once somebody has looked; 0 before that.
@@ -75,27 +84,41 @@ impl Object {
             revision,
             created,
             value,
-            revised: None,
+            standing: Standing::AsStored,
             extracted,
             encodings: Encodings::default(),
             metadata: AtomicU64::new(0),
         })
     }
 
-    /// The same object, which readers see as `revised`.
-    pub(crate) fn revised(mut self, revised: Option<Bytes>) -> Object {
-        self.revised = revised.filter(|value| is_valid(value));
+    /// The same object, as it reads today.
+    pub(crate) fn standing(mut self, standing: Standing) -> Object {
+        self.standing = match standing {
+            Standing::Revised(value) if !is_valid(&value) => Standing::AsStored,
+            standing => standing,
+        };
         self.metadata = AtomicU64::new(0);
         self
     }
 
-    /// Whether readers see something else than what is stored.
-    pub fn is_revised(&self) -> bool {
-        self.revised.is_some()
+    /// Whether readers see what is stored.
+    pub fn is_as_stored(&self) -> bool {
+        self.standing == Standing::AsStored
+    }
+
+    /// Why the object cannot be read, if it cannot.
+    pub fn unreadable(&self) -> Option<&str> {
+        match &self.standing {
+            Standing::Unreadable(why) => Some(why),
+            Standing::AsStored | Standing::Revised(_) => None,
+        }
     }
 
     fn current(&self) -> &Bytes {
-        self.revised.as_ref().unwrap_or(&self.value)
+        match &self.standing {
+            Standing::Revised(value) => value,
+            Standing::AsStored | Standing::Unreadable(_) => &self.value,
+        }
     }
 
     /// An object that is not in the store: the answer of a dry run, or the last state of what is gone. At

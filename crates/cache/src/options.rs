@@ -15,10 +15,14 @@ pub(crate) const WATCH_STEPS_MAX: usize = 1024;
 /// Groups with more watchers than this are woken by the dispatcher and not by the sink.
 pub(crate) const WAKE_DIRECT_MAX: usize = 8;
 /// How long a group rests for each watcher that was woken, and at most: a few times what they take to tell their clients.
-pub(crate) const WAKE_PAUSE: Duration = Duration::from_micros(25);
+pub(crate) const WAKE_PAUSE: Duration = Duration::from_micros(50);
 pub(crate) const WAKE_PAUSE_MAX: Duration = Duration::from_millis(50);
 /// Pauses shorter than this are left out: timers are no finer.
 pub(crate) const WAKE_PAUSE_MIN: Duration = Duration::from_millis(1);
+/// Wake-ups that are not followed by a pause after one in which a single event came.
+pub(crate) const WAKES_WITHOUT_PAUSE: u32 = 16;
+/// Pieces of several events that a group keeps for those of its watchers that have not read them yet.
+pub(crate) const RUNS_MAX: usize = 16;
 /// Other encodings kept beside one object or one event; further ones are made each time.
 pub(crate) const ENCODINGS_MAX: usize = 16;
 /// Other versions kept beside one object on top of that; they cannot be made each time.

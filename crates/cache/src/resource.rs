@@ -5,7 +5,7 @@ use crate::event::Event;
 use crate::filter::Filter;
 use crate::group::{Cursor, Group, GroupKey, Groups};
 use crate::key::ObjectKey;
-use crate::object::{Draft, Extract, Extracted, Object};
+use crate::object::{Draft, Extract, Extracted, Object, Standing};
 use crate::orphans::Orphaned;
 use crate::shared::Shared;
 use crate::view::{Index, View};
@@ -40,6 +40,8 @@ pub struct Resource {
     live: Mutex<Live>,
     snapshots: Mutex<VecDeque<(u64, View)>>,
     gone: AtomicBool,
+    /// Whether there was an object that cannot be read.
+    unreadable: AtomicBool,
     /// Counts how often all watches were ended.
     epoch: AtomicU64,
 }
@@ -75,6 +77,7 @@ impl Resource {
             live: Mutex::new(live),
             snapshots: Mutex::default(),
             gone: AtomicBool::new(false),
+            unreadable: AtomicBool::new(false),
             epoch: AtomicU64::new(0),
         };
         resource.fill(orphaned);
@@ -152,6 +155,11 @@ impl Resource {
     /// From now on, objects are read by `reader`. Those that are here stay as they are: they must read alike.
     pub fn set_reader(&self, reader: Arc<dyn Extract>) {
         self.reader.store(Arc::new(reader));
+    }
+
+    /// Whether there may be objects that cannot be read; where not, nobody needs to look for them.
+    pub fn may_have_unreadable(&self) -> bool {
+        self.unreadable.load(Ordering::Relaxed)
     }
 
     /// Prepares what is known of an object before it is written, so that the sink need not parse.
@@ -288,15 +296,18 @@ impl Resource {
         value: &Bytes,
         prepared: Option<Extracted>,
     ) -> Option<Arc<Object>> {
-        let (extracted, revised) = match prepared {
-            Some(extracted) => (extracted, None),
+        let (extracted, standing) = match prepared {
+            Some(extracted) => (extracted, Standing::AsStored),
             None => self.reader.load().read(value),
         };
+        if let Standing::Unreadable(_) = standing {
+            self.unreadable.store(true, Ordering::Relaxed);
+        }
         let object = Object::new(key, revision, created, value.clone(), extracted);
         if object.is_none() {
             tracing::error!(prefix = &**self.prefix(), revision, "stored value has no valid header");
         }
-        object.map(|object| Arc::new(object.revised(revised)))
+        object.map(|object| Arc::new(object.standing(standing)))
     }
 
     fn entry_object(&self, key: &Key, entry: &Entry) -> Option<Arc<Object>> {

@@ -64,7 +64,7 @@ impl Shared {
     pub(crate) fn wake(&self, group: &Arc<Group>) {
         let few = group.watchers.load(Ordering::Relaxed) <= WAKE_DIRECT_MAX;
         if few || !self.dispatching.load(Ordering::Acquire) {
-            return group.wake.notify_waiters();
+            return group.release_all();
         }
         if !group.queued.swap(true, Ordering::AcqRel) {
             self.queue.lock().unwrap_or_else(PoisonError::into_inner).push(group.clone());
@@ -76,13 +76,18 @@ impl Shared {
     pub(crate) fn dispatch(&self) -> Option<Instant> {
         let now = Instant::now();
         let queue = || self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let (resting, due): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut *queue()).into_iter().partition(|group| group.rests_until() > now);
-        for group in due {
-            group.release();
-            group.rest(now);
-        }
-        let next = resting.iter().map(|group| group.rests_until()).min();
+        let mut next: Option<Instant> = None;
+        let mut resting = std::mem::take(&mut *queue());
+        resting.retain(|group| match group.rests_until(now) {
+            None => {
+                group.release(now);
+                false
+            }
+            Some(until) => {
+                next = Some(next.map_or(until, |next| next.min(until)));
+                true
+            }
+        });
         queue().extend(resting);
         next
     }
@@ -91,7 +96,8 @@ impl Shared {
     pub(crate) fn set_dispatching(&self, dispatching: bool) {
         self.dispatching.store(dispatching, Ordering::Release);
         for group in std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner)) {
-            group.release();
+            group.queued.swap(false, Ordering::AcqRel);
+            group.release_all();
         }
     }
 }

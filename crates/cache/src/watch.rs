@@ -1,14 +1,17 @@
 //! One watcher: the initial state if asked for, then the window, then what follows, without a seam.
 
+use crate::encodings::EncodingKey;
 use crate::error::RevisionError;
 use crate::event::{CloseReason, Delivery, Event, Item};
 use crate::filter::Filter;
 use crate::group::{Cursor, Group, GroupKey, Next};
 use crate::object::Object;
-use crate::options::{INITIAL_OBJECTS_MAX, WATCH_STEPS_MAX};
+use crate::options::{INITIAL_OBJECTS_MAX, WAKE_DIRECT_MAX, WATCH_STEPS_MAX};
 use crate::resource::{Replay, Resource};
+use crate::run::{Run, RunKey};
 use crate::shared::Shared;
 use crate::view::View;
+use bytes::Bytes;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -172,6 +175,24 @@ impl Watcher {
         }
     }
 
+    /// Ready when nothing more will come whatever the watcher has not read yet: for those who are held up by what they
+    /// have read.
+    pub fn poll_cut_off(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if self.shared.is_closed() || self.is_outdated() {
+                return Poll::Ready(());
+            }
+            if self.woken.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            self.woken.set(self.group.wake.clone().notified_owned());
+        }
+    }
+
+    fn is_outdated(&self) -> bool {
+        self.resource.as_ref().is_some_and(|resource| resource.is_gone() || resource.epoch() != self.epoch)
+    }
+
     /// The next item if it is there already.
     pub fn try_next(&mut self) -> Option<Item> {
         loop {
@@ -181,6 +202,28 @@ impl Watcher {
                 Step::Again => {}
             }
         }
+    }
+
+    /// The event that was just delivered and those that follow it, as [`Watcher::keep_run`] was given them by a watcher that
+    /// is told the same. They count as delivered.
+    pub fn take_run(&mut self, first: &Delivery, encoding: EncodingKey) -> Option<Bytes> {
+        let run = self.group.runs.get(self.run_key(first, encoding)?)?;
+        self.position = self.position.max(run.last);
+        Some(run.bytes)
+    }
+
+    /// Keeps the frames of all that was delivered since `first`, for other watchers.
+    pub fn keep_run(&self, first: &Delivery, encoding: EncodingKey, bytes: &Bytes) {
+        if let Some(key) = self.run_key(first, encoding) {
+            self.group.runs.keep(key, Run { bytes: bytes.clone(), last: self.position });
+        }
+    }
+
+    /// Only crowds share runs, and only those who see every event of the group.
+    fn run_key(&self, first: &Delivery, encoding: EncodingKey) -> Option<RunKey> {
+        let is_crowd = self.group.watchers.load(Ordering::Relaxed) > WAKE_DIRECT_MAX;
+        let first = first.source().filter(|_| is_crowd && self.filter.is_all())?.revision;
+        Some(RunKey { epoch: self.epoch, first, encoding })
     }
 
     /// The revision up to which everything selected was delivered: what a bookmark may say. `None`
@@ -245,7 +288,7 @@ impl Watcher {
                     Step::Again
                 }
             },
-            Phase::Live(cursor) => match cursor.next() {
+            Phase::Live(cursor) => match cursor.next(self.group.released()) {
                 Next::Event(event) if event.revision <= self.position => Step::Again,
                 Next::Event(event) => {
                     // As in `deliver`, without touching the count of an event that is not selected.
@@ -256,6 +299,7 @@ impl Watcher {
                     }
                 }
                 Next::Lost => self.replay(),
+                Next::Held => Step::Wait,
                 Next::Empty => self.idle(published),
             },
         }
@@ -274,12 +318,7 @@ impl Watcher {
 
     fn idle(&mut self, published: u64) -> Step {
         self.position = self.position.max(published);
-        match &self.resource {
-            Some(resource) if resource.is_gone() || resource.epoch() != self.epoch => {
-                self.close(CloseReason::Gone)
-            }
-            _ => Step::Wait,
-        }
+        if self.is_outdated() { self.close(CloseReason::Gone) } else { Step::Wait }
     }
 
     fn replay(&mut self) -> Step {

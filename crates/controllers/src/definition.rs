@@ -202,20 +202,28 @@ impl Definitions {
 
     /// A definition is gone: its resource goes out of service, its names are free.
     async fn forget(&mut self, name: &Str) -> Result<(), Status> {
-        let (plural, group) = name.split_once('.').unwrap_or((name, ""));
-        if self.served.remove(name).is_some() {
-            self.engine.unserve(group, plural);
-        }
+        let (_, group) = name.split_once('.').unwrap_or((name, ""));
+        self.withdraw(name);
         if self.claims.remove(group, name) {
             self.due.extend(self.claims.others_waiting(group, name));
         }
         self.register_versions(name, group, Vec::new()).await
     }
 
+    /// Takes what a definition defines out of service, if it is there.
+    fn withdraw(&mut self, name: &Str) {
+        let (plural, group) = name.split_once('.').unwrap_or((name, ""));
+        if self.served.remove(name).is_some() {
+            self.engine.unserve(group, plural);
+        }
+    }
+
     /// Serves what a definition with accepted names defines, unless that is done.
     /// `kind` is what it is compiled to, where that is known.
     fn serve(&mut self, name: &Str, definition: &Value, kind: Option<Kind>) {
         if !is_accepted(definition) {
+            // Whoever takes the conditions away takes the resource out of service.
+            self.withdraw(name);
             return;
         }
         let served = Served {

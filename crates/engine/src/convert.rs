@@ -5,9 +5,12 @@
 
 mod metrics;
 mod review;
+mod underway;
 
 pub use metrics::ConversionMetrics;
+pub use underway::Underway;
 
+use crate::unreadable::Faults;
 use crate::{Engine, Target, object};
 use bytes::Bytes;
 use metrics::Failure;
@@ -17,7 +20,7 @@ use pintle_kinds::endpoint::Conversion;
 use pintle_meta::{GroupVersionKind, Status};
 use pintle_schema::structural;
 use pintle_value::{Value, json};
-use pintle_webhook::Services;
+use pintle_webhook::{CallError, Services};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -30,36 +33,105 @@ const BATCH_MAX: usize = 500;
 
 impl Engine {
     /// `tree`, which may be in any version of the kind, in the version at `to`.
-    pub(crate) async fn convert(&self, kind: &Kind, mut tree: Value, to: usize) -> Result<Value, Status> {
+    pub(crate) async fn convert(&self, kind: &Kind, tree: Value, to: usize) -> Result<Value, Status> {
+        let mut made = self.convert_as_is(kind, tree, to).await?;
+        if kind.conversion.is_some() {
+            object::coerce(kind, &mut made, to);
+        }
+        Ok(made)
+    }
+
+    /// The same with what the version does not know but a webhook answers.
+    async fn convert_as_is(&self, kind: &Kind, mut tree: Value, to: usize) -> Result<Value, Status> {
         let from = version_of(kind, &tree);
         let Some(conversion) = kind.conversion.as_ref().filter(|_| from != to) else {
             object::convert(kind, &mut tree, from, to);
             return Ok(tree);
         };
-        let made = self.ask(kind, conversion, vec![tree], to).await?;
+        let made = self.ask(kind, conversion, vec![tree], to).await;
+        let made = made.map_err(|(_, why)| Status::unclassified(why))?;
         made.into_iter().next().ok_or_else(|| Status::internal("a conversion has no outcome"))
     }
 
-    /// Sees to it that `tree_in` can show these objects in the version that the request speaks.
+    /// Sees to it that `tree_in` can show these objects in the version that the request speaks; the error of the first
+    /// that cannot be shown.
     pub async fn prepare(&self, target: &Target, objects: &[Arc<Object>]) -> Result<(), Status> {
-        let Some(conversion) = &target.kind.conversion else { return Ok(()) };
-        let slot = slot(target.version);
-        let due: Vec<&Arc<Object>> = objects
-            .iter()
-            .filter(|object| kept_version(&target.kind, object) != target.version)
-            .filter(|object| object.converted(slot).is_none())
-            .collect();
-        for batch in due.chunks(BATCH_MAX) {
-            let trees = batch.iter().map(|object| object::tree(object)).collect::<Result<Vec<_>, _>>()?;
-            let made = self.ask(&target.kind, conversion, trees, target.version).await?;
-            for (object, mut tree) in batch.iter().zip(made) {
-                tree.remove_at(&["metadata", "resourceVersion"]);
-                let mut out = Vec::new();
-                json::print(&tree, &mut out);
-                object.keep_converted(slot, out.into());
+        match self.convert_all(target, objects).await.into_first() {
+            None => Ok(()),
+            Some(fault) => Err(self.cannot_show(target, &fault.object, &fault.why)),
+        }
+    }
+
+    /// The same, for those who say otherwise which objects cannot be shown.
+    pub(crate) async fn convert_all(&self, target: &Target, objects: &[Arc<Object>]) -> Faults {
+        let mut faults = Faults::default();
+        for object in objects {
+            if let Some(why) = object.unreadable()
+                && faults.add(object, why)
+            {
+                return faults;
             }
         }
+        let Some(conversion) = &target.kind.conversion else { return faults };
+        let due: Vec<&Arc<Object>> = objects
+            .iter()
+            .filter(|object| object.unreadable().is_none() && self.needs_webhook(target, object))
+            .collect();
+        for batch in due.chunks(BATCH_MAX) {
+            match self.convert_batch(target, conversion, batch).await {
+                Ok(()) => {}
+                // Nobody answers: they need not be asked one by one.
+                Err((Failure::Call, why)) => _ = batch.iter().any(|object| faults.add(object, &why)),
+                Err(_) => self.convert_singly(target, conversion, batch, &mut faults).await,
+            }
+            if faults.is_full() {
+                break;
+            }
+        }
+        faults
+    }
+
+    /// Whether a webhook must be asked before the object can be shown.
+    fn needs_webhook(&self, target: &Target, object: &Object) -> bool {
+        target.kind.conversion.is_some()
+            && kept_version(&target.kind, object) != target.version
+            && object.converted(slot(target.version)).is_none()
+    }
+
+    async fn convert_batch(
+        &self,
+        target: &Target,
+        conversion: &Conversion,
+        batch: &[&Arc<Object>],
+    ) -> Result<(), (Failure, String)> {
+        let trees = batch.iter().map(|object| object::tree(object)).collect::<Result<Vec<_>, _>>();
+        let trees = trees.map_err(|status| (Failure::Invalid, status.message))?;
+        let made = self.ask(&target.kind, conversion, trees, target.version).await?;
+        for (object, mut tree) in batch.iter().zip(made) {
+            tree.remove_at(&["metadata", "resourceVersion"]);
+            object::coerce(&target.kind, &mut tree, target.version);
+            let mut out = Vec::new();
+            json::print(&tree, &mut out);
+            object.keep_converted(slot(target.version), out.into());
+        }
         Ok(())
+    }
+
+    /// Finds out which of several objects cannot be converted.
+    async fn convert_singly(
+        &self,
+        target: &Target,
+        conversion: &Conversion,
+        batch: &[&Arc<Object>],
+        faults: &mut Faults,
+    ) {
+        for object in batch {
+            if let Err((_, why)) = self.convert_batch(target, conversion, std::slice::from_ref(object)).await
+                && (faults.add(object, &why) || !self.unsafe_deletion)
+            {
+                return;
+            }
+        }
     }
 
     /// Whether kept bytes are what requests of this target show, with nothing but a resourceVersion to add.
@@ -123,17 +195,13 @@ impl Engine {
         conversion: &Conversion,
         trees: Vec<Value>,
         to: usize,
-    ) -> Result<Vec<Value>, Status> {
+    ) -> Result<Vec<Value>, (Failure, String)> {
         let began = Instant::now();
         let from = trees.first().map(|tree| version_of(kind, tree)).unwrap_or(kind.storage);
         let outcome = self.review(kind, conversion, &trees, from, to).await;
         let failure = outcome.as_ref().err().map(|(failure, _)| *failure);
         self.conversion_metrics.observe(kind, from, to, failure, began.elapsed());
-        let mut made = outcome.map_err(|(_, why)| Status::unclassified(why))?;
-        for tree in &mut made {
-            object::coerce(kind, tree, to);
-        }
-        Ok(made)
+        outcome
     }
 
     async fn review(
@@ -152,11 +220,10 @@ impl Engine {
             return Err((Failure::Call, "no supported conversion review versions".to_string()));
         };
         let body = review::request(version, &uid, &desired, trees);
-        let answer = self
-            .webhooks
-            .call(self, &conversion.endpoint, Bytes::from(body), TIMEOUT)
-            .await
-            .map_err(|error| (Failure::Call, format!("conversion webhook for {of} failed: {error}")))?;
+        let answer =
+            self.webhooks.call(self, &conversion.endpoint, Bytes::from(body), TIMEOUT).await.map_err(
+                |error| (Failure::Call, format!("conversion webhook for {of} failed: {}", told(&error))),
+            )?;
         let objects = review::objects(version, &uid, &answer).map_err(|error| {
             let failure = if error.is_undecodable { Failure::Call } else { Failure::Malformed };
             (failure, format!("conversion webhook for {of} failed: {}", error.why))
@@ -196,6 +263,16 @@ impl Services for Engine {
             _ if !listed => Err(format!("no service port {port} found for service \"{name}\"")),
             _ => Ok((service.str_at(&["spec", "clusterIP"]).to_string(), port)),
         }
+    }
+}
+
+/// What is said of a call that failed. Conversions have a time limit of Go's client itself, which says so.
+fn told(error: &CallError) -> String {
+    match error {
+        CallError::TimedOut { .. } => {
+            format!("{error} (Client.Timeout exceeded while awaiting headers)")
+        }
+        other => other.to_string(),
     }
 }
 
@@ -269,7 +346,7 @@ impl Conversions {
             return false;
         }
         for (tree, to) in wanted {
-            let made = engine.convert(kind, tree.clone(), to).await.map_err(|status| status.message);
+            let made = engine.convert_as_is(kind, tree.clone(), to).await.map_err(|status| status.message);
             self.made.push((tree, to, made));
         }
         true

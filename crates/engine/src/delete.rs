@@ -1,6 +1,7 @@
 //! Deletion: finalizers, grace, propagation, preconditions; single objects and whole collections.
 
 use crate::read::ListRequest;
+use crate::unreadable::Fault;
 use crate::write::Live;
 use crate::{Engine, Target, metadata, object};
 use pintle_admission::{Attributes, Operation, Options};
@@ -353,23 +354,24 @@ impl Engine {
     /// Deletes an object that cannot be read. One that can is refused: this is not how to delete it.
     pub async fn delete_corrupt(&self, target: &Target) -> Result<Status, Status> {
         target.check_path_name()?;
-        let kept =
-            self.kept(&target.kind, &target.object_key()).filter(|object| object::tree(object).is_err());
-        let resource = target.group_resource();
-        let Some(kept) = kept else {
+        let kept = self.kept(&target.kind, &target.object_key());
+        let fault = match kept {
+            Some(kept) => self.convert_all(target, &[kept]).await.into_first(),
+            None => None,
+        };
+        let Some(Fault { object, .. }) = fault else {
             let mut errors = FieldErrors::new();
             let path = Path::of("ignoreStoreReadErrorWithClusterBreakingPotential");
             let why = "is exclusively used to delete corrupt object(s), try again by removing this option";
             errors.invalid(&path, true, why);
-            return Err(Status::invalid(
-                &GroupKind::new(&resource.group, &resource.resource),
-                &target.name,
-                &errors,
-            ));
+            let resource = target.group_resource();
+            let kind = GroupKind::new(&resource.group, &resource.resource);
+            return Err(Status::invalid(&kind, &target.name, &errors));
         };
-        let write = Write::delete(target.store_key(), Expect::Revision(Revision(kept.revision())));
+        // kube-apiserver does so even in a dry run.
+        let write = Write::delete(target.store_key(), Expect::Revision(Revision(object.revision())));
         self.store.write(write).await.map_err(crate::status::write_error)?;
-        Ok(Status::deleted(&resource, &target.name, kept.uid()))
+        Ok(Status::deleted_unread(&target.kind.kind, &target.name))
     }
 
     /// Deletes all objects of a list, and answers with the list as it was.

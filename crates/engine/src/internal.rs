@@ -3,7 +3,7 @@
 use crate::write::Live;
 use crate::{Engine, Target, metadata, object, ownership};
 use pintle_auth::UserInfo;
-use pintle_cache::{Extract, Object, Registration};
+use pintle_cache::{Extract, Object, Registration, Standing};
 use pintle_kinds::{Generation, Kind, KindVersion};
 use pintle_meta::Status;
 use pintle_schema::typed;
@@ -33,7 +33,8 @@ impl Engine {
         let alike = kinds.by_plural(&kind.group, &kind.plural).is_some_and(|old| reads_alike(old, &kind));
         let resource = self.cache.resource(&kind.store_prefix).filter(|_| alike);
         let reader = object::KindExtract(kind.clone());
-        let unchanged = |object: &Object| !object.is_revised() && reader.read(object.value()).1.is_none();
+        let unchanged =
+            |object: &Object| object.is_as_stored() && reader.read(object.value()).1 == Standing::AsStored;
         match resource {
             Some(resource) if resource.view().iter().all(|object| unchanged(object)) => {
                 resource.set_reader(Arc::new(reader));

@@ -20,15 +20,17 @@ mod precondition;
 mod propose;
 mod read;
 mod registry;
+mod select;
 mod status;
 mod subresource;
 mod target;
+mod unreadable;
 mod validation;
 mod watch;
 mod write;
 
 pub use admit::Hooks;
-pub use convert::ConversionMetrics;
+pub use convert::{ConversionMetrics, Underway};
 pub use delete::Deleted;
 pub use environment::{Clock, Random};
 pub use propose::{Body, Change, PatchType};
@@ -36,7 +38,7 @@ pub use read::{ListRequest, Listed};
 pub use registry::{Kinds, Members, Registry};
 pub use subresource::{Access, Made, TokenObjects};
 pub use target::{Target, object_key};
-pub use watch::Watched;
+pub use watch::{Selection, Watched};
 pub use write::{Turns, WriteRequest, Written};
 
 use pintle_admission::{Chain, World};
@@ -84,6 +86,10 @@ pub struct Engine {
     pub conversion_metrics: ConversionMetrics,
     /// The webhooks that are asked about requests.
     pub hooks: Hooks,
+    /// Conversions that several watches wait for.
+    pub underway: Underway,
+    /// Whether objects that cannot be read are told from others, and may be deleted by those who may.
+    pub unsafe_deletion: bool,
 }
 
 impl Engine {
@@ -91,6 +97,9 @@ impl Engine {
     fn live(&self, target: &Target) -> Result<Option<Live>, Status> {
         target.check_path_name()?;
         let Some(object) = self.kept(&target.kind, &target.object_key()) else { return Ok(None) };
+        if let Some(why) = object.unreadable() {
+            return Err(self.cannot_show(target, &object, why));
+        }
         let tree = object::tree(&object)?;
         Ok(Some(Live { object, tree }))
     }

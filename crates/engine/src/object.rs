@@ -2,7 +2,7 @@
 
 use crate::Target;
 use bytes::Bytes;
-use pintle_cache::{Extract, Extracted, Object, ObjectKey, value_header};
+use pintle_cache::{Extract, Extracted, Object, ObjectKey, Standing, value_header};
 use pintle_kinds::{Kind, KindVersion};
 use pintle_meta::Status;
 use pintle_schema::{Schema, structural, typed};
@@ -47,16 +47,21 @@ pub(crate) fn unstored(
 
 /// What selectors ask about.
 pub(crate) fn extract(kind: &Kind, tree: &Value) -> Extracted {
+    extract_in(kind, kind.storage_version(), tree)
+}
+
+/// What selectors ask about an object in this version.
+pub(crate) fn extract_in(kind: &Kind, version: &KindVersion, tree: &Value) -> Extracted {
     let labels = tree.at(&["metadata", "labels"]).and_then(Value::as_object);
     let labels = labels
         .map(|map| map.iter().map(|(k, v)| (k.clone(), Str::from(v.as_str().unwrap_or("")))).collect())
         .unwrap_or_default();
-    let fields = selectable_fields(kind, kind.storage_version(), tree).collect();
+    let fields = selectable_fields(kind, version, tree).collect();
     Extracted { labels, fields, uid: tree.str_at(&["metadata", "uid"]).into() }
 }
 
 /// The values of a version's selectable fields, of an object in that version.
-pub(crate) fn selectable_fields<'a>(
+fn selectable_fields<'a>(
     kind: &'a Kind,
     version: &'a KindVersion,
     tree: &'a Value,
@@ -87,39 +92,46 @@ impl Extract for KindExtract {
         json::parse(bytes).map(|parsed| extract(&self.0, &parsed.value)).unwrap_or_default()
     }
 
-    fn read(&self, value: &Bytes) -> (Extracted, Option<Bytes>) {
-        let Ok(parsed) = json::parse(value.get(value_header(0).len()..).unwrap_or_default()) else {
-            return (Extracted::default(), None);
+    fn read(&self, value: &Bytes) -> (Extracted, Standing) {
+        let parsed = match json::parse(value.get(value_header(0).len()..).unwrap_or_default()) {
+            Ok(parsed) => parsed.value,
+            Err(error) => {
+                let why = format!("couldn't get version/kind; json parse error: {error}");
+                return (Extracted::default(), Standing::Unreadable(why.into()));
+            }
         };
         if self.0.storage_version().schema.is_go() {
-            return (extract(&self.0, &parsed.value), None);
+            return (extract(&self.0, &parsed), Standing::AsStored);
         }
-        let today = revise(&self.0, parsed.value);
+        let Some(from) = own_version(&self.0, &parsed) else {
+            let written = parsed.str_at(&["apiVersion"]);
+            let why = format!("request to convert CR from an invalid group/version: {written}");
+            return (extract(&self.0, &parsed), Standing::Unreadable(why.into()));
+        };
+        let today = revise(&self.0, from, parsed);
         let encoded = encode(&self.0, &today);
-        (extract(&self.0, &today), (encoded != value).then_some(encoded))
+        let standing = if encoded == value { Standing::AsStored } else { Standing::Revised(encoded) };
+        (extract(&self.0, &today), standing)
     }
+}
+
+/// Where the version that an object was written in is among those of its kind.
+fn own_version(kind: &Kind, tree: &Value) -> Option<usize> {
+    let written = tree.str_at(&["apiVersion"]);
+    let written = written.rsplit('/').next().unwrap_or(written);
+    kind.versions.iter().position(|v| v.name == written)
 }
 
 /// A kept custom resource as it reads today: pruned and defaulted in the version it was written in, then in the
 /// version that is stored now.
-fn revise(kind: &Kind, mut tree: Value) -> Value {
-    let written = tree.str_at(&["apiVersion"]);
-    let written = written.rsplit('/').next().unwrap_or(written);
-    let from = kind.versions.iter().position(|v| v.name == written);
-    if let Some(version) = from.and_then(|at| kind.versions.get(at)) {
+fn revise(kind: &Kind, from: usize, mut tree: Value) -> Value {
+    if let Some(version) = kind.versions.get(from) {
         let kept = tree.clone();
         tree = structural::decode(&version.schema, tree, &mut typed::Strict::default()).unwrap_or(kept);
     }
     // Where a webhook converts, objects stay in the version they were written in.
-    if from.is_some() && kind.conversion.is_some() {
-        return tree;
-    }
-    match from {
-        Some(from) => convert(kind, &mut tree, from, kind.storage),
-        None => {
-            let version = kind.storage_version();
-            tree.set_at(&["apiVersion"], crate::decode::api_version(&version.group, &version.name).into());
-        }
+    if kind.conversion.is_none() {
+        convert(kind, &mut tree, from, kind.storage);
     }
     tree
 }

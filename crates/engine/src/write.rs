@@ -87,6 +87,11 @@ impl Engine {
             }
             match self.attempt(request).await? {
                 Attempt::Done(written) => {
+                    let faults =
+                        self.convert_all(&request.target, std::slice::from_ref(&written.object)).await;
+                    if let Some(fault) = faults.into_first() {
+                        return Err(self.cannot_change(&fault.object, &fault.why));
+                    }
                     if !request.dry_run {
                         self.wait_until_served(&request.target, written.object.revision()).await;
                     }
@@ -119,7 +124,7 @@ impl Engine {
     ) -> Result<Attempt, Status> {
         let live = match request.change {
             Change::Create(_) => None,
-            _ => self.working_live(&request.target).await?,
+            _ => self.working_live(&request.target, request.dry_run).await?,
         };
         let target = &request.target;
         let live_tree = live.as_ref().map(|live| &live.tree);
@@ -180,12 +185,23 @@ impl Engine {
     }
 
     /// The live object in the version that the write works in.
-    async fn working_live(&self, target: &Target) -> Result<Option<Live>, Status> {
-        let Some(Live { object, tree }) = self.live(target)? else { return Ok(None) };
+    async fn working_live(&self, target: &Target, dry_run: bool) -> Result<Option<Live>, Status> {
+        target.check_path_name()?;
+        let Some(object) = self.kept(&target.kind, &target.object_key()) else { return Ok(None) };
+        // A dry run looks at the object as a get does.
+        let refuse = |why: &str| match dry_run {
+            true => self.cannot_show(target, &object, why),
+            false => self.cannot_change(&object, why),
+        };
+        if let Some(why) = object.unreadable() {
+            return Err(refuse(why));
+        }
+        let tree = object::tree(&object)?;
         if target.kind.conversion.is_none() && target.working() == target.kind.storage {
             return Ok(Some(Live { object, tree }));
         }
-        let tree = self.convert(&target.kind, tree, target.working()).await?;
+        let converted = self.convert(&target.kind, tree, target.working()).await;
+        let tree = converted.map_err(|status| refuse(&status.message))?;
         Ok(Some(Live { object, tree }))
     }
 
@@ -348,7 +364,7 @@ impl Engine {
             return if generated { Ok(Attempt::NameTaken(status)) } else { Err(status) };
         }
         let mut status = Status::already_exists(&resource, &target.name);
-        if self.live(target)?.is_some_and(|live| metadata::is_deleting(&live.tree)) {
+        if self.live(target).ok().flatten().is_some_and(|live| metadata::is_deleting(&live.tree)) {
             status.message = format!("object is being deleted: {}", status.message);
         }
         Err(status)
@@ -375,7 +391,7 @@ impl Engine {
         }
         let encoded = object::encode(&target.kind, &candidate);
         if request.dry_run {
-            if self.live(&target)?.is_some() {
+            if self.kept(&target.kind, &target.object_key()).is_some() {
                 return self.name_taken(&target, &candidate, generated);
             }
             let object = object::unstored(&target, &encoded, &candidate, 0)?;

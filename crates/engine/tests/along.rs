@@ -72,6 +72,8 @@ async fn engine(networks: &[&str]) -> Arc<Engine> {
         webhooks: Arc::new(pintle_webhook::Client::default()),
         conversion_metrics: pintle_engine::ConversionMetrics::default(),
         hooks: pintle_engine::Hooks::default(),
+        underway: pintle_engine::Underway::default(),
+        unsafe_deletion: false,
     });
     engine.serve_all(builtin.kinds.into_iter().map(Arc::new));
     cache.attach(&*store);

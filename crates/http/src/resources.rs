@@ -31,8 +31,6 @@ pub struct Resources {
     discovery: ArcSwap<Published>,
     /// Least time a watch without a timeout of its own lasts.
     min_request_timeout: Duration,
-    /// Whether objects that cannot be read may be deleted nevertheless.
-    unsafe_deletion: bool,
 }
 
 /// Discovery documents and the state of the registry they were made from.
@@ -47,12 +45,7 @@ impl Resources {
         let changes = engine.registry.changes();
         let state = Arc::new(DiscoveryState::new(engine.registry.kinds().groups(), None));
         let discovery = ArcSwap::from_pointee(Published { changes, state });
-        Resources { engine, access, types, discovery, min_request_timeout, unsafe_deletion: false }
-    }
-
-    /// Lets objects be deleted that cannot be read, by those who may.
-    pub fn with_unsafe_deletion(self, unsafe_deletion: bool) -> Self {
-        Resources { unsafe_deletion, ..self }
+        Resources { engine, access, types, discovery, min_request_timeout }
     }
 
     async fn answer(&self, request: &ApiRequest) -> Result<ApiResponse, Status> {

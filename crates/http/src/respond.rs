@@ -130,8 +130,8 @@ pub(crate) fn status_json(status: &Status, pretty: bool) -> Vec<u8> {
         }
         out.close();
     }
-    if !status.success {
-        out.int("code", i64::from(status.code));
+    if status.written_code() != 0 {
+        out.int("code", i64::from(status.written_code()));
     }
     out.close();
     if !pretty {

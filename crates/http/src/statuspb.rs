@@ -89,6 +89,6 @@ pub(crate) fn encode(status: &Status) -> Vec<u8> {
             w.string(6, &details.uid);
         });
     }
-    out.int(6, if status.success { 0 } else { i64::from(status.code) });
+    out.int(6, i64::from(status.written_code()));
     envelope("v1", "Status", &out.0)
 }

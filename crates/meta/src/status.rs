@@ -108,6 +108,8 @@ pub struct Status {
     pub success: bool,
     /// Whether `details` are written even when empty, as some errors do.
     pub empty_details: bool,
+    /// Whether its code is written even though it is no error.
+    pub tells_code: bool,
     /// Warnings that go beside it, in headers.
     pub warnings: Vec<String>,
     /// The reason of a status that others made, where it is none of the API's own.
@@ -125,6 +127,7 @@ impl Status {
             continue_token: String::new(),
             success: false,
             empty_details: false,
+            tells_code: false,
             warnings: Vec::new(),
             other_reason: Str::default(),
         }
@@ -153,9 +156,21 @@ impl Status {
             continue_token: String::new(),
             success: true,
             empty_details: false,
+            tells_code: false,
             warnings: Vec::new(),
             other_reason: Str::default(),
         }
+    }
+
+    /// `Success`, as the deletion of an object answers that nobody could read.
+    pub fn deleted_unread(kind: &str, name: &str) -> Self {
+        let resource = GroupResource { group: Str::default(), resource: kind.into() };
+        Status { tells_code: true, ..Status::deleted(&resource, name, "") }
+    }
+
+    /// The code that is written; 0 where none is.
+    pub fn written_code(&self) -> u16 {
+        if self.success && !self.tells_code { 0 } else { self.code }
     }
 
     /// The tree of this answer, as `v1.Status` is written.
@@ -178,8 +193,8 @@ impl Status {
         if self.empty_details || !self.details.is_empty() {
             out.insert("details", self.details_value());
         }
-        if !self.success {
-            out.insert("code", Value::Int(i64::from(self.code)));
+        if self.written_code() != 0 {
+            out.insert("code", Value::Int(i64::from(self.written_code())));
         }
         Value::Object(out)
     }

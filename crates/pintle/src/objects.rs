@@ -55,7 +55,11 @@ pub(crate) async fn open(
     });
     let cache_options =
         pintle_cache::Options { retention, snapshot_age_max: retention, ..pintle_cache::Options::default() };
-    let (engine, types) = engine(store, cache_options, admission, authorizer, config.service_ranges.clone());
+    let settings = Settled {
+        service_ranges: config.service_ranges.clone(),
+        unsafe_deletion: config.gate("AllowUnsafeMalformedObjectDeletion"),
+    };
+    let (engine, types) = engine(store, cache_options, admission, authorizer, settings);
     let bootstrap = |status| ObjectsError::Bootstrap(Box::new(status));
     make(&engine, config).await.map_err(bootstrap)?;
     make_service_network(&engine, config).await.map_err(bootstrap)?;
@@ -75,8 +79,15 @@ pub(crate) fn in_memory() -> Result<Arc<Engine>, ObjectsError> {
         authorizer: authorizer.clone(),
     })?;
     let store: Arc<dyn Store> = Arc::new(Embedded::ephemeral(Options::default())?);
-    let ranges = Ranges { networks: Vec::new(), node_ports: 0..=0 };
-    Ok(engine(store, pintle_cache::Options::default(), admission, authorizer, ranges).0)
+    let service_ranges = Ranges { networks: Vec::new(), node_ports: 0..=0 };
+    let settings = Settled { service_ranges, unsafe_deletion: false };
+    Ok(engine(store, pintle_cache::Options::default(), admission, authorizer, settings).0)
+}
+
+/// What the configuration settles for an engine.
+struct Settled {
+    service_ranges: Ranges,
+    unsafe_deletion: bool,
 }
 
 /// An engine that serves the built-in kinds from `store`.
@@ -85,7 +96,7 @@ fn engine(
     cache_options: pintle_cache::Options,
     admission: Chain,
     authorizer: Arc<dyn Authorizer>,
-    service_ranges: Ranges,
+    settings: Settled,
 ) -> (Arc<Engine>, Types) {
     let cache = Cache::new(cache_options);
     let builtin = builtin();
@@ -102,11 +113,13 @@ fn engine(
         metadata_schema,
         custom_metadata: Default::default(),
         types: builtin.types.clone(),
-        service_ranges,
+        service_ranges: settings.service_ranges,
+        unsafe_deletion: settings.unsafe_deletion,
         turns: pintle_engine::Turns::default(),
         webhooks: Arc::new(pintle_webhook::Client::default()),
         conversion_metrics: pintle_engine::ConversionMetrics::default(),
         hooks: pintle_engine::Hooks::default(),
+        underway: pintle_engine::Underway::default(),
     });
     engine.serve_all(builtin.kinds.into_iter().map(Arc::new));
     cache.attach(&*store);

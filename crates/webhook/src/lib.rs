@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use pintle_kinds::endpoint::{Endpoint, Place};
 use pintle_meta::{GroupResource, Status};
-use pintle_value::{Value, json};
+use pintle_value::json;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -44,6 +44,14 @@ pub enum CallError {
         url: String,
         /// What is in the way.
         why: String,
+    },
+    /// The webhook took too long.
+    #[error("{method} \"{url}\": context deadline exceeded")]
+    TimedOut {
+        /// How it was asked.
+        method: &'static str,
+        /// What was asked.
+        url: String,
     },
     /// The webhook answered with an error.
     #[error("{why}")]
@@ -92,7 +100,7 @@ impl Caller for Client {
                 Ok(Err(Fault::Unusable(why))) => return Err(CallError::Unusable(why)),
                 Ok(Err(Fault::Unreachable(why))) => return Err(hop.unreachable(why)),
                 Ok(Err(Fault::Unread(why))) => return Err(CallError::Refused { code: 0, why }),
-                Err(_) => return Err(hop.unreachable("context deadline exceeded".to_string())),
+                Err(_) => return Err(CallError::TimedOut { method: hop.verb(), url: hop.route.url() }),
             };
             answer.accepted(&hop.method)
         })
@@ -115,9 +123,12 @@ struct Hop {
 }
 
 impl Hop {
+    fn verb(&self) -> &'static str {
+        if self.method == Method::GET { "Get" } else { "Post" }
+    }
+
     fn unreachable(&self, why: String) -> CallError {
-        let method = if self.method == Method::GET { "Get" } else { "Post" };
-        CallError::Unreachable { method, url: self.route.url(), why }
+        CallError::Unreachable { method: self.verb(), url: self.route.url(), why }
     }
 
     fn request(&self, body: Bytes) -> Result<Request<Full<Bytes>>, String> {
@@ -360,19 +371,6 @@ fn cleaned(path: &str) -> String {
         }
     }
     format!("/{}", steps.join("/"))
-}
-
-/// Reads an answer far enough to know that it says what it is.
-pub fn document(answer: &[u8]) -> Result<Value, String> {
-    let tree =
-        json::parse(answer).map_err(|e| format!("couldn't get version/kind; json parse error: {e}"))?.value;
-    for (name, key) in [("Kind", "kind"), ("apiVersion", "apiVersion")] {
-        if tree.str_at(&[key]).is_empty() {
-            let body = String::from_utf8_lossy(answer);
-            return Err(format!("Object '{name}' is missing in '{}'", body.trim_end()));
-        }
-    }
-    Ok(tree)
 }
 
 /// Host and port of an authority; brackets are for addresses with colons.

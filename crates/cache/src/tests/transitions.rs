@@ -1,6 +1,7 @@
 //! What a change looks like to watchers with a selection.
 
 use super::*;
+use crate::options::WAKE_DIRECT_MAX;
 
 /// Applies the texts to one pod one after another and compares what each filter delivers, once
 /// replayed from the window and once followed live.
@@ -114,4 +115,56 @@ fn frames_are_shared_by_those_who_are_told_the_same() {
         assert_eq!(frame.unwrap(), delivery.kind().as_str());
     }
     assert_eq!(made, [EventType::Modified, EventType::Added]);
+}
+
+#[test]
+fn of_a_run_that_another_watcher_put_together() {
+    let mut fixture = Fixture::new(Options::default());
+    let all = || fixture.pods.watch(WatchStart::FromNow, Filter::default()).unwrap();
+    let mut crowd: Vec<Watcher> = (0..=WAKE_DIRECT_MAX).map(|_| all()).collect();
+    let web = Filter { matches: Some(app("web")), ..Filter::default() };
+    let mut selective = fixture.pods.watch(WatchStart::FromNow, web).unwrap();
+    for text in ["web", "db", "web"] {
+        fixture.set("a/x", Some(text));
+    }
+    let first = |watcher: &mut Watcher| match watcher.try_next() {
+        Some(Item::Event(delivery)) => delivery,
+        other => panic!("{other:?}"),
+    };
+    let (key, bytes) = (EncodingKey(1), Bytes::from_static(b"three"));
+    let maker = &mut crowd[0];
+    let made = first(maker);
+    assert_eq!(maker.take_run(&made, key), None);
+    assert_eq!(drain(maker).len(), 2);
+    maker.keep_run(&made, key, &bytes);
+    fixture.set("a/x", None);
+    for watcher in crowd.iter_mut().skip(1) {
+        let seen = first(watcher);
+        assert_eq!(watcher.take_run(&seen, EncodingKey(2)), None, "another encoding");
+        assert_eq!(watcher.take_run(&seen, key).as_ref(), Some(&bytes));
+        assert_eq!(drain(watcher), ["DELETED a/x=web@5"]);
+    }
+    let seen = first(&mut selective);
+    assert_eq!(selective.take_run(&seen, key), None, "it does not see all of them");
+}
+
+#[test]
+fn of_a_crowd_that_is_told_the_same() {
+    let mut fixture = Fixture::new(Options::default());
+    let all = || fixture.pods.watch(WatchStart::FromNow, Filter::default()).unwrap();
+    let mut crowd: Vec<Watcher> = (0..=WAKE_DIRECT_MAX).map(|_| all()).collect();
+    // The first look is into the window.
+    crowd.iter_mut().for_each(|watcher| assert_eq!(drain(watcher), [""; 0]));
+    fixture.cache.shared.set_dispatching(true);
+    fixture.set("a/x", Some("web"));
+    assert!(fixture.cache.shared.dispatch().is_none());
+    fixture.set("a/x", Some("db"));
+    assert_eq!(drain(&mut crowd[0]), ["ADDED a/x=web@2"], "the second change waits");
+    fixture.cache.shared.dispatch();
+    assert_eq!(drain(&mut crowd[0]), ["MODIFIED a/x=db@3"]);
+    assert_eq!(drain(&mut crowd[1]), ["ADDED a/x=web@2", "MODIFIED a/x=db@3"]);
+    fixture.set("a/x", None);
+    assert_eq!(drain(&mut crowd[1]), [""; 0]);
+    fixture.cache.shared.set_dispatching(false);
+    assert_eq!(drain(&mut crowd[1]), ["DELETED a/x=db@4"], "nobody holds anything back");
 }

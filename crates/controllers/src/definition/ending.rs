@@ -1,20 +1,25 @@
 //! The end of one definition: its objects are deleted, it waits until the last one is gone, then it goes.
 
 use super::MANAGER;
-use pintle_cache::{Filter, Item, Resource, WatchStart};
+use pintle_cache::{Filter, Item, WatchStart};
 use pintle_engine::{Engine, ListRequest, Target};
 use pintle_kinds::definition::{CLEANUP_FINALIZER, Condition};
 use pintle_meta::Status;
 use pintle_meta::options::DeleteOptions;
 use pintle_value::{Str, Value};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the deletion of objects that are still there is asked for again.
-const RETRY: Duration = Duration::from_secs(5);
+/// How long an end that failed waits for its next try, at first and at most.
+const RETRY: Duration = Duration::from_millis(5);
+const RETRY_MAX: Duration = Duration::from_secs(10);
+/// How long objects may take to go before that is said, and the end begins anew.
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Ends a definition; answers with its name. What fails is tried again until the definition is gone.
 pub(super) async fn end(engine: Arc<Engine>, target: Target) -> Str {
+    let mut pause = RETRY;
     loop {
         match try_end(&engine, &target).await {
             Ok(()) => return target.name,
@@ -22,7 +27,8 @@ pub(super) async fn end(engine: Arc<Engine>, target: Target) -> Str {
                 tracing::warn!(definition = %target.name, error = %status.message, "end of a definition will be tried again");
             }
         }
-        tokio::time::sleep(RETRY).await;
+        tokio::time::sleep(pause).await;
+        pause = RETRY_MAX.min(pause * 2);
     }
 }
 
@@ -32,10 +38,9 @@ async fn try_end(engine: &Engine, target: &Target) -> Result<(), Status> {
     note(engine, target, &in_progress).await?;
     let Some(definition) = engine.object_tree(target)? else { return Ok(()) };
     let last = if Condition::is_true(&definition, "Established") {
-        if let Err(status) = remove_objects(engine, &definition).await {
-            let message = format!("could not issue all deletes: {}", status.message);
-            note(engine, target, &terminating("True", "InstanceDeletionFailed", &message)).await?;
-            return Err(status);
+        if let Err(Held { reason, message }) = remove_objects(engine, &definition).await {
+            note(engine, target, &terminating("True", reason, &message)).await?;
+            return Err(Status::unclassified(message));
         }
         terminating("False", "InstanceDeletionCompleted", "removed all instances")
     } else {
@@ -62,39 +67,73 @@ async fn note(engine: &Engine, target: &Target, condition: &Condition<'_>) -> Re
     engine.mutate(&target.sub("status"), Some(MANAGER), |definition| condition.set(definition, &now)).await
 }
 
+/// What keeps a definition from going.
+struct Held {
+    reason: &'static str,
+    message: String,
+}
+
+impl Held {
+    fn failed(what: &str, why: &str) -> Held {
+        Held { reason: "InstanceDeletionFailed", message: format!("could not {what}: {why}") }
+    }
+}
+
 /// Deletes all objects and waits until they are gone.
-async fn remove_objects(engine: &Engine, definition: &Value) -> Result<(), Status> {
+async fn remove_objects(engine: &Engine, definition: &Value) -> Result<(), Held> {
     let kinds = engine.registry.kinds();
     let plural = definition.str_at(&["status", "acceptedNames", "plural"]);
     let Some(kind) = kinds.by_plural(definition.str_at(&["spec", "group"]), plural) else { return Ok(()) };
-    let target = Target {
+    let all = ListRequest::all(Target {
         kind: kind.clone(),
         version: kind.storage,
         namespace: Str::default(),
         name: Str::default(),
         subresource: Str::default(),
-    };
-    let list = ListRequest::all(target);
-    // Asked for each time: a definition that is changed while it ends has its objects read anew.
-    while let Some(resource) = engine.cache.resource(&kind.store_prefix) {
-        if resource.view().iter().next().is_none() {
-            break;
-        }
-        engine
-            .delete_collection(&list, &DeleteOptions::default(), &engine.system_user(), &mut Vec::new())
-            .await?;
-        _ = tokio::time::timeout(RETRY, emptied(&resource)).await;
+    });
+    let listed = engine.list(&all).await;
+    let listed = listed.map_err(|status| Held::failed("list instances", &status.message))?;
+    let namespaces: BTreeSet<Str> =
+        listed.items.iter().map(|object| Str::from(object.namespace().unwrap_or_default())).collect();
+    delete_all(engine, &all, namespaces).await?;
+    let gone = tokio::time::timeout(WAIT_MAX, emptied(engine, &kind.store_prefix)).await;
+    gone.map_err(|_| Held {
+        reason: "InstanceDeletionCheck",
+        message: "could not confirm zero CustomResources remaining: context deadline exceeded".to_string(),
+    })
+}
+
+/// Asks for the deletion of all objects, one namespace after another.
+async fn delete_all(engine: &Engine, all: &ListRequest, namespaces: BTreeSet<Str>) -> Result<(), Held> {
+    let mut errors: Vec<String> = Vec::new();
+    for namespace in namespaces {
+        let mut list = all.clone();
+        list.target.namespace = namespace;
+        let options = DeleteOptions::default();
+        let deleted = engine.delete_collection(&list, &options, &engine.system_user(), &mut Vec::new()).await;
+        // What was said once is not said again.
+        errors.extend(deleted.err().map(|status| status.message).filter(|message| !errors.contains(message)));
     }
-    Ok(())
+    match errors.as_slice() {
+        [] => Ok(()),
+        [only] => Err(Held::failed("issue all deletes", only)),
+        several => Err(Held::failed("issue all deletes", &format!("[{}]", several.join(", ")))),
+    }
 }
 
 /// Waits until the resource has no objects, or is no more.
-async fn emptied(resource: &Arc<Resource>) {
-    let Ok(mut watcher) = resource.watch(WatchStart::FromNow, Filter::default()) else { return };
-    while resource.view().iter().next().is_some() {
-        match watcher.next().await {
-            Some(Item::Closed(_)) | None => return,
-            Some(_) => {}
+async fn emptied(engine: &Engine, prefix: &str) {
+    // Asked for each time: a definition that is changed while it ends has its objects read anew.
+    while let Some(resource) = engine.cache.resource(prefix) {
+        let Ok(mut watcher) = resource.watch(WatchStart::FromNow, Filter::default()) else { return };
+        while !resource.view().is_empty() {
+            match watcher.next().await {
+                Some(Item::Closed(_)) | None => break,
+                Some(_) => {}
+            }
+        }
+        if resource.view().is_empty() {
+            return;
         }
     }
 }

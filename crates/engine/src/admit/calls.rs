@@ -145,7 +145,7 @@ fn not_called(error: CallError) -> Failure {
         CallError::Unusable(why) => {
             Failure::Calling { why: format!("could not get REST client: {why}"), code: 500 }
         }
-        CallError::Unreachable { .. } => {
+        CallError::Unreachable { .. } | CallError::TimedOut { .. } => {
             Failure::Calling { why: format!("failed to call webhook: {error}"), code: 503 }
         }
         CallError::Refused { code, .. } => {

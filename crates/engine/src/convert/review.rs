@@ -3,7 +3,7 @@
 use pintle_meta::field::quoted;
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, GroupVersionKind, objectmeta};
-use pintle_value::{Map, Path, Str, Value, json};
+use pintle_value::{Map, Path, Str, Value, json, yaml};
 
 const GROUP: &str = "apiextensions.k8s.io";
 
@@ -44,24 +44,31 @@ pub(super) struct AnswerError {
     pub(super) is_undecodable: bool,
 }
 
+/// How Go names what it reads the type of a document into.
+const TYPE_META: &str =
+    r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+/// How Go's client names what it knows types from.
+const SCHEME: &str = "k8s.io/apiserver/pkg/util/webhook/client.go:71";
+const KIND: &str = "ConversionReview";
+
 /// The objects in the answer to a review.
 pub(super) fn objects(version: &str, uid: &str, answer: &[u8]) -> Result<Vec<Value>, AnswerError> {
+    let tree = decode(version, answer).map_err(|why| AnswerError { why, is_undecodable: true })?;
     let refuse = |why: String| AnswerError { why, is_undecodable: false };
-    let undecodable = |why: String| AnswerError { why, is_undecodable: true };
-    let tree = pintle_webhook::document(answer).map_err(undecodable)?;
-    let (kind, api_version) = (tree.str_at(&["kind"]), tree.str_at(&["apiVersion"]));
-    let expected = format!("{GROUP}/{version}");
-    // A document of another type is read into nothing, as Go's client does.
-    let is_ours = kind == "ConversionReview" && api_version == expected;
-    if !is_ours && version == "v1" {
-        return Err(refuse(format!(
-            "expected webhook response of {expected}, Kind=ConversionReview, got /, Kind="
-        )));
+    // Old reviews were never asked for their type and uid.
+    if version == "v1" {
+        let (kind, api_version) = (tree.str_at(&["kind"]), tree.str_at(&["apiVersion"]));
+        let expected = format!("{GROUP}/{version}");
+        if kind != KIND || api_version != expected {
+            let found = if api_version.is_empty() { "/" } else { api_version };
+            return Err(refuse(format!(
+                "expected webhook response of {expected}, Kind={KIND}, got {found}, Kind={kind}"
+            )));
+        }
     }
-    let Some(response @ Value::Object(_)) = tree.get("response").filter(|_| is_ours) else {
+    let Some(response @ Value::Object(_)) = tree.get("response") else {
         return Err(refuse("no response provided".to_string()));
     };
-    // Old reviews were never asked for their uid.
     let answered = response.str_at(&["uid"]);
     if version == "v1" && answered != uid {
         return Err(refuse(format!("expected response.uid={}, got {}", quoted(uid), quoted(answered))));
@@ -75,6 +82,87 @@ pub(super) fn objects(version: &str, uid: &str, answer: &[u8]) -> Result<Vec<Val
         }));
     }
     Ok(response.items_at(&["convertedObjects"]).to_vec())
+}
+
+/// The answer as Go's client reads it, which takes a document without type for what it expects.
+fn decode(version: &str, answer: &[u8]) -> Result<Value, String> {
+    let tree = match json::parse(answer) {
+        Ok(parsed) => parsed.value,
+        Err(error) => yaml::parse(answer)
+            .map(|parsed| parsed.value)
+            .map_err(|_| format!("couldn't get version/kind; json parse error: {error}"))?,
+    };
+    if !matches!(tree, Value::Object(_)) {
+        let found = tree.json_type();
+        return Err(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type {TYPE_META}"
+        ));
+    }
+    let expected = format!("{GROUP}/{version}");
+    let or = |found: &str, expected: &str| if found.is_empty() { expected } else { found }.to_string();
+    let api_version = or(tree.str_at(&["apiVersion"]), &expected);
+    let kind = or(tree.str_at(&["kind"]), KIND);
+    let own = [format!("{GROUP}/v1"), format!("{GROUP}/v1beta1")];
+    let unknown = |type_: &str| format!("converting ({type_}) to ({version}.{KIND}): unknown conversion");
+    match kind.as_str() {
+        KIND if api_version == expected => {}
+        KIND if own.contains(&api_version) => {
+            let found = api_version.rsplit('/').next().unwrap_or_default();
+            return Err(unknown(&format!("{found}.{KIND}")));
+        }
+        "Status" if api_version == "v1" || own.contains(&api_version) => return Err(unknown("v1.Status")),
+        _ => {
+            return Err(format!(
+                "no kind {} is registered for version {} in scheme {}",
+                quoted(&kind),
+                quoted(&api_version),
+                quoted(SCHEME)
+            ));
+        }
+    }
+    check_types(version, &tree)?;
+    Ok(tree)
+}
+
+/// Refuses members that Go cannot read into a review.
+fn check_types(version: &str, tree: &Value) -> Result<(), String> {
+    let Some(response) = tree.get("response").filter(|response| **response != Value::Null) else {
+        return Ok(());
+    };
+    let fault = |found: &Value, field: &str, type_: &str| {
+        Err(format!(
+            "json: cannot unmarshal {} into Go struct field {field} of type {type_}",
+            found.json_type()
+        ))
+    };
+    if !matches!(response, Value::Object(_)) {
+        return fault(response, "ConversionReview.response", &format!("{version}.ConversionResponse"));
+    }
+    match response.get("uid") {
+        None | Some(Value::Null | Value::String(_)) => {}
+        Some(other) => return fault(other, "ConversionResponse.response.uid", "types.UID"),
+    }
+    match response.get("convertedObjects") {
+        None | Some(Value::Null | Value::Array(_)) => Ok(()),
+        Some(other) => fault(other, "ConversionResponse.response.convertedObjects", "[]runtime.RawExtension"),
+    }
+}
+
+/// Whether an answered object is one at all.
+fn check_object(converted: &Value) -> Result<(), String> {
+    match converted {
+        Value::Object(_) if !converted.str_at(&["kind"]).is_empty() => Ok(()),
+        Value::Object(_) => {
+            let mut out = Vec::new();
+            json::print(converted, &mut out);
+            Err(format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(&out)))
+        }
+        Value::Null => Err("unexpected end of JSON input".to_string()),
+        other => Err(format!(
+            "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            other.json_type()
+        )),
+    }
 }
 
 /// Which object of a request an error is about.
@@ -122,6 +210,8 @@ pub(super) fn accept(
     wanted: &GroupVersionKind,
     place: &Place<'_>,
 ) -> Result<Value, String> {
+    // Of a single object kube-apiserver does not say where it comes from.
+    check_object(&converted).map_err(|why| if place.in_list { place.error(&why) } else { why })?;
     let group_version = wanted.group_version().to_string();
     let received = converted.str_at(&["apiVersion"]);
     if received != group_version {

@@ -54,11 +54,11 @@ fn is_typed(target: &Target) -> bool {
 }
 
 impl Engine {
-    /// The scale of a parent in the version of the request.
-    pub fn scale_tree(&self, target: &Target, parent: &Value) -> Result<Value, Status> {
+    /// The scale of a parent in the version of the request. Who has just written it is shown one without replicas.
+    pub fn scale_tree(&self, target: &Target, parent: &Value, is_written: bool) -> Result<Value, Status> {
         let Some(paths) = paths(target) else { return Err(Status::internal("there is no scale")) };
         let (mut scale, found) = view(target, paths, parent)?;
-        if !found {
+        if !found && !is_written {
             let field = dotted(&paths.spec_replicas);
             return Err(Status::internal(&format!("the spec replicas field \"{field}\" does not exist")));
         }
@@ -160,7 +160,10 @@ fn put_back(
         scale_to_parent(&entries, written, &api_version, mapping).map_err(|why| Status::internal(&why))?;
     let keys: Vec<&str> = paths.spec_replicas.iter().map(Str::as_str).collect();
     parent.set_at(&keys, Value::Int(replicas));
-    parent.set_at(&["metadata", "managedFields"], Value::Array(entries));
+    match entries.is_empty() {
+        true => _ = parent.remove_at(&["metadata", "managedFields"]),
+        false => parent.set_at(&["metadata", "managedFields"], Value::Array(entries)),
+    }
     let revision = scale.str_at(&["metadata", "resourceVersion"]);
     if !revision.is_empty() {
         parent.set_at(&["metadata", "resourceVersion"], revision.into());

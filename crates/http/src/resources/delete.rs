@@ -15,7 +15,7 @@ const UNSAFE_DELETE: &str = "unsafe-delete-ignore-read-errors";
 impl Resources {
     pub(super) async fn delete(&self, request: &ApiRequest, target: &Target) -> Result<ApiResponse, Status> {
         let options = self.delete_options(request)?;
-        if options.ignore_store_read_error && self.unsafe_deletion {
+        if options.ignore_store_read_error && self.engine.unsafe_deletion {
             self.authorize_unsafe(request, target)?;
             let status = self.engine.delete_corrupt(target).await?;
             return Ok(respond::status(&status, Some(request.accept.encoding)));
@@ -72,7 +72,7 @@ impl Resources {
         let mut warnings = Vec::new();
         let listed = self.engine.delete_collection(&list, &options, &request.user, &mut warnings).await;
         let listed = listed.map_err(|status| warned(status, &list.target, &options))?;
-        let mut response = self.list_response(request, &list.target, listed).await?;
+        let mut response = self.list_response(request, &list.target, listed)?;
         response.warnings.append(&mut warnings);
         response.warnings.extend(warning(&list.target, &options));
         Ok(response)

@@ -24,11 +24,11 @@ impl Resources {
     pub(super) async fn list(&self, request: &ApiRequest, target: Target) -> Result<ApiResponse, Status> {
         let list = self.list_request(request, target)?;
         let listed = self.engine.list(&list).await?;
-        self.list_response(request, &list.target, listed).await
+        self.list_response(request, &list.target, listed)
     }
 
     /// A list as the answer to a request.
-    pub(super) async fn list_response(
+    pub(super) fn list_response(
         &self,
         request: &ApiRequest,
         target: &Target,
@@ -36,7 +36,6 @@ impl Resources {
     ) -> Result<ApiResponse, Status> {
         let encoding = request.accept.encoding;
         let media = encoding.media().name();
-        self.engine.prepare(target, &listed.items).await?;
         if let Some(transformer) = self.transformer(request, target)? {
             return Ok(ApiResponse::new(200, media, transformer.list(listed)?));
         }

@@ -20,17 +20,15 @@ impl Resources {
             Action::Get => {
                 let options = GetOptions::from_query(Query(&request.query));
                 let object = self.engine.get(&target, &options.resource_version).await?;
-                self.engine.prepare(&target, std::slice::from_ref(&object)).await?;
                 let parent = self.engine.tree_in(&target, &object, object.revision())?;
-                self.tree_response(request, &self.engine.scale_tree(&target, &parent)?, 200)
+                self.tree_response(request, &self.engine.scale_tree(&target, &parent, false)?, 200)
             }
             _ => {
                 let write = write_request(request, target)?;
                 let written = self.engine.write(&write).await?;
-                self.engine.prepare(&write.target, std::slice::from_ref(&written.object)).await?;
                 let parent =
                     self.engine.tree_in(&write.target, &written.object, written.object.revision())?;
-                let scale = self.engine.scale_tree(&write.target, &parent)?;
+                let scale = self.engine.scale_tree(&write.target, &parent, true)?;
                 let mut response = self.tree_response(request, &scale, 200)?;
                 response.warnings.extend(written.warnings);
                 Ok(response)

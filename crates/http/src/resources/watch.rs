@@ -7,9 +7,9 @@ use crate::Body;
 use crate::api::{ApiRequest, ApiResponse};
 use crate::body::{Aborted, Chunks};
 use crate::negotiate::{Encoding, Media};
-use bytes::{Bytes, BytesMut};
-use pintle_cache::{Delivery, Item, Watcher};
-use pintle_engine::{Engine, Target, Watched};
+use bytes::Bytes;
+use pintle_cache::{Delivery, EncodingKey, Item, Watcher};
+use pintle_engine::{Engine, Selection, Target, Watched};
 use pintle_meta::Status;
 use pintle_schema::{proto, typed};
 use pintle_value::{Value, cbor, json, yaml};
@@ -26,6 +26,9 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// Frames that are ready together go out together, up to about this size. A connection holds up to sixteen pieces for a
 /// client that does not read.
 const PIECE_BYTES: usize = 16 * 1024;
+/// How long a watch waits at first before it asks again a webhook that did not convert an object, and at most.
+const CONVERSION_RETRY: Duration = Duration::from_millis(800);
+const CONVERSION_RETRY_MAX: Duration = Duration::from_secs(5);
 
 impl Resources {
     pub(super) async fn watch(&self, request: &ApiRequest, target: Target) -> Result<ApiResponse, Status> {
@@ -78,12 +81,15 @@ struct Stream {
     /// The last bookmark, then the end.
     due: Pin<Box<Sleep>>,
     end: Instant,
+    /// What is left to select once objects are converted.
+    selection: Selection,
     /// An event whose object a webhook is converting; nothing overtakes it.
     conversion: Option<Conversion>,
     is_over: bool,
 }
 
-type Conversion = Pin<Box<dyn Future<Output = (Delivery, Result<(), Status>)> + Send>>;
+/// What is left of an event once its object is converted.
+type Conversion = Pin<Box<dyn Future<Output = Option<Delivery>> + Send>>;
 
 impl Stream {
     fn new(frames: Frames, watched: Watched, bookmarks: bool, timeout: Duration) -> Self {
@@ -102,6 +108,7 @@ impl Stream {
             last_bookmark: last.is_some(),
             due: Box::pin(sleep_until(last.unwrap_or(end))),
             end,
+            selection: watched.selection,
             conversion: None,
             is_over: false,
         }
@@ -111,7 +118,7 @@ impl Stream {
     fn frame(&mut self, item: Item) -> Option<Bytes> {
         match item {
             Item::Event(delivery) if self.frames.converts() => {
-                self.conversion = Some(self.frames.convert(delivery));
+                self.conversion = Some(self.frames.convert(delivery, self.selection.clone()));
                 Some(Bytes::new())
             }
             Item::Event(delivery) => self.frames.event(&delivery),
@@ -124,27 +131,46 @@ impl Stream {
         }
     }
 
-    /// The frames that are ready, beginning with that of `item`: one as it is, several put together.
+    /// The frames that are ready, beginning with that of `item`: one as it is, several put together, once for all who are
+    /// told the same.
     fn piece(&mut self, item: Item) -> Bytes {
+        let shared = match &item {
+            Item::Event(delivery) => self.frames.shared_key().map(|key| (delivery.clone(), key)),
+            _ => None,
+        };
+        if let Some(run) = shared.as_ref().and_then(|(first, key)| self.watcher.take_run(first, *key)) {
+            return run;
+        }
         let first = self.frame(item);
         self.is_over = first.is_none();
         let first = first.unwrap_or_default();
         if self.is_complete(first.len()) {
             return first;
         }
-        let Some(mut item) = self.watcher.try_next() else { return first };
-        let mut piece = BytesMut::with_capacity(PIECE_BYTES);
-        piece.extend_from_slice(&first);
+        let Some(next) = self.watcher.try_next() else { return first };
+        let (piece, has_only_events) = self.join(first, next);
+        if let Some((first, key)) = shared.filter(|_| has_only_events) {
+            self.watcher.keep_run(&first, key, &piece);
+        }
+        piece
+    }
+
+    /// Frames put together, as far as they are ready, and whether all after the first are those of events.
+    fn join(&mut self, first: Bytes, mut item: Item) -> (Bytes, bool) {
+        let mut has_only_events = true;
+        let mut length = first.len();
+        let mut frames = vec![first];
         loop {
-            match self.frame(item) {
-                Some(frame) => piece.extend_from_slice(&frame),
-                None => self.is_over = true,
+            has_only_events &= matches!(item, Item::Event(_));
+            let frame = self.frame(item);
+            self.is_over = frame.is_none();
+            length += frame.as_ref().map_or(0, Bytes::len);
+            frames.extend(frame);
+            let next = if self.is_complete(length) { None } else { self.watcher.try_next() };
+            match next {
+                Some(next) => item = next,
+                None => return (frames.concat().into(), has_only_events && !self.is_over),
             }
-            if self.is_complete(piece.len()) {
-                return piece.freeze();
-            }
-            let Some(next) = self.watcher.try_next() else { return piece.freeze() };
-            item = next;
         }
     }
 
@@ -158,16 +184,15 @@ impl Stream {
         let Some(conversion) = &mut self.conversion else {
             return Poll::Ready(ready!(self.watcher.poll_next(cx)).map(|item| self.piece(item)));
         };
-        let (delivery, outcome) = ready!(conversion.as_mut().poll(cx));
-        self.conversion = None;
-        let frame = match outcome {
-            Ok(()) => self.frames.event(&delivery),
-            Err(status) => {
-                self.is_over = true;
-                Some(self.frames.error(&status))
-            }
+        let Poll::Ready(seen) = conversion.as_mut().poll(cx) else {
+            // A webhook that does not do its job holds the watch up, but not longer than its resource is there.
+            return self.watcher.poll_cut_off(cx).map(|()| None);
         };
-        Poll::Ready(frame)
+        self.conversion = None;
+        Poll::Ready(match seen {
+            None => Some(Bytes::new()),
+            Some(delivery) => self.frames.event(&delivery),
+        })
     }
 
     /// `None` when the time is up; a little earlier the last bookmark.
@@ -177,7 +202,9 @@ impl Stream {
             return Poll::Ready(None);
         }
         self.due.as_mut().reset(self.end);
-        let bookmark = self.watcher.progress().and_then(|revision| self.frames.bookmark(revision, false));
+        // The watcher has come as far as the event that is being converted, the client has not.
+        let progress = self.watcher.progress().filter(|_| self.conversion.is_none());
+        let bookmark = progress.and_then(|revision| self.frames.bookmark(revision, false));
         Poll::Ready(Some(bookmark.unwrap_or_default()))
     }
 }
@@ -217,13 +244,34 @@ impl Frames {
         self.target.kind.conversion.is_some()
     }
 
-    /// Has the object of an event converted.
-    fn convert(&self, delivery: Delivery) -> Conversion {
+    /// Has the objects of an event converted, and tries again until that is done: as in kube-apiserver the watch waits
+    /// for the webhook rather than lose the event.
+    fn convert(&self, delivery: Delivery, selection: Selection) -> Conversion {
         let (engine, target) = (self.engine.clone(), self.target.clone());
         Box::pin(async move {
-            let outcome = engine.prepare(&target, std::slice::from_ref(delivery.object())).await;
-            (delivery, outcome)
+            let mut pause = CONVERSION_RETRY;
+            loop {
+                match engine.see(&target, &selection, &delivery).await {
+                    Ok(seen) => return seen,
+                    Err(why) => {
+                        let resource = target.kind.store_prefix.as_str();
+                        tracing::warn!(resource, why, "watches wait for a conversion webhook");
+                    }
+                }
+                tokio::time::sleep(pause).await;
+                pause = CONVERSION_RETRY_MAX.min(pause * 2);
+            }
         })
+    }
+
+    /// Names the encoding of frames that are the same for others; the first one of a Table is not.
+    fn shared_key(&self) -> Option<EncodingKey> {
+        match &self.transformer {
+            _ if self.converts() => None,
+            None => Some(encoding_key(self.target.version, self.encoding)),
+            Some(transformer) if transformer.has_columns() && !self.has_columns => None,
+            Some(transformer) => Some(transformer.key()),
+        }
     }
 
     /// The frame of an event; `None` where it cannot be told, which ends the watch.

@@ -80,7 +80,7 @@ fn cell(type_: &str, value: &Value, now: Timestamp) -> Value {
         ("string", value) => text(shown(value)),
         ("integer", Value::Int(int)) => Value::Int(*int),
         // A fraction is cut off, as Go converts.
-        ("integer", Value::Float(float)) => Value::Int(*float as i64),
+        ("integer", Value::Float(float)) => Value::Int(go_int(*float)),
         ("number", Value::Int(int)) => Value::Float(*int as f64),
         ("number", Value::Float(float)) => Value::Float(*float),
         ("boolean", Value::Bool(truth)) => Value::Bool(*truth),
@@ -110,6 +110,12 @@ fn shown(value: &Value) -> Str {
             Str::from(String::from_utf8_lossy(&out).into_owned())
         }
     }
+}
+
+/// A number without its fraction; out of range it is what processors make of it in kube-apiserver.
+fn go_int(float: f64) -> i64 {
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    if float >= BEYOND { i64::MIN } else { float as i64 }
 }
 
 #[cfg(test)]

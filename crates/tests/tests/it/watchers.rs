@@ -16,7 +16,8 @@ use tokio::task::JoinSet;
 
 const WRITERS: u64 = 4;
 const OBJECTS_PER_WRITER: u64 = 6;
-const WATCHERS: u64 = 6;
+/// Enough for a crowd, whose watchers are told of several events in one piece.
+const WATCHERS: u64 = 24;
 const NAMESPACE: &str = "watched";
 const ROUND_MS: std::ops::Range<u64> = 200..900;
 /// How long watchers may take to see the end.
@@ -25,8 +26,8 @@ const CATCH_UP: Duration = Duration::from_secs(20);
 const COMPACTION: &str = "--etcd-compaction-interval=300ms";
 /// ... and how long watchers may rest: longer, so that some come too late.
 const REST_MS_MAX: u64 = 900;
-/// Enough in each object for the log to be compacted, too.
-const PADDING_BYTES: usize = 20_000;
+/// Enough in each third object for the log to be compacted, too.
+const PADDING_BYTES: usize = 60_000;
 
 /// What an object was at a revision: the number of its write, `None` once it was deleted.
 type Change = Option<u64>;
@@ -67,10 +68,11 @@ async fn write_until_killed(client: Client, history: History, writer: u64, mut r
     loop {
         let name = format!("w{writer}-{}", next(&mut random) % OBJECTS_PER_WRITER);
         let write = next(&mut random) % 1_000_000_000;
+        let padding = if write.is_multiple_of(3) { PADDING_BYTES } else { 0 };
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": name, "labels": {"half": if write.is_multiple_of(2) { "even" } else { "odd" }}},
-            "data": {"write": write.to_string(), "padding": "p".repeat(PADDING_BYTES)},
+            "data": {"write": write.to_string(), "padding": "p".repeat(padding)},
         });
         let path = format!("{}/{name}", collection());
         let answer = match next(&mut random) % 5 {

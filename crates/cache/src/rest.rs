@@ -1,0 +1,90 @@
+//! The rest of a crowd: after many watchers were woken, what happens for a while waits and goes out in one piece.
+//!
+//! A piece of many events costs a watcher little more than one event. But a writer that waits for the watchers before
+//! it goes on gains nothing by it, so a rest that gathered a single event is not taken again for some time.
+
+use crate::options::{WAKE_PAUSE, WAKE_PAUSE_MAX, WAKE_PAUSE_MIN, WAKES_WITHOUT_PAUSE};
+use tokio::time::Instant;
+
+/// When a group was woken, and whether resting was worth it.
+#[derive(Default)]
+pub(crate) struct Rest {
+    until: Option<Instant>,
+    /// Whether an event waits for the end.
+    holds: bool,
+    /// Wake-ups to come that are not followed by a rest.
+    skip: u32,
+}
+
+impl Rest {
+    /// Until when an event that is there now has to wait, if it has to.
+    pub(crate) fn hold(&mut self, now: Instant) -> Option<Instant> {
+        let until = self.until.filter(|until| *until > now);
+        self.holds |= until.is_some();
+        until
+    }
+
+    /// So many watchers were told of so many events.
+    pub(crate) fn begin(&mut self, now: Instant, watchers: usize, events: usize) {
+        let was_in_vain = std::mem::take(&mut self.holds) && events <= 1;
+        if was_in_vain {
+            self.skip = WAKES_WITHOUT_PAUSE;
+        } else if events > 1 {
+            self.skip = 0;
+        }
+        if self.skip > 0 {
+            self.skip -= 1;
+            return;
+        }
+        let watchers = u32::try_from(watchers).unwrap_or(u32::MAX);
+        let pause = WAKE_PAUSE.saturating_mul(watchers).min(WAKE_PAUSE_MAX);
+        if pause >= WAKE_PAUSE_MIN {
+            self.until = Some(now + pause);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Events at these milliseconds, told to a thousand watchers at those.
+    fn told(events: &[u64]) -> Vec<(u64, usize)> {
+        let start = Instant::now();
+        let mut rest = Rest::default();
+        let mut told = Vec::new();
+        let mut events = events.iter().copied().peekable();
+        while let Some(first) = events.next() {
+            let until = rest.hold(start + Duration::from_millis(first));
+            let at = until.map_or(first, |until| (until - start).as_millis() as u64);
+            let mut count = 1;
+            while events.next_if(|event| *event < at).is_some() {
+                count += 1;
+            }
+            rest.begin(start + Duration::from_millis(at), 1000, count);
+            told.push((at, count));
+        }
+        told
+    }
+
+    #[test]
+    fn events_in_quick_succession_go_together_and_single_ones_at_once() {
+        for (events, expected) in [
+            (&[0, 200, 400][..], &[(0, 1), (200, 1), (400, 1)][..]),
+            (&[0, 10, 20, 30, 60, 70, 120], &[(0, 1), (50, 3), (100, 2), (150, 1)]),
+            // The second waited in vain, so the third and fourth do not wait.
+            (&[0, 10, 60, 70], &[(0, 1), (50, 1), (60, 1), (70, 1)]),
+        ] {
+            assert_eq!(told(events), expected, "{events:?}");
+        }
+    }
+
+    #[test]
+    fn a_rest_is_tried_again_after_some_time() {
+        let alone: Vec<u64> = [0, 10].into_iter().chain((1..30).map(|event| event * 60)).collect();
+        let burst: Vec<u64> = (0..20).map(|event| 1800 + event * 10).collect();
+        let told = told(&[alone, burst].concat());
+        assert!(told.iter().any(|(_, count)| *count > 3), "{told:?}");
+    }
+}

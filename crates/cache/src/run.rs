@@ -1,0 +1,67 @@
+//! Runs: events that follow one another, framed and put together once for all watchers of a group.
+
+use crate::encodings::EncodingKey;
+use crate::options::RUNS_MAX;
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Which run it is: who has read so far and speaks this encoding is told the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RunKey {
+    /// Registration of the resource.
+    pub(crate) epoch: u64,
+    /// Revision of the first event.
+    pub(crate) first: u64,
+    pub(crate) encoding: EncodingKey,
+}
+
+/// The frames, and up to which revision they tell everything.
+#[derive(Clone)]
+pub(crate) struct Run {
+    pub(crate) bytes: Bytes,
+    pub(crate) last: u64,
+}
+
+/// The latest runs of a group.
+#[derive(Default)]
+pub(crate) struct Runs(Mutex<VecDeque<(RunKey, Run)>>);
+
+impl Runs {
+    pub(crate) fn get(&self, key: RunKey) -> Option<Run> {
+        self.lock().iter().find(|(known, _)| *known == key).map(|(_, run)| run.clone())
+    }
+
+    pub(crate) fn keep(&self, key: RunKey, run: Run) {
+        let mut runs = self.lock();
+        runs.retain(|(known, _)| *known != key);
+        runs.truncate(RUNS_MAX - 1);
+        runs.push_front((key, run));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(RunKey, Run)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_runs_are_kept() {
+        let runs = Runs::default();
+        let key = |first| RunKey { epoch: 1, first, encoding: EncodingKey(0) };
+        let run = |last| Run { bytes: Bytes::from_static(b"x"), last };
+        for first in 0..=RUNS_MAX as u64 {
+            runs.keep(key(first), run(first + 1));
+        }
+        runs.keep(key(3), run(9));
+        let last = |key| runs.get(key).map(|run| run.last);
+        assert_eq!(last(key(3)), Some(9), "the later one of two");
+        assert_eq!(last(key(0)), None, "the oldest made room");
+        assert_eq!(last(key(RUNS_MAX as u64)), Some(RUNS_MAX as u64 + 1));
+        assert_eq!(last(RunKey { epoch: 2, ..key(3) }), None, "of another registration");
+        assert_eq!(last(RunKey { encoding: EncodingKey(1), ..key(3) }), None, "in another encoding");
+    }
+}

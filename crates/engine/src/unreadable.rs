@@ -1,0 +1,118 @@
+//! What is said of objects that are kept but cannot be shown: they are of a version that their definition has no more,
+//! or a webhook does not convert them.
+
+use crate::{Engine, Target};
+use pintle_cache::Object;
+use pintle_meta::{Cause, Status};
+use std::sync::Arc;
+
+/// How many objects that cannot be shown the error of a list names.
+const NAMED_MAX: usize = 100;
+/// When a client shall ask again for what nobody can be shown.
+const RETRY_SECONDS: i32 = 1;
+
+/// An object that cannot be shown.
+pub(crate) struct Fault {
+    pub(crate) object: Arc<Object>,
+    pub(crate) why: String,
+}
+
+/// Those of a list, as many as are told.
+#[derive(Default)]
+pub(crate) struct Faults(Vec<Fault>);
+
+impl Faults {
+    /// Notes one more; whether that was one too many.
+    pub(crate) fn add(&mut self, object: &Arc<Object>, why: &str) -> bool {
+        self.0.push(Fault { object: object.clone(), why: why.to_string() });
+        self.is_full()
+    }
+
+    /// Whether there are more than are told.
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.len() > NAMED_MAX
+    }
+
+    /// The first one, by which a single object is told.
+    pub(crate) fn into_first(self) -> Option<Fault> {
+        self.0.into_iter().next()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Engine {
+    /// The answer to who wants to see or delete the object.
+    pub(crate) fn cannot_show(&self, target: &Target, object: &Object, why: &str) -> Status {
+        if !self.unsafe_deletion {
+            return Status::unclassified(why);
+        }
+        let key = key(target, object);
+        Status::internal(&corrupt(key.strip_prefix("/registry").unwrap_or(&key), object, why))
+    }
+
+    /// The answer to who wants to change the object.
+    pub(crate) fn cannot_change(&self, object: &Object, why: &str) -> Status {
+        Status::unclassified(match self.unsafe_deletion {
+            true => undecodable(object, why),
+            false => why.to_string(),
+        })
+    }
+
+    /// The answer to who wants to see a list in which these are.
+    pub(crate) fn cannot_list(&self, target: &Target, faults: &Faults) -> Status {
+        let Faults(faults) = faults;
+        if !self.unsafe_deletion {
+            return Status::unclassified(faults.first().map(|f| f.why.clone()).unwrap_or_default());
+        }
+        let resource = target.group_resource();
+        let mut status =
+            Status::store_read_error(format!("failed to read one or more {resource} from the storage"));
+        let causes = faults.iter().enumerate().map(|(at, Fault { object, why })| match at < NAMED_MAX {
+            true => {
+                let key = key(target, object);
+                let message = corrupt(&key, object, why);
+                Cause { reason: "UnexpectedServerResponse".into(), message, field: key.into() }
+            }
+            false => Cause {
+                reason: "FieldValueTooMany".into(),
+                message: "too many errors, the list is truncated".to_string(),
+                ..Cause::default()
+            },
+        });
+        status.details.causes = causes.collect();
+        status.details.name = "list".into();
+        status.details.group = resource.group;
+        status.details.kind = resource.resource;
+        status
+    }
+
+    /// The answer to who wants to follow a collection that cannot be shown to begin with, because of this.
+    pub(crate) fn cannot_follow(&self, target: &Target, unlisted: &Status) -> Status {
+        let gvk = target.kind_version().gvk(&target.kind);
+        let why = format!(
+            "storage is (re)initializing: failed to list {}, Kind={}: {}",
+            gvk.group_version(),
+            gvk.kind,
+            unlisted.message
+        );
+        Status::too_many_requests(why, RETRY_SECONDS)
+    }
+}
+
+fn key(target: &Target, object: &Object) -> String {
+    format!("{}{}", target.kind.store_prefix, object.key().as_str())
+}
+
+fn corrupt(key: &str, object: &Object, why: &str) -> String {
+    let why = undecodable(object, why);
+    format!(
+        "StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
+    )
+}
+
+fn undecodable(object: &Object, why: &str) -> String {
+    format!("object not decodable revision={}: {why}", object.revision())
+}
