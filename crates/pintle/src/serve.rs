@@ -148,6 +148,7 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
         address: OnceLock::from(public.clone()),
         cbor: config.gate("CBORServingAndStorage"),
         compression: config.gate("APIResponseCompression"),
+        strict_transport: config.strict_transport.clone(),
         impersonation: Impersonation::new(config.gate("ConstrainedImpersonation")),
         request_timeout: config.request_timeout,
     });
