@@ -58,6 +58,18 @@ impl Engine {
         options: &DeleteOptions,
         user: &UserInfo,
     ) -> Result<Deleted, Status> {
+        match target.kind.hooks.deletion_refusal(&target.name) {
+            Some(why) => Err(Status::forbidden(&target.group_resource(), &target.name, why)),
+            None => self.delete_any(target, options, user).await,
+        }
+    }
+
+    async fn delete_any(
+        &self,
+        target: &Target,
+        options: &DeleteOptions,
+        user: &UserInfo,
+    ) -> Result<Deleted, Status> {
         for _ in 0..ATTEMPTS_MAX {
             if let Attempt::Done(deleted) = self.attempt_delete(target, options, user).await? {
                 if let Deleted::Object { object, .. } = &deleted
@@ -325,7 +337,7 @@ impl Engine {
         for item in &listed.items {
             let target =
                 Target { namespace: item.namespace().unwrap_or("").into(), ..list.target.named(item.name()) };
-            match self.delete(&target, options, user).await {
+            match self.delete_any(&target, options, user).await {
                 Ok(_) => {}
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),

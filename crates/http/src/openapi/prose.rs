@@ -5,7 +5,10 @@ pub(super) const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Objec
 
 /// Its members and what they are for.
 pub(super) const MEMBERS: [(&str, &str); 15] = [
-    ("annotations", "Annotations are values that tools keep with an object. Nothing can be selected by them."),
+    (
+        "annotations",
+        "Annotations are values that tools keep with an object. Nothing can be selected by them.",
+    ),
     ("creationTimestamp", "CreationTimestamp is a timestamp of when the server made the object. Read-only."),
     (
         "deletionGracePeriodSeconds",
