@@ -16,11 +16,13 @@ mod limit_ranger;
 pub mod matching;
 mod namespace_exists;
 mod namespace_lifecycle;
+mod node_declared_features;
 mod node_restriction;
 mod owner_references;
 mod pod_node_selector;
 mod pod_resize;
 mod pod_security;
+mod pod_topology_labels;
 pub mod policy;
 mod priority;
 pub mod quota;
@@ -191,13 +193,11 @@ const ORDER: [&str; 41] = [
 ];
 
 /// Plugins that are on by default but have nothing to do here, or whose work is done elsewhere in the server.
-const ELSEWHERE: [&str; 11] = [
+const ELSEWHERE: [&str; 9] = [
     "AlwaysAdmit",
     "PodGroupProtection",
     "ClusterTrustBundleAttest",
-    "PodTopologyLabels",
     "PodGroupWorkloadExists",
-    "NodeDeclaredFeatureValidator",
     "JobValidation",
     "MutatingAdmissionPolicy",
     "MutatingAdmissionWebhook",
@@ -341,6 +341,8 @@ fn all(settings: &Settings) -> Vec<Box<dyn Plugin>> {
         Box::new(certificates::CertificateSigning(settings.authorizer.clone())),
         Box::new(certificates::CertificateSubjectRestriction),
         Box::new(default_classes::DefaultIngressClass),
+        Box::new(pod_topology_labels::PodTopologyLabels),
+        Box::new(node_declared_features::NodeDeclaredFeatureValidator),
         Box::new(pod_resize::PodResizeValidator),
         Box::new(always_deny::AlwaysDeny),
         Box::new(always_pull_images::AlwaysPullImages),

@@ -298,8 +298,12 @@ impl Case<'_> {
             [one] => one.as_str().unwrap_or(""),
             _ => return self.refuse("node may only request 0 or 1 audiences"),
         };
-        if references::has_audience(&pod, audience, self.request.namespace, self.world) {
-            return Ok(());
+        match references::has_audience(&pod, audience, self.request.namespace, self.world) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(why) => {
+                return self.refuse(&format!("error validating audience {}: {why}", quoted(audience)));
+            }
         }
         let question = Question {
             user: self.request.user.clone(),

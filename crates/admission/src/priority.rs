@@ -4,9 +4,6 @@ use crate::{Attributes, Operation, Plugin, World};
 use pintle_meta::Status;
 use pintle_value::Value;
 
-/// Classes that the system itself needs.
-const SYSTEM: [&str; 2] = ["system-node-critical", "system-cluster-critical"];
-
 pub(crate) struct Priority;
 
 impl Plugin for Priority {
@@ -42,9 +39,6 @@ impl Plugin for Priority {
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let classes = request.is("scheduling.k8s.io", "priorityclasses");
-        if classes && request.operation == Operation::Delete && SYSTEM.contains(&request.name) {
-            return Err(request.forbidden(None, "this is a system priority class and cannot be deleted"));
-        }
         let class = object.filter(|_| classes);
         let Some(class) = class.filter(|c| c.get("globalDefault").and_then(Value::as_bool) == Some(true))
         else {

@@ -70,6 +70,9 @@ impl Engine {
         user: &UserInfo,
         warnings: &mut Vec<String>,
     ) -> Result<Deleted, Status> {
+        if let Some(why) = target.kind.hooks.deletion_refusal(&target.name) {
+            return Err(Status::forbidden(&target.group_resource(), &target.name, why));
+        }
         let deletion = Deletion { target, options, user: Some(user), in_collection: false };
         let deleted = self.carry_out(&deletion, warnings).await;
         deleted.map_err(|status| status.with_warnings(std::mem::take(warnings)))

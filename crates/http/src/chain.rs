@@ -49,6 +49,8 @@ pub struct Context {
     pub cbor: bool,
     /// Whether large answers are compressed.
     pub compression: bool,
+    /// The header `Strict-Transport-Security`, where browsers are told to come by HTTPS.
+    pub strict_transport: Option<HeaderValue>,
     /// Acting as somebody else.
     pub impersonation: Impersonation,
     /// How long a request may take; watches are exempt.
@@ -95,6 +97,9 @@ where
 
     let mut response = finish(answer, warnings, gzip);
     set(response.headers_mut(), "audit-id", &id);
+    if let Some(directives) = &context.strict_transport {
+        response.headers_mut().insert("strict-transport-security", directives.clone());
+    }
     let code = response.status().as_u16();
     tracing::debug!(method = %parts.method, uri = %parts.uri, code, took = ?began.elapsed(), "request");
     context.metrics.request_ends(labels, code, began.elapsed());

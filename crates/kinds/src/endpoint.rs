@@ -1,6 +1,7 @@
 //! Where a webhook is reached, as the `clientConfig` of definitions and of admission configurations says.
 
 use pintle_value::{Str, Value, base64};
+use x509_parser::pem::Pem;
 
 /// Where a webhook is reached and whom it must prove to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +55,26 @@ impl Endpoint {
     }
 }
 
+/// What is wrong with the authorities of a webhook, in Go's words. One that can be read is enough; none are those of
+/// the system.
+pub fn ca_bundle_error(bundle: &[u8]) -> Option<String> {
+    if bundle.is_empty() {
+        return None;
+    }
+    let mut why = "unable to parse bytes as PEM block";
+    for block in Pem::iter_from_buffer(bundle).map_while(Result::ok) {
+        match block.parse_x509() {
+            _ if block.label != "CERTIFICATE" => why = "no valid certificate authority data seen",
+            Ok(_) => return None,
+            Err(_) => {
+                why = "failed to parse certificate: x509: malformed certificate";
+                break;
+            }
+        }
+    }
+    Some(format!("unable to load root certificates: {why}"))
+}
+
 /// How objects of a kind get from one version to another where more than their apiVersion differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversion {
@@ -73,5 +94,38 @@ impl Conversion {
         let versions = conversion.items_at(&["webhook", "conversionReviewVersions"]).iter();
         let review_versions = versions.filter_map(Value::as_str).map(Str::from).collect();
         Some(Conversion { endpoint, review_versions })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A certificate that signed itself.
+    const AUTHORITY: &str = "MIIBcDCCARWgAwIBAgIUKRCwwiL4jZ/5GPQaxKq/2woETc4wCgYIKoZIzj0EAwIwDDEKMAgGA1UEAwwBYTAgFw0yNjExMTYw\
+        NzQ5MTJaGA8yMTI2MTAyMzA3NDkxMlowDDEKMAgGA1UEAwwBYTBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABERrFPFMimPe\
+        m+nfHO/SAF9chzT1k0aRDTWZntO7msr2qiXu/kAEQNehT6MlFpAGS1DpDcUHmhTnMJ52DDiioMCjUzBRMB0GA1UdDgQWBBTx\
+        2vzwhrKsAnSWPM4MGT62X7HUTTAfBgNVHSMEGDAWgBTx2vzwhrKsAnSWPM4MGT62X7HUTTAPBgNVHRMBAf8EBTADAQH/MAoG\
+        CCqGSM49BAMCA0kAMEYCIQDH2Ciwwm60BUoEDoOeQker16837z2mC75vPIpsWACkmwIhAMPvVJ9bxsfvxPJkchWX9x1bVCZq\
+        SmfsAmhxeKxtx4rn";
+
+    #[test]
+    fn authorities_are_read_as_go_reads_them() {
+        let pem =
+            |label: &str, body: &str| format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n");
+        let own = pem("CERTIFICATE", AUTHORITY);
+        for (bundle, want) in [
+            (String::new(), ""),
+            ("\n".to_string(), "unable to parse bytes as PEM block"),
+            (pem("CERTIFICATE", "AAAA"), "failed to parse certificate: x509: malformed certificate"),
+            (pem("PUBLIC KEY", "AAAA"), "no valid certificate authority data seen"),
+            (own.clone(), ""),
+            (pem("PUBLIC KEY", "AAAA") + &own, ""),
+        ] {
+            let error = ca_bundle_error(bundle.as_bytes());
+            let why =
+                error.as_deref().map(|why| why.trim_start_matches("unable to load root certificates: "));
+            assert_eq!(why.unwrap_or(""), want, "{bundle}");
+        }
     }
 }

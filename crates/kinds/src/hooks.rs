@@ -111,6 +111,11 @@ pub trait Hooks: Sync + Send {
         None
     }
 
+    /// Why the object of this name cannot be deleted by itself. All objects together can: a quirk of kube-apiserver.
+    fn deletion_refusal(&self, _name: &str) -> Option<&'static str> {
+        None
+    }
+
     /// Begins a deletion that always has two phases (namespaces, definitions): brings the object into its
     /// ending state and says so; the engine sets the deletionTimestamp.
     fn begin_deletion(&self, _object: &mut Value, _now: &str) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::endpoint;
 use crate::flags::{FlagError, Flags};
+use http::HeaderValue;
 use pintle_http::version::GIT_VERSION;
 use pintle_kinds::service_allocation::Ranges;
 use pintle_meta::net;
@@ -46,6 +47,8 @@ pub(crate) struct Config {
     pub(crate) shutdown_delay: Duration,
     pub(crate) http2: bool,
     pub(crate) streams_max: u32,
+    /// The header `Strict-Transport-Security`, if there is one.
+    pub(crate) strict_transport: Option<HeaderValue>,
     pub(crate) external_host: String,
     /// Where the cluster reaches this server, if it can.
     pub(crate) advertise: Option<IpAddr>,
@@ -178,6 +181,7 @@ impl Config {
                 Ok(0) | Err(_) => DEFAULT_STREAMS_MAX,
                 Ok(n) => n,
             },
+            strict_transport: strict_transport(&flags.list("strict-transport-security-directives"))?,
             external_host: flags.text("external-hostname").to_string(),
             advertise: flags.ip("advertise-address").or_else(|| endpoint::host_address(ip)),
             publishes_endpoint: flags.text("endpoint-reconciler-type") != "none",
@@ -244,6 +248,23 @@ fn token_seconds_max(flags: &Flags) -> Result<i64, FlagError> {
     Ok(seconds)
 }
 
+fn strict_transport(directives: &[String]) -> Result<Option<HeaderValue>, FlagError> {
+    let known = |directive: &String| {
+        let age = directive.strip_prefix("max-age=").filter(|age| !age.contains('='));
+        age.is_some() || matches!(directive.as_str(), "includeSubDomains" | "preload")
+    };
+    if directives.is_empty() {
+        return Ok(None);
+    }
+    match HeaderValue::from_str(&directives.join("; ")).ok().filter(|_| directives.iter().all(known)) {
+        Some(value) => Ok(Some(value)),
+        None => Err(FlagError::new(
+            "--strict-transport-security-directives invalid, allowed values: max-age=expireTime, includeSubDomains, \
+             preload. see https://tools.ietf.org/html/rfc6797#section-6.1 for more information",
+        )),
+    }
+}
+
 fn service_ranges(flags: &Flags) -> Result<Ranges, FlagError> {
     let mut networks: Vec<net::Cidr> = Vec::new();
     for text in non_empty(flags.list("service-cluster-ip-range"), DEFAULT_SERVICE_NETWORK) {
@@ -285,6 +306,23 @@ mod tests {
         {
             let network = Network { address: address.parse().unwrap(), prefix };
             assert_eq!(network.first_host().to_string(), want);
+        }
+    }
+
+    #[test]
+    fn browsers_are_told_what_the_flag_says() {
+        for (given, want) in [
+            ("", Some(None)),
+            ("max-age=31536000,includeSubDomains", Some(Some("max-age=31536000; includeSubDomains"))),
+            ("preload", Some(Some("preload"))),
+            ("max-age=1=2", None),
+            ("for-ever", None),
+        ] {
+            let directives: Vec<String> =
+                given.split(',').filter(|d| !d.is_empty()).map(str::to_string).collect();
+            let told = strict_transport(&directives).ok();
+            let told = told.as_ref().map(|value| value.as_ref().map(|value| value.to_str().unwrap()));
+            assert_eq!(told, want, "{given}");
         }
     }
 }

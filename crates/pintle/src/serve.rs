@@ -104,7 +104,8 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
         certificates: Some(client_authorities(&config, &authority)?),
         tokens: static_tokens(&config)?,
         service_accounts: Some(account_tokens),
-        anonymous: config.anonymous && config.authorization_modes != [AuthorizationMode::AlwaysAllow],
+        // Where everything is allowed, it is so only to those who say who they are.
+        anonymous: config.anonymous && !config.authorization_modes.contains(&AuthorizationMode::AlwaysAllow),
     });
     let hints = authenticator.certificates.as_ref().map(ClientAuthorities::subjects).unwrap_or_default();
     let tls = tls::server_config(pki::serving_certificate(&serving, folder.path())?, hints, config.http2)?;
@@ -150,6 +151,7 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
         address: OnceLock::from(public.clone()),
         cbor: config.gate("CBORServingAndStorage"),
         compression: config.gate("APIResponseCompression"),
+        strict_transport: config.strict_transport.clone(),
         impersonation: Impersonation::new(config.gate("ConstrainedImpersonation")),
         request_timeout: config.request_timeout,
     });

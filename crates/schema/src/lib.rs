@@ -1,6 +1,7 @@
 //! Compiled schemas and everything they drive. A built-in type (compiled from embedded tables) and a custom
 //! resource (compiled from its definition) are the same thing here. Synchronous, no I/O, no clock.
 
+mod correlate;
 pub mod model;
 pub mod proto;
 pub mod rules;

@@ -2,7 +2,6 @@
 //! priced, and run.
 
 mod compile;
-mod correlate;
 mod escape;
 pub mod field_path;
 mod scope;

@@ -95,32 +95,56 @@ fn volume_reference(volume: &Value) -> Option<String> {
     })
 }
 
-/// Whether a volume of the pod asks for a token for this audience, itself or through its driver.
-pub(super) fn has_audience(pod: &Value, audience: &str, namespace: &str, world: &dyn World) -> bool {
-    pod.items_at(&["spec", "volumes"]).iter().any(|volume| {
+/// Whether a volume of the pod asks for a token for this audience, itself or through its driver. The error names what
+/// is not there, if that would have to be asked.
+pub(super) fn has_audience(
+    pod: &Value,
+    audience: &str,
+    namespace: &str,
+    world: &dyn World,
+) -> Result<bool, String> {
+    let mut missing: Vec<String> = Vec::new();
+    for volume in pod.items_at(&["spec", "volumes"]) {
         let projects = volume.items_at(&["projected", "sources"]).iter().any(|source| {
             source.get("serviceAccountToken").is_some_and(|token| token.str_at(&["audience"]) == audience)
         });
-        projects || driver(pod, volume, namespace, world).is_some_and(|name| asks(&name, audience, world))
-    })
+        let driver = driver(pod, volume, namespace, world);
+        match driver.and_then(|name| if name.is_empty() { Ok(false) } else { asks(&name, audience, world) }) {
+            _ if projects => return Ok(true),
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
+            Err(why) if missing.contains(&why) => {}
+            Err(why) => missing.push(why),
+        }
+    }
+    match missing.as_slice() {
+        [] => Ok(false),
+        [one] => Err(one.clone()),
+        several => Err(format!("[{}]", several.join(", "))),
+    }
 }
 
-/// The driver behind a volume: named by it, or by the volume its claim is bound to.
-fn driver(pod: &Value, volume: &Value, namespace: &str, world: &dyn World) -> Option<String> {
+/// The driver behind a volume: named by it, or by the volume its claim is bound to; "" where there is none.
+fn driver(pod: &Value, volume: &Value, namespace: &str, world: &dyn World) -> Result<String, String> {
     let claim = if volume.at(&["ephemeral", "volumeClaimTemplate"]).is_some() {
         format!("{}-{}", pod.str_at(&["metadata", "name"]), volume.str_at(&["name"]))
     } else if let Some(claim) = volume.get("persistentVolumeClaim") {
         claim.str_at(&["claimName"]).to_string()
     } else {
-        return volume.get("csi").map(|csi| csi.str_at(&["driver"]).to_string());
+        return Ok(volume.str_at(&["csi", "driver"]).to_string());
     };
-    let claim = world.object("", "persistentvolumeclaims", namespace, &claim)?;
-    let bound = world.object("", "persistentvolumes", "", claim.str_at(&["spec", "volumeName"]))?;
-    Some(bound.at(&["spec", "csi"])?.str_at(&["driver"]).to_string())
+    let missing = |what: &str, name: &str| format!("{what} {} not found", quoted(name));
+    let found = world.object("", "persistentvolumeclaims", namespace, &claim);
+    let found = found.ok_or_else(|| missing("persistentvolumeclaim", &claim))?;
+    let bound = found.str_at(&["spec", "volumeName"]);
+    let bound =
+        world.object("", "persistentvolumes", "", bound).ok_or_else(|| missing("persistentvolume", bound))?;
+    Ok(bound.str_at(&["spec", "csi", "driver"]).to_string())
 }
 
-fn asks(driver: &str, audience: &str, world: &dyn World) -> bool {
-    world.object("storage.k8s.io", "csidrivers", "", driver).is_some_and(|driver| {
-        driver.items_at(&["spec", "tokenRequests"]).iter().any(|t| t.str_at(&["audience"]) == audience)
-    })
+fn asks(driver: &str, audience: &str, world: &dyn World) -> Result<bool, String> {
+    let Some(found) = world.object("storage.k8s.io", "csidrivers", "", driver) else {
+        return Err(format!("csidriver.storage.k8s.io {} not found", quoted(driver)));
+    };
+    Ok(found.items_at(&["spec", "tokenRequests"]).iter().any(|t| t.str_at(&["audience"]) == audience))
 }

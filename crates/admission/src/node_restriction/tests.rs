@@ -14,6 +14,23 @@ fn world() -> Objects {
             r#"{"metadata":{"name":"mine","uid":"p1"},"spec":{"nodeName":"a","volumes":[{"name":"t","projected":{"sources":[{"serviceAccountToken":{"audience":"vault"}}]}}]}}"#,
         ),
         ("", "pods", r#"{"metadata":{"name":"other","uid":"p2"},"spec":{"nodeName":"b"}}"#),
+        (
+            "",
+            "pods",
+            r#"{"metadata":{"name":"driven","uid":"p3"},"spec":{"nodeName":"a","volumes":[{"name":"v","ephemeral":{"volumeClaimTemplate":{}}},{"name":"w","csi":{"driver":"none"}}]}}"#,
+        ),
+        (
+            "",
+            "pods",
+            r#"{"metadata":{"name":"lost","uid":"p4"},"spec":{"nodeName":"a","volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"c"}},{"name":"w","csi":{"driver":"none"}}]}}"#,
+        ),
+        ("", "persistentvolumeclaims", r#"{"metadata":{"name":"driven-v"},"spec":{"volumeName":"pv"}}"#),
+        ("", "persistentvolumes", r#"{"metadata":{"name":"pv"},"spec":{"csi":{"driver":"disk"}}}"#),
+        (
+            "storage.k8s.io",
+            "csidrivers",
+            r#"{"metadata":{"name":"disk"},"spec":{"tokenRequests":[{"audience":"cloud"}]}}"#,
+        ),
     ])
 }
 
@@ -197,6 +214,15 @@ fn tokens_for_pods_of_the_node() {
         (bound("mine", "", "vault"), "node requested token with a pod binding without a uid"),
         (bound("none", "p1", "vault"), r#"pod "none" not found"#),
         (bound("other", "p2", "vault"), "node requested token bound to a pod scheduled on a different node"),
+        (bound("driven", "p3", "cloud"), ""),
+        (
+            bound("driven", "p3", "nope"),
+            r#"error validating audience "nope": csidriver.storage.k8s.io "none" not found"#,
+        ),
+        (
+            bound("lost", "p4", "nope"),
+            r#"error validating audience "nope": [persistentvolumeclaim "c" not found, csidriver.storage.k8s.io "none" not found]"#,
+        ),
         (
             bound("mine", "p1", "nope"),
             r#"audience "nope" not found in pod spec volume, system:node:a is not authorized to request tokens for this audience"#,

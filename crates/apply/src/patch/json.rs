@@ -36,19 +36,28 @@ pub fn decode(patch: Value, duplicates: &[Str], strict: bool) -> Result<Patch, P
         other => return Err(wrong_document(&other, strict)),
     };
     let mut strict_errors = Vec::new();
-    if strict {
-        strict_errors.extend(duplicates.iter().map(|path| format!("json patch duplicate field \"{path}\"")));
-    }
+    let mut duplicates = duplicates.iter().filter(|_| strict).peekable();
     let too_many = PatchError::TooManyOperations { got: items.len(), max: OPERATIONS_MAX };
     let fits = items.len() <= OPERATIONS_MAX;
     let mut operations = Vec::with_capacity(items.len().min(OPERATIONS_MAX));
     for (index, item) in items.into_iter().enumerate() {
+        let here = format!("[{index}].");
+        while let Some(path) = duplicates.next_if(|path| path.starts_with(&here)) {
+            if is_known(&path[here.len()..]) {
+                strict_errors.push(format!("json patch duplicate field \"{path}\""));
+            }
+        }
         operations.push(operation(item, index, strict, &mut strict_errors)?);
     }
     if !fits {
         return Err(too_many);
     }
     Ok(Patch { operations, strict_errors })
+}
+
+/// Whether an operation has what this path within it leads to; of other members it counts only that they are there.
+fn is_known(path: &str) -> bool {
+    matches!(path.split(['.', '[']).next(), Some("op" | "path" | "from" | "value"))
 }
 
 fn wrong_document(patch: &Value, strict: bool) -> PatchError {
@@ -477,11 +486,19 @@ mod tests {
 
     #[test]
     fn strict_reading_reports_what_it_does_not_know() {
-        let patch = tree(r#"[{"op":"test","path":"/a","comment":"x"}]"#);
-        let decoded = decode(patch, &["[0].op".into()], true).unwrap();
+        let patch = tree(
+            r#"[{"op":"test","path":"/a","comment":"x"},{"op":"add","path":"/b"},{"note":"","value":{"a":1}}]"#,
+        );
+        let twice = ["[1].path", "[2].note", "[2].value.a"].map(Str::from);
+        let decoded = decode(patch, &twice, true).unwrap();
         assert_eq!(
             decoded.strict_errors,
-            [r#"json patch duplicate field "[0].op""#, r#"json patch unknown field "[0].comment""#]
+            [
+                r#"json patch unknown field "[0].comment""#,
+                r#"json patch duplicate field "[1].path""#,
+                r#"json patch duplicate field "[2].value.a""#,
+                r#"json patch unknown field "[2].note""#,
+            ]
         );
     }
 }

@@ -266,12 +266,17 @@ fn has(list: &[String], wanted: &str) -> bool {
     list.iter().any(|item| item == "*" || item == wanted)
 }
 
+/// Whether a rule's resource is this one. Reviews may ask for `pods/exec` as one word; what a rule says is compared as
+/// one too, and `*/exec` only with what was asked for apart.
 fn resource_matches(rule: &str, resource: &str, subresource: &str) -> bool {
-    match rule.split_once('/') {
-        _ if rule == "*" => true,
-        None => subresource.is_empty() && rule == resource,
-        Some((of, sub)) => !subresource.is_empty() && sub == subresource && (of == "*" || of == resource),
+    if rule == "*" {
+        return true;
     }
+    if subresource.is_empty() {
+        return rule == resource;
+    }
+    let of = rule.strip_suffix(subresource).and_then(|rest| rest.strip_suffix('/'));
+    of.is_some_and(|of| of == "*" || of == resource)
 }
 
 fn path_matches(rule: &str, path: &str) -> bool {
@@ -376,6 +381,27 @@ mod tests {
             panic!("allowed")
         };
         assert_eq!(why, "RBAC: allowed by RoleBinding \"c/x\" of Role \"one\" to ServiceAccount \"sa/x\"");
+    }
+
+    #[test]
+    fn resources_are_compared_with_their_subresources() {
+        for (rule, resource, subresource, want) in [
+            ("*", "pods", "exec", true),
+            ("pods", "pods", "", true),
+            ("pods", "pods", "exec", false),
+            ("pods/exec", "pods", "exec", true),
+            ("pods/exec", "pods", "", false),
+            ("pods/exec", "pods/exec", "", true),
+            ("*/exec", "pods", "exec", true),
+            ("*/exec", "pods/exec", "", false),
+            ("x/exec", "pods", "exec", false),
+        ] {
+            assert_eq!(
+                resource_matches(rule, resource, subresource),
+                want,
+                "{rule} {resource} {subresource}"
+            );
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Which definition has which names: of two that claim the same name in a group, the first keeps it.
 
-use pintle_kinds::definition::Condition;
+use pintle_kinds::definition::{Condition, has_unbelievable_webhook};
 use pintle_value::{Str, Value};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -108,17 +108,29 @@ pub(super) fn settle(claims: &Claims, definition: &mut Value, now: &str) {
     establish(definition, now);
 }
 
-/// A definition is established once all its names are accepted, and then stays so.
+/// A definition is established once all its names are accepted and its webhook can be believed, and then stays so.
 fn establish(definition: &mut Value, now: &str) {
     let accepted = Condition::is_true(definition, "NamesAccepted");
-    if accepted && !Condition::is_true(definition, "Established") {
-        let established = Condition {
+    if !accepted || Condition::is_true(definition, "Established") {
+        return;
+    }
+    let outcome = if has_unbelievable_webhook(definition) {
+        Condition {
+            kind: "Established",
+            status: "False",
+            reason: "InvalidCABundle",
+            message: "The conversion webhook CABundle is invalid",
+        }
+    } else {
+        Condition {
             kind: "Established",
             status: "True",
             reason: "InitialNamesAccepted",
             message: "the initial names have been accepted",
-        };
-        established.set(definition, now);
+        }
+    };
+    if Condition::of(definition, "Established").as_ref() != Some(&outcome) {
+        outcome.set(definition, now);
     }
 }
 

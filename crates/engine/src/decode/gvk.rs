@@ -115,7 +115,7 @@ pub(super) fn settle(
         return Err(gvk.unfit(missing("apiVersion")));
     }
     let same_version = gvk.group_version == GroupVersion::new(expected.group, expected.version);
-    if same_version && gvk.kind == expected.kind {
+    if gvk.kind == expected.kind && (same_version || known::is_still_taken(&gvk.kind, &gvk.group_version)) {
         return Ok(gvk);
     }
     let home = known::home_group(expected.group, expected.kind);

@@ -62,6 +62,11 @@ pub(super) fn is_unserved(kind: &str, version: &GroupVersion) -> bool {
     UNSERVED.iter().any(|(of, kinds)| *of == version && kinds.split(' ').any(|known| known == kind))
 }
 
+/// Whether a kind may come in this version to where a newer one is expected: of evictions the fields stayed the same.
+pub(super) fn is_still_taken(kind: &str, version: &GroupVersion) -> bool {
+    kind == "Eviction" && version.group == "policy" && version.version == "v1beta1"
+}
+
 /// The group that a kind belongs to inside the server, whichever group it is served or was once served by.
 pub(super) fn home_group<'a>(group: &'a str, kind: &str) -> &'a str {
     match (group, kind) {

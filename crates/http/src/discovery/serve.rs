@@ -98,7 +98,8 @@ fn resources(state: &DiscoveryState, group: &str, version: &str, asked: &Asked<'
             false => respond::page_not_found(),
         };
     };
-    let media = if asked.cbor { Media::ALL } else { Media::WITHOUT_CBOR };
+    // Those of custom resources are not written in CBOR.
+    let media = if asked.cbor && group.installed { Media::ALL } else { Media::WITHOUT_CBOR };
     if group.installed
         && let Err(status) = routed(asked, media)
     {

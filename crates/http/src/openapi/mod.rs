@@ -6,6 +6,7 @@ mod model;
 mod operations;
 mod params;
 mod part;
+mod prose;
 mod proto;
 mod schemas;
 pub(crate) mod serve;

@@ -2,7 +2,7 @@
 
 use super::model::Dialect;
 use crate::statuspb::Writer;
-use pintle_value::{Value, json};
+use pintle_value::{Value, yaml};
 
 /// How a member is written.
 enum How {
@@ -142,8 +142,7 @@ fn named(out: &mut Writer, name: &str, value: &Value, message: &Message) {
 /// JSON is YAML.
 fn any(out: &mut Writer, value: &Value) {
     let mut text = Vec::new();
-    json::print(value, &mut text);
-    text.push(b'\n');
+    yaml::print(value, &mut text);
     out.bytes(2, &text);
 }
 

@@ -2,6 +2,7 @@
 
 use super::model::{Dialect, object};
 use super::part::{Form, Member};
+use super::prose;
 use pintle_kinds::PUBLISHED_SCHEMAS;
 use pintle_value::{Map, Str, Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -28,7 +29,12 @@ impl Table {
         let mut by_kind = HashMap::new();
         for line in PUBLISHED_SCHEMAS.lines().filter(|l| !l.starts_with('#')) {
             let Some((name, text)) = line.split_once(' ') else { continue };
-            let Ok(parsed) = json::parse(text.as_bytes()) else { continue };
+            let Ok(mut parsed) = json::parse(text.as_bytes()) else { continue };
+            if name == prose::OBJECT_META {
+                for (member, words) in prose::MEMBERS {
+                    parsed.value.set_at(&["properties", member, "description"], words.into());
+                }
+            }
             for gvk in parsed.value.items_at(&["x-kubernetes-group-version-kind"]) {
                 let part = |key| gvk.str_at(&[key]).to_string();
                 by_kind.insert((part("group"), part("version"), part("kind")), name);

@@ -1,9 +1,10 @@
 //! How objects of a definition get from one version to another.
 
-use crate::webhook;
+use super::spec::Options;
+use crate::{endpoint, webhook};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names};
-use pintle_value::{Path, Str, Value};
+use pintle_value::{Path, Str, Value, base64};
 
 /// Versions of ConversionReview that the server speaks.
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
@@ -11,7 +12,7 @@ const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 /// All that is wrong with `spec.conversion`.
 pub(super) fn validate(
     conversion: Option<&Value>,
-    recognized: bool,
+    options: &Options,
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
@@ -37,8 +38,14 @@ pub(super) fn validate(
     }
     match client {
         None => errors.required(&at, "required when strategy is set to Webhook"),
-        Some(client) => validate_client(client, &at, errors),
+        Some(client) => {
+            validate_client(client, &at, errors);
+            if let Some(why) = authorities_error(client).filter(|_| options.require_authorities) {
+                errors.invalid(&at.field("caBundle"), client.str_at(&["caBundle"]), &why);
+            }
+        }
     }
+    let recognized = options.require_known_review;
     validate_versions(versions, recognized, &path.field("conversionReviewVersions"), errors);
 }
 
@@ -50,6 +57,17 @@ fn validate_client(client: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         (None, Some(service)) => webhook::validate_service(service, true, &path.field("service"), errors),
         _ => errors.required(path, "exactly one of url or service is required"),
     }
+}
+
+fn authorities_error(client: &Value) -> Option<String> {
+    endpoint::ca_bundle_error(&base64::decode(client.str_at(&["caBundle"])).unwrap_or_default())
+}
+
+/// Whether the authorities of the webhook that converts cannot be read.
+pub(crate) fn is_unbelievable(conversion: Option<&Value>) -> bool {
+    conversion
+        .and_then(|c| c.at(&["webhook", "clientConfig"]))
+        .is_some_and(|c| authorities_error(c).is_some())
 }
 
 fn validate_versions(versions: &[Value], recognized: bool, path: &Path<'_>, errors: &mut FieldErrors) {

@@ -66,7 +66,8 @@ impl Hooks for Definition {
         }
         let null = Value::Null;
         let specs = (old.get("spec").unwrap_or(&null), object.get("spec").unwrap_or(&null));
-        validate_spec(object, Options::after(specs.0, specs.1), errors);
+        let established = Condition::is_true(old, "Established");
+        validate_spec(object, Options::after(specs.0, specs.1, established), errors);
         validate_immutable(object, old, errors);
         validate_accepted_names(object, errors);
         validate_stored_versions(object, errors);
@@ -99,6 +100,11 @@ impl Hooks for Definition {
         pending.set(object, now);
         true
     }
+}
+
+/// Whether a webhook converts the objects of a definition, and the authorities of its certificate cannot be read.
+pub fn has_unbelievable_webhook(definition: &Value) -> bool {
+    super::conversion::is_unbelievable(definition.at(&["spec", "conversion"]))
 }
 
 /// A condition of a definition.

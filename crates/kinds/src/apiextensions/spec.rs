@@ -20,6 +20,7 @@ pub(super) struct Options {
     pub(super) require_atomic_sets: bool,
     pub(super) require_list_map_keys: bool,
     pub(super) require_known_review: bool,
+    pub(super) require_authorities: bool,
     /// Versions (and "" for the spec) that may have more selectable fields than is allowed.
     pub(super) many_selectable: Vec<String>,
     /// Versions whose schema stays as it is: their rules may cost more than is allowed.
@@ -37,13 +38,15 @@ impl Options {
             require_atomic_sets: true,
             require_list_map_keys: true,
             require_known_review: true,
+            // A definition whose webhook cannot be believed is not established.
+            require_authorities: false,
             many_selectable: Vec::new(),
             unchanged: Vec::new(),
         }
     }
 
-    /// For a change of `old`.
-    pub(super) fn after(old: &Value, new: &Value) -> Self {
+    /// For a change of `old`, of a definition that is established or not.
+    pub(super) fn after(old: &Value, new: &Value, established: bool) -> Self {
         let schemas: Vec<Props<'_>> = schemas(old).collect();
         let has =
             |wanted: &dyn Fn(Props<'_>) -> bool| schemas.iter().any(|schema| schema.any(&|s| wanted(s)));
@@ -71,6 +74,7 @@ impl Options {
             require_atomic_sets: !has(&|s| openapi::non_atomic_set(s).is_some()),
             require_list_map_keys: !has(&unkeyed),
             require_known_review: conversion::speaks_known_version(old.get("conversion")),
+            require_authorities: established && !conversion::is_unbelievable(old.get("conversion")),
             many_selectable: unchanged_selectable(old, new),
             unchanged: unchanged_schemas(old, new),
         }
@@ -186,7 +190,7 @@ pub(super) fn validate(spec: &Value, mut options: Options, path: &Path<'_>, erro
     if preserves && strategy != "None" {
         conversion::must_be_none(strategy, &conversion_path.field("strategy"), errors);
     }
-    conversion::validate(spec.get("conversion"), options.require_known_review, &conversion_path, errors);
+    conversion::validate(spec.get("conversion"), &options, &conversion_path, errors);
 }
 
 fn group_and_scope(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {

@@ -43,6 +43,11 @@ impl Hooks for PriorityClass {
         }
     }
 
+    fn deletion_refusal(&self, name: &str) -> Option<&'static str> {
+        let of_the_system = SYSTEM.iter().any(|(known, _)| *known == name);
+        of_the_system.then_some("this is a system priority class and cannot be deleted")
+    }
+
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         if int(object, "value") != int(old, "value") {
             errors.forbidden(&Path::of("value"), "may not be changed in an update.");

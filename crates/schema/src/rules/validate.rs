@@ -1,9 +1,9 @@
 //! The rules of a schema run against an object, in kube-apiserver's words.
 
 use super::compile::{Compiled, Message, OLD_SELF, Reason, Rule, SELF};
-use super::correlate::{Correlation, Pair, same_item};
 use super::scope::Scope;
 use super::{CALL_COST_MAX, MESSAGE_BYTES_MAX};
+use crate::correlate::{Correlation, Pair, same_item};
 use crate::{Arena, NodeId};
 use pintle_cel::value::{EvalError, Value as CelValue};
 use pintle_meta::FieldErrors;

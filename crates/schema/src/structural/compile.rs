@@ -22,16 +22,17 @@ fn complete_object(root: NodeId, metadata: NodeId, arena: &mut Arena) {
         Shape::Struct(known) => known.fields.to_vec(),
         _ => Vec::new(),
     };
-    let rules = known.iter().find(|f| f.name == "metadata").map(|f| f.node);
+    let said = |name: &str| known.iter().find(|f| f.name == name).map(|f| f.node);
+    let rules = said("metadata");
+    let is_text = |id: &NodeId| matches!(arena.node(*id).shape, Shape::String);
+    let word = |name: &str| said(name).filter(is_text).unwrap_or(text);
+    let words = [field("apiVersion", word("apiVersion"), false), field("kind", word("kind"), false)];
     let mut fields: Vec<Field> = known
         .into_iter()
         .filter(|f| !matches!(f.name.as_str(), "kind" | "apiVersion" | "metadata"))
         .collect();
-    fields.extend([
-        field("apiVersion", text, false),
-        field("kind", text, false),
-        field("metadata", metadata, false),
-    ]);
+    fields.extend(words);
+    fields.push(field("metadata", metadata, false));
     let node = arena.node_mut(root);
     node.shape = Shape::Struct(structure(fields, MapKind::Granular));
     node.metadata = Some(metadata);

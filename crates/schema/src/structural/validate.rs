@@ -2,6 +2,7 @@
 //! or number, the items, the enum, the fields.
 
 use super::{formats, lists, numbers};
+use crate::correlate::{Pair, has_keys};
 use crate::{Arena, Checks, ListKind, Node, NodeId, Shape};
 use pintle_cel::regexp;
 use pintle_meta::FieldErrors;
@@ -28,7 +29,8 @@ pub fn validate_change(
     errors: &mut FieldErrors,
 ) {
     let walk = Walk { arena, of_defaults: false };
-    errors.0.extend(told(walk.node(id, value, old, path)));
+    let past = old.map(|old| Pair { node: id, value, old });
+    errors.0.extend(told(walk.node(id, value, past, path)));
 }
 
 /// All that the schema has against one of its defaults. kube-apiserver takes the schema for them as it is written:
@@ -93,15 +95,15 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// A value; nothing is said of one that did not change.
-    fn node(&self, id: NodeId, value: &Value, old: Option<&Value>, path: &Path<'_>) -> Outcome {
-        let mut outcome = self.check(id, value, old, path);
-        if !outcome.errors.is_empty() && old == Some(value) {
+    fn node(&self, id: NodeId, value: &Value, past: Option<Pair<'_>>, path: &Path<'_>) -> Outcome {
+        let mut outcome = self.check(id, value, past, path);
+        if !outcome.errors.is_empty() && past.is_some_and(|past| past.is_unchanged(self.arena)) {
             outcome.errors.0.clear();
         }
         outcome
     }
 
-    fn check(&self, id: NodeId, value: &Value, old: Option<&Value>, path: &Path<'_>) -> Outcome {
+    fn check(&self, id: NodeId, value: &Value, past: Option<Pair<'_>>, path: &Path<'_>) -> Outcome {
         let node = self.arena.node(id);
         let none = Checks::default();
         let checks = node.checks.as_deref().unwrap_or(&none);
@@ -119,7 +121,7 @@ impl Walk<'_> {
         if !type_name.is_empty() || !format.is_empty() {
             out.applied(check_type(type_name, node.nullable, format, value, path));
         }
-        out.applied(self.junctors(checks, value, old, path));
+        out.applied(self.junctors(checks, value, past, path));
         match value {
             Value::String(text) => {
                 out.applied(check_text(checks, text, path));
@@ -130,29 +132,29 @@ impl Walk<'_> {
             Value::Int(_) | Value::Float(_) => {
                 out.applied(numbers::check(type_name, format, checks, value, path))
             }
-            Value::Array(items) => out.applied(self.items(node, checks, items, old, path)),
+            Value::Array(items) => out.applied(self.items(node, checks, items, past, path)),
             Value::Null | Value::Bool(_) | Value::Object(_) => {}
         }
         out.applied(check_enum(checks, value, path));
         if let Value::Object(_) = value {
-            out.applied(self.fields(node, checks, value, old, path));
+            out.applied(self.fields(node, checks, value, past, path));
         }
         out.matches += 1;
         out
     }
 
-    fn junctors(&self, checks: &Checks, value: &Value, old: Option<&Value>, path: &Path<'_>) -> Outcome {
+    fn junctors(&self, checks: &Checks, value: &Value, past: Option<Pair<'_>>, path: &Path<'_>) -> Outcome {
         let mut out = Outcome::default();
         let name = || quoted(&path.to_str());
         if !checks.any_of.is_empty() {
-            let (fitting, failed) = self.branches(&checks.any_of, true, value, old, path);
+            let (fitting, failed) = self.branches(&checks.any_of, true, value, past, path);
             if fitting == 0 {
                 out.nowhere(&format!("{} must validate at least one schema (anyOf)", name()));
             }
             out.merge(failed);
         }
         if !checks.one_of.is_empty() {
-            let (fitting, failed) = self.branches(&checks.one_of, false, value, old, path);
+            let (fitting, failed) = self.branches(&checks.one_of, false, value, past, path);
             let found = match fitting {
                 0 => "Found none valid".to_string(),
                 n => format!("Found {n} valid alternatives"),
@@ -164,7 +166,7 @@ impl Walk<'_> {
         }
         let mut fitting = 0;
         for id in &checks.all_of {
-            let outcome = self.check(*id, value, old, path);
+            let outcome = self.check(*id, value, past, path);
             fitting += usize::from(outcome.errors.is_empty());
             out.merge(outcome);
         }
@@ -172,7 +174,7 @@ impl Walk<'_> {
             let none = if fitting == 0 { ". None validated" } else { "" };
             out.nowhere(&format!("{} must validate all the schemas (allOf){none}", name()));
         }
-        if checks.not.is_some_and(|id| self.check(id, value, old, path).errors.is_empty()) {
+        if checks.not.is_some_and(|id| self.check(id, value, past, path).errors.is_empty()) {
             out.nowhere(&format!("{} must not validate the schema (not)", name()));
         }
         out.matches += 1;
@@ -185,14 +187,14 @@ impl Walk<'_> {
         ids: &[NodeId],
         first_only: bool,
         value: &Value,
-        old: Option<&Value>,
+        past: Option<Pair<'_>>,
         path: &Path<'_>,
     ) -> (usize, Outcome) {
         let mut fitting = 0;
         let mut best: Option<Outcome> = None;
         let mut first = None;
         for id in ids {
-            let outcome = self.check(*id, value, old, path);
+            let outcome = self.check(*id, value, past, path);
             if outcome.errors.is_empty() {
                 fitting += 1;
                 first.get_or_insert(outcome);
@@ -212,15 +214,15 @@ impl Walk<'_> {
         node: &Node,
         checks: &Checks,
         items: &[Value],
-        old: Option<&Value>,
+        past: Option<Pair<'_>>,
         path: &Path<'_>,
     ) -> Outcome {
         let mut out = Outcome::default();
-        if let Shape::List { item, kind } = &node.shape {
-            let before = Before::of(kind, old);
+        if let Shape::List { item, .. } = &node.shape {
+            let before = Before::of(self.arena, past);
             for (at, member) in items.iter().enumerate() {
-                let old = before.as_ref().and_then(|before| before.counterpart(at, member));
-                out.merge(self.node(*item, member, old, &path.index(at)));
+                let past = before.as_ref().and_then(|before| before.counterpart(at, member));
+                out.merge(self.node(*item, member, past, &path.index(at)));
             }
         }
         let size = Plain(&items.len().to_string()).shown();
@@ -245,7 +247,7 @@ impl Walk<'_> {
         node: &Node,
         checks: &Checks,
         value: &Value,
-        old: Option<&Value>,
+        past: Option<Pair<'_>>,
         path: &Path<'_>,
     ) -> Outcome {
         let mut out = Outcome::default();
@@ -258,7 +260,9 @@ impl Walk<'_> {
         if let Some(max) = checks.max_properties.filter(|max| map.len() > *max) {
             out.errors.too_many(path, map.len(), max);
         }
-        let before = |key: &str| old.and_then(|old| old.get(key));
+        // Both objects were brought to one version: that of the old one is not known.
+        let told = |key: &str| !(path.is_root() && matches!(key, "apiVersion" | "kind"));
+        let before = |key: &str| past.filter(|_| told(key)).and_then(|past| past.key(self.arena, key));
         match &node.shape {
             Shape::Map { value: each, .. } => {
                 for (key, member) in map.iter() {
@@ -276,8 +280,8 @@ impl Walk<'_> {
                         Some(field.node)
                     };
                     if let (Some(rules), Some(member)) = (rules, map.get(&field.name)) {
-                        let old = before(&field.name);
-                        out.merge(self.node(rules, member, old, &path.field(&field.name)));
+                        let past = before(&field.name);
+                        out.merge(self.node(rules, member, past, &path.field(&field.name)));
                     }
                 }
             }
@@ -293,23 +297,35 @@ impl Walk<'_> {
 /// The items of an old list by what identifies them: only lists with keys tell.
 struct Before<'a> {
     keys: &'a [Str],
+    item: NodeId,
     items: &'a [Value],
     /// The items by their keys, made when one is not where it was.
     index: OnceCell<HashMap<Vec<u8>, &'a Value>>,
 }
 
 impl<'a> Before<'a> {
-    fn of(kind: &'a ListKind, old: Option<&'a Value>) -> Option<Self> {
-        let (ListKind::Map(keys), Some(Value::Array(items))) = (kind, old) else { return None };
-        Some(Before { keys, items, index: OnceCell::new() })
+    fn of(arena: &'a Arena, past: Option<Pair<'a>>) -> Option<Self> {
+        let past = past?;
+        let (Shape::List { item, kind: ListKind::Map(keys) }, Value::Array(items)) =
+            (&arena.node(past.node).shape, past.old)
+        else {
+            return None;
+        };
+        Some(Before { keys, item: *item, items, index: OnceCell::new() })
     }
 
-    /// The old item that is the same as `member`, which is at this place of the new list.
-    fn counterpart(&self, at: usize, member: &Value) -> Option<&'a Value> {
-        member.as_object()?;
+    /// `member`, which is at this place of the new list, and the old item that has its keys.
+    fn counterpart<'m>(&self, at: usize, member: &'m Value) -> Option<Pair<'m>>
+    where
+        'a: 'm,
+    {
+        let pair = |old: &'a Value| Pair { node: self.item, value: member, old };
+        if !has_keys(self.keys, member) {
+            return None;
+        }
         let same = |old: &&Value| self.keys.iter().all(|key| old.get(key) == member.get(key));
         if let Some(old) = self.items.get(at).filter(same) {
-            return Some(old);
+            return Some(pair(old));
         }
         let index = self.index.get_or_init(|| {
             let mut index = HashMap::with_capacity(self.items.len());
@@ -318,7 +334,7 @@ impl<'a> Before<'a> {
             }
             index
         });
-        index.get(&identity(self.keys, member)).copied()
+        index.get(&identity(self.keys, member)).copied().map(pair)
     }
 }
 

@@ -189,6 +189,59 @@ async fn scales(admin: &Client) {
 /// What an answer is turned into, and what the client must be told.
 type Spoiled = (&'static str, fn(&mut Value), &'static str);
 
+/// v2 can be selected by its host, which v1, that is stored, does not have.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watches_select_by_fields_of_their_own_version() {
+    let server = Server::start_ephemeral().await.unwrap();
+    let admin = server.admin().unwrap();
+    let hook = Webhook::start(|review| (200, answer(&review))).await.unwrap();
+    let mut definition = definition("places", "Place", &webhook_conversion(&hook, &["v1"]));
+    definition["spec"]["versions"][1]["selectableFields"] = json!([{"jsonPath": ".spec.host"}]);
+    define(&admin, &definition).await;
+    let made = place("v1", "before", json!({"hostPort": "h:1"}));
+    assert_eq!(admin.post(&path("v1", "places", ""), &made).await.unwrap().0, 201);
+    let mut streams = Vec::new();
+    for selector in ["spec.host%3Dh", "spec.host%21%3Dh", "spec.host%3Dh,metadata.name%3Dother"] {
+        let query =
+            format!("{}?watch=true&timeoutSeconds=2&fieldSelector={selector}", path("v2", "places", ""));
+        streams.push(admin.open(&Request::new("GET", &query)).await.unwrap());
+    }
+    for (name, place_now) in [("one", "h:1"), ("one", "h:2"), ("one", "g:2"), ("other", "h:3")] {
+        let body = place("v1", name, json!({"hostPort": place_now}));
+        let (code, _) = admin.post(&path("v1", "places", ""), &body).await.unwrap();
+        if code == 409 {
+            let patch = json!({"spec": {"hostPort": place_now}});
+            let to = path("v1", "places", &format!("/{name}"));
+            assert_eq!(admin.patch(&to, "application/merge-patch+json", &patch).await.unwrap().0, 200);
+        }
+    }
+    assert_eq!(admin.delete(&path("v1", "places", "/other")).await.unwrap().0, 200);
+    let mut told = Vec::new();
+    for mut stream in streams {
+        let text = String::from_utf8(stream.read_body().await.unwrap()).unwrap();
+        let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let shown = events.map(|e| {
+            let [kind, name, host] =
+                [&e["type"], &e["object"]["metadata"]["name"], &e["object"]["spec"]["host"]];
+            [kind, name, host].map(|v| v.as_str().unwrap_or_default()).join(" ")
+        });
+        told.push(shown.collect::<Vec<_>>());
+    }
+    let wanted: [&[&str]; 3] = [
+        &[
+            "ADDED before h",
+            "ADDED one h",
+            "MODIFIED one h",
+            "DELETED one h",
+            "ADDED other h",
+            "DELETED other h",
+        ],
+        &["ADDED one g"],
+        &["ADDED other h", "DELETED other h"],
+    ];
+    assert_eq!(told, wanted);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_are_not_believed_blindly() {
     let spoil: Arc<Mutex<fn(&mut Value)>> = Arc::new(Mutex::new(|_| {}));

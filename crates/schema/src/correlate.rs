@@ -5,15 +5,15 @@ use pintle_value::{Str, Value};
 
 /// A value and what it was.
 #[derive(Clone, Copy)]
-pub(super) struct Pair<'a> {
-    pub(super) node: NodeId,
-    pub(super) value: &'a Value,
-    pub(super) old: &'a Value,
+pub(crate) struct Pair<'a> {
+    pub(crate) node: NodeId,
+    pub(crate) value: &'a Value,
+    pub(crate) old: &'a Value,
 }
 
 /// What is known of a value's past.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Correlation<'a> {
+pub(crate) struct Correlation<'a> {
     /// What it was, where that can be told.
     current: Option<Pair<'a>>,
     /// The nearest value around it of which that can be told.
@@ -21,11 +21,11 @@ pub(super) struct Correlation<'a> {
 }
 
 impl<'a> Correlation<'a> {
-    pub(super) fn of(root: Pair<'a>) -> Self {
+    pub(crate) fn of(root: Pair<'a>) -> Self {
         Correlation { current: Some(root), around: None }
     }
 
-    pub(super) fn key(self, arena: &Arena, key: &str) -> Self {
+    pub(crate) fn key(self, arena: &Arena, key: &str) -> Self {
         let Some(current) = self.current else { return self };
         // Both objects were brought to one version: that of the old one is not known.
         if self.around.is_none() && matches!(key, "apiVersion" | "kind") {
@@ -34,19 +34,19 @@ impl<'a> Correlation<'a> {
         Correlation { current: current.key(arena, key), around: Some(current) }
     }
 
-    pub(super) fn index(self, arena: &Arena, at: usize) -> Self {
+    pub(crate) fn index(self, arena: &Arena, at: usize) -> Self {
         let Some(current) = self.current else { return self };
         Correlation { current: current.index(arena, at), around: Some(current) }
     }
 
     /// Whether nothing changed here, or where that cannot be told, around here.
-    pub(super) fn is_unchanged(self, arena: &Arena) -> bool {
+    pub(crate) fn is_unchanged(self, arena: &Arena) -> bool {
         self.current.or(self.around).is_some_and(|pair| pair.is_unchanged(arena))
     }
 }
 
 impl<'a> Pair<'a> {
-    fn key(self, arena: &Arena, key: &str) -> Option<Pair<'a>> {
+    pub(crate) fn key(self, arena: &Arena, key: &str) -> Option<Pair<'a>> {
         let node = arena.node(self.node);
         let (value, old) = (self.value.get(key)?, self.old.get(key)?);
         let below = match &node.shape {
@@ -71,7 +71,7 @@ impl<'a> Pair<'a> {
 
     /// Whether the value is what it was. Of lists with keys the order does not count; unknown fields make a
     /// difference.
-    fn is_unchanged(self, arena: &Arena) -> bool {
+    pub(crate) fn is_unchanged(self, arena: &Arena) -> bool {
         match (self.value, self.old) {
             (Value::Array(new), Value::Array(old)) => {
                 let keyed =
@@ -92,13 +92,18 @@ impl<'a> Pair<'a> {
 }
 
 /// The old item with the same keys; the one at the same place is tried first.
-pub(super) fn same_item<'a>(keys: &[Str], before: &'a [Value], item: &Value, at: usize) -> Option<&'a Value> {
-    let known = |key: &Str| {
-        matches!(item.get(key), Some(Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::String(_)))
-    };
-    if keys.is_empty() || !keys.iter().all(known) {
+pub(crate) fn same_item<'a>(keys: &[Str], before: &'a [Value], item: &Value, at: usize) -> Option<&'a Value> {
+    if !has_keys(keys, item) {
         return None;
     }
     let same = |other: &&Value| keys.iter().all(|key| other.get(key) == item.get(key));
     before.get(at).filter(same).or_else(|| before.iter().find(same))
+}
+
+/// Whether an item has all that tells it from others.
+pub(crate) fn has_keys(keys: &[Str], item: &Value) -> bool {
+    let known = |key: &Str| {
+        matches!(item.get(key), Some(Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::String(_)))
+    };
+    !keys.is_empty() && keys.iter().all(known)
 }

@@ -1,0 +1,69 @@
+//! PodTopologyLabels: a pod says in its labels in which zone and region its node is.
+
+use crate::{Attributes, Operation, Plugin, World};
+use pintle_meta::Status;
+use pintle_value::Value;
+
+const LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
+
+pub(crate) struct PodTopologyLabels;
+
+impl Plugin for PodTopologyLabels {
+    fn name(&self) -> &'static str {
+        "PodTopologyLabels"
+    }
+
+    fn mutate(&self, request: &Attributes<'_>, object: &mut Value, world: &dyn World) -> Result<(), Status> {
+        if !request.is("", "pods") || request.operation != Operation::Create {
+            return Ok(());
+        }
+        let node = match request.subresource {
+            "" => object.str_at(&["spec", "nodeName"]),
+            // The pod gets the labels of its binding.
+            "binding" if object.str_at(&["target", "kind"]) == "Node" => object.str_at(&["target", "name"]),
+            _ => return Ok(()),
+        };
+        let Some(node) = world.object("", "nodes", "", node).filter(|_| !node.is_empty()) else {
+            return Ok(());
+        };
+        for label in LABELS {
+            if let Some(value) = node.at(&["metadata", "labels", label]) {
+                object.set_at(&["metadata", "labels", label], value.clone());
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Objects, kind, text, tree, with_request};
+
+    #[test]
+    fn pods_are_labelled_with_the_place_of_their_node() {
+        let node = r#"{"metadata":{"name":"n","labels":{"topology.kubernetes.io/zone":"z","other":"x"}}}"#;
+        let world = Objects::of(&[("", "nodes", node)]);
+        let pods = kind("", "pods");
+        for (subresource, object, want) in [
+            ("", r#"{"spec":{"nodeName":"n"}}"#, r#"{"topology.kubernetes.io/zone":"z"}"#),
+            (
+                "",
+                r#"{"metadata":{"labels":{"a":"b","topology.kubernetes.io/zone":"y"}},"spec":{"nodeName":"n"}}"#,
+                r#"{"a":"b","topology.kubernetes.io/zone":"z"}"#,
+            ),
+            ("", r#"{"spec":{"nodeName":"other"}}"#, "null"),
+            ("", r#"{"spec":{}}"#, "null"),
+            ("binding", r#"{"target":{"kind":"Node","name":"n"}}"#, r#"{"topology.kubernetes.io/zone":"z"}"#),
+            ("binding", r#"{"target":{"name":"n"}}"#, "null"),
+            ("eviction", r#"{"target":{"kind":"Node","name":"n"}}"#, "null"),
+        ] {
+            let mut object = tree(object);
+            with_request(&pods, None, |request| {
+                let request = Attributes { subresource, ..*request };
+                PodTopologyLabels.mutate(&request, &mut object, &world).unwrap();
+            });
+            assert_eq!(text(object.at(&["metadata", "labels"]).unwrap_or(&Value::Null)), want);
+        }
+    }
+}
