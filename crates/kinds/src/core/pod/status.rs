@@ -260,7 +260,8 @@ fn addresses(key: &str, status: &Value, before: &Value, errors: &mut FieldErrors
     let parsed: Vec<Option<IpAddr>> = new.iter().map(|ip| net::parse_ip_sloppy(ip)).collect();
     if let Some(at) = parsed.iter().position(Option::is_none) {
         let shown = new.get(at).copied().unwrap_or("");
-        errors.internal(&path, &format!("failed to check for dual stack with error:invalid IP: {shown}"));
+        errors
+            .internal(&path, &format!("failed to check for dual stack with error:invalid IP[{at}]: {shown}"));
     }
     let has = |test: fn(&IpAddr) -> bool| parsed.iter().flatten().any(test);
     if !has(IpAddr::is_ipv4) || !has(IpAddr::is_ipv6) || new.len() > 2 {

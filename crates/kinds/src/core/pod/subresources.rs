@@ -157,6 +157,8 @@ fn only_compute(rest: &mut Value, old: &Value, errors: &mut FieldErrors) {
         for (at, (container, old)) in containers.iter_mut().zip(list(old, name)).enumerate() {
             let modified = container != old;
             take_compute(container, old);
+            // Claims are left out of the comparison on the new side alone: they may come but not stay.
+            container.remove_at(&["resources", "claims"]);
             let path = SPEC.field(name);
             if container != old && name == "containers" {
                 errors.forbidden(&SPEC, ONLY_COMPUTE);
