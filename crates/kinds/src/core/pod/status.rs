@@ -19,7 +19,6 @@ const HEALTH_MESSAGE_BYTES_MAX: usize = 1024;
 
 /// Checks the update of a pod's status.
 pub(super) fn validate(pod: &Value, old: &Value, errors: &mut FieldErrors) {
-    workload::finalizers(pod, errors);
     update::annotations_update(pod, old, &update::options(old), errors);
     let (status, before) = (workload::status(pod), workload::status(old));
     conditions(status, errors);

@@ -1,5 +1,6 @@
 //! Resizing a pod and adding ephemeral containers to it.
 
+use super::Pod;
 use super::create::metadata_and_spec;
 use super::update;
 use crate::core::podspec::annotations::MIRROR;
@@ -7,6 +8,7 @@ use crate::core::podspec::internal::containers::EPHEMERAL_CONTAINER;
 use crate::core::podspec::qos;
 use crate::fields::{entries, list, member, opt_text, text};
 use crate::hooks::take;
+use crate::metadata;
 use crate::shown::Internal;
 use crate::workload;
 use pintle_meta::FieldErrors;
@@ -26,6 +28,7 @@ pub(super) fn validate_ephemeral(pod: &Value, old: &Value, errors: &mut FieldErr
         return errors.forbidden(&Path::of(""), "static pods do not support ephemeral containers");
     }
     let options = update::options(old);
+    metadata::validate_as_new(&Pod, true, pod, errors);
     metadata_and_spec(pod, &options, errors);
     update::annotations_update(pod, old, &options, errors);
     let path = SPEC.field("ephemeralContainers");
@@ -59,6 +62,7 @@ pub(super) fn validate_resize(pod: &Value, old: &Value, errors: &mut FieldErrors
         return errors.forbidden(&Path::of(""), "windows pods cannot be resized");
     }
     let before = errors.0.len();
+    metadata::validate_as_new(&Pod, true, pod, errors);
     metadata_and_spec(pod, &update::options(old), errors);
     let (spec, old_spec) = (workload::spec_of(pod), workload::spec_of(old));
     let class = match old.str_at(&["status", "qosClass"]) {
