@@ -340,8 +340,9 @@ mod tests {
     fn job(spec: &str) -> Value {
         let template =
             r#""template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}"#;
-        let mut object =
-            tree(&format!(r#"{{"metadata":{{"name":"j","namespace":"n","uid":"u"}},"spec":{{{spec}{template}}}}}"#));
+        let mut object = tree(&format!(
+            r#"{{"metadata":{{"name":"j","namespace":"n","uid":"u"}},"spec":{{{spec}{template}}}}}"#
+        ));
         Job.default("v1", &mut object);
         Job.prepare_create(&mut object);
         object
