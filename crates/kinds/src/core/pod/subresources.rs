@@ -16,6 +16,8 @@ use pintle_meta::field::{Named, Shown, quoted};
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
+/// How a path of one empty name is written.
+const NOWHERE: Path<'static> = Path::of("[]");
 const ONLY_COMPUTE: &str = "only cpu and memory resources are mutable";
 
 fn is_mirror(pod: &Value) -> bool {
@@ -25,7 +27,7 @@ fn is_mirror(pod: &Value) -> bool {
 /// Checks an update of ephemeral containers: those that are there stay as they are.
 pub(super) fn validate_ephemeral(pod: &Value, old: &Value, errors: &mut FieldErrors) {
     if is_mirror(old) {
-        return errors.forbidden(&Path::of(""), "static pods do not support ephemeral containers");
+        return errors.forbidden(&NOWHERE, "static pods do not support ephemeral containers");
     }
     let options = update::options(old);
     metadata::validate_as_new(&Pod, true, pod, errors);
@@ -56,10 +58,10 @@ fn shown(container: &Value) -> String {
 /// Checks a resize: CPU and memory change, and nothing else.
 pub(super) fn validate_resize(pod: &Value, old: &Value, errors: &mut FieldErrors) {
     if is_mirror(old) {
-        return errors.forbidden(&Path::of(""), "static pods cannot be resized");
+        return errors.forbidden(&NOWHERE, "static pods cannot be resized");
     }
     if old.str_at(&["spec", "os", "name"]) == "windows" {
-        return errors.forbidden(&Path::of(""), "windows pods cannot be resized");
+        return errors.forbidden(&NOWHERE, "windows pods cannot be resized");
     }
     let before = errors.0.len();
     metadata::validate_as_new(&Pod, true, pod, errors);
