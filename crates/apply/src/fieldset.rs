@@ -7,7 +7,7 @@ mod filter;
 pub use codec::FieldsError;
 pub use element::PathElement;
 pub(crate) use element::compare;
-pub use filter::{Filter, Step};
+pub use filter::Filter;
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -99,11 +99,6 @@ impl Set {
     /// The entries, to change all but their elements.
     pub(crate) fn entries_mut(&mut self) -> &mut [Entry] {
         &mut self.entries
-    }
-
-    /// The entries themselves.
-    pub(crate) fn into_entries(self) -> Vec<Entry> {
-        self.entries
     }
 
     /// The first steps of all paths.

@@ -6,7 +6,7 @@ pub mod managed;
 pub mod patch;
 pub mod typed;
 
-pub use fieldset::{FieldPath, Filter, PathElement, Set, Step};
+pub use fieldset::{FieldPath, Filter, PathElement, Set};
 pub use managed::{
     Applied, ApplyError, Conflict, Context, Owner, ReplicasPath, Versions, apply, check_managed_fields,
     keep_times, scale_to_parent, scale_to_subresource, update,

@@ -3,9 +3,9 @@
 use crate::Target;
 use crate::convert::Conversions;
 use crate::propose::Proposed;
-use pintle_apply::fieldset::{Filter, Set, Step};
+use pintle_apply::fieldset::{Filter, Set};
 use pintle_apply::managed::{self, Applied, Context, Versions};
-use pintle_kinds::{Ownable, ownable};
+use pintle_kinds::never_owned;
 use pintle_meta::Status;
 use pintle_schema::Schema;
 use pintle_schema::typed::{self, Strict};
@@ -110,10 +110,6 @@ fn named<'a>(target: &'a Target, owner: Owner<'a>) -> managed::Owner<'a> {
     managed::Owner { manager: owner.manager, subresource: &target.subresource, now: owner.now }
 }
 
-fn steps(path: &[&str]) -> Vec<Step> {
-    path.iter().map(|name| if *name == "*" { Step::Any } else { Step::Field((*name).into()) }).collect()
-}
-
 /// The versions of a target's kind.
 struct TargetVersions<'a> {
     target: &'a Target,
@@ -123,11 +119,8 @@ struct TargetVersions<'a> {
 
 impl<'a> TargetVersions<'a> {
     fn new(target: &'a Target, conversions: &'a Conversions) -> Self {
-        let filter = match ownable(&target.kind, target.kind_version().hooks, target.scope()) {
-            Ownable::AllBut([]) => None,
-            Ownable::AllBut(reset) => Some(Filter::Exclude(Set::of(reset))),
-            Ownable::Only(paths) => Some(Filter::Include(paths.iter().map(|path| steps(path)).collect())),
-        };
+        let reset = never_owned(&target.kind, target.kind_version().hooks, target.scope());
+        let filter = (!reset.is_empty()).then(|| Filter { reset: Set::of(reset) });
         TargetVersions { target, filter, conversions }
     }
 

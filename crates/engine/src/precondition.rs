@@ -9,7 +9,12 @@ pub(crate) const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
 /// A uid in the body of a PUT is a precondition.
-pub(crate) fn check_uid(target: &Target, object: &Value, live: Option<&Live>) -> Result<(), Status> {
+pub(crate) fn check_uid(
+    target: &Target,
+    object: &Value,
+    live: Option<&Live>,
+    dry_run: bool,
+) -> Result<(), Status> {
     let wanted = object.str_at(&["metadata", "uid"]);
     if wanted.is_empty() || (live.is_none() && !target.kind.rules.create_on_update) {
         return Ok(());
@@ -21,7 +26,7 @@ pub(crate) fn check_uid(target: &Target, object: &Value, live: Option<&Live>) ->
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
          Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}",
-        target.store_key()
+        target.shown_key(dry_run)
     );
     Err(Status::conflict(&target.group_resource(), &target.name, &why))
 }

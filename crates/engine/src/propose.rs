@@ -143,8 +143,13 @@ fn patch_document(
     let expected = decode::expected_object(&cx.target.kind, version, cx.registered);
     let has_version =
         |map: &Map| map.get("apiVersion").is_some_and(|v| !v.is_null() && *v != Value::from(""));
+    let written = |patched: &Value| {
+        let parsed = (kind == PatchType::Merge).then(|| json::parse(body).ok()).flatten();
+        let merged = parsed.as_ref().map(|parsed| &parsed.value);
+        patch::written::written(&version.schema, live, patched, merged)
+    };
     if version.schema.is_go() && patched.as_object().is_some_and(|map| !has_version(map)) {
-        let shown = patch::written::written(&version.schema, live, &patched);
+        let shown = written(&patched);
         return Ok(Patched { decoded: without_version(&patched, complaints), shown });
     }
     if let Some(decoded) = decode::decode_plain(patched, &expected).filter(|_| complaints.is_empty()) {
@@ -152,7 +157,7 @@ fn patch_document(
     }
     // Something is wrong with the outcome: it is made again and written down, to find and to show what.
     let (patched, _) = document_after(live, kind, body, reported)?;
-    let shown = patch::written::written(&version.schema, live, &patched);
+    let shown = written(&patched);
     let mut decoded = decode::decode_patched(shown.as_bytes(), &expected).map_err(|refusal| {
         let whole = refusal.of_patched(&expected, shown.as_bytes());
         whole.unwrap_or_else(|| invalid_patch(&shown, refusal.why()))

@@ -71,6 +71,9 @@ impl Target {
 
     /// Refuses a name that cannot be part of a key.
     pub(crate) fn check_path_name(&self) -> Result<(), Status> {
+        if self.name.is_empty() {
+            return Err(Status::bad_request("Name parameter required."));
+        }
         let faults = names::path_segment_name(&self.name, false);
         if faults.is_empty() {
             return Ok(());
@@ -82,6 +85,13 @@ impl Target {
     /// The object's place among its kind: `namespace/name`, or `name` for cluster-scoped kinds.
     pub fn object_key(&self) -> Str {
         object_key(self.kind.namespaced, &self.namespace, &self.name)
+    }
+
+    /// The object's key as errors show it: dry runs look at it without the prefix of all keys.
+    pub(crate) fn shown_key(&self, dry_run: bool) -> String {
+        let key = self.store_key();
+        let prefix = if dry_run { "/registry" } else { "" };
+        key.strip_prefix(prefix).unwrap_or(&key).to_string()
     }
 
     /// The object's key in the store.

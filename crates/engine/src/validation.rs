@@ -109,7 +109,7 @@ pub(crate) fn update(
     objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
     objectmeta::validate_update(meta, old_meta, &path, &mut errors);
     let own = errors.0.len();
-    if kind.hooks.validates_metadata() {
+    if kind.hooks.validates_changed_metadata(target.scope()) {
         objectmeta::validate_update(meta, old_meta, &path, &mut errors);
         if kind.storage_version().schema.is_go() && kind.hooks.knows_finalizers() {
             objectmeta::validate_core_finalizers(meta, &path, &mut errors);

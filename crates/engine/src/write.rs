@@ -240,7 +240,7 @@ impl Engine {
         };
         let mut proposed = proposed?.checked(|object| {
             if let Change::Replace(_) = request.change {
-                check_uid(target, object, live)?;
+                check_uid(target, object, live, request.dry_run)?;
             }
             if live.is_none() && !creates(request) {
                 return Err(Status::not_found(&target.group_resource(), &target.name));

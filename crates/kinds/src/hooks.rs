@@ -83,8 +83,8 @@ pub trait Hooks: Sync + Send {
         pintle_meta::names::dns_subdomain(name, prefix)
     }
 
-    /// Whether finalizers without a domain must be standard ones. Kinds of servers beside the main one go without
-    /// this rule.
+    /// Whether finalizers without a domain must be standard ones. Leases and kinds of servers beside the main one go
+    /// without this rule.
     fn knows_finalizers(&self) -> bool {
         true
     }
@@ -93,6 +93,12 @@ pub trait Hooks: Sync + Send {
     /// the others. A few kinds leave metadata to the checks that all objects get.
     fn validates_metadata(&self) -> bool {
         true
+    }
+
+    /// Whether the kind's own checks of a change include those of changed metadata. A few judge a changed object
+    /// only as if it were new, or not at all.
+    fn validates_changed_metadata(&self, _scope: Scope<'_>) -> bool {
+        self.validates_metadata()
     }
 
     /// Whether a change from `old` to `object` makes a new generation. Only asked where `Rules::generation` counts.
@@ -202,6 +208,19 @@ pub fn keep_other_side(scope: Scope<'_>, object: &mut Value, old: &Value) {
             }
         }
         Scope::Sub(_) => {}
+    }
+}
+
+/// `keep_other_side` of kinds whose status endpoint names what of the metadata it leaves alone. What it does not name
+/// is left to the checks of changed metadata.
+pub(crate) fn keep_named_metadata(scope: Scope<'_>, object: &mut Value, old: &Value) {
+    const KEPT: [&str; 6] =
+        ["annotations", "deletionTimestamp", "finalizers", "generation", "labels", "ownerReferences"];
+    let metadata = object.get("metadata").cloned();
+    keep_other_side(scope, object, old);
+    if let (Scope::Sub("status"), Some(metadata)) = (scope, metadata) {
+        object.set_at(&["metadata"], metadata);
+        KEPT.iter().for_each(|key| take(object, old, &["metadata", key]));
     }
 }
 

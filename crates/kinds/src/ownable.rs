@@ -1,33 +1,19 @@
-//! Which fields a write through an endpoint can own at all. What the endpoint resets, it never owns.
+//! Which fields a write through an endpoint can own at all: never those that the endpoint resets.
 
 use crate::{Hooks, Kind, Scope};
 
-/// Paths from the root of an object; `*` is any item or key.
+/// Paths from the root of an object.
 pub type Paths = &'static [&'static [&'static str]];
-
-/// What a write can own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ownable {
-    /// All but these and what is below them.
-    AllBut(Paths),
-    /// Only these and what is below them.
-    Only(Paths),
-}
 
 const SPEC_AND_METADATA: Paths = &[&["spec"], &["metadata"]];
 
-/// What a write of `scope` can own of an object of this kind; `hooks` are those of the version that it speaks.
-pub fn ownable(kind: &Kind, hooks: &dyn Hooks, scope: Scope<'_>) -> Ownable {
+/// What a write of `scope` can never own of an object of this kind; `hooks` are those of the version that it speaks.
+pub fn never_owned(kind: &Kind, hooks: &dyn Hooks, scope: Scope<'_>) -> Paths {
     match (kind.group.as_str(), kind.plural.as_str(), scope) {
-        ("", "pods", Scope::Sub("ephemeralcontainers")) => Ownable::Only(&[&["spec", "ephemeralContainers"]]),
-        ("", "pods", Scope::Sub("resize")) => Ownable::Only(&[
-            &["spec", "containers", "*", "resources"],
-            &["spec", "containers", "*", "resizePolicy"],
-            &["spec", "initContainers", "*", "resources"],
-            &["spec", "initContainers", "*", "resizePolicy"],
-        ]),
-        (_, _, Scope::Sub("status")) if status_resets_metadata(kind) => Ownable::AllBut(SPEC_AND_METADATA),
-        (_, _, scope) => Ownable::AllBut(hooks.reset_fields(scope)),
+        // These endpoints of pods do not say what they reset: who writes through them owns whatever they sent.
+        ("", "pods", Scope::Sub("ephemeralcontainers" | "resize")) => &[],
+        (_, _, Scope::Sub("status")) if status_resets_metadata(kind) => SPEC_AND_METADATA,
+        (_, _, scope) => hooks.reset_fields(scope),
     }
 }
 
@@ -46,6 +32,7 @@ mod tests {
     use super::*;
     use crate::builtin;
 
+    const SPEC: Paths = &[&["spec"]];
     const STATUS: Paths = &[&["status"]];
 
     #[test]
@@ -53,13 +40,13 @@ mod tests {
         let builtin = builtin();
         let of = |plural: &str, scope| {
             let kind = builtin.kinds.iter().find(|kind| kind.plural == plural).unwrap();
-            ownable(kind, kind.hooks, scope)
+            never_owned(kind, kind.hooks, scope)
         };
-        assert_eq!(of("deployments", Scope::Main), Ownable::AllBut(STATUS));
+        assert_eq!(of("deployments", Scope::Main), STATUS);
         let labels: Paths = &[&["spec"], &["metadata", "labels"]];
-        assert_eq!(of("deployments", Scope::Sub("status")), Ownable::AllBut(labels));
-        assert_eq!(of("replicasets", Scope::Sub("status")), Ownable::AllBut(&[&["spec"]]));
-        assert_eq!(of("flowschemas", Scope::Sub("status")), Ownable::AllBut(SPEC_AND_METADATA));
-        assert!(matches!(of("pods", Scope::Sub("resize")), Ownable::Only(_)));
+        assert_eq!(of("deployments", Scope::Sub("status")), labels);
+        assert_eq!(of("replicasets", Scope::Sub("status")), SPEC);
+        assert_eq!(of("flowschemas", Scope::Sub("status")), SPEC_AND_METADATA);
+        assert!(of("pods", Scope::Sub("resize")).is_empty());
     }
 }

@@ -347,7 +347,7 @@ fn the_configuration_must_be_of_the_kind_and_of_the_right_form() {
 #[test]
 fn fields_that_are_reset_are_not_owned() {
     let mut story = Story::begin();
-    story.kind.filter = Some(Filter::Exclude(Set::of(&[&["status"]])));
+    story.kind.filter = Some(Filter { reset: Set::of(&[&["status"]]) });
     story.apply("alpha", r#"{"data":{"a":"1"},"status":{"phase":"On"}}"#);
     story.owners(&[r#"alpha A 01 {"f:data":{"f:a":{}}}"#]);
     story.set("editor", &["status", "phase"], r#""Off""#);

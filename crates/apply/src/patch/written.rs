@@ -4,12 +4,36 @@
 use pintle_schema::{NodeId, Schema, Shape, typed};
 use pintle_value::{Value, json};
 
-/// The JSON of `patched`, which a patch made of `live`.
-pub fn written(schema: &Schema, live: &Value, patched: &Value) -> String {
+/// The JSON of `patched`, which a patch made of `live`. `merged` is the patch if it is a merge patch: that touches
+/// what it names, be it as it was before.
+pub fn written(schema: &Schema, live: &Value, patched: &Value, merged: Option<&Value>) -> String {
     let mut out = Vec::new();
     let root = schema.is_go().then(|| schema.root());
-    Writer { schema }.value(root, Some(live), patched, &mut out);
+    let touched = merged.map_or(Touched::IfChanged, |patch| Touched::By(Some(patch)));
+    Writer { schema }.value(root, Some(live), touched, patched, &mut out);
     String::from_utf8_lossy(&out).into_owned()
+}
+
+/// What a patch did to a value.
+#[derive(Clone, Copy)]
+enum Touched<'p> {
+    /// It touched the value if that is not as it was.
+    IfChanged,
+    /// It names the value so, or does not name it.
+    By(Option<&'p Value>),
+}
+
+impl<'p> Touched<'p> {
+    fn member(self, key: &str) -> Touched<'p> {
+        match self {
+            Touched::By(Some(patch @ Value::Object(_))) => Touched::By(patch.get(key)),
+            other => other,
+        }
+    }
+
+    fn leaves_alone(self, live: Option<&Value>, value: &Value) -> bool {
+        !matches!(self, Touched::By(Some(_))) && live == Some(value)
+    }
 }
 
 struct Writer<'s> {
@@ -17,9 +41,16 @@ struct Writer<'s> {
 }
 
 impl Writer<'_> {
-    fn value(&self, node: Option<NodeId>, live: Option<&Value>, value: &Value, out: &mut Vec<u8>) {
+    fn value(
+        &self,
+        node: Option<NodeId>,
+        live: Option<&Value>,
+        touched: Touched<'_>,
+        value: &Value,
+        out: &mut Vec<u8>,
+    ) {
         match (node, value) {
-            (Some(node), _) if live == Some(value) => {
+            (Some(node), _) if touched.leaves_alone(live, value) => {
                 typed::encode_json(&self.schema.at(node), value, out);
             }
             (_, Value::Object(map)) => {
@@ -31,7 +62,7 @@ impl Writer<'_> {
                     json::write_string(key, out);
                     out.push(b':');
                     let below = node.and_then(|node| self.below(node, Some(key)));
-                    self.value(below, live.and_then(|live| live.get(key)), member, out);
+                    self.value(below, live.and_then(|live| live.get(key)), touched.member(key), member, out);
                 }
                 out.push(b'}');
             }
@@ -43,7 +74,7 @@ impl Writer<'_> {
                         out.push(b',');
                     }
                     let below = node.and_then(|node| self.below(node, None));
-                    self.value(below, before.get(at), item, out);
+                    self.value(below, before.get(at), touched, item, out);
                 }
                 out.push(b']');
             }
@@ -75,4 +106,28 @@ fn is_plain(out: &[u8]) -> bool {
         .rev()
         .take_while(|byte| byte.is_ascii_digit() || b".e+-".contains(byte))
         .all(|byte| *byte != b'e')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    #[test]
+    fn a_merge_patch_touches_what_it_names() {
+        let same = tree("{}");
+        for (patch, keys, leaves_alone) in [
+            (r#"{"a":{"b":1}}"#, ["a", "b"], false),
+            (r#"{"a":{"b":1}}"#, ["a", "c"], true),
+            (r#"{"a":{"b":1}}"#, ["b", "c"], true),
+            (r#"{"a":{}}"#, ["a", "b"], true),
+            (r#"{"a":[{"b":1}]}"#, ["a", "b"], false),
+        ] {
+            let patch = tree(patch);
+            let touched = keys.iter().fold(Touched::By(Some(&patch)), |touched, key| touched.member(key));
+            assert_eq!(touched.leaves_alone(Some(&same), &same), leaves_alone, "{keys:?}");
+        }
+        assert!(Touched::IfChanged.member("a").leaves_alone(Some(&same), &same));
+        assert!(!Touched::IfChanged.leaves_alone(None, &same));
+    }
 }

@@ -15,8 +15,8 @@ const UNSERVED: &[(&str, &str)] = &[
     ),
     ("apiextensions.k8s.io/v1beta1", "CustomResourceDefinition"),
     ("apiregistration.k8s.io/v1beta1", "APIService"),
-    ("apps/v1beta1", "ControllerRevision Deployment StatefulSet"),
-    ("apps/v1beta2", "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet"),
+    ("apps/v1beta1", "ControllerRevision Deployment Scale StatefulSet"),
+    ("apps/v1beta2", "ControllerRevision DaemonSet Deployment ReplicaSet Scale StatefulSet"),
     ("authentication.k8s.io/v1alpha1", "SelfSubjectReview"),
     ("authentication.k8s.io/v1beta1", "SelfSubjectReview TokenReview"),
     (
@@ -30,7 +30,7 @@ const UNSERVED: &[(&str, &str)] = &[
     ("coordination.k8s.io/v1beta1", "Lease LeaseCandidate"),
     ("discovery.k8s.io/v1beta1", "EndpointSlice"),
     ("events.k8s.io/v1beta1", "Event"),
-    ("extensions/v1beta1", "DaemonSet Deployment Ingress NetworkPolicy ReplicaSet"),
+    ("extensions/v1beta1", "DaemonSet Deployment Ingress NetworkPolicy ReplicaSet Scale"),
     ("flowcontrol.apiserver.k8s.io/v1beta1", "FlowSchema PriorityLevelConfiguration"),
     ("flowcontrol.apiserver.k8s.io/v1beta2", "FlowSchema PriorityLevelConfiguration"),
     ("flowcontrol.apiserver.k8s.io/v1beta3", "FlowSchema PriorityLevelConfiguration"),
@@ -72,6 +72,7 @@ pub(super) fn home_group<'a>(group: &'a str, kind: &str) -> &'a str {
     match (group, kind) {
         ("events.k8s.io", "Event") => "",
         ("extensions", "DaemonSet" | "Deployment" | "ReplicaSet") => "apps",
+        ("apps" | "extensions", "Scale") => "autoscaling",
         ("extensions", "Ingress" | "NetworkPolicy") => "networking.k8s.io",
         _ => group,
     }

@@ -37,7 +37,7 @@ impl Engine {
         let pod = pods.ok_or_else(|| Status::internal("there are no pods"))?;
         let now = self.now_text();
         self.change(&pod, dry_run, |tree| {
-            check_preconditions(&pod, binding, tree)?;
+            check_preconditions(&pod, binding, tree, dry_run)?;
             assign(binding, tree, &now)
                 .map_err(|why| Status::conflict(&GroupResource::new("", "pods/binding"), name, &why))
         })
@@ -47,7 +47,7 @@ impl Engine {
 }
 
 /// uid and resourceVersion of a binding are those that the pod must have.
-fn check_preconditions(pod: &Target, binding: &Value, tree: &Value) -> Result<(), Status> {
+fn check_preconditions(pod: &Target, binding: &Value, tree: &Value, dry_run: bool) -> Result<(), Status> {
     for (key, word) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
         let wanted = binding.str_at(&["metadata", key]);
         let actual = tree.str_at(&["metadata", key]);
@@ -57,7 +57,7 @@ fn check_preconditions(pod: &Target, binding: &Value, tree: &Value) -> Result<()
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
              Precondition failed: {word} in precondition: {wanted}, {word} in object meta: {actual}",
-            pod.store_key()
+            pod.shown_key(dry_run)
         );
         return Err(Status::conflict(&pod.kind.group_resource(), &pod.name, &why));
     }

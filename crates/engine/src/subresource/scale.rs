@@ -3,6 +3,7 @@
 //! A write reads the parent as a Scale, changes the Scale as any object is changed, and puts the replicas back.
 
 use crate::convert::Conversions;
+use crate::precondition::check_uid;
 use crate::propose::{Change, Proposed};
 use crate::write::{Live, WriteRequest, attributes};
 use crate::{Engine, Target, decode, object};
@@ -10,7 +11,7 @@ use pintle_apply::fieldset::FieldPath;
 use pintle_apply::managed::{ReplicasPath, scale_to_parent, scale_to_subresource};
 use pintle_kinds::ScalePaths;
 use pintle_meta::selector::LabelSelector;
-use pintle_meta::{FieldErrors, GroupKind, GroupResource, Status};
+use pintle_meta::{FieldErrors, GroupKind, GroupResource, Status, names, objectmeta};
 use pintle_schema::typed;
 use pintle_value::{Path, Str, Value};
 
@@ -107,6 +108,9 @@ impl Engine {
         let Proposed { object: mut scale, warnings: noted, .. } =
             self.propose_on(request, &face, Some(&old), &Conversions::default())?;
         warnings.extend(noted);
+        if let Change::Replace(_) = request.change {
+            check_uid(target, &scale, Some(live), request.dry_run)?;
+        }
         let attributes = attributes(request, Some(&old), &target.name);
         self.mutate_admitted(&attributes, &face, Some(&mut scale), warnings).await?;
         put_back(target, paths, &mapping, &scale, &mut parent)?;
@@ -144,7 +148,7 @@ fn put_back(
     parent: &mut Value,
 ) -> Result<(), Status> {
     let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0);
-    check(target, paths, replicas)?;
+    check(target, paths, scale, replicas)?;
     let wanted = scale.str_at(&["metadata", "uid"]);
     let actual = parent.str_at(&["metadata", "uid"]);
     if !wanted.is_empty() && wanted != actual {
@@ -171,8 +175,8 @@ fn put_back(
     Ok(())
 }
 
-/// What is wrong with the replicas that a client wants.
-fn check(target: &Target, paths: &ScalePaths, replicas: i64) -> Result<(), Status> {
+/// What is wrong with the scale that a client wants.
+fn check(target: &Target, paths: &ScalePaths, scale: &Value, replicas: i64) -> Result<(), Status> {
     if !is_typed(target) {
         if replicas == UNSET {
             let field = dotted(&paths.spec_replicas);
@@ -180,11 +184,16 @@ fn check(target: &Target, paths: &ScalePaths, replicas: i64) -> Result<(), Statu
         }
         return Ok(());
     }
-    if replicas >= 0 {
+    let mut errors = FieldErrors::new();
+    let (metadata, path) = (scale.get("metadata").unwrap_or(&Value::Null), Path::of("metadata"));
+    objectmeta::validate_create(metadata, true, &names::dns_subdomain, &path, &mut errors);
+    objectmeta::validate_core_finalizers(metadata, &path, &mut errors);
+    if replicas < 0 {
+        errors.invalid(&Path::of("spec").field("replicas"), replicas, "must be greater than or equal to 0");
+    }
+    if errors.is_empty() {
         return Ok(());
     }
-    let mut errors = FieldErrors::new();
-    errors.invalid(&Path::of("spec").field("replicas"), replicas, "must be greater than or equal to 0");
     Err(Status::invalid(&GroupKind::new("autoscaling", "Scale"), &target.name, &errors))
 }
 

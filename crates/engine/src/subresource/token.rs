@@ -127,7 +127,7 @@ impl Engine {
         let (kind, name) = (bound.str_at(&["kind"]), bound.str_at(&["name"]));
         let get = |plural: &str, namespace: &str| {
             let found = self.target("", "v1", plural, namespace, name);
-            let tree = found.and_then(|target| self.object_tree(&target).ok().flatten());
+            let tree = found.map_or(Ok(None), |target| self.object_tree(&target))?;
             tree.ok_or_else(|| Status::not_found(&GroupResource::new("", plural), name))
         };
         let object = match (version.group.as_str(), kind) {

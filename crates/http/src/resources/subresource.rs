@@ -7,6 +7,7 @@ use crate::route::Action;
 use pintle_engine::Target;
 use pintle_meta::Status;
 use pintle_meta::options::{GetOptions, LogOptions, Query};
+use pintle_value::Value;
 
 impl Resources {
     /// A request for a subresource of another kind: `scale` is read and written, the others are created.
@@ -51,7 +52,9 @@ impl Resources {
     ) -> Result<ApiResponse, Status> {
         let write = write_request(request, target)?;
         let made = self.engine.create_virtual(&write, &self.access).await?;
-        let mut response = self.tree_response(request, &made.tree, 201)?;
+        // What fails without an error, such as an eviction that several budgets are in the way of, says its code.
+        let code = made.tree.at(&["code"]).and_then(Value::as_int).and_then(|code| u16::try_from(code).ok());
+        let mut response = self.tree_response(request, &made.tree, code.unwrap_or(201))?;
         response.warnings.extend(made.warnings);
         Ok(response)
     }

@@ -47,6 +47,10 @@ impl Hooks for PolicyBinding {
         }
     }
 
+    fn validates_changed_metadata(&self, _scope: Scope<'_>) -> bool {
+        false
+    }
+
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
         metadata::validate_as_new(self, false, object, errors);
         self.validate_create(object, errors);

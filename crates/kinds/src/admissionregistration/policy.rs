@@ -38,7 +38,7 @@ impl Hooks for Policy {
 
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
         if self.0 == Role::Validating {
-            hooks::keep_other_side(scope, object, old);
+            hooks::keep_named_metadata(scope, object, old);
         }
     }
 
@@ -48,6 +48,10 @@ impl Hooks for Policy {
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         self.validate(object, false, errors);
+    }
+
+    fn validates_changed_metadata(&self, _scope: Scope<'_>) -> bool {
+        false
     }
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {

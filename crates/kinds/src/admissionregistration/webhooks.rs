@@ -59,6 +59,10 @@ impl Hooks for WebhookConfiguration {
         self.validate(object, &options, errors);
     }
 
+    fn validates_changed_metadata(&self, _scope: Scope<'_>) -> bool {
+        false
+    }
+
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         metadata::validate_as_new(self, false, object, errors);
         self.validate(object, &options_after(object, old), errors);

@@ -1,6 +1,7 @@
 //! ControllerRevision: data that never changes.
 
 use crate::check;
+use crate::metadata;
 use crate::workload;
 use crate::{Hooks, Scope};
 use pintle_meta::FieldErrors;
@@ -21,6 +22,7 @@ impl Hooks for ControllerRevision {
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
+        metadata::validate_as_new(self, true, object, errors);
         validate(object, errors);
         check::immutable(object.get("data"), old.get("data"), &Path::of("data"), errors);
     }

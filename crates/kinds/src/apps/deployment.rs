@@ -59,7 +59,6 @@ impl Hooks for Deployment {
     }
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        workload::finalizers(object, errors);
         if scope == Scope::Sub("status") {
             validate_status(workload::status(object), errors);
             return workload::collisions_grow(object, old, errors);

@@ -35,7 +35,6 @@ impl Hooks for ReplicaSet {
     }
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        workload::finalizers(object, errors);
         if scope == Scope::Sub("status") {
             return super::replica_status(workload::status(object), errors);
         }

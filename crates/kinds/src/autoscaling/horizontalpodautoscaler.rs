@@ -65,7 +65,6 @@ impl Hooks for HorizontalPodAutoscaler {
     }
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        workload::finalizers(object, errors);
         if scope == Scope::Sub("status") {
             let counters = ["currentReplicas", "desiredReplicas"];
             return workload::counters(workload::status(object), &counters, &Path::of("status"), errors);

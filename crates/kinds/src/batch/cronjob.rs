@@ -57,11 +57,14 @@ impl Hooks for CronJob {
         }
     }
 
+    fn validates_changed_metadata(&self, scope: Scope<'_>) -> bool {
+        scope == Scope::Main
+    }
+
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         if scope == Scope::Sub("status") {
             return;
         }
-        workload::finalizers(object, errors);
         let options = Options::of_template(old.at(&["spec", "jobTemplate", "spec", "template"]));
         validate_spec(workload::spec_of(object), Some(workload::spec_of(old)), &options, errors);
     }

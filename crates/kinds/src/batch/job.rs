@@ -11,6 +11,7 @@ use crate::core::podspec::{self, options::Options, warnings};
 use crate::fields::{flag, int, list, member, opt_int, text};
 use crate::fill::{absent, items, map_at, zero};
 use crate::hooks::take;
+use crate::metadata;
 use crate::shown::{Field, Internal};
 use crate::workload;
 use crate::{Hooks, Scope};
@@ -72,12 +73,12 @@ impl Hooks for Job {
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         if scope == Scope::Sub("status") {
-            workload::finalizers(object, errors);
             return job_status::validate(object, old, errors);
         }
         let mut options = Options::of_template(old.at(&["spec", "template"]));
         options.invalid_selector_values |= old.at(&["spec", "selector"]).is_some_and(has_invalid_label_value);
         let had = |label: &str| old.at(&["spec", "template", "metadata", "labels", label]).is_some();
+        metadata::validate_as_new(self, true, object, errors);
         validate(object, &options, had("batch.kubernetes.io/job-name") && had(CONTROLLER_UID), errors);
         validate_spec(workload::spec_of(object), &options, errors);
         validate_change(object, old, errors);
@@ -339,8 +340,9 @@ mod tests {
     fn job(spec: &str) -> Value {
         let template =
             r#""template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}"#;
-        let mut object =
-            tree(&format!(r#"{{"metadata":{{"name":"j","uid":"u"}},"spec":{{{spec}{template}}}}}"#));
+        let mut object = tree(&format!(
+            r#"{{"metadata":{{"name":"j","namespace":"n","uid":"u"}},"spec":{{{spec}{template}}}}}"#
+        ));
         Job.default("v1", &mut object);
         Job.prepare_create(&mut object);
         object

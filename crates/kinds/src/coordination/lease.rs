@@ -13,6 +13,10 @@ const STRATEGY: &str = "OldestEmulationVersion";
 pub(crate) struct Lease;
 
 impl Hooks for Lease {
+    fn knows_finalizers(&self) -> bool {
+        false
+    }
+
     fn prepare_create(&self, object: &mut Value) {
         for field in ELECTION {
             object.remove_at(&["spec", field]);

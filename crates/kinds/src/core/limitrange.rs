@@ -49,6 +49,10 @@ impl Hooks for LimitRange {
         validate_limits(object, errors);
     }
 
+    fn validates_changed_metadata(&self, _scope: Scope<'_>) -> bool {
+        false
+    }
+
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
         metadata::validate_core_as_new(self, true, object, errors);
         validate_limits(object, errors);

@@ -95,6 +95,10 @@ impl Hooks for PersistentVolume {
         validate_mount_options(object, errors);
     }
 
+    fn validates_changed_metadata(&self, scope: Scope<'_>) -> bool {
+        scope != Scope::Main
+    }
+
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         if scope != Scope::Main {
             return;

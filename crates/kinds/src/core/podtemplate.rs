@@ -25,6 +25,7 @@ impl Hooks for PodTemplate {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        workload::finalizers(object, errors);
         validate(object, &Options::of_template(None), errors);
     }
 
@@ -45,7 +46,6 @@ impl Hooks for PodTemplate {
 }
 
 fn validate(object: &Value, options: &Options, errors: &mut FieldErrors) {
-    workload::finalizers(object, errors);
     let empty = Value::object();
     let template = object.get("template").unwrap_or(&empty);
     podspec::spec::validate_template(template, &Path::of("template"), options, errors);

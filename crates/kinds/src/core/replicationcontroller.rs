@@ -56,7 +56,6 @@ impl Hooks for ReplicationController {
     }
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        workload::finalizers(object, errors);
         if scope == Scope::Sub("status") {
             return crate::apps::replica_status(workload::status(object), errors);
         }

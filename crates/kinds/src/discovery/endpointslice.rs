@@ -54,6 +54,10 @@ impl Hooks for EndpointSlice {
         validate_endpoints(object, errors);
     }
 
+    fn validates_changed_metadata(&self, _scope: Scope<'_>) -> bool {
+        false
+    }
+
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         metadata::validate_core_as_new(self, true, object, errors);
         validate_type(object, errors);

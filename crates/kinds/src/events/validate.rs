@@ -105,6 +105,7 @@ pub(super) fn strict_create(hooks: &dyn Hooks, object: &Value, errors: &mut Fiel
 /// What `events.k8s.io` lets change: the series.
 pub(super) fn strict_update(object: &Value, old: &Value, errors: &mut FieldErrors) {
     objectmeta::validate_update(metadata::meta(object), metadata::meta(old), &Path::of("metadata"), errors);
+    metadata::validate_core(object, errors);
     if object.get("series") != old.get("series") {
         validate_series(object, errors);
     }

@@ -79,6 +79,10 @@ impl Hooks for PriorityLevelConfiguration {
         validate_conditions(object, errors);
     }
 
+    fn validates_changed_metadata(&self, scope: Scope<'_>) -> bool {
+        scope != Scope::Main
+    }
+
     fn validate_update(&self, scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
         match scope {
             Scope::Main => {

@@ -2,7 +2,7 @@
 
 use crate::fields::texts;
 use crate::shown::{Field, Internal, NULL};
-use crate::{Hooks, Scope, metadata};
+use crate::{Hooks, Scope, hooks, metadata};
 use pintle_meta::{FieldErrors, net, objectmeta};
 use pintle_value::{Path, Str, Value};
 
@@ -14,6 +14,10 @@ pub(crate) struct ServiceCidr;
 impl Hooks for ServiceCidr {
     fn prepare_create(&self, object: &mut Value) {
         object.set_at(&["status"], Value::object());
+    }
+
+    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
+        hooks::keep_named_metadata(scope, object, old);
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {

@@ -40,7 +40,7 @@ impl Hooks for Binding {
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_as_new(self, self.namespaced, object, errors);
+        metadata::validate_core_as_new(self, self.namespaced, object, errors);
         self.validate_create(object, errors);
         let role = object.get("roleRef");
         if role != old.get("roleRef") {

@@ -20,7 +20,7 @@ impl Hooks for Role {
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_as_new(self, self.namespaced, object, errors);
+        metadata::validate_core_as_new(self, self.namespaced, object, errors);
         let lenient = selectors(old).iter().any(has_invalid_label_value);
         self.validate(object, lenient, errors);
     }

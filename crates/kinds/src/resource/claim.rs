@@ -22,7 +22,7 @@ impl Hooks for ResourceClaim {
     }
 
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
-        hooks::keep_other_side(scope, object, old);
+        hooks::keep_named_metadata(scope, object, old);
         if scope != Scope::Main {
             status::drop_deallocated(object, old);
         }

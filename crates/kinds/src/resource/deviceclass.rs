@@ -4,7 +4,7 @@ use super::names::{self, bounded};
 use super::request;
 use crate::core::podspec::resources;
 use crate::{Hooks, Scope, fields, metadata};
-use pintle_meta::FieldErrors;
+use pintle_meta::{FieldErrors, objectmeta};
 use pintle_value::{Path, Value};
 
 const CONFIG_MAX: usize = 32;
@@ -18,7 +18,12 @@ impl Hooks for DeviceClass {
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        metadata::validate_core_as_new(self, false, object, errors);
+        // Only the final name is judged, never what it was to be made from.
+        let own_rule =
+            |name: &str, prefix: bool| if prefix { Vec::new() } else { self.name_errors(name, false) };
+        let metadata = object.get("metadata").unwrap_or(&Value::Null);
+        objectmeta::validate_create(metadata, false, &own_rule, &Path::of("metadata"), errors);
+        metadata::validate_core(object, errors);
         validate_spec(object, Some(old), errors);
     }
 

@@ -19,7 +19,6 @@ const HEALTH_MESSAGE_BYTES_MAX: usize = 1024;
 
 /// Checks the update of a pod's status.
 pub(super) fn validate(pod: &Value, old: &Value, errors: &mut FieldErrors) {
-    workload::finalizers(pod, errors);
     update::annotations_update(pod, old, &update::options(old), errors);
     let (status, before) = (workload::status(pod), workload::status(old));
     conditions(status, errors);
@@ -260,7 +259,8 @@ fn addresses(key: &str, status: &Value, before: &Value, errors: &mut FieldErrors
     let parsed: Vec<Option<IpAddr>> = new.iter().map(|ip| net::parse_ip_sloppy(ip)).collect();
     if let Some(at) = parsed.iter().position(Option::is_none) {
         let shown = new.get(at).copied().unwrap_or("");
-        errors.internal(&path, &format!("failed to check for dual stack with error:invalid IP: {shown}"));
+        errors
+            .internal(&path, &format!("failed to check for dual stack with error:invalid IP[{at}]: {shown}"));
     }
     let has = |test: fn(&IpAddr) -> bool| parsed.iter().flatten().any(test);
     if !has(IpAddr::is_ipv4) || !has(IpAddr::is_ipv6) || new.len() > 2 {

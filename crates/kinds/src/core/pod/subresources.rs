@@ -1,5 +1,6 @@
 //! Resizing a pod and adding ephemeral containers to it.
 
+use super::Pod;
 use super::create::metadata_and_spec;
 use super::update;
 use crate::core::podspec::annotations::MIRROR;
@@ -7,6 +8,7 @@ use crate::core::podspec::internal::containers::EPHEMERAL_CONTAINER;
 use crate::core::podspec::qos;
 use crate::fields::{entries, list, member, opt_text, text};
 use crate::hooks::take;
+use crate::metadata;
 use crate::shown::Internal;
 use crate::workload;
 use pintle_meta::FieldErrors;
@@ -14,6 +16,8 @@ use pintle_meta::field::{Named, Shown, quoted};
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
+/// How a path of one empty name is written.
+const NOWHERE: Path<'static> = Path::of("[]");
 const ONLY_COMPUTE: &str = "only cpu and memory resources are mutable";
 
 fn is_mirror(pod: &Value) -> bool {
@@ -23,9 +27,10 @@ fn is_mirror(pod: &Value) -> bool {
 /// Checks an update of ephemeral containers: those that are there stay as they are.
 pub(super) fn validate_ephemeral(pod: &Value, old: &Value, errors: &mut FieldErrors) {
     if is_mirror(old) {
-        return errors.forbidden(&Path::of(""), "static pods do not support ephemeral containers");
+        return errors.forbidden(&NOWHERE, "static pods do not support ephemeral containers");
     }
     let options = update::options(old);
+    metadata::validate_as_new(&Pod, true, pod, errors);
     metadata_and_spec(pod, &options, errors);
     update::annotations_update(pod, old, &options, errors);
     let path = SPEC.field("ephemeralContainers");
@@ -53,12 +58,13 @@ fn shown(container: &Value) -> String {
 /// Checks a resize: CPU and memory change, and nothing else.
 pub(super) fn validate_resize(pod: &Value, old: &Value, errors: &mut FieldErrors) {
     if is_mirror(old) {
-        return errors.forbidden(&Path::of(""), "static pods cannot be resized");
+        return errors.forbidden(&NOWHERE, "static pods cannot be resized");
     }
     if old.str_at(&["spec", "os", "name"]) == "windows" {
-        return errors.forbidden(&Path::of(""), "windows pods cannot be resized");
+        return errors.forbidden(&NOWHERE, "windows pods cannot be resized");
     }
     let before = errors.0.len();
+    metadata::validate_as_new(&Pod, true, pod, errors);
     metadata_and_spec(pod, &update::options(old), errors);
     let (spec, old_spec) = (workload::spec_of(pod), workload::spec_of(old));
     let class = match old.str_at(&["status", "qosClass"]) {
@@ -157,6 +163,8 @@ fn only_compute(rest: &mut Value, old: &Value, errors: &mut FieldErrors) {
         for (at, (container, old)) in containers.iter_mut().zip(list(old, name)).enumerate() {
             let modified = container != old;
             take_compute(container, old);
+            // Claims are left out of the comparison on the new side alone: they may come but not stay.
+            container.remove_at(&["resources", "claims"]);
             let path = SPEC.field(name);
             if container != old && name == "containers" {
                 errors.forbidden(&SPEC, ONLY_COMPUTE);

@@ -1,5 +1,6 @@
 //! What an update may change in a pod: next to nothing of its spec.
 
+use super::Pod;
 use super::create::metadata_and_spec;
 use crate::check;
 use crate::core::podspec::internal::{
@@ -13,6 +14,7 @@ use crate::core::podspec::{
 };
 use crate::fields::{entries, list, opt_int, text};
 use crate::hooks::take;
+use crate::metadata;
 use crate::shown::{Internal, InternalList};
 use crate::workload;
 use pintle_meta::field::Shown;
@@ -32,6 +34,7 @@ pub(super) fn options(old: &Value) -> Options {
 /// Checks the update of a pod.
 pub(super) fn validate(pod: &Value, old: &Value, errors: &mut FieldErrors) {
     let options = options(old);
+    metadata::validate_as_new(&Pod, true, pod, errors);
     metadata_and_spec(pod, &options, errors);
     annotations_update(pod, old, &options, errors);
     let (spec, old_spec) = (workload::spec_of(pod), workload::spec_of(old));

@@ -142,21 +142,23 @@ fn take_address(text: &str, of: &str, pool: &Pool<'_>) -> Result<(), String> {
     let Some(address) = net::parse_ip_sloppy(text).map(|a| a.to_canonical()) else {
         return Err("the provided network does not match the current range".to_string());
     };
-    let network = pool.ranges.networks.iter().find(|n| family(n) == of && n.contains(address));
-    let not_in_range = |network: &Cidr| {
-        let range = network.network_text();
-        format!("the provided IP ({text}) is not in the valid range. The range of valid IPs is {range}")
+    // The first and the last address of a network are in no range of their own, and then it is nobody's.
+    let in_range = |network: &Cidr| {
+        let (first, last) = bounds(network);
+        (first..=last).contains(&bits(address))
     };
-    let Some(network) = network else {
-        let first = pool.ranges.networks.iter().find(|n| family(n) == of).filter(|_| pool.dry_run);
+    let mut ours = pool.ranges.networks.iter().filter(|network| family(network) == of);
+    let first = ours.clone().next().filter(|_| pool.dry_run);
+    if !ours.any(in_range) {
         return Err(first.map_or_else(
             || "the provided network does not match the current range".to_string(),
-            not_in_range,
+            |network| {
+                let range = network.network_text();
+                format!(
+                    "the provided IP ({text}) is not in the valid range. The range of valid IPs is {range}"
+                )
+            },
         ));
-    };
-    let (first, last) = bounds(network);
-    if !(first..=last).contains(&bits(address)) {
-        return Err(not_in_range(network));
     }
     if !pool.dry_run && (pool.ip_taken)(address) {
         return Err("provided IP is already allocated".to_string());

@@ -40,6 +40,8 @@ fn a_service_gets_an_address() {
     assert_eq!(given(&wants("10.0.0.13"), None, false, &[], &[]), with("10.0.0.13"));
     for (ip, dry_run, why) in [
         ("10.0.0.13", false, "provided IP is already allocated"),
+        ("10.0.0.255", false, "the provided network does not match the current range"),
+        ("10.0.0.0", false, "the provided network does not match the current range"),
         ("10.99.0.1", false, "the provided network does not match the current range"),
         (
             "10.9.9.9",
@@ -48,7 +50,7 @@ fn a_service_gets_an_address() {
         ),
         (
             "10.0.0.255",
-            false,
+            true,
             "the provided IP (10.0.0.255) is not in the valid range. The range of valid IPs is 10.0.0.0/24",
         ),
     ] {
