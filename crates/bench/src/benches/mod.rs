@@ -78,6 +78,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     bench!("list-metadata", "the same, metadata only", read::list_metadata),
     bench!("list-protobuf", "the same in protobuf", read::list_protobuf),
     bench!("watch", "updates, one at a time, seen by 1,000 watchers", watch::fan_out),
+    bench!("watch-one", "updates of one client, as fast as it can, seen by 1,000 watchers", watch::one),
     bench!("watch-busy", "updates of 8 clients seen by 1,000 watchers", watch::busy),
     bench!(
         "crds",

@@ -35,20 +35,30 @@ pub(super) async fn fan_out(context: &Context) -> Result<Vec<Row>, BenchError> {
     Ok(vec![crowd.row(context, "watch", events, latencies).await?])
 }
 
-/// The same while several clients update as fast as they can; latency is that of the updates.
+/// The same while a client updates as fast as it can and does not wait for the watchers.
+pub(super) async fn one(context: &Context) -> Result<Vec<Row>, BenchError> {
+    unawaited(context, "watch-one", 1).await
+}
+
+/// The same with several such clients.
 pub(super) async fn busy(context: &Context) -> Result<Vec<Row>, BenchError> {
-    let mut crowd = Crowd::gather(context, "watch-busy", WRITERS).await?;
+    unawaited(context, "watch-busy", WRITERS).await
+}
+
+/// Latency is that of the updates.
+async fn unawaited(context: &Context, name: &str, writers: usize) -> Result<Vec<Row>, BenchError> {
+    let mut crowd = Crowd::gather(context, name, writers).await?;
     let path = crowd.path.clone();
     let update = move |number: u64| {
-        let name = format!("cm-{}", number % WRITERS as u64);
+        let name = format!("cm-{}", number % writers as u64);
         Request::new("PUT", &format!("{path}/{name}")).json(&config_map(&name, number + 1))
     };
-    let load = context.load("updates", WRITERS, context.elapsed());
+    let load = context.load("updates", writers, context.elapsed());
     let mut updates = load.run(update).await?;
     crowd.all_see(updates.ops).await?;
     let events = updates.ops as usize * WATCHERS;
     updates.numbers.retain(|(name, _)| *name == "ops_per_s" || name.starts_with('p'));
-    let delivered = crowd.row(context, "watch-busy", events, Latencies::default()).await?;
+    let delivered = crowd.row(context, name, events, Latencies::default()).await?;
     Ok(vec![updates, delivered])
 }
 
