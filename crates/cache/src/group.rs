@@ -109,11 +109,12 @@ impl Group {
     pub(crate) fn release(&self, now: Instant) {
         // First the flag: an event pushed from here on queues the group again.
         self.queued.swap(false, Ordering::AcqRel);
-        let (untold, revision) = {
+        let untold = {
+            // Under the lock: an event that comes after the look at the last one also comes after what is released here.
             let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-            (std::mem::take(&mut tail.untold), tail.revision)
+            self.released.store(tail.revision, Ordering::Release);
+            std::mem::take(&mut tail.untold)
         };
-        self.released.store(revision, Ordering::Release);
         self.rest().begin(now, self.watchers.load(Ordering::Relaxed), untold);
         self.wake.notify_waiters();
     }
