@@ -113,9 +113,6 @@ pub trait World: Send + Sync {
     /// Plural name of a kind, and whether it lives in namespaces; `None` where it is not served.
     fn resource(&self, version: &GroupVersion, kind: &str) -> Option<(String, bool)>;
 
-    /// What differs after every change of a resource's objects; none while there are no objects.
-    fn changed_at(&self, group: &str, plural: &str) -> Option<u64>;
-
     /// A random number.
     fn random(&self) -> u64;
 }

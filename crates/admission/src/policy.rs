@@ -130,11 +130,6 @@ impl<E: Evaluator> Policies<E> {
         Policies(policies.into_iter().filter_map(read).collect())
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// What there is to ask about a request, in the order of the policies' and bindings' names.
     pub fn found<'p>(
         &'p self,

@@ -40,10 +40,6 @@ impl World for Objects {
         objects.filter(|o| is(o, "namespace", namespace) && is(o, "name", name)).collect()
     }
 
-    fn changed_at(&self, group: &str, plural: &str) -> Option<u64> {
-        Some(self.objects(group, plural, "").len() as u64).filter(|count| *count > 0)
-    }
-
     fn random(&self) -> u64 {
         0
     }

@@ -6,6 +6,7 @@ mod calls;
 mod metrics;
 mod policies;
 mod shown;
+mod slot;
 mod webhooks;
 
 pub use policies::PolicySlots;
@@ -40,8 +41,7 @@ impl Engine {
     }
 
     /// Lets plugins, policies and webhooks change the object of a request; there is none on deletion. `shown` is the
-    /// target as
-    /// one of the object's own kind, which may be that of a subresource.
+    /// target as one of the object's own kind, which may be that of a subresource.
     pub(crate) async fn mutate_admitted(
         &self,
         request: &Attributes<'_>,

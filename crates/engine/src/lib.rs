@@ -165,6 +165,15 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// The revision of the last change of a resource's objects; none while there are no objects.
+    fn changed_at(&self, group: &str, plural: &str) -> Option<u64> {
+        let kinds = self.registry.kinds();
+        let kind = kinds.by_plural(group, plural)?;
+        self.cache.resource(&kind.store_prefix)?.changed_at()
+    }
+}
+
 impl World for Engine {
     fn object(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         let kinds = self.registry.kinds();
@@ -199,12 +208,6 @@ impl World for Engine {
             object::convert(kind, object, kind.storage, at);
         }
         objects
-    }
-
-    fn changed_at(&self, group: &str, plural: &str) -> Option<u64> {
-        let kinds = self.registry.kinds();
-        let kind = kinds.by_plural(group, plural)?;
-        self.cache.resource(&kind.store_prefix)?.changed_at()
     }
 
     fn random(&self) -> u64 {

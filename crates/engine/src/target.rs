@@ -1,5 +1,6 @@
 //! What a request is about: a kind in a version, perhaps a namespace, a name, a subresource.
 
+use pintle_cache::Object;
 use pintle_kinds::{Kind, KindVersion, Scope};
 use pintle_meta::field::quoted;
 use pintle_meta::{GroupKind, GroupResource, Status, names};
@@ -92,6 +93,11 @@ impl Target {
         let key = self.store_key();
         let prefix = if dry_run { "/registry" } else { "" };
         key.strip_prefix(prefix).unwrap_or(&key).to_string()
+    }
+
+    /// The key in the store of an object of this kind.
+    pub(crate) fn key_of(&self, object: &Object) -> String {
+        format!("{}{}", self.kind.store_prefix, object.key().as_str())
     }
 
     /// The object's key in the store.

@@ -49,7 +49,7 @@ impl Engine {
         if !self.unsafe_deletion {
             return Status::unclassified(why);
         }
-        let key = key(target, object);
+        let key = target.key_of(object);
         Status::internal(&corrupt(key.strip_prefix("/registry").unwrap_or(&key), object, why))
     }
 
@@ -72,7 +72,7 @@ impl Engine {
             Status::store_read_error(format!("failed to read one or more {resource} from the storage"));
         let causes = faults.iter().enumerate().map(|(at, Fault { object, why })| match at < NAMED_MAX {
             true => {
-                let key = key(target, object);
+                let key = target.key_of(object);
                 let message = corrupt(&key, object, why);
                 Cause { reason: "UnexpectedServerResponse".into(), message, field: key.into() }
             }
@@ -100,10 +100,6 @@ impl Engine {
         );
         Status::too_many_requests(why, RETRY_SECONDS)
     }
-}
-
-fn key(target: &Target, object: &Object) -> String {
-    format!("{}{}", target.kind.store_prefix, object.key().as_str())
 }
 
 fn corrupt(key: &str, object: &Object, why: &str) -> String {

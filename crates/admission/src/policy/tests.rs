@@ -207,7 +207,7 @@ fn policies_are_compiled_once() {
     assert!(!same(&again("false")));
     let unbound =
         Policies::<Validator>::read(vec![tree(r#"{"metadata":{"name":"pol"},"spec":{}}"#)], &[], None);
-    assert!(unbound.is_empty());
+    assert!(unbound.0.is_empty());
 }
 
 /// What a mutation makes of a pod, as JSON, or why not.

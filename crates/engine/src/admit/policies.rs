@@ -3,8 +3,8 @@
 
 use super::Rounds;
 use super::shown::{Reading, Shown, version_of};
+use super::slot::Slot;
 use crate::{Engine, Target};
-use arc_swap::ArcSwapOption;
 use pintle_admission::cel::{Asker, Inputs};
 use pintle_admission::matching::{self, Matched};
 use pintle_admission::policy::mutating::{Errors, Mutator, Patched};
@@ -18,23 +18,8 @@ use std::sync::Arc;
 /// The policies in force, compiled anew when one changes.
 #[derive(Default)]
 pub struct PolicySlots {
-    mutating: Slot<Mutator>,
-    validating: Slot<Validator>,
-}
-
-struct Slot<E>(ArcSwapOption<Read<E>>);
-
-impl<E> Default for Slot<E> {
-    fn default() -> Self {
-        Slot(ArcSwapOption::empty())
-    }
-}
-
-/// The policies as they were read.
-pub(super) struct Read<E> {
-    /// The revisions of the last changes of policies and of bindings before.
-    revisions: [u64; 2],
-    policies: Policies<E>,
+    mutating: Slot<Policies<Mutator>, 2>,
+    validating: Slot<Policies<Validator>, 2>,
 }
 
 /// What all expressions about a request see beside its objects.
@@ -78,30 +63,24 @@ impl Told {
 
 impl Engine {
     /// The policies that may change objects; none where there are none or they are turned off.
-    pub(super) fn mutating_policies(&self) -> Option<Arc<Read<Mutator>>> {
+    pub(super) fn mutating_policies(&self) -> Option<Arc<Policies<Mutator>>> {
         let read = self.read_policies(&self.policy_slots.mutating)?;
         self.admission.is_on("MutatingAdmissionPolicy").then_some(read)
     }
 
     /// The policies that may refuse objects; none where there are none or they are turned off.
-    pub(super) fn validating_policies(&self) -> Option<Arc<Read<Validator>>> {
+    pub(super) fn validating_policies(&self) -> Option<Arc<Policies<Validator>>> {
         let read = self.read_policies(&self.policy_slots.validating)?;
         self.admission.is_on("ValidatingAdmissionPolicy").then_some(read)
     }
 
-    fn read_policies<E: Evaluator>(&self, slot: &Slot<E>) -> Option<Arc<Read<E>>> {
+    fn read_policies<E: Evaluator>(&self, slot: &Slot<Policies<E>, 2>) -> Option<Arc<Policies<E>>> {
         let [policies, bindings] = E::RESOURCES;
         let revisions = [self.changed_at(GROUP, policies)?, self.changed_at(GROUP, bindings)?];
-        let before = slot.0.load_full();
-        if let Some(read) = before.as_ref().filter(|read| read.revisions == revisions) {
-            return Some(read.clone());
-        }
-        // What is read may be newer than the revisions; it is then read once more, not too late.
-        let (policies, bindings) = (self.objects(GROUP, policies, ""), self.objects(GROUP, bindings, ""));
-        let policies = Policies::read(policies, &bindings, before.as_ref().map(|read| &read.policies));
-        let read = Arc::new(Read { revisions, policies });
-        slot.0.store(Some(read.clone()));
-        Some(read)
+        Some(slot.at(revisions, |before| {
+            let (policies, bindings) = (self.objects(GROUP, policies, ""), self.objects(GROUP, bindings, ""));
+            Policies::read(policies, &bindings, before)
+        }))
     }
 
     fn surroundings(&self, request: &Attributes<'_>) -> Result<Surroundings, Status> {
@@ -118,13 +97,13 @@ impl Engine {
     /// Asks policies that may refuse the request. All are asked; the first that refuses is heard.
     pub(super) async fn ask_validating_policies(
         &self,
-        read: &Read<Validator>,
+        policies: &Policies<Validator>,
         request: &Attributes<'_>,
         target: &Target,
         object: Option<&Value>,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
-        let found = read.policies.found(request, object, self);
+        let found = policies.found(request, object, self);
         if found.is_empty() {
             return Ok(());
         }
@@ -168,13 +147,13 @@ impl Engine {
     /// Asks policies that may change the object, one after the other.
     pub(super) async fn ask_mutating_policies(
         &self,
-        read: &Read<Mutator>,
+        policies: &Policies<Mutator>,
         request: &Attributes<'_>,
         target: &Target,
         mut object: Option<&mut Value>,
         rounds: &mut Rounds,
     ) -> Result<(), Status> {
-        let mut found = read.policies.found(request, object.as_deref(), self);
+        let mut found = policies.found(request, object.as_deref(), self);
         let mut errors = Errors::default();
         for found in &mut found {
             match found {

@@ -129,9 +129,7 @@ impl Engine {
         propose::complete(&target, &mut object, Empties::Shown);
         object
     }
-}
 
-impl Engine {
     /// Reads a patched document that does not read as it should, to find what is wrong with it.
     fn read_other(
         &self,

@@ -4,12 +4,13 @@ use super::Rounds;
 use super::calls::{Failure, Question, calling};
 use super::metrics::{Asked, WebhookMetrics};
 use super::shown::Shown;
-use crate::{Engine, Target, object};
-use arc_swap::ArcSwapOption;
+use super::slot::Slot;
+use crate::{Engine, Target};
 use pintle_admission::cel::{Asker, Inputs};
 use pintle_admission::matching::Matched;
+use pintle_admission::policy::GROUP;
 use pintle_admission::webhook::{Webhook, review::Verdict, webhooks};
-use pintle_admission::{Attributes, admission_request};
+use pintle_admission::{Attributes, World, admission_request};
 use pintle_apply::patch;
 use pintle_meta::field::quoted;
 use pintle_meta::{GroupResource, Status};
@@ -21,17 +22,14 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
-/// Where configurations are kept; a look at it is all that a request costs where there are none.
-const MUTATING_PREFIX: &str = "/registry/mutatingwebhookconfigurations/";
-const VALIDATING_PREFIX: &str = "/registry/validatingwebhookconfigurations/";
 /// Webhooks that are asked about one request at the same time.
 const CALLS_TOGETHER_MAX: usize = 64;
 
 /// The webhooks of all configurations, read anew when one changes.
 #[derive(Default)]
 pub struct Hooks {
-    mutating: Slot,
-    validating: Slot,
+    mutating: Slot<Vec<Webhook>, 1>,
+    validating: Slot<Vec<Webhook>, 1>,
     metrics: WebhookMetrics,
 }
 
@@ -40,17 +38,6 @@ impl Hooks {
     pub fn render(&self, out: &mut String) {
         self.metrics.render(out);
     }
-}
-
-/// The webhooks of one kind of configurations.
-#[derive(Default)]
-struct Slot(ArcSwapOption<Read>);
-
-/// The webhooks as they were read.
-pub(super) struct Read {
-    /// The revision of the last change before.
-    revision: u64,
-    webhooks: Vec<Webhook>,
 }
 
 /// Which webhooks are asked in a second round.
@@ -76,35 +63,26 @@ type Call<'a> = Pin<Box<dyn Future<Output = (Result<(), Status>, Vec<String>)> +
 
 impl Engine {
     /// The webhooks that may change objects; none where there are none or they are turned off.
-    pub(super) fn mutating_webhooks(&self) -> Option<Arc<Read>> {
-        let read = self.read_hooks(&self.hooks.mutating, MUTATING_PREFIX)?;
+    pub(super) fn mutating_webhooks(&self) -> Option<Arc<Vec<Webhook>>> {
+        let read = self.read_hooks(&self.hooks.mutating, "mutatingwebhookconfigurations")?;
         self.admission.is_on("MutatingAdmissionWebhook").then_some(read)
     }
 
     /// The webhooks that may refuse objects; none where there are none or they are turned off.
-    pub(super) fn validating_webhooks(&self) -> Option<Arc<Read>> {
-        let read = self.read_hooks(&self.hooks.validating, VALIDATING_PREFIX)?;
+    pub(super) fn validating_webhooks(&self) -> Option<Arc<Vec<Webhook>>> {
+        let read = self.read_hooks(&self.hooks.validating, "validatingwebhookconfigurations")?;
         self.admission.is_on("ValidatingAdmissionWebhook").then_some(read)
     }
 
-    fn read_hooks(&self, slot: &Slot, prefix: &str) -> Option<Arc<Read>> {
-        let resource = self.cache.resource(prefix)?;
-        let revision = resource.changed_at()?;
-        if let Some(read) = slot.0.load_full().filter(|read| read.revision == revision) {
-            return Some(read);
-        }
-        // What is read may be newer than the revision; it is then read once more, not too late.
-        let view = resource.view();
-        let configurations = view.iter().filter_map(|kept| object::tree(kept).ok()).collect();
-        let read = Arc::new(Read { revision, webhooks: webhooks(configurations) });
-        slot.0.store(Some(read.clone()));
-        Some(read)
+    fn read_hooks(&self, slot: &Slot<Vec<Webhook>, 1>, plural: &str) -> Option<Arc<Vec<Webhook>>> {
+        let revision = self.changed_at(GROUP, plural)?;
+        Some(slot.at([revision], |_| webhooks(self.objects(GROUP, plural, ""))))
     }
 
     /// Asks webhooks that may change the object, one after the other.
     pub(super) async fn ask_mutating(
         &self,
-        read: &Read,
+        webhooks: &[Webhook],
         request: &Attributes<'_>,
         target: &Target,
         mut object: Option<&mut Value>,
@@ -115,7 +93,7 @@ impl Engine {
             rounds.webhooks.require();
         }
         let mut shown: Option<Shown> = None;
-        for webhook in &read.webhooks {
+        for webhook in webhooks {
             let current = shown.as_ref().and_then(|shown| shown.object.as_ref()).or(object.as_deref());
             let Some(matched) = webhook.matcher.matched(request, current, self)? else { continue };
             let is_due = !rounds.is_second || rounds.webhooks.due.contains(&webhook.id);
@@ -219,7 +197,7 @@ impl Engine {
     /// Asks webhooks that may refuse the request, all at the same time. The first that refuses in their order is heard.
     pub(super) async fn ask_validating(
         &self,
-        read: &Read,
+        webhooks: &[Webhook],
         request: &Attributes<'_>,
         target: &Target,
         object: Option<&Value>,
@@ -227,7 +205,7 @@ impl Engine {
     ) -> Result<(), Status> {
         let mut due = Vec::new();
         let mut versions: Vec<(Matched, Shown)> = Vec::new();
-        for webhook in &read.webhooks {
+        for webhook in webhooks {
             let Some(matched) = webhook.matcher.matched(request, object, self)? else { continue };
             if !versions.iter().any(|(known, _)| *known == matched) {
                 let shown = self.show(request, target, object, &matched).await;

@@ -54,8 +54,7 @@ impl Engine {
         if !self.needs_webhook(target, object) {
             return object.unreadable().map_or(Ok(()), |why| Err(why.to_string()));
         }
-        let key = format!("{}{}", target.kind.store_prefix, object.key().as_str());
-        let waiting = self.underway.join((key, object.revision(), target.version));
+        let waiting = self.underway.join((target.key_of(object), object.revision(), target.version));
         let convert = || async {
             let faults = self.convert_all(target, std::slice::from_ref(object)).await;
             self.underway.forget(&waiting.wanted, &waiting.outcome);

@@ -1,0 +1,47 @@
+//! What others configured, read anew only when it changed.
+
+use arc_swap::ArcSwapOption;
+use std::sync::Arc;
+
+/// The place of something that is read out of objects of `N` resources.
+pub(super) struct Slot<T, const N: usize>(ArcSwapOption<Read<T, N>>);
+
+struct Read<T, const N: usize> {
+    /// The revisions of the last changes before.
+    revisions: [u64; N],
+    what: Arc<T>,
+}
+
+impl<T, const N: usize> Default for Slot<T, N> {
+    fn default() -> Self {
+        Slot(ArcSwapOption::empty())
+    }
+}
+
+impl<T, const N: usize> Slot<T, N> {
+    /// What stands for these revisions; `read` makes it where it is not there, and is given what was there before.
+    pub(super) fn at(&self, revisions: [u64; N], read: impl FnOnce(Option<&T>) -> T) -> Arc<T> {
+        let before = self.0.load_full();
+        if let Some(known) = before.as_ref().filter(|known| known.revisions == revisions) {
+            return known.what.clone();
+        }
+        // What is read may be newer than the revisions; it is then read once more, not too late.
+        let what = Arc::new(read(before.as_ref().map(|before| &*before.what)));
+        self.0.store(Some(Arc::new(Read { revisions, what: what.clone() })));
+        what
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_is_not_read_again() {
+        let slot = Slot::default();
+        for (revisions, expected) in [([1, 1], 1), ([1, 1], 1), ([1, 2], 2), ([1, 1], 3)] {
+            let read = slot.at(revisions, |before: Option<&i32>| before.copied().unwrap_or(0) + 1);
+            assert_eq!(*read, expected, "{revisions:?}");
+        }
+    }
+}
