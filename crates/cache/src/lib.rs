@@ -34,7 +34,10 @@ pub use error::{RevisionError, WaitTimeout};
 pub use event::{CloseReason, Delivery, Event, EventType, Item};
 pub use filter::{Filter, Matches};
 pub use key::ObjectKey;
-pub use object::{Draft, Extract, Extracted, Object, Standing, value_header};
+pub use object::{
+    Draft, Extract, Extracted, Object, Standing, is_outdated, mark_outdated, unreadable_reason,
+    unreadable_value, value_header,
+};
 pub use options::Options;
 pub use resource::{Registration, Resource};
 pub use view::View;

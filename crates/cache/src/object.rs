@@ -23,6 +23,38 @@ pub fn value_header(rv_offset: u32) -> [u8; HEADER_BYTES] {
     rv_offset.to_le_bytes()
 }
 
+/// Set in the header of a value whose object would be stored differently today: under another encryption key, in
+/// another encoding or version. Such a value equals no value of a writer, so that a write which changes nothing
+/// stores it anew.
+const OUTDATED: u32 = 1 << 31;
+/// The header of a value that holds no JSON but the reason why the stored one cannot be read.
+const UNREADABLE: u32 = u32::MAX;
+
+/// The same value, to be stored anew by the next write of its object.
+pub fn mark_outdated(value: Bytes) -> Bytes {
+    let mut out = value.to_vec();
+    if let Some(header) = out.first_chunk_mut::<HEADER_BYTES>() {
+        *header = (u32::from_le_bytes(*header) | OUTDATED).to_le_bytes();
+    }
+    Bytes::from(out)
+}
+
+/// Whether a value is to be stored anew by the next write of its object.
+pub fn is_outdated(value: &[u8]) -> bool {
+    header(value) & OUTDATED != 0
+}
+
+/// The value of an object that cannot be read, for this reason.
+pub fn unreadable_value(why: &str) -> Bytes {
+    let why = if why.is_empty() { "unreadable" } else { why };
+    [UNREADABLE.to_le_bytes().as_slice(), why.as_bytes()].concat().into()
+}
+
+/// Why the object of a value cannot be read, if it cannot.
+pub fn unreadable_reason(value: &[u8]) -> Option<String> {
+    (header(value) == UNREADABLE).then(|| String::from_utf8_lossy(json(value)).into_owned())
+}
+
 /// What selectors ask about and the cache cannot see in the bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Extracted {
@@ -340,7 +372,14 @@ pub(crate) fn json(value: &[u8]) -> &[u8] {
 }
 
 fn rv_offset(value: &[u8]) -> usize {
-    value.first_chunk::<HEADER_BYTES>().map_or(0, |header| u32::from_le_bytes(*header) as usize)
+    match header(value) {
+        UNREADABLE => 0,
+        header => (header & !OUTDATED) as usize,
+    }
+}
+
+fn header(value: &[u8]) -> u32 {
+    value.first_chunk::<HEADER_BYTES>().map_or(0, |header| u32::from_le_bytes(*header))
 }
 
 /// What a writer knows about an object before it has a revision. It travels with the write as the

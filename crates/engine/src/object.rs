@@ -2,12 +2,17 @@
 
 use crate::Target;
 use bytes::Bytes;
-use pintle_cache::{Extract, Extracted, Object, ObjectKey, Standing, value_header};
+use pintle_cache::{
+    Extract, Extracted, Object, ObjectKey, Standing, is_outdated, mark_outdated, unreadable_reason,
+    value_header,
+};
 use pintle_kinds::{Kind, KindVersion};
 use pintle_meta::Status;
 use pintle_schema::{Schema, structural, typed};
-use pintle_value::{Path, Str, Value, json};
+use pintle_value::{Map, Path, Str, Value, json};
 use std::sync::Arc;
+
+const RESOURCE_VERSION: &str = "resourceVersion";
 
 /// The bytes under which a tree of the stored version is kept. The tree has no resourceVersion.
 pub(crate) fn encode(kind: &Kind, tree: &Value) -> Bytes {
@@ -19,6 +24,52 @@ pub(crate) fn encode(kind: &Kind, tree: &Value) -> Bytes {
         head.copy_from_slice(&value_header(rv_offset));
     }
     Bytes::from(out)
+}
+
+/// The same for a custom resource whose schema is not at hand: members are sorted by name.
+pub(crate) fn encode_untyped(tree: &Value) -> Bytes {
+    let mut out = value_header(0).to_vec();
+    let header = out.len();
+    let mut slot = 0;
+    out.push(b'{');
+    for (index, (key, value)) in tree.as_object().into_iter().flat_map(|map| map.iter()).enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        json::write_string(key, &mut out);
+        out.push(b':');
+        match value {
+            Value::Object(metadata) if key == "metadata" => slot = encode_metadata(metadata, &mut out),
+            value => json::print(value, &mut out),
+        }
+    }
+    out.push(b'}');
+    let rv_offset = u32::try_from(slot.saturating_sub(header)).unwrap_or(0);
+    if let Some(head) = out.get_mut(..header) {
+        head.copy_from_slice(&value_header(rv_offset));
+    }
+    Bytes::from(out)
+}
+
+/// Writes metadata without resourceVersion and returns where that belongs.
+fn encode_metadata(metadata: &Map, out: &mut Vec<u8>) -> usize {
+    let mut slot = None;
+    out.push(b'{');
+    let start = out.len();
+    for (key, value) in metadata.iter().filter(|(key, _)| *key != RESOURCE_VERSION) {
+        if key.as_str() > RESOURCE_VERSION && slot.is_none() {
+            slot = Some(out.len());
+        }
+        if out.len() > start {
+            out.push(b',');
+        }
+        json::write_string(key, out);
+        out.push(b':');
+        json::print(value, out);
+    }
+    let slot = slot.unwrap_or(out.len());
+    out.push(b'}');
+    slot
 }
 
 /// The tree of a kept object, with its resourceVersion.
@@ -93,6 +144,9 @@ impl Extract for KindExtract {
     }
 
     fn read(&self, value: &Bytes) -> (Extracted, Standing) {
+        if let Some(why) = unreadable_reason(value) {
+            return (Extracted::default(), Standing::Unreadable(why.into()));
+        }
         let parsed = match json::parse(value.get(value_header(0).len()..).unwrap_or_default()) {
             Ok(parsed) => parsed.value,
             Err(error) => {
@@ -110,6 +164,7 @@ impl Extract for KindExtract {
         };
         let today = revise(&self.0, from, parsed);
         let encoded = encode(&self.0, &today);
+        let encoded = if is_outdated(value) { mark_outdated(encoded) } else { encoded };
         let standing = if encoded == value { Standing::AsStored } else { Standing::Revised(encoded) };
         (extract(&self.0, &today), standing)
     }

@@ -1,0 +1,52 @@
+//! The form in which objects lie in a store, and the way between it and the form in memory.
+//!
+//! In memory an object is its JSON in the storage version (`pintle_cache::value_header`, then the JSON). The embedded
+//! store holds the same bytes. etcd holds what kube-apiserver writes there ([`KubernetesForm`]), so that both servers
+//! can share it. [`FormStore`] stands between the two: code above it sees the form in memory, whatever the engine.
+//! A value that cannot be read becomes an unreadable object, never an error of the whole resource.
+
+mod definition;
+mod kubernetes;
+mod store;
+#[cfg(test)]
+mod tests;
+mod versions;
+
+pub use kubernetes::{KubernetesForm, StorageMediaType};
+pub use store::FormStore;
+
+use bytes::Bytes;
+
+/// How values lie in a store. Implementations are pure: same bytes in, same bytes out.
+pub trait StoredForm: Send + Sync {
+    /// The bytes to store for an object in memory. `key` says which resource it belongs to.
+    fn encode(&self, key: &str, value: &Bytes) -> Bytes;
+
+    /// The object in memory for stored bytes.
+    fn decode(&self, key: &str, stored: &Bytes) -> Result<Bytes, Unreadable>;
+}
+
+/// Why a stored value cannot be read, in kube-apiserver's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unreadable(pub String);
+
+/// The form of the embedded store: that of objects in memory.
+pub struct EmbeddedForm;
+
+impl StoredForm for EmbeddedForm {
+    fn encode(&self, _key: &str, value: &Bytes) -> Bytes {
+        value.clone()
+    }
+
+    fn decode(&self, _key: &str, stored: &Bytes) -> Result<Bytes, Unreadable> {
+        Ok(stored.clone())
+    }
+}
+
+/// Whether a key holds an API object. The others (allocation ranges, the leases of servers, the compaction
+/// protocol) have values of their own, which are neither converted nor encrypted.
+pub(crate) fn is_object_key(key: &str) -> bool {
+    let Some(path) = key.strip_prefix("/registry/") else { return false };
+    !["ranges/", "masterleases/", "peerserverleases/"].iter().any(|folder| path.starts_with(folder))
+}

@@ -1,0 +1,267 @@
+//! CustomResourceDefinitions as they are stored: `apiextensions.k8s.io/v1beta1`, whatever version is served.
+//!
+//! What all versions of a definition have in common (schema, subresources, columns, selectable fields) is stored once
+//! for all of them.
+
+use pintle_schema::{Schema, Shape, typed};
+use pintle_value::{Map, Value, json};
+
+const V1: &str = "apiextensions.k8s.io/v1";
+const V1BETA1: &str = "apiextensions.k8s.io/v1beta1";
+
+/// The members that are hoisted: their names in a version and at the top.
+const SHARED: [(&str, &str); 4] = [
+    ("schema", "validation"),
+    ("subresources", "subresources"),
+    ("additionalPrinterColumns", "additionalPrinterColumns"),
+    ("selectableFields", "selectableFields"),
+];
+/// The members of the stored spec and of its versions, in the order of the Go type.
+const SPEC: [&str; 11] = [
+    "group",
+    "version",
+    "names",
+    "scope",
+    "validation",
+    "subresources",
+    "versions",
+    "additionalPrinterColumns",
+    "selectableFields",
+    "conversion",
+    "preserveUnknownFields",
+];
+const VERSION: [&str; 9] = [
+    "name",
+    "served",
+    "storage",
+    "deprecated",
+    "deprecationWarning",
+    "schema",
+    "subresources",
+    "additionalPrinterColumns",
+    "selectableFields",
+];
+const COLUMN: [&str; 6] = ["name", "type", "format", "description", "priority", "JSONPath"];
+const CONVERSION: [&str; 3] = ["strategy", "webhookClientConfig", "conversionReviewVersions"];
+
+/// The stored bytes of a definition in `v1`, whose schema is given.
+pub(super) fn encode(schema: &Schema, tree: &Value) -> Vec<u8> {
+    let spec_schema = part(schema, "spec");
+    let version_schema = item(&part(&spec_schema, "versions"));
+    let spec = downgrade(tree.get("spec").cloned().unwrap_or_else(Value::object));
+    let mut out = Vec::new();
+    out.extend_from_slice(b"{\"kind\":\"CustomResourceDefinition\",\"apiVersion\":\"");
+    out.extend_from_slice(V1BETA1.as_bytes());
+    out.extend_from_slice(b"\",\"metadata\":");
+    typed::encode_json(&part(schema, "metadata"), tree.get("metadata").unwrap_or(&Value::Null), &mut out);
+    out.extend_from_slice(b",\"spec\":");
+    members(&spec, &SPEC, &mut out, |name, value, out| match name {
+        "versions" => items(value, out, |value, out| {
+            members(value, &VERSION, out, |name, value, out| shared(&version_schema, name, value, out));
+        }),
+        "conversion" => conversion(&part(&spec_schema, "conversion"), value, out),
+        "names" => typed::encode_json(&part(&spec_schema, "names"), value, out),
+        "validation" => shared(&version_schema, "schema", value, out),
+        name => shared(&version_schema, name, value, out),
+    });
+    out.extend_from_slice(b",\"status\":");
+    status(&part(schema, "status"), tree.get("status"), &mut out);
+    out.extend_from_slice(b"}\n");
+    out
+}
+
+/// A stored definition in `v1`. Anything else is left as it is.
+pub(super) fn upgrade(mut tree: Value) -> Value {
+    if tree.str_at(&["apiVersion"]) != V1BETA1 || tree.str_at(&["kind"]) != "CustomResourceDefinition" {
+        return tree;
+    }
+    tree.set_at(&["apiVersion"], V1.into());
+    if let Some(spec) = tree.get_mut("spec").and_then(Value::as_object_mut) {
+        upgrade_spec(spec);
+    }
+    tree
+}
+
+fn upgrade_spec(spec: &mut Map) {
+    // Definitions from before there were several versions have one name only.
+    let single = spec.remove("version");
+    let none = spec.get("versions").and_then(Value::as_array).is_none_or(<[Value]>::is_empty);
+    if let (true, Some(name)) = (none, single) {
+        let mut version = Value::object();
+        version.set_at(&["name"], name);
+        version.set_at(&["served"], Value::Bool(true));
+        version.set_at(&["storage"], Value::Bool(true));
+        spec.insert("versions", Value::Array(vec![version]));
+    }
+    for (below, above) in SHARED {
+        let Some(common) = spec.remove(above) else { continue };
+        for version in versions_mut(spec).filter_map(Value::as_object_mut) {
+            if version.get(below).is_none_or(Value::is_null) {
+                version.insert(below, common.clone());
+            }
+        }
+    }
+    for version in versions_mut(spec) {
+        for column in
+            version.get_mut("additionalPrinterColumns").and_then(Value::as_array_mut).into_iter().flatten()
+        {
+            rename(column, "JSONPath", "jsonPath");
+        }
+    }
+    // Its absence meant true, the default of v1beta1.
+    if spec.get("preserveUnknownFields").is_none_or(Value::is_null) {
+        spec.insert("preserveUnknownFields", Value::Bool(true));
+    }
+    if let Some(conversion) = spec.get_mut("conversion").and_then(Value::as_object_mut) {
+        let config = conversion.remove("webhookClientConfig").filter(|config| !config.is_null());
+        let reviews = conversion.remove("conversionReviewVersions").filter(|list| !list.is_null());
+        let mut webhook = Value::object();
+        let is_set = config.is_some() || reviews.is_some();
+        for (name, value) in [("clientConfig", config), ("conversionReviewVersions", reviews)] {
+            if let Some(value) = value {
+                webhook.set_at(&[name], value);
+            }
+        }
+        if is_set {
+            conversion.insert("webhook", webhook);
+        }
+    }
+}
+
+/// The spec of `v1beta1` for one of `v1`.
+fn downgrade(mut spec: Value) -> Value {
+    let Some(map) = spec.as_object_mut() else { return spec };
+    for version in versions_mut(map) {
+        for column in
+            version.get_mut("additionalPrinterColumns").and_then(Value::as_array_mut).into_iter().flatten()
+        {
+            rename(column, "jsonPath", "JSONPath");
+        }
+    }
+    let first = map.get("versions").and_then(Value::as_array).and_then(<[Value]>::first).cloned();
+    if let Some(first) = first {
+        map.insert("version", first.get("name").cloned().unwrap_or_else(|| "".into()));
+        for (below, above) in SHARED {
+            let common = first.get(below);
+            if versions_mut(map).all(|version| version.get(below) == common) {
+                versions_mut(map).for_each(|version| _ = version.remove_at(&[below]));
+                if let Some(common) = common {
+                    map.insert(above, common.clone());
+                }
+            }
+        }
+    }
+    map.entry("preserveUnknownFields");
+    if map.get("preserveUnknownFields").is_none_or(Value::is_null) {
+        map.insert("preserveUnknownFields", Value::Bool(false));
+    }
+    if let Some(conversion) = map.get_mut("conversion").and_then(Value::as_object_mut)
+        && let Some(webhook) = conversion.remove("webhook")
+    {
+        for (from, to) in [
+            ("clientConfig", "webhookClientConfig"),
+            ("conversionReviewVersions", "conversionReviewVersions"),
+        ] {
+            if let Some(value) = webhook.get(from) {
+                conversion.insert(to, value.clone());
+            }
+        }
+    }
+    spec
+}
+
+fn versions_mut(spec: &mut Map) -> impl Iterator<Item = &mut Value> {
+    spec.get_mut("versions").and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+fn rename(object: &mut Value, from: &str, to: &str) {
+    if let Some(map) = object.as_object_mut()
+        && let Some(value) = map.remove(from)
+    {
+        map.insert(to, value);
+    }
+}
+
+/// A member that a version and the spec have in common, or a plain one.
+fn shared(version: &Schema, name: &str, value: &Value, out: &mut Vec<u8>) {
+    match name {
+        "schema" | "subresources" | "selectableFields" => {
+            typed::encode_json(&part(version, name), value, out)
+        }
+        "additionalPrinterColumns" => items(value, out, |value, out| {
+            members(value, &COLUMN, out, |_, value, out| json::print(value, out));
+        }),
+        _ => json::print(value, out),
+    }
+}
+
+fn conversion(schema: &Schema, value: &Value, out: &mut Vec<u8>) {
+    let config = part(&part(schema, "webhook"), "clientConfig");
+    members(value, &CONVERSION, out, |name, value, out| match name {
+        "webhookClientConfig" => typed::encode_json(&config, value, out),
+        _ => json::print(value, out),
+    });
+}
+
+/// The status, which always has all of its members.
+fn status(schema: &Schema, status: Option<&Value>, out: &mut Vec<u8>) {
+    let mut tree = status.cloned().unwrap_or_else(Value::object);
+    for name in ["conditions", "storedVersions"] {
+        if tree.items_at(&[name]).is_empty() {
+            tree.set_at(&[name], Value::Null);
+        }
+    }
+    for name in ["plural", "kind"] {
+        if tree.at(&["acceptedNames", name]).is_none() {
+            tree.set_at(&["acceptedNames", name], "".into());
+        }
+    }
+    typed::encode_json(schema, &tree, out);
+}
+
+/// Writes the members of an object that are there, in this order.
+fn members(
+    object: &Value,
+    order: &[&str],
+    out: &mut Vec<u8>,
+    mut write: impl FnMut(&str, &Value, &mut Vec<u8>),
+) {
+    out.push(b'{');
+    let start = out.len();
+    for name in order {
+        let Some(value) = object.get(name) else { continue };
+        if out.len() > start {
+            out.push(b',');
+        }
+        json::write_string(name, out);
+        out.push(b':');
+        write(name, value, out);
+    }
+    out.push(b'}');
+}
+
+fn items(list: &Value, out: &mut Vec<u8>, mut write: impl FnMut(&Value, &mut Vec<u8>)) {
+    out.push(b'[');
+    for (index, value) in list.as_array().unwrap_or_default().iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write(value, out);
+    }
+    out.push(b']');
+}
+
+/// The schema of a field; that of the whole where there is no such field, which the tables rule out.
+fn part(schema: &Schema, name: &str) -> Schema {
+    match &schema.node().shape {
+        Shape::Struct(s) => s.field(name).map_or_else(|| schema.clone(), |field| schema.at(field.node)),
+        _ => schema.clone(),
+    }
+}
+
+fn item(schema: &Schema) -> Schema {
+    match &schema.node().shape {
+        Shape::List { item, .. } => schema.at(*item),
+        _ => schema.clone(),
+    }
+}

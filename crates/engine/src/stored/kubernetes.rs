@@ -1,0 +1,271 @@
+//! Values as kube-apiserver v1.36 has them in etcd.
+//!
+//! Built-in kinds are protobuf (or JSON or YAML, by flag), definitions and APIServices always JSON, custom resources
+//! JSON with sorted keys, or CBOR. A value says by its first bytes what it is, whatever the flags say: other servers
+//! may have written it.
+
+use super::{StoredForm, Unreadable, definition, is_object_key, versions};
+use crate::object;
+use bytes::Bytes;
+use pintle_cache::{mark_outdated, value_header};
+use pintle_kinds::Kind;
+use pintle_schema::{proto, typed};
+use pintle_value::{Str, Value, cbor, json, yaml};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What every CBOR document begins with: the tag "self-described CBOR".
+const CBOR_MAGIC: &[u8] = &[0xd9, 0xd9, 0xf7];
+/// Where kube-apiserver's errors say that a kind is missing.
+const SCHEME: &str = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30";
+
+/// `--storage-media-type`: how built-in kinds are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StorageMediaType {
+    /// `application/vnd.kubernetes.protobuf`
+    #[default]
+    Protobuf,
+    /// `application/json`
+    Json,
+    /// `application/yaml`
+    Yaml,
+}
+
+impl StorageMediaType {
+    /// The media type of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "application/vnd.kubernetes.protobuf" => Some(StorageMediaType::Protobuf),
+            "application/json" => Some(StorageMediaType::Json),
+            "application/yaml" => Some(StorageMediaType::Yaml),
+            _ => None,
+        }
+    }
+}
+
+/// The form of kube-apiserver.
+pub struct KubernetesForm {
+    /// The built-in kinds by where their objects are.
+    builtin: HashMap<Str, Stored>,
+    /// Whether custom resources are written as CBOR (feature gate `CBORServingAndStorage`).
+    cbor: bool,
+}
+
+/// A built-in kind and how it is written.
+struct Stored {
+    kind: Arc<Kind>,
+    api_version: Str,
+    encoding: Encoding,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    Protobuf,
+    Json,
+    Yaml,
+    /// JSON of `apiextensions.k8s.io/v1beta1`.
+    Definition,
+}
+
+impl KubernetesForm {
+    /// The form for these built-in kinds.
+    pub fn new(kinds: impl Iterator<Item = Arc<Kind>>, media: StorageMediaType, cbor: bool) -> Self {
+        let stored = |kind: Arc<Kind>| {
+            // The servers inside kube-apiserver that own these two groups know no protobuf storage.
+            let encoding = match (kind.group.as_str(), media) {
+                ("apiextensions.k8s.io", _) => Encoding::Definition,
+                ("apiregistration.k8s.io", _) | (_, StorageMediaType::Json) => Encoding::Json,
+                (_, StorageMediaType::Protobuf) => Encoding::Protobuf,
+                (_, StorageMediaType::Yaml) => Encoding::Yaml,
+            };
+            let api_version = versions::stored_as(&kind);
+            (kind.store_prefix.clone(), Stored { kind, api_version, encoding })
+        };
+        KubernetesForm { builtin: kinds.map(stored).collect(), cbor }
+    }
+
+    /// The built-in kind that a key belongs to: prefixes end in a slash, and keys have few of those.
+    fn builtin(&self, key: &str) -> Option<&Stored> {
+        let mut ends = key.match_indices('/').map(|(at, _)| at + 1);
+        ends.find_map(|end| self.builtin.get(key.get(..end)?))
+    }
+}
+
+impl StoredForm for KubernetesForm {
+    fn encode(&self, key: &str, value: &Bytes) -> Bytes {
+        if !is_object_key(key) {
+            return value.clone();
+        }
+        let json = value.get(value_header(0).len()..).unwrap_or_default();
+        match self.builtin(key) {
+            Some(stored) => stored.encode(json),
+            None if self.cbor => match json::parse(json) {
+                Ok(parsed) => {
+                    let mut out = Vec::new();
+                    cbor::encode(&parsed.value, &mut out);
+                    Bytes::from(out)
+                }
+                Err(_) => line(json),
+            },
+            None => line(json),
+        }
+    }
+
+    fn decode(&self, key: &str, stored: &Bytes) -> Result<Bytes, Unreadable> {
+        if !is_object_key(key) {
+            return Ok(stored.clone());
+        }
+        let value = match self.builtin(key) {
+            Some(builtin) => builtin.decode(stored)?,
+            None => custom(stored)?,
+        };
+        // A write that changes nothing still writes a value that would be stored differently today.
+        if self.encode(key, &value) == stored { Ok(value) } else { Ok(mark_outdated(value)) }
+    }
+}
+
+impl Stored {
+    fn encode(&self, json: &[u8]) -> Bytes {
+        // In memory there is no JSON that does not parse; what there is of it is stored as it is.
+        let parse = || json::parse(json).map(|parsed| parsed.value).ok();
+        let version = self.kind.storage_version();
+        let encoded = match self.encoding {
+            Encoding::Json => return self.json(json),
+            Encoding::Yaml => parse().map(|mut tree| {
+                self.relabel(&mut tree);
+                let mut out = Vec::new();
+                yaml::print(&tree, &mut out);
+                out
+            }),
+            Encoding::Definition => parse().map(|tree| definition::encode(&version.schema, &tree)),
+            Encoding::Protobuf => parse().map(|tree| {
+                let mut out = Vec::with_capacity(json.len());
+                proto::encode(&version.schema, &self.api_version, &self.kind.kind, &tree, &mut out);
+                out
+            }),
+        };
+        encoded.map_or_else(|| line(json), Bytes::from)
+    }
+
+    fn json(&self, json: &[u8]) -> Bytes {
+        let version = self.kind.storage_version();
+        let own = crate::decode::api_version(&version.group, &version.name);
+        if own == self.api_version {
+            return line(json);
+        }
+        let head = |api_version: &str| {
+            format!("{{\"kind\":\"{}\",\"apiVersion\":\"{api_version}\",", self.kind.kind)
+        };
+        match json.strip_prefix(head(&own).as_bytes()) {
+            Some(rest) => line(&[head(&self.api_version).as_bytes(), rest].concat()),
+            None => line(json),
+        }
+    }
+
+    fn relabel(&self, tree: &mut Value) {
+        tree.set_at(&["apiVersion"], self.api_version.clone().into());
+    }
+
+    fn decode(&self, stored: &[u8]) -> Result<Bytes, Unreadable> {
+        let mut tree = match stored {
+            _ if stored.starts_with(proto::MAGIC) => self.decode_protobuf(stored)?,
+            _ if stored.starts_with(CBOR_MAGIC) => {
+                let tree = cbor::decode_object(stored).map_err(|error| Unreadable(error.to_string()))?;
+                self.typed(tree)?
+            }
+            _ => self.typed(text(stored)?)?,
+        };
+        let version = self.kind.storage_version();
+        tree.remove_at(&["metadata", "resourceVersion"]);
+        tree.remove_at(&["metadata", "selfLink"]);
+        tree.set_at(&["kind"], self.kind.kind.clone().into());
+        tree.set_at(&["apiVersion"], crate::decode::api_version(&version.group, &version.name).into());
+        Ok(object::encode(&self.kind, &tree))
+    }
+
+    fn decode_protobuf(&self, stored: &[u8]) -> Result<Value, Unreadable> {
+        let unreadable = |error: proto::ProtoError| Unreadable(error.to_string());
+        let envelope = proto::open(stored).map_err(unreadable)?;
+        let at = self.version(&envelope.api_version, &envelope.kind)?;
+        let Some(version) = self.kind.versions.get(at) else { return Ok(Value::object()) };
+        let tree = proto::decode(&version.schema, &envelope).map_err(unreadable)?;
+        Ok(self.complete(tree, at))
+    }
+
+    /// The tree of JSON, YAML or CBOR in any version.
+    fn typed(&self, tree: Value) -> Result<Value, Unreadable> {
+        let tree = definition::upgrade(tree);
+        let at = self.version(tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]))?;
+        let Some(version) = self.kind.versions.get(at) else { return Ok(Value::object()) };
+        let mut tree =
+            typed::decode(&version.schema, tree, None).map_err(|error| Unreadable(error.to_string()))?;
+        typed::normalize(&version.schema, &mut tree);
+        Ok(self.complete(tree, at))
+    }
+
+    /// Which of the kind's versions a stored object is read in.
+    fn version(&self, api_version: &str, kind: &str) -> Result<usize, Unreadable> {
+        if kind.is_empty() {
+            return Err(Unreadable("Object 'Kind' is missing in stored value".to_string()));
+        }
+        let known = versions::position(&self.kind, api_version).filter(|_| kind == self.kind.kind);
+        known.ok_or_else(|| {
+            let why = format!(
+                "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"{SCHEME}\""
+            );
+            Unreadable(why)
+        })
+    }
+
+    /// Fills in the defaults of the version at `at`, as kube-apiserver does whenever it reads, and goes on to the
+    /// storage version.
+    fn complete(&self, mut tree: Value, at: usize) -> Value {
+        if let Some(version) = self.kind.versions.get(at) {
+            self.kind.hooks.default(&version.name, &mut tree);
+            typed::normalize(&version.schema, &mut tree);
+        }
+        if at != self.kind.storage {
+            object::convert(&self.kind, &mut tree, at, self.kind.storage);
+            typed::normalize(&self.kind.storage_version().schema, &mut tree);
+        }
+        tree
+    }
+}
+
+/// A custom resource. Its kind may not be served (yet), so nothing is asked of its schema.
+fn custom(stored: &[u8]) -> Result<Bytes, Unreadable> {
+    let mut tree = match stored.starts_with(CBOR_MAGIC) {
+        true => cbor::decode_object(stored).map_err(|error| Unreadable(error.to_string()))?,
+        false => text(stored)?,
+    };
+    tree.remove_at(&["metadata", "resourceVersion"]);
+    tree.remove_at(&["metadata", "selfLink"]);
+    Ok(object::encode_untyped(&tree))
+}
+
+/// JSON, or YAML that is an object.
+fn text(stored: &[u8]) -> Result<Value, Unreadable> {
+    let is_json = stored.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+    let parsed = match is_json {
+        true => json::parse(stored).map(|parsed| parsed.value).map_err(|error| error.to_string()),
+        false => yaml::parse(stored).map(|parsed| parsed.value).map_err(|error| error.message().to_string()),
+    };
+    match parsed {
+        Ok(tree @ Value::Object(_)) => Ok(tree),
+        Ok(other) => {
+            let found = other.json_type();
+            let why = format!(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value of type \
+                 struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
+                 \"json:\\\"kind,omitempty\\\"\" }}"
+            );
+            Err(Unreadable(why))
+        }
+        Err(error) => Err(Unreadable(format!("couldn't get version/kind; json parse error: {error}"))),
+    }
+}
+
+/// JSON as Go's encoder leaves it: with a newline at the end.
+fn line(json: &[u8]) -> Bytes {
+    Bytes::from([json, b"\n"].concat())
+}
