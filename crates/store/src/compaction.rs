@@ -5,7 +5,7 @@
 //! clones taken now and then.
 
 use crate::disk::Disk;
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, ManifestFile};
 use crate::options::Options;
 use crate::shared::Shared;
 use crate::snapshot_file;
@@ -38,9 +38,18 @@ pub(crate) struct Mark {
 /// Answers a request for compaction.
 pub(crate) type CompactReply = oneshot::Sender<Result<Revision, String>>;
 
+/// Where a compaction writes to.
+#[derive(Clone)]
+pub(crate) struct Files {
+    /// The folder.
+    pub(crate) disk: Arc<dyn Disk>,
+    /// The manifest in it.
+    pub(crate) manifest: Arc<ManifestFile>,
+}
+
 /// Decides on compaction and looks after the job.
 pub(crate) struct Compactor {
-    disk: Option<Arc<dyn Disk>>,
+    files: Option<Files>,
     shared: Arc<Shared>,
     retention_ms: u64,
     history_bytes_max: u64,
@@ -68,14 +77,14 @@ type Outcome = Result<(Done, u64), String>;
 impl Compactor {
     /// A compactor that starts from what was found on opening; without a disk it only counts.
     pub(crate) fn new(
-        disk: Option<Arc<dyn Disk>>,
+        files: Option<Files>,
         shared: Arc<Shared>,
         options: &Options,
         snapshot_bytes: u64,
         mark: Mark,
     ) -> Compactor {
         Compactor {
-            disk,
+            files,
             shared,
             retention_ms: options.retention_ms(),
             history_bytes_max: options.history_bytes_max,
@@ -134,16 +143,16 @@ impl Compactor {
         reply: Option<CompactReply>,
     ) -> Option<u64> {
         debug_assert!(self.job.is_none());
-        let (disk, shared) = (self.disk.clone(), self.shared.clone());
+        let (files, shared) = (self.files.clone(), self.shared.clone());
         let retry_at_bytes = mark.log_bytes + self.compact_bytes_min;
         let job = move || {
-            let outcome = run(disk, &shared, &mark, first_segment);
+            let outcome = run(files, &shared, &mark, first_segment);
             if let Some(reply) = reply {
                 let _ = reply.send(outcome.clone().map(|_| shared.compacted()));
             }
             outcome
         };
-        if self.inline || self.disk.is_none() {
+        if self.inline || self.files.is_none() {
             let outcome = job();
             return self.record(outcome);
         }
@@ -195,22 +204,30 @@ impl Compactor {
 }
 
 /// Snapshot, then manifest, then removal: at every moment the manifest's files are all there.
-fn run(disk: Option<Arc<dyn Disk>>, shared: &Shared, mark: &Mark, first_segment: u64) -> Outcome {
+fn run(files: Option<Files>, shared: &Shared, mark: &Mark, first_segment: u64) -> Outcome {
     let revision = mark.state.revision();
-    let snapshot_bytes = match disk {
-        Some(disk) => compact(&*disk, &mark.state, first_segment).map_err(|error| error.to_string())?,
+    let snapshot_bytes = match files {
+        Some(files) => compact(&files, &mark.state, first_segment)?,
         None => 0,
     };
     shared.set_compacted(revision);
     Ok((Done { log_bytes: mark.log_bytes, snapshot_bytes }, first_segment))
 }
 
-fn compact(disk: &dyn Disk, state: &Snapshot, first_segment: u64) -> io::Result<u64> {
-    let length = snapshot_file::write(disk, state)?;
-    let manifest = Manifest { snapshot: Some(state.revision()), first_segment };
-    manifest.write(disk)?;
+fn compact(files: &Files, state: &Snapshot, first_segment: u64) -> Result<u64, String> {
+    let length = snapshot_file::write(&*files.disk, state).map_err(|error| error.to_string())?;
+    let change = |manifest: &mut Manifest| {
+        manifest.snapshot = Some(state.revision());
+        manifest.first_segment = first_segment;
+    };
+    let manifest = files.manifest.update(change).map_err(|fault| fault.to_string())?;
+    remove_superseded(&*files.disk, &manifest).map_err(|error| error.to_string())?;
+    Ok(length)
+}
+
+fn remove_superseded(disk: &dyn Disk, manifest: &Manifest) -> io::Result<()> {
     for name in disk.list()?.iter().filter(|name| manifest.supersedes(name)) {
         disk.remove(name)?;
     }
-    Ok(length)
+    Ok(())
 }

@@ -110,17 +110,21 @@ fn read_holder(file: &mut File) -> Option<u32> {
     text.trim().parse().ok()
 }
 
+fn list(folder: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name() != LOCK_FILE && entry.file_type()?.is_file() {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
 impl Disk for FolderDisk {
     fn list(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(&self.folder)? {
-            let entry = entry?;
-            if entry.file_name() != LOCK_FILE && entry.file_type()?.is_file() {
-                names.push(entry.file_name().to_string_lossy().into_owned());
-            }
-        }
-        names.sort();
-        Ok(names)
+        list(&self.folder)
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
@@ -143,6 +147,36 @@ impl Disk for FolderDisk {
 
     fn sync_dir(&self) -> io::Result<()> {
         self.handle.sync_all()
+    }
+}
+
+/// A folder that another process may have open. It can only be read.
+#[derive(Debug)]
+pub(crate) struct ReadOnlyFolder(pub(crate) PathBuf);
+
+impl Disk for ReadOnlyFolder {
+    fn list(&self) -> io::Result<Vec<String>> {
+        list(&self.0)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(File::open(self.0.join(name))?))
+    }
+
+    fn create(&self, _: &str) -> io::Result<Box<dyn DiskFile>> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn rename(&self, _: &str, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn remove(&self, _: &str) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
 }
 
@@ -175,16 +209,6 @@ pub(crate) fn write_zeros(file: &dyn DiskFile, from: u64, to: u64) -> io::Result
         at += length as u64;
     }
     Ok(())
-}
-
-/// Replaces `name` with `bytes`, all or nothing: a new file, synced, renamed over the old one, synced again.
-pub(crate) fn replace(disk: &dyn Disk, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let temporary = format!("{name}{TEMPORARY}");
-    let file = disk.create(&temporary)?;
-    file.write_at(0, bytes)?;
-    file.sync()?;
-    disk.rename(&temporary, name)?;
-    disk.sync_dir()
 }
 
 /// How the names of unfinished files end; whatever bears it is removed when the store is opened.

@@ -21,6 +21,8 @@ use tokio::sync::{mpsc, oneshot};
 
 /// How long a batch is held open for the writers of the one before it; less than a sync takes.
 const GATHER_MAX: Duration = Duration::from_micros(50);
+/// How often the queue is looked at while the store has a fault.
+const FAULT_POLL: Duration = Duration::from_millis(10);
 
 /// The engine that keeps its state in memory and, unless ephemeral, a log of it in a folder.
 pub struct Embedded {
@@ -169,7 +171,17 @@ fn serve(mut sequencer: Sequencer, mut queue: mpsc::Receiver<Command>) {
     let _notice = StopNotice(sequencer.shared());
     let mut commands = Vec::with_capacity(BATCH_REQUESTS_MAX);
     let mut before = 0;
-    while queue.blocking_recv_many(&mut commands, BATCH_REQUESTS_MAX) > 0 {
+    loop {
+        if let Some(delay) = sequencer.heal_after() {
+            if !receive_for(&mut queue, &mut commands, delay) {
+                break;
+            }
+            if commands.is_empty() {
+                sequencer.heal();
+            }
+        } else if queue.blocking_recv_many(&mut commands, BATCH_REQUESTS_MAX) == 0 {
+            break;
+        }
         if sequencer.is_durable() {
             gather(&mut queue, &mut commands, before);
             before = commands.len();
@@ -180,6 +192,23 @@ fn serve(mut sequencer: Sequencer, mut queue: mpsc::Receiver<Command>) {
     }
     drop(sequencer);
     drop(queue);
+}
+
+/// Waits at most `limit` for a command; `false` once nobody can send one. Only used while the store has a fault,
+/// when commands are refused early and few arrive.
+fn receive_for(queue: &mut mpsc::Receiver<Command>, commands: &mut Vec<Command>, limit: Duration) -> bool {
+    let start = Instant::now();
+    loop {
+        match queue.try_recv() {
+            Ok(command) => {
+                commands.push(command);
+                return true;
+            }
+            Err(mpsc::error::TryRecvError::Disconnected) => return false,
+            Err(mpsc::error::TryRecvError::Empty) if start.elapsed() >= limit => return true,
+            Err(mpsc::error::TryRecvError::Empty) => thread::sleep(FAULT_POLL),
+        }
+    }
 }
 
 /// The writers of the last batch are being woken just now, and many will write again at once. Giving

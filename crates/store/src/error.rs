@@ -37,7 +37,7 @@ pub enum WriteError {
     Unavailable(#[from] StoreFault),
 }
 
-/// Why a store takes no more writes. None of these heals; the store must be opened anew.
+/// Why a store takes no writes. Some of these pass: see [`StoreFault::can_pass`].
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StoreFault {
     /// The disk has no room left.
@@ -46,7 +46,13 @@ pub enum StoreFault {
         /// The file that could not grow.
         file: String,
     },
-    /// Writing failed.
+    /// The process, or the system, has no file descriptors left.
+    #[error("no file descriptors left while opening {file}")]
+    NoDescriptors {
+        /// The file that could not be opened.
+        file: String,
+    },
+    /// Writing failed. The log up to the failed write is sound.
     #[error("cannot write {file}: {reason}")]
     WriteFailed {
         /// The file that could not be written.
@@ -87,7 +93,7 @@ pub enum OpenError {
         /// The process that holds it, if it said so.
         holder: Option<u32>,
     },
-    /// The data is damaged. Nothing was changed on disk.
+    /// The data is damaged, or some of it is missing. Nothing was changed on disk.
     #[error("data is corrupt: {file} at offset {offset}: {reason}")]
     Corrupt {
         /// The damaged file.
@@ -139,21 +145,56 @@ impl OpenError {
 }
 
 impl StoreFault {
-    /// For `map_err`: writing or extending `file` failed.
-    pub(crate) fn write(file: &str) -> impl FnOnce(io::Error) -> StoreFault {
-        let file = file.to_owned();
-        move |error| match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreFault::DiskFull { file },
-            _ => StoreFault::WriteFailed { file, reason: error.to_string() },
+    /// Whether the store goes on by itself once the cause is gone. It keeps trying until then. A fault
+    /// that leaves the content of the log unknown does not pass; the store must be opened anew.
+    pub fn can_pass(&self) -> bool {
+        match self {
+            StoreFault::DiskFull { .. }
+            | StoreFault::NoDescriptors { .. }
+            | StoreFault::WriteFailed { .. }
+            | StoreFault::Unreachable { .. } => true,
+            StoreFault::SyncFailed { .. } | StoreFault::Closed | StoreFault::Stopped => false,
         }
     }
 
-    /// For `map_err`: syncing `file` failed. Delayed allocation can report a full disk here too.
+    /// For `map_err`: opening, writing or extending `file` failed.
+    pub(crate) fn write(file: &str) -> impl FnOnce(io::Error) -> StoreFault {
+        let file = file.to_owned();
+        move |error| match resource_of(&error) {
+            Some(Resource::Space) => StoreFault::DiskFull { file },
+            Some(Resource::Descriptors) => StoreFault::NoDescriptors { file },
+            Some(Resource::Time) | None => StoreFault::WriteFailed { file, reason: error.to_string() },
+        }
+    }
+
+    /// For `map_err`: syncing `file` failed. Delayed allocation can report a full disk here too. Where
+    /// only a resource was short, writing the same place again and syncing it makes its content known.
     pub(crate) fn sync(file: &str) -> impl FnOnce(io::Error) -> StoreFault {
         let file = file.to_owned();
-        move |error| match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreFault::DiskFull { file },
-            _ => StoreFault::SyncFailed { file, reason: error.to_string() },
+        move |error| match resource_of(&error) {
+            Some(_) => StoreFault::write(&file)(error),
+            None => StoreFault::SyncFailed { file, reason: error.to_string() },
         }
+    }
+}
+
+/// What the operating system was short of.
+enum Resource {
+    Space,
+    Descriptors,
+    Time,
+}
+
+fn resource_of(error: &io::Error) -> Option<Resource> {
+    use rustix::io::Errno;
+    if let Some(Errno::MFILE | Errno::NFILE) = Errno::from_io_error(error) {
+        return Some(Resource::Descriptors);
+    }
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(Resource::Space),
+        io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => {
+            Some(Resource::Time)
+        }
+        _ => None,
     }
 }

@@ -4,6 +4,7 @@
 //! writes, durability before acknowledgement, and a history that outlives a restart. What the bytes
 //! mean, who may see them and how they are watched is decided above.
 
+mod backup;
 mod clock;
 mod compaction;
 mod disk;
@@ -14,6 +15,7 @@ mod log;
 mod manifest;
 mod options;
 mod recovery;
+mod repair;
 mod segment;
 mod sequencer;
 mod shared;
@@ -29,11 +31,13 @@ pub mod sim;
 #[cfg(test)]
 mod tests;
 
+pub use backup::read_state;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use disk::{Disk, DiskFile, FolderDisk};
 pub use engine::Embedded;
 pub use error::{OpenError, StoreFault, WriteError};
 pub use options::Options;
-pub use snapshot_file::{restore, write_backup};
+pub use repair::{REVISION_JUMP, Recovery, recover};
+pub use snapshot_file::{read_backup, restore, write_backup};
 pub use state::Snapshot;
 pub use store::{BoxFuture, Change, Entry, Expect, Key, Loaded, Note, Op, Revision, Sink, Store, Write};

@@ -3,6 +3,7 @@
 use crate::disk::{Disk, DiskFile, TEMPORARY, write_zeros};
 use crate::error::StoreFault;
 use crate::frame::{self, FRAME_ALIGN, FRAME_HEADER, Record};
+use crate::manifest::ManifestFile;
 use crate::options::{FRAME_BYTES_MAX, Options};
 use crate::segment::{SEGMENT_HEADER, SegmentHeader};
 use crate::store::Revision;
@@ -10,11 +11,21 @@ use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-type Spare = JoinHandle<io::Result<Box<dyn DiskFile>>>;
+/// The file that becomes the next segment. It is opened as soon as the one before it is in use, so that the
+/// log can go on when the process has no descriptors left.
+enum Spare {
+    /// There is none: it could not be opened.
+    Missing,
+    /// Opened and empty.
+    Opened(Box<dyn DiskFile>),
+    /// A thread fills it with zeros.
+    Filling(JoinHandle<io::Result<Box<dyn DiskFile>>>),
+}
 
 /// The log's writing end.
 pub(crate) struct Log {
     disk: Arc<dyn Disk>,
+    manifest: Arc<ManifestFile>,
     file: Box<dyn DiskFile>,
     name: String,
     header: SegmentHeader,
@@ -22,8 +33,13 @@ pub(crate) struct Log {
     capacity: u64,
     /// Number and first revision of every segment, the one being written last.
     segments: Vec<(u64, Revision)>,
-    spare: Option<Spare>,
+    spare: Spare,
     buffer: Vec<u8>,
+    /// The end of a frame that could not be written, from `offset` on.
+    unknown_until: Option<u64>,
+    /// The room that a segment which could not be made must have.
+    room_wanted: Option<u64>,
+    segment_bytes_min: u64,
     segment_bytes_max: u64,
     inline: bool,
 }
@@ -32,35 +48,44 @@ impl Log {
     /// A log that goes on at `offset` of the last of `segments`.
     pub(crate) fn resume(
         disk: Arc<dyn Disk>,
+        manifest: Arc<ManifestFile>,
         options: &Options,
         file: Box<dyn DiskFile>,
         segments: Vec<SegmentHeader>,
         offset: u64,
     ) -> io::Result<Option<Log>> {
         let Some(&header) = segments.last() else { return Ok(None) };
-        Ok(Some(Log {
+        let mut log = Log {
             disk,
+            manifest,
             capacity: file.len()?,
             file,
             name: SegmentHeader::file_name(header.number),
             header,
             offset,
             segments: segments.iter().map(|segment| (segment.number, segment.base)).collect(),
-            spare: None,
+            spare: Spare::Missing,
             buffer: Vec::new(),
+            unknown_until: None,
+            room_wanted: None,
+            segment_bytes_min: options.segment_bytes_min,
             segment_bytes_max: options.segment_bytes_max,
             inline: options.inline,
-        }))
+        };
+        log.prepare_spare();
+        Ok(Some(log))
     }
 
-    /// Writes one frame and makes it durable; answers with its length. After an error the log must
-    /// not be used again: what the failed write or sync left behind is unknown.
+    /// Writes one frame and makes it durable; returns its length. After an error that can pass, the frame is
+    /// not part of the log once [`Log::heal`] succeeded; until then a restart may find it. After any other error the
+    /// log must not be used again: what the failed sync left behind is unknown.
     pub(crate) fn append(
         &mut self,
         first: Revision,
         time_ms: u64,
         records: &[Record],
     ) -> Result<u64, StoreFault> {
+        debug_assert!(self.unknown_until.is_none());
         let payload: usize = records.iter().map(Record::encoded_len).sum();
         let length = (FRAME_HEADER + payload).next_multiple_of(FRAME_ALIGN) as u64;
         debug_assert!(payload <= FRAME_BYTES_MAX);
@@ -70,11 +95,32 @@ impl Log {
         self.buffer.clear();
         frame::encode(&mut self.buffer, self.header.salt, self.offset, first, time_ms, records);
         debug_assert_eq!(self.buffer.len() as u64, length);
-        self.file.write_at(self.offset, &self.buffer).map_err(StoreFault::write(&self.name))?;
-        self.file.sync().map_err(StoreFault::sync(&self.name))?;
+        if let Err(fault) = self.write_frame() {
+            self.unknown_until = Some(self.offset + length);
+            return Err(fault);
+        }
         self.offset += length;
         self.prepare_spare();
         Ok(length)
+    }
+
+    fn write_frame(&self) -> Result<(), StoreFault> {
+        self.file.write_at(self.offset, &self.buffer).map_err(StoreFault::write(&self.name))?;
+        self.file.sync().map_err(StoreFault::sync(&self.name))
+    }
+
+    /// Tries to make the log usable after an error that can pass: clears what the failed frame left, and makes
+    /// the segment that could not be made. `next` is the revision that the next frame begins with.
+    pub(crate) fn heal(&mut self, next: Revision) -> Result<(), StoreFault> {
+        if let Some(end) = self.unknown_until {
+            write_zeros(&*self.file, self.offset, end).map_err(StoreFault::write(&self.name))?;
+            self.file.sync().map_err(StoreFault::sync(&self.name))?;
+            self.unknown_until = None;
+        }
+        match self.room_wanted {
+            Some(room) => self.rotate(next, room),
+            None => Ok(()),
+        }
     }
 
     /// The oldest segment needed to know every change after `revision`.
@@ -88,93 +134,132 @@ impl Log {
         self.segments.retain(|(number, _)| *number >= first);
     }
 
-    /// Goes on in a new segment. Everything in the old one is durable already.
+    /// Goes on in a new segment. Everything in the old one is durable already. After an error the log is as
+    /// it was before.
     fn rotate(&mut self, base: Revision, room: u64) -> Result<(), StoreFault> {
+        self.room_wanted = Some(room);
         let number = self.header.number + 1;
         let salt = next_salt(self.header.salt, number);
-        let header = SegmentHeader { number, base, salt };
-        let spare = self.spare.take().and_then(|spare| spare.join().ok());
-        let capacity = self.next_capacity().max(SEGMENT_HEADER as u64 + room);
-        self.name = SegmentHeader::file_name(number);
-        self.file = match spare {
-            Some(Ok(file)) if file.len().is_ok_and(|length| length >= capacity) => {
-                put_in_place(&*self.disk, file, &spare_name(), &header)?
-            }
-            _ => create_segment(&*self.disk, &header, capacity)?,
+        let needed = SEGMENT_HEADER as u64 + room;
+        let wanted = self.next_capacity().max(needed);
+        let file = match self.next_file(wanted) {
+            // A smaller segment is better than none.
+            Err(error) if is_full(&error) => self.next_file(self.segment_bytes_min.max(needed)),
+            other => other,
         };
-        self.capacity = self.file.len().map_err(StoreFault::write(&self.name))?;
+        let name = SegmentHeader::file_name(number);
+        let file = file.map_err(StoreFault::write(&name))?;
+        let capacity = file.len().map_err(StoreFault::write(&name))?;
+        let header = SegmentHeader { number, base, salt, capacity };
+        put_in_place(&*self.disk, &*file, SPARE_FILE, &header)?;
+        // Before the first frame, so that a segment with frames can never be missing unnoticed.
+        self.manifest.update(|manifest| manifest.newest_segment = number)?;
+        self.room_wanted = None;
+        self.name = name;
+        self.file = file;
+        self.capacity = capacity;
         self.offset = SEGMENT_HEADER as u64;
         self.header = header;
         self.segments.push((number, base));
+        self.prepare_spare();
         Ok(())
     }
 
-    fn next_capacity(&self) -> u64 {
-        self.capacity.saturating_mul(2).min(self.segment_bytes_max)
+    /// The spare file, filled up to `capacity`. After an error there is no spare and its space is free again.
+    fn next_file(&mut self, capacity: u64) -> io::Result<Box<dyn DiskFile>> {
+        let ready = match std::mem::replace(&mut self.spare, Spare::Missing) {
+            Spare::Filling(thread) => thread.join().ok().and_then(Result::ok),
+            Spare::Opened(file) => Some(file),
+            Spare::Missing => None,
+        };
+        let filled = match ready {
+            Some(file) => Ok(file),
+            None => self.disk.create(SPARE_FILE),
+        };
+        let filled = filled.and_then(|file| fill(file, capacity));
+        if filled.is_err() {
+            let _ = self.disk.remove(SPARE_FILE);
+        }
+        filled
     }
 
-    /// Zeroing a segment takes a while, so the next one is got ready when this one is half full.
+    fn next_capacity(&self) -> u64 {
+        self.capacity.saturating_mul(2).max(self.segment_bytes_min).min(self.segment_bytes_max)
+    }
+
+    /// Opens the next segment's file, and has it filled when this segment is half full: that takes a while.
     fn prepare_spare(&mut self) {
-        if self.inline || self.spare.is_some() || self.offset < self.capacity / 2 {
+        if matches!(self.spare, Spare::Missing) {
+            // Without descriptors this is tried again with the next frame.
+            let Ok(file) = self.disk.create(SPARE_FILE) else { return };
+            self.spare = Spare::Opened(file);
+        }
+        if self.inline || self.offset < self.capacity / 2 {
             return;
         }
-        let (disk, capacity) = (self.disk.clone(), self.next_capacity());
+        let Spare::Opened(file) = std::mem::replace(&mut self.spare, Spare::Missing) else { return };
+        let capacity = self.next_capacity();
+        let disk = self.disk.clone();
         let prepare = move || {
-            let file = zeroed(&*disk, &spare_name(), capacity)?;
-            // The zeros go out now, so that putting the segment in place has only the header to sync.
-            file.sync()?;
-            Ok(file)
+            let filled = fill(file, capacity).and_then(|file| file.sync().map(|()| file));
+            if filled.is_err() {
+                let _ = disk.remove(SPARE_FILE);
+            }
+            filled
         };
         // If there can be no thread now, the segment is made when it is needed.
-        self.spare = thread::Builder::new().name("store-spare".into()).spawn(prepare).ok();
+        if let Ok(thread) = thread::Builder::new().name("store-spare".into()).spawn(prepare) {
+            self.spare = Spare::Filling(thread);
+        }
     }
 }
 
 impl Drop for Log {
     fn drop(&mut self) {
         // The thread uses the folder, which must be let go before the lock on it is.
-        if let Some(spare) = self.spare.take() {
-            let _ = spare.join();
-            let _ = self.disk.remove(&spare_name());
+        if let Spare::Filling(thread) = std::mem::replace(&mut self.spare, Spare::Missing) {
+            let _ = thread.join();
         }
+        let _ = self.disk.remove(SPARE_FILE);
     }
 }
 
 /// Makes a segment that is wholly written, and durable, before it bears its name.
-pub(crate) fn create_segment(
-    disk: &dyn Disk,
-    header: &SegmentHeader,
-    capacity: u64,
-) -> Result<Box<dyn DiskFile>, StoreFault> {
+pub(crate) fn create_segment(disk: &dyn Disk, header: &SegmentHeader) -> Result<(), StoreFault> {
     let temporary = format!("{}{TEMPORARY}", SegmentHeader::file_name(header.number));
-    let file = zeroed(disk, &temporary, capacity).map_err(StoreFault::write(&temporary))?;
-    put_in_place(disk, file, &temporary, header)
+    let file = disk.create(&temporary).and_then(|file| fill(file, header.capacity));
+    put_in_place(disk, &*file.map_err(StoreFault::write(&temporary))?, &temporary, header)
 }
 
 fn put_in_place(
     disk: &dyn Disk,
-    file: Box<dyn DiskFile>,
+    file: &dyn DiskFile,
     temporary: &str,
     header: &SegmentHeader,
-) -> Result<Box<dyn DiskFile>, StoreFault> {
+) -> Result<(), StoreFault> {
     let name = SegmentHeader::file_name(header.number);
-    file.write_at(0, &header.encode()).map_err(StoreFault::write(&name))?;
-    file.sync().map_err(StoreFault::sync(&name))?;
-    disk.rename(temporary, &name).map_err(StoreFault::write(&name))?;
-    disk.sync_dir().map_err(StoreFault::sync(&name))?;
-    Ok(file)
+    let write = || {
+        file.write_at(0, &header.encode())?;
+        // A file that could not be synced is not used, so failing here leaves nothing unknown.
+        file.sync()?;
+        disk.rename(temporary, &name)
+    };
+    write().map_err(StoreFault::write(&name))?;
+    disk.sync_dir().map_err(StoreFault::sync(&name))
 }
 
 /// Real zeros rather than reserved space: overwriting them changes no metadata, so a sync is one write.
-fn zeroed(disk: &dyn Disk, name: &str, capacity: u64) -> io::Result<Box<dyn DiskFile>> {
-    let file = disk.create(name)?;
-    write_zeros(&*file, 0, capacity)?;
+fn fill(file: Box<dyn DiskFile>, capacity: u64) -> io::Result<Box<dyn DiskFile>> {
+    write_zeros(&*file, file.len()?, capacity)?;
     Ok(file)
 }
 
-fn spare_name() -> String {
-    format!("spare{TEMPORARY}")
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
+
+/// The name of the next segment's file until it is put in place.
+const SPARE_FILE: &str = "spare.tmp";
 
 /// A salt for the next segment, so that a copy of one segment cannot pass for another.
 fn next_salt(salt: u64, number: u64) -> u64 {

@@ -1,12 +1,13 @@
 //! The manifest: which snapshot and which segments make up the store. Replaced as a whole, or not at all.
 
-use crate::disk::{Disk, replace};
-use crate::error::OpenError;
+use crate::disk::{Disk, DiskFile, TEMPORARY};
+use crate::error::{OpenError, StoreFault};
 use crate::frame::{le_u32, le_u64};
 use crate::segment::SegmentHeader;
 use crate::snapshot_file;
 use crate::store::Revision;
 use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The name of the manifest's file.
 pub(crate) const MANIFEST_FILE: &str = "MANIFEST";
@@ -23,6 +24,9 @@ pub(crate) struct Manifest {
     pub(crate) snapshot: Option<Revision>,
     /// The oldest segment still needed; all later ones are found by counting up.
     pub(crate) first_segment: u64,
+    /// The newest segment that may hold frames. Stores of older builds name the first one here, so
+    /// segments after it are read, too.
+    pub(crate) newest_segment: u64,
 }
 
 impl Manifest {
@@ -42,8 +46,21 @@ impl Manifest {
     }
 
     /// Makes this the manifest, durably.
-    pub(crate) fn write(&self, disk: &dyn Disk) -> io::Result<()> {
-        replace(disk, MANIFEST_FILE, &self.encode())
+    pub(crate) fn write(&self, disk: &dyn Disk) -> Result<(), StoreFault> {
+        let file = disk.create(&temporary_name()).map_err(StoreFault::write(MANIFEST_FILE))?;
+        self.put_in_place(disk, &*file)
+    }
+
+    /// Writes to `file`, which has the temporary name, and gives it the real one. After an error either
+    /// the old or the new manifest is on disk.
+    fn put_in_place(&self, disk: &dyn Disk, file: &dyn DiskFile) -> Result<(), StoreFault> {
+        let write = || {
+            file.write_at(0, &self.encode())?;
+            file.sync()?;
+            disk.rename(&temporary_name(), MANIFEST_FILE)
+        };
+        write().map_err(StoreFault::write(MANIFEST_FILE))?;
+        disk.sync_dir().map_err(StoreFault::sync(MANIFEST_FILE))
     }
 
     /// Whether the file is a segment or snapshot that this manifest has no use for.
@@ -59,6 +76,8 @@ impl Manifest {
         bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.snapshot.map_or(0, |revision| revision.0).to_le_bytes());
         bytes[24..32].copy_from_slice(&self.first_segment.to_le_bytes());
+        let further = self.newest_segment.saturating_sub(self.first_segment);
+        bytes[32..36].copy_from_slice(&u32::try_from(further).unwrap_or(u32::MAX).to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..CRC_AT]);
         bytes[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -73,6 +92,57 @@ impl Manifest {
             return Err(OpenError::Version { file: MANIFEST_FILE.to_owned(), found, known: VERSION });
         }
         let snapshot = Some(le_u64(bytes, 16)).filter(|revision| *revision != 0).map(Revision);
-        Ok(Manifest { snapshot, first_segment: le_u64(bytes, 24) })
+        let first_segment = le_u64(bytes, 24);
+        let newest_segment = first_segment.saturating_add(u64::from(le_u32(bytes, 32)));
+        Ok(Manifest { snapshot, first_segment, newest_segment })
+    }
+}
+
+fn temporary_name() -> String {
+    format!("{MANIFEST_FILE}{TEMPORARY}")
+}
+
+/// The manifest of an open store. The log and the compaction job both change it, one after the other.
+pub(crate) struct ManifestFile {
+    disk: Arc<dyn Disk>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    current: Manifest,
+    /// Opened in advance, so that the log can go on when the process has no descriptors left.
+    reserve: Option<Box<dyn DiskFile>>,
+}
+
+impl ManifestFile {
+    /// Takes over the manifest that was read from `disk`.
+    pub(crate) fn new(disk: Arc<dyn Disk>, current: Manifest) -> ManifestFile {
+        let reserve = disk.create(&temporary_name()).ok();
+        ManifestFile { disk, inner: Mutex::new(Inner { current, reserve }) }
+    }
+
+    /// Replaces the manifest with a changed one, durably. After an error the change counts as not made,
+    /// and can be tried again.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut Manifest)) -> Result<Manifest, StoreFault> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = inner.current;
+        change(&mut next);
+        if next == inner.current {
+            return Ok(next);
+        }
+        match inner.reserve.take() {
+            Some(file) => next.put_in_place(&*self.disk, &*file)?,
+            None => next.write(&*self.disk)?,
+        }
+        inner.current = next;
+        inner.reserve = self.disk.create(&temporary_name()).ok();
+        Ok(next)
+    }
+}
+
+impl Drop for ManifestFile {
+    fn drop(&mut self) {
+        // A leftover is removed at the next start, so failing here does no harm.
+        let _ = self.disk.remove(&temporary_name());
     }
 }

@@ -5,7 +5,7 @@
 use crate::disk::{Disk, TEMPORARY, write_zeros};
 use crate::error::{OpenError, StoreFault};
 use crate::log::{Log, create_segment};
-use crate::manifest::{MANIFEST_FILE, Manifest};
+use crate::manifest::{MANIFEST_FILE, Manifest, ManifestFile};
 use crate::options::Options;
 use crate::segment::{self, Reader, SEGMENT_HEADER, SegmentHeader, all_zero};
 use crate::snapshot_file;
@@ -30,6 +30,8 @@ pub(crate) struct Recovered {
     pub(crate) last_time_ms: u64,
     /// The log, ready for the next frame.
     pub(crate) log: Log,
+    /// The manifest, for those who change it.
+    pub(crate) manifest: Arc<ManifestFile>,
 }
 
 /// Reads the store on `disk`, or makes a new one if there is none.
@@ -44,19 +46,25 @@ pub(crate) fn open(disk: Arc<dyn Disk>, options: &Options) -> Result<Recovered, 
     let replay = Replay::run(&*disk, &manifest)?;
     repair_tail(&*disk, &replay)?;
     tidy(&*disk, &manifest)?;
-    replay.finish(disk, options)
+    replay.finish(disk, manifest, options)
 }
 
 /// Makes the first segment of a store, for changes from `base` on.
 pub(crate) fn create_first_segment(
     disk: &dyn Disk,
     options: &Options,
+    number: u64,
     base: Revision,
 ) -> Result<(), OpenError> {
-    let header = SegmentHeader { number: 1, base, salt: options.salt };
     let capacity = options.segment_bytes_min.max(SEGMENT_HEADER as u64);
-    let failed = |fault: StoreFault| OpenError::io("create", "segment 1")(std::io::Error::other(fault));
-    create_segment(disk, &header, capacity).map(drop).map_err(failed)
+    let header = SegmentHeader { number, base, salt: options.salt, capacity };
+    create_segment(disk, &header).map_err(failed_to("create", &format!("segment {number}")))
+}
+
+/// For `map_err`: an operation on `file` had a fault.
+pub(crate) fn failed_to(action: &'static str, file: &str) -> impl FnOnce(StoreFault) -> OpenError {
+    let file = file.to_owned();
+    move |fault| OpenError::Io { action, file, source: std::io::Error::other(fault) }
 }
 
 /// The manifest comes last, so a folder without one holds at most an unused first segment.
@@ -67,9 +75,9 @@ fn create(disk: &dyn Disk, names: &[String], options: &Options) -> Result<Manife
             return Err(OpenError::corrupt(MANIFEST_FILE, 0, format!("it is missing, but {name} is there")));
         }
     }
-    create_first_segment(disk, options, Revision::EMPTY.next())?;
-    let manifest = Manifest { snapshot: None, first_segment: 1 };
-    manifest.write(disk).map_err(OpenError::io("write", MANIFEST_FILE))?;
+    create_first_segment(disk, options, 1, Revision::EMPTY.next())?;
+    let manifest = Manifest { snapshot: None, first_segment: 1, newest_segment: 1 };
+    manifest.write(disk).map_err(failed_to("write", MANIFEST_FILE))?;
     Ok(manifest)
 }
 
@@ -84,8 +92,8 @@ fn is_unused_segment(disk: &dyn Disk, name: &str) -> Result<bool, OpenError> {
 }
 
 /// What replaying the segments on top of the snapshot gives.
-struct Replay {
-    state: Snapshot,
+pub(crate) struct Replay {
+    pub(crate) state: Snapshot,
     compacted: Revision,
     history: Vec<Change>,
     history_bytes: u64,
@@ -95,6 +103,9 @@ struct Replay {
     /// The revision after the last one in the segments read so far.
     log_next: Option<Revision>,
     tail: Tail,
+    /// Whether a segment that is shorter than it was made is read as far as it goes. What was in the missing
+    /// part is lost, so this is for those who say so.
+    pub(crate) accept_short: bool,
 }
 
 /// The end of the newest segment.
@@ -109,12 +120,24 @@ struct Tail {
 }
 
 impl Replay {
-    fn run(disk: &dyn Disk, manifest: &Manifest) -> Result<Replay, OpenError> {
+    /// The state of the manifest's segments, all of them sound.
+    pub(crate) fn run(disk: &dyn Disk, manifest: &Manifest) -> Result<Replay, OpenError> {
+        let mut replay = Replay::start(disk, manifest)?;
+        let numbers = segment_numbers(disk, manifest)?;
+        let mut buffer = Vec::new();
+        for (index, number) in numbers.iter().enumerate() {
+            replay.read_segment(disk, *number, index + 1 == numbers.len(), &mut buffer)?;
+        }
+        Ok(replay)
+    }
+
+    /// The state of the manifest's snapshot.
+    pub(crate) fn start(disk: &dyn Disk, manifest: &Manifest) -> Result<Replay, OpenError> {
         let (state, snapshot_bytes) = match manifest.snapshot {
             Some(revision) => snapshot_file::read(disk, revision)?,
             None => (Snapshot::empty(), 0),
         };
-        let mut replay = Replay {
+        Ok(Replay {
             compacted: state.revision(),
             state,
             history: Vec::new(),
@@ -124,16 +147,12 @@ impl Replay {
             segments: Vec::new(),
             log_next: None,
             tail: Tail::default(),
-        };
-        let numbers = segment_numbers(disk, manifest)?;
-        let mut buffer = Vec::new();
-        for (index, number) in numbers.iter().enumerate() {
-            replay.read_segment(disk, *number, index + 1 == numbers.len(), &mut buffer)?;
-        }
-        Ok(replay)
+            accept_short: false,
+        })
     }
 
-    fn read_segment(
+    /// Goes on with a segment. After an error the state is that before the damage.
+    pub(crate) fn read_segment(
         &mut self,
         disk: &dyn Disk,
         number: u64,
@@ -144,6 +163,9 @@ impl Replay {
         let file = disk.open(&name).map_err(OpenError::io("open", &name))?;
         segment::read(&*file, &name, bytes)?;
         let header = SegmentHeader::decode(bytes, number)?;
+        if !self.accept_short {
+            header.check_length(bytes.len() as u64)?;
+        }
         self.check_base(&header)?;
         let mut reader = Reader::new(bytes, header, newest);
         let mut last_frame = None;
@@ -199,11 +221,21 @@ impl Replay {
         Ok(())
     }
 
-    fn finish(self, disk: Arc<dyn Disk>, options: &Options) -> Result<Recovered, OpenError> {
+    fn finish(
+        self,
+        disk: Arc<dyn Disk>,
+        manifest: Manifest,
+        options: &Options,
+    ) -> Result<Recovered, OpenError> {
         let newest = self.segments.last().map_or(0, |segment| segment.number);
+        let manifest = Arc::new(ManifestFile::new(disk.clone(), manifest));
+        // A crash may have come between making a segment and naming it here.
+        manifest
+            .update(|manifest| manifest.newest_segment = newest)
+            .map_err(failed_to("write", MANIFEST_FILE))?;
         let name = SegmentHeader::file_name(newest);
         let file = disk.open(&name).map_err(OpenError::io("open", &name))?;
-        let log = Log::resume(disk, options, file, self.segments, self.tail.offset);
+        let log = Log::resume(disk, manifest.clone(), options, file, self.segments, self.tail.offset);
         let log = log.map_err(OpenError::io("measure", &name))?;
         Ok(Recovered {
             state: self.state,
@@ -213,17 +245,18 @@ impl Replay {
             snapshot_bytes: self.snapshot_bytes,
             last_time_ms: self.last_time_ms,
             log: log.ok_or_else(|| OpenError::corrupt(MANIFEST_FILE, 0, "there are no segments"))?,
+            manifest,
         })
     }
 }
 
-/// The segments from the manifest's first on, which must be there without a gap.
+/// The segments from the manifest's first to its newest and on, which must be there without a gap.
 fn segment_numbers(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<u64>, OpenError> {
     let names = disk.list().map_err(OpenError::io("list", "data folder"))?;
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| SegmentHeader::parse_name(name)).collect();
     numbers.retain(|number| *number >= manifest.first_segment);
     numbers.sort_unstable();
-    let last = numbers.last().copied().unwrap_or(manifest.first_segment);
+    let last = numbers.last().copied().unwrap_or(0).max(manifest.newest_segment);
     match (manifest.first_segment..=last).find(|number| numbers.binary_search(number).is_err()) {
         Some(missing) => Err(OpenError::corrupt(&SegmentHeader::file_name(missing), 0, "segment is missing")),
         None => Ok(numbers),

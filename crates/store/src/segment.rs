@@ -24,6 +24,8 @@ pub(crate) struct SegmentHeader {
     pub(crate) base: Revision,
     /// Goes into the checksum of every frame.
     pub(crate) salt: u64,
+    /// The length the file was made with; 0 in stores of older builds, which did not say.
+    pub(crate) capacity: u64,
 }
 
 impl SegmentHeader {
@@ -47,6 +49,7 @@ impl SegmentHeader {
         bytes[16..24].copy_from_slice(&self.number.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.base.0.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.salt.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.capacity.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..CRC_AT]);
         bytes[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -68,7 +71,17 @@ impl SegmentHeader {
         if le_u64(header, 16) != number {
             return Err(corrupt("segment header belongs to another segment"));
         }
-        Ok(SegmentHeader { number, base: Revision(le_u64(header, 24)), salt: le_u64(header, 32) })
+        let (base, salt, capacity) = (Revision(le_u64(header, 24)), le_u64(header, 32), le_u64(header, 40));
+        Ok(SegmentHeader { number, base, salt, capacity })
+    }
+
+    /// A segment is filled to its full length before it gets its name, so no crash can make it shorter.
+    pub(crate) fn check_length(&self, length: u64) -> Result<(), OpenError> {
+        if length >= self.capacity {
+            return Ok(());
+        }
+        let reason = format!("segment is cut short: it was made with {} bytes", self.capacity);
+        Err(OpenError::corrupt(&SegmentHeader::file_name(self.number), length, reason))
     }
 }
 
@@ -182,6 +195,17 @@ impl<'a> Reader<'a> {
     fn corrupt(&self, reason: impl Into<String>) -> OpenError {
         OpenError::corrupt(&self.name, self.offset as u64, reason)
     }
+}
+
+/// The last revision of any sound frame, wherever it is: what can be known of a segment behind a damaged frame.
+pub(crate) fn last_revision(bytes: &[u8], header: &SegmentHeader) -> Option<Revision> {
+    let places = (SEGMENT_HEADER..bytes.len()).step_by(FRAME_ALIGN);
+    let last = places.filter_map(|at| {
+        let found = decode_header(bytes, header.salt, at)?;
+        frame::payload(bytes, header.salt, at, &found)?;
+        Some(found.first.0.saturating_add(u64::from(found.count)).saturating_sub(1))
+    });
+    last.max().map(Revision)
 }
 
 /// Whether there is nothing but zeros, which is what preallocated space holds.

@@ -3,7 +3,7 @@
 //! It works on batches: everything that waits in the queue becomes one frame and one sync.
 
 use crate::clock::Clock;
-use crate::compaction::{CompactReply, Compactor, Mark};
+use crate::compaction::{CompactReply, Compactor, Files, Mark};
 use crate::disk::Disk;
 use crate::error::{StoreFault, WriteError};
 use crate::log::Log;
@@ -14,6 +14,12 @@ use crate::stage::{Reply, Request, Staged, stage};
 use crate::state::Snapshot;
 use crate::store::{Op, Write};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long to wait before the first attempt to go on after a fault that can pass; doubled each time ...
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
+/// ... up to this.
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 
 /// What the sequencer can be asked to do.
 pub(crate) enum Command {
@@ -33,7 +39,8 @@ pub(crate) struct Sequencer {
     log_bytes: u64,
     last_time_ms: u64,
     compactor: Compactor,
-    failed: Option<StoreFault>,
+    fault: Option<StoreFault>,
+    retry_delay: Duration,
 }
 
 impl Sequencer {
@@ -44,16 +51,34 @@ impl Sequencer {
         let mark = Mark { state, time_ms: 0, log_bytes: 0 };
         let compactor = Compactor::new(None, shared.clone(), options, 0, mark);
         let clock = options.clock.clone();
-        Sequencer { shared, clock, log: None, log_bytes: 0, last_time_ms: 0, compactor, failed: None }
+        Sequencer {
+            shared,
+            clock,
+            log: None,
+            log_bytes: 0,
+            last_time_ms: 0,
+            compactor,
+            fault: None,
+            retry_delay: RETRY_DELAY_MIN,
+        }
     }
 
     /// A sequencer that goes on where the files end.
     pub(crate) fn resume(disk: Arc<dyn Disk>, recovered: Recovered, options: &Options) -> Sequencer {
-        let Recovered { state, compacted, history, history_bytes, snapshot_bytes, last_time_ms, log } =
-            recovered;
+        let Recovered {
+            state,
+            compacted,
+            history,
+            history_bytes,
+            snapshot_bytes,
+            last_time_ms,
+            log,
+            manifest,
+        } = recovered;
         let mark = Mark { state: state.clone(), time_ms: last_time_ms, log_bytes: history_bytes };
         let shared = Arc::new(Shared::new(state, compacted, history, options));
-        let compactor = Compactor::new(Some(disk), shared.clone(), options, snapshot_bytes, mark);
+        let compactor =
+            Compactor::new(Some(Files { disk, manifest }), shared.clone(), options, snapshot_bytes, mark);
         Sequencer {
             shared,
             clock: options.clock.clone(),
@@ -61,7 +86,8 @@ impl Sequencer {
             log_bytes: history_bytes,
             last_time_ms,
             compactor,
-            failed: None,
+            fault: None,
+            retry_delay: RETRY_DELAY_MIN,
         }
     }
 
@@ -110,14 +136,13 @@ impl Sequencer {
         if batch.is_empty() {
             return;
         }
-        if let Some(fault) = &self.failed {
+        if let Some(fault) = &self.fault {
             return refuse(batch.into_iter().map(|request| request.reply), fault);
         }
         let now_ms = self.clock.now_ms().max(self.last_time_ms);
         let staged = self.shared.inspect(|state| stage(state, batch));
         if let Err(fault) = self.log_records(&staged, now_ms) {
-            self.failed = Some(fault.clone());
-            self.shared.set_fault(fault.clone());
+            self.note_fault(fault.clone());
             return refuse(staged.answers.into_iter().map(|(reply, _)| reply), &fault);
         }
         if !staged.records.is_empty() {
@@ -128,6 +153,40 @@ impl Sequencer {
             let _ = reply.send(answer);
         }
         self.maintain(now_ms);
+    }
+
+    /// When to call [`Sequencer::heal`]; `None` while there is no fault that can pass.
+    pub(crate) fn heal_after(&self) -> Option<Duration> {
+        self.fault.as_ref().filter(|fault| fault.can_pass()).map(|_| self.retry_delay)
+    }
+
+    /// Tries to go on after a fault that can pass.
+    pub(crate) fn heal(&mut self) {
+        let next = self.shared.revision().next();
+        let healed = match &mut self.log {
+            Some(log) => log.heal(next),
+            None => Ok(()),
+        };
+        match healed {
+            Ok(()) => {
+                tracing::warn!("the store takes writes again");
+                self.fault = None;
+                self.retry_delay = RETRY_DELAY_MIN;
+                self.shared.clear_fault();
+            }
+            Err(fault) => {
+                self.retry_delay = (self.retry_delay * 2).min(RETRY_DELAY_MAX);
+                self.note_fault(fault);
+            }
+        }
+    }
+
+    fn note_fault(&mut self, fault: StoreFault) {
+        if self.fault.as_ref() != Some(&fault) {
+            tracing::error!(%fault, passing = fault.can_pass(), "the store takes no writes");
+        }
+        self.fault = Some(fault.clone());
+        self.shared.set_fault(fault);
     }
 
     fn log_records(&mut self, staged: &Staged, now_ms: u64) -> Result<(), StoreFault> {

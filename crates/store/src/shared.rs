@@ -6,15 +6,17 @@ use crate::options::Options;
 use crate::state::Snapshot;
 use crate::store::{Change, Loaded, Note, Revision, Sink};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What the sequencer shares with the callers' side.
 pub(crate) struct Shared {
     published: Mutex<Published>,
     revision: AtomicU64,
     compacted: AtomicU64,
-    fault: OnceLock<StoreFault>,
+    fault: Mutex<Option<StoreFault>>,
+    /// Whether `fault` holds one, so that writers need not lock.
+    faulty: AtomicBool,
 }
 
 /// The state everybody may see, the one sink, and the history nobody has taken yet.
@@ -63,7 +65,8 @@ impl Shared {
             revision: AtomicU64::new(state.revision().0),
             compacted: AtomicU64::new(compacted.0),
             published: Mutex::new(Published { state, sink: None, history: Some(kept) }),
-            fault: OnceLock::new(),
+            fault: Mutex::new(None),
+            faulty: AtomicBool::new(false),
         }
     }
 
@@ -101,14 +104,31 @@ impl Shared {
         self.compacted.store(revision.0, Ordering::Release);
     }
 
-    /// Why there can be no more writes, if so.
+    /// Why there can be no writes now, if so.
     pub(crate) fn fault(&self) -> Option<StoreFault> {
-        self.fault.get().cloned()
+        if self.faulty.load(Ordering::Acquire) { self.fault_slot().clone() } else { None }
     }
 
-    /// Stops writes for good; the first reason stays.
+    /// Stops writes. The first fault that cannot pass stays.
     pub(crate) fn set_fault(&self, fault: StoreFault) {
-        let _ = self.fault.set(fault);
+        let mut slot = self.fault_slot();
+        if slot.as_ref().is_none_or(StoreFault::can_pass) {
+            *slot = Some(fault);
+        }
+        self.faulty.store(true, Ordering::Release);
+    }
+
+    /// Lets writes through again, unless there is a fault that cannot pass.
+    pub(crate) fn clear_fault(&self) {
+        let mut slot = self.fault_slot();
+        if slot.as_ref().is_some_and(StoreFault::can_pass) {
+            *slot = None;
+            self.faulty.store(false, Ordering::Release);
+        }
+    }
+
+    fn fault_slot(&self) -> MutexGuard<'_, Option<StoreFault>> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn published(&self) -> MutexGuard<'_, Published> {

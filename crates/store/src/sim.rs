@@ -60,6 +60,9 @@ struct Inner {
     power_off_at: Option<u64>,
     failing_sync: Option<(u64, Random)>,
     bytes_max: Option<u64>,
+    no_descriptors: bool,
+    failing_writes: u64,
+    full_syncs: u64,
 }
 
 #[derive(Clone, Default)]
@@ -91,6 +94,21 @@ impl SimDisk {
     /// Refuses writes that would make all files together larger than this.
     pub fn limit_bytes(&self, bytes: u64) {
         self.lock().bytes_max = Some(bytes);
+    }
+
+    /// Whether opening and creating files fails, as in a process that has no descriptors left.
+    pub fn refuse_descriptors(&self, refuse: bool) {
+        self.lock().no_descriptors = refuse;
+    }
+
+    /// Makes the next `writes` writes fail after their first half.
+    pub fn fail_writes(&self, writes: u64) {
+        self.lock().failing_writes = writes;
+    }
+
+    /// Makes the next `syncs` syncs of files fail for lack of space; what was to be synced is torn.
+    pub fn fail_syncs_for_space(&self, syncs: u64) {
+        self.lock().full_syncs = syncs;
     }
 
     /// How many operations there have been.
@@ -164,6 +182,10 @@ impl Inner {
             Some(at) if self.operations > at => Err(io::Error::other("the power is off")),
             _ => Ok(()),
         }
+    }
+
+    fn take_descriptor(&self) -> io::Result<()> {
+        if self.no_descriptors { Err(rustix::io::Errno::MFILE.into()) } else { Ok(()) }
     }
 
     fn names_changed(&mut self) {
@@ -250,12 +272,14 @@ impl Disk for SimDisk {
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let mut inner = self.lock();
         inner.operate()?;
+        inner.take_descriptor()?;
         Ok(Box::new(SimHandle { inner: self.inner.clone(), id: inner.id(name)? }))
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         let mut inner = self.lock();
         inner.operate()?;
+        inner.take_descriptor()?;
         let id = inner.fresh_id();
         inner.files.insert(id, SimFile::default());
         inner.names.insert(name.to_owned(), id);
@@ -325,10 +349,13 @@ impl DiskFile for SimHandle {
             if growth > 0 && inner.bytes_max.is_some_and(|max| inner.bytes() + growth > max) {
                 return Err(io::ErrorKind::StorageFull.into());
             }
+            let fails = inner.failing_writes > 0;
+            inner.failing_writes = inner.failing_writes.saturating_sub(1);
+            let taken = if fails { &bytes[..bytes.len() / 2] } else { bytes };
             if let Some(file) = inner.files.get_mut(&self.id) {
-                file.write(offset as usize, bytes);
+                file.write(offset as usize, taken);
             }
-            Ok(())
+            if fails { Err(io::Error::other("the disk did not take all of it")) } else { Ok(()) }
         })
     }
 
@@ -336,7 +363,14 @@ impl DiskFile for SimHandle {
         self.operate(|inner| {
             let fails = inner.failing_sync.as_ref().is_some_and(|(at, _)| *at == inner.syncs);
             inner.syncs += 1;
+            let full = inner.full_syncs > 0;
+            inner.full_syncs = inner.full_syncs.saturating_sub(1);
+            let seed = inner.syncs;
             let Some(file) = inner.files.get_mut(&self.id) else { return Ok(()) };
+            if full {
+                file.fail_sync(&mut Random::new(seed));
+                return Err(io::ErrorKind::StorageFull.into());
+            }
             match &mut inner.failing_sync {
                 Some((_, random)) if fails => {
                     file.fail_sync(random);

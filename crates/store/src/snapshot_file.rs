@@ -4,9 +4,9 @@
 use crate::disk::{Disk, DiskFile, FolderDisk, TEMPORARY};
 use crate::error::OpenError;
 use crate::frame::{le_u32, le_u64};
-use crate::manifest::Manifest;
+use crate::manifest::{MANIFEST_FILE, Manifest};
 use crate::options::{FRAME_BYTES_MAX, KEY_BYTES_MAX, Options};
-use crate::recovery::create_first_segment;
+use crate::recovery::{create_first_segment, failed_to};
 use crate::state::Snapshot;
 use crate::store::{Entry, Key, Revision};
 use bytes::Bytes;
@@ -40,29 +40,33 @@ pub fn write_backup(snapshot: &Snapshot, out: &mut dyn Write) -> io::Result<()> 
     out.flush()
 }
 
-/// Makes a new store in an empty `folder` from a backup; it goes on at the backup's revision.
-pub fn restore(folder: &Path, backup: &mut dyn Read, options: &Options) -> Result<Revision, OpenError> {
+/// Reads what [`write_backup`] wrote.
+pub fn read_backup(backup: &mut dyn Read) -> Result<Snapshot, OpenError> {
+    decode(backup, "backup")
+}
+
+/// Makes a new store in an empty `folder` from a state; it goes on at the state's revision.
+pub fn restore(folder: &Path, snapshot: &Snapshot, options: &Options) -> Result<Revision, OpenError> {
     let disk = FolderDisk::open(folder)?;
-    restore_on(&disk, backup, options)
+    restore_on(&disk, snapshot, options)
 }
 
 /// [`restore`] on any disk.
 pub(crate) fn restore_on(
     disk: &dyn Disk,
-    backup: &mut dyn Read,
+    snapshot: &Snapshot,
     options: &Options,
 ) -> Result<Revision, OpenError> {
     let names = disk.list().map_err(OpenError::io("list", "data folder"))?;
     if let Some(file) = names.into_iter().next() {
         return Err(OpenError::NotEmpty { file });
     }
-    let snapshot = decode(backup, "backup")?;
     let revision = snapshot.revision();
-    write(disk, &snapshot).map_err(OpenError::io("write", &file_name(revision)))?;
-    create_first_segment(disk, options, revision.next())?;
+    write(disk, snapshot).map_err(OpenError::io("write", &file_name(revision)))?;
+    create_first_segment(disk, options, 1, revision.next())?;
     // The manifest comes last: without it the folder is not a store.
-    let manifest = Manifest { snapshot: Some(revision), first_segment: 1 };
-    manifest.write(disk).map_err(OpenError::io("write", "MANIFEST"))?;
+    let manifest = Manifest { snapshot: Some(revision), first_segment: 1, newest_segment: 1 };
+    manifest.write(disk).map_err(failed_to("write", MANIFEST_FILE))?;
     Ok(revision)
 }
 
@@ -81,14 +85,21 @@ pub(crate) fn parse_name(name: &str) -> Option<Revision> {
 pub(crate) fn write(disk: &dyn Disk, snapshot: &Snapshot) -> io::Result<u64> {
     let name = file_name(snapshot.revision());
     let temporary = format!("{name}{TEMPORARY}");
-    let file = disk.create(&temporary)?;
-    let mut out = FileEnd { file: &*file, offset: 0 };
-    write_backup(snapshot, &mut out)?;
-    let length = out.offset;
-    file.sync()?;
+    let length = write_temporary(disk, &temporary, snapshot).inspect_err(|_| {
+        // On a full disk the log needs the space more.
+        let _ = disk.remove(&temporary);
+    })?;
     disk.rename(&temporary, &name)?;
     disk.sync_dir()?;
     Ok(length)
+}
+
+fn write_temporary(disk: &dyn Disk, temporary: &str, snapshot: &Snapshot) -> io::Result<u64> {
+    let file = disk.create(temporary)?;
+    let mut out = FileEnd { file: &*file, offset: 0 };
+    write_backup(snapshot, &mut out)?;
+    file.sync()?;
+    Ok(out.offset)
 }
 
 /// Reads the snapshot's file; also answers with its length.

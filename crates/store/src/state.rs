@@ -23,6 +23,17 @@ impl Snapshot {
         Snapshot { revision, entries: entries.into_iter().collect() }
     }
 
+    /// The same entries, each modified anew after `base`, in the order in which they were modified. For stores
+    /// that lost changes: clients have seen revisions that are gone, and none may come again with other content.
+    pub fn renumbered(&self, base: Revision) -> Snapshot {
+        let mut order: Vec<(&Key, &Entry)> = self.iter().collect();
+        order.sort_by_key(|(_, entry)| entry.modified);
+        let numbered = order.into_iter().zip(base.0 + 1..).map(|((key, entry), revision)| {
+            (key.clone(), Entry { modified: Revision(revision), ..entry.clone() })
+        });
+        Snapshot::from_entries(Revision(base.0 + self.len() as u64), numbered)
+    }
+
     /// The revision this is the state of.
     pub fn revision(&self) -> Revision {
         self.revision

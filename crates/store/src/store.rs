@@ -172,7 +172,8 @@ pub trait Store: Send + Sync {
     /// The revision up to which history is gone: a restart would load only what came after it.
     fn compacted(&self) -> Revision;
 
-    /// Says why the store no longer takes writes, if so.
+    /// Says why the store takes no writes now, if so. A fault that can pass is gone from here once the
+    /// store takes writes again ([`StoreFault::can_pass`]).
     fn health(&self) -> Result<(), StoreFault>;
 
     /// Finishes the queued writes, refuses later ones and lets go of the files.

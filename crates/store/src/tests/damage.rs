@@ -1,6 +1,7 @@
 //! Files damaged at rest: refused with the place, unless it can only be an unfinished last write.
 
 use super::small_options;
+use crate::repair::recover_on;
 use crate::segment::{Reader, SEGMENT_HEADER, SegmentHeader};
 use crate::sim::{Random, SimDisk};
 use crate::*;
@@ -130,19 +131,73 @@ async fn damaged_headers_manifests_and_snapshots_are_refused() {
     }
 }
 
+/// No crash can make a segment shorter, so a cut segment held acknowledged writes.
 #[tokio::test]
-async fn a_log_cut_anywhere_is_recovered_to_the_last_whole_frame() {
+async fn a_log_cut_anywhere_is_refused_and_can_be_recovered() {
     let disk = sample().await;
     let newest = segments(&disk).pop().unwrap();
     let frames = frames(&disk, &newest);
     let full = open_changed(&disk, &newest, |_| ()).unwrap();
     for length in SEGMENT_HEADER..disk.content(&newest).unwrap().len() {
+        let outcome = open_changed(&disk, &newest, |content| content.truncate(length));
+        assert_corrupt(outcome, &newest, length, length);
+        let copy = Arc::new(disk.after_kill());
+        let mut content = copy.content(&newest).unwrap();
+        content.truncate(length);
+        copy.plant(&newest, content);
         let lost = frames.iter().filter(|frame| frame.end > length).count() as u64;
-        let found = open_changed(&disk, &newest, |content| content.truncate(length)).unwrap();
-        assert_eq!(found, Revision(full.0 - lost), "cut to {length}");
+        let looked = recover_on(&*copy, &options(), true).unwrap().unwrap();
+        assert!(Embedded::open_on(copy.clone(), options()).is_err(), "a dry run changes nothing");
+        let recovery = recover_on(&*copy, &options(), false).unwrap().unwrap();
+        assert_eq!((recovery.read_until, recovery.damage.len()), (Revision(full.0 - lost), 1), "{length}");
+        assert_eq!((looked.read_until, looked.damage), (recovery.read_until, recovery.damage));
+        let store = Embedded::open_on(copy.clone(), options()).unwrap();
+        assert!(store.revision() > full, "revisions never go back");
+        assert_eq!(store.snapshot_state().len(), recovery.entries);
+        assert!(copy.content(&recovery.saved[0]).is_some());
+        assert_eq!(recover_on(&*copy, &options(), false).unwrap(), None, "what was recovered is sound");
     }
     let outcome = open_changed(&disk, &newest, |content| content.truncate(SEGMENT_HEADER - 1));
     assert_corrupt(outcome, &newest, 0, SEGMENT_HEADER - 1);
+}
+
+#[tokio::test]
+async fn what_is_lost_behind_a_damaged_frame_is_said() {
+    let disk = sample().await;
+    let names = segments(&disk);
+    let older = &names[names.len() - 2];
+    let frame = frames(&disk, older)[0].clone();
+    let copy = Arc::new(disk.after_kill());
+    let mut content = copy.content(older).unwrap();
+    content[frame.start + 50] ^= 1;
+    copy.plant(older, content);
+    let recovery = recover_on(&*copy, &options(), false).unwrap().unwrap();
+    assert_eq!(recovery.known_until, Revision(31), "the last of the frames behind it");
+    assert!(recovery.read_until < recovery.known_until);
+    assert_eq!(recovery.saved, [format!("lost-{older}"), format!("lost-{}", names[names.len() - 1])]);
+    assert!(recovery.damage[0].contains(older.as_str()), "{:?}", recovery.damage);
+    Embedded::open_on(copy, options()).unwrap();
+}
+
+/// Stores of older builds name neither the newest segment nor the lengths.
+#[tokio::test]
+async fn a_store_of_an_older_build_is_read_and_then_guarded() {
+    let disk = sample().await;
+    let rewrite = |name: &str, from: usize, to: usize, crc_at: usize| {
+        let mut content = disk.content(name).unwrap();
+        content[from..to].fill(0);
+        let crc = crc32c::crc32c(&content[..crc_at]);
+        content[crc_at..crc_at + 4].copy_from_slice(&crc.to_le_bytes());
+        disk.plant(name, content);
+    };
+    rewrite("MANIFEST", 32, 36, 36);
+    segments(&disk).iter().for_each(|name| rewrite(name, 40, 48, SEGMENT_HEADER - 4));
+    let disk = Arc::new(disk);
+    drop(Embedded::open_on(disk.clone(), options()).unwrap());
+    let newest = segments(&disk).pop().unwrap();
+    disk.remove(&newest).unwrap();
+    let refused = Embedded::open_on(disk, options()).err().unwrap().to_string();
+    assert!(refused.contains(&newest), "{refused}");
 }
 
 #[tokio::test]
@@ -168,8 +223,7 @@ async fn a_torn_last_frame_is_dropped_and_written_over() {
 async fn missing_files_are_refused_by_name() {
     let disk = sample().await;
     let names = disk.list().unwrap();
-    let newest = segments(&disk).pop().unwrap();
-    for name in names.iter().filter(|name| **name != newest) {
+    for name in &names {
         let copy = Arc::new(disk.after_kill());
         copy.remove(name).unwrap();
         let refused = Embedded::open_on(copy, options()).err().unwrap().to_string();

@@ -177,8 +177,11 @@ async fn a_backup_can_be_restored_and_written_on() {
     write_backup(&store.snapshot_state(), &mut backup).unwrap();
     let folder = Folder::new();
     let options = Options::default();
-    assert_eq!(restore(&folder.0, &mut backup.as_slice(), &options).unwrap(), Revision(1002));
-    let refused = restore(&folder.0, &mut backup.as_slice(), &options).unwrap_err();
+    assert_eq!(
+        restore(&folder.0, &read_backup(&mut backup.as_slice()).unwrap(), &options).unwrap(),
+        Revision(1002)
+    );
+    let refused = restore(&folder.0, &read_backup(&mut backup.as_slice()).unwrap(), &options).unwrap_err();
     assert!(matches!(refused, OpenError::NotEmpty { .. }), "{refused}");
     let restored = folder.open();
     assert!(restored.snapshot_state().iter().eq(store.snapshot_state().iter()));
@@ -197,12 +200,10 @@ async fn a_damaged_backup_is_refused() {
     let mut backup = Vec::new();
     write_backup(&store.snapshot_state(), &mut backup).unwrap();
     for length in 0..backup.len() {
-        let disk = SimDisk::default();
-        let options = Options::default();
-        let cut = crate::snapshot_file::restore_on(&disk, &mut &backup[..length], &options).unwrap_err();
+        let cut = read_backup(&mut &backup[..length]).unwrap_err();
         assert!(matches!(cut, OpenError::Corrupt { .. }), "{length}: {cut}");
         backup[length] ^= 1;
-        let flipped = crate::snapshot_file::restore_on(&disk, &mut backup.as_slice(), &options).unwrap_err();
+        let flipped = read_backup(&mut backup.as_slice()).unwrap_err();
         assert!(matches!(flipped, OpenError::Corrupt { .. }), "{length}: {flipped}");
         backup[length] ^= 1;
     }
