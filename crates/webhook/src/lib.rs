@@ -2,7 +2,6 @@
 //! gives. Knows nothing of what is asked or answered.
 
 mod connect;
-mod verify;
 
 use bytes::Bytes;
 use connect::Connections;

@@ -1,10 +1,11 @@
-//! Whom a webhook must prove to be: the authorities of a caBundle, or those of the system where there is none.
+//! Which server certificates are believed: those of a caBundle, of the system where there is none, or any.
 
 use pintle_meta::Timestamp;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use std::sync::Arc;
@@ -37,22 +38,144 @@ fn authorities(ca_bundle: &[u8]) -> Result<(Vec<CertificateDer<'static>>, RootCe
     Ok((certificates, roots))
 }
 
-/// The TLS side of a call.
-pub(crate) fn config(ca_bundle: &[u8]) -> Result<ClientConfig, String> {
-    let (certificates, roots) = authorities(ca_bundle)?;
+/// Whose certificates are believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust<'a> {
+    /// Those that the authorities of a PEM bundle signed; an empty bundle stands for the system's authorities.
+    Bundle(&'a [u8]),
+    /// Any at all (`insecureSkipTLSVerify`).
+    Anyone,
+}
+
+/// The TLS configuration of a client, with its own certificate where it has one. The error is in Go's words.
+pub(crate) fn config(trust: Trust<'_>, identity: Option<Identity>) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-        .build()
-        .map_err(|error| error.to_string())?;
-    let verifier = Arc::new(Believed { inner, certificates });
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let verifier: Arc<dyn ServerCertVerifier> = match trust {
+        Trust::Anyone => Arc::new(Unverified(provider.clone())),
+        Trust::Bundle(bundle) => {
+            let (certificates, roots) = authorities(bundle)?;
+            match roots.is_empty() {
+                true => Arc::new(NobodyBelieved(provider.clone())),
+                false => {
+                    let inner =
+                        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+                            .build()
+                            .map_err(|error| error.to_string())?;
+                    Arc::new(Believed { inner, certificates })
+                }
+            }
+        }
+    };
+    let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
         .dangerous()
-        .with_custom_certificate_verifier(verifier)
-        .with_no_client_auth();
+        .with_custom_certificate_verifier(verifier);
+    let mut config = match identity {
+        Some(Identity { chain, key }) => {
+            builder.with_client_auth_cert(chain, key).map_err(|error| format!("tls: {error}"))?
+        }
+        None => builder.with_no_client_auth(),
+    };
     config.alpn_protocols.push(b"http/1.1".to_vec());
     Ok(config)
+}
+
+/// The certificate of a client and its key.
+pub struct Identity {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl Identity {
+    /// Reads certificate and key from PEM.
+    pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, String> {
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate).filter_map(Result::ok).collect();
+        if chain.is_empty() {
+            return Err("tls: failed to find any PEM data in certificate input".to_string());
+        }
+        let key = PrivateKeyDer::from_pem_slice(key)
+            .map_err(|_| "tls: failed to find any PEM data in key input".to_string())?;
+        Ok(Identity { chain, key })
+    }
+}
+
+/// Believes any certificate, but not that somebody has a key without proof.
+#[derive(Debug)]
+struct Unverified(Arc<CryptoProvider>);
+
+/// Believes none, where neither a bundle nor the system has authorities.
+#[derive(Debug)]
+struct NobodyBelieved(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+impl ServerCertVerifier for NobodyBelieved {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Err(Error::InvalidCertificate(CertificateError::UnknownIssuer))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
 }
 
 /// Believes what the authorities signed, and, as Go does, a certificate that is one of the bundle itself: many
@@ -112,13 +235,16 @@ impl ServerCertVerifier for Believed {
     }
 }
 
-/// What Go says of a handshake that failed.
-pub(crate) fn in_words(error: &std::io::Error, name: &str) -> String {
+/// What Go says of a handshake that failed. `first` is how the server's answer began.
+pub(crate) fn in_words(error: &std::io::Error, name: &str, first: &[u8]) -> String {
     let found = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     let why = match found {
         Some(Error::InvalidCertificate(certificate)) => of_certificate(certificate, name),
-        Some(Error::InvalidMessage(_)) => {
+        Some(Error::InvalidMessage(_)) if first == b"HTTP/" => {
             return "http: server gave HTTP response to HTTPS client".to_string();
+        }
+        Some(Error::InvalidMessage(_)) => {
+            return "tls: first record does not look like a TLS handshake".to_string();
         }
         Some(other) => return format!("remote error: tls: {other}"),
         None if error.kind() == std::io::ErrorKind::UnexpectedEof => return "EOF".to_string(),

@@ -1,0 +1,201 @@
+//! Opens connections: directly, or through an HTTP CONNECT proxy (`--egress-selector-config-file`). Errors are in the
+//! words of Go's dialer, which clients of kube-apiserver see.
+
+use crate::tls::{self, TlsOptions};
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+
+/// Longest time to open a connection.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Most bytes of a CONNECT proxy's answer.
+const CONNECT_ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// A byte stream to somebody.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// A byte stream behind a pointer.
+pub type BoxStream = Box<dyn Stream>;
+
+/// How connections are opened.
+#[derive(Clone, Default)]
+pub enum Dialer {
+    /// To the address itself.
+    #[default]
+    Direct,
+    /// Through an HTTP CONNECT proxy.
+    HttpConnect(Arc<ConnectProxy>),
+}
+
+/// Where an HTTP CONNECT proxy listens.
+pub enum ConnectProxy {
+    /// On a Unix socket.
+    Unix(PathBuf),
+    /// At host and port, with TLS.
+    Tls {
+        /// Host.
+        host: String,
+        /// Port.
+        port: u16,
+        /// How the proxy proves who it is, and we who we are.
+        options: TlsOptions,
+    },
+}
+
+impl Dialer {
+    /// Opens a connection. The error is what Go's dialer says.
+    pub async fn dial(&self, host: &str, port: u16) -> Result<BoxStream, String> {
+        let opened = async {
+            match self {
+                Dialer::Direct => dial_tcp(host, port).await.map(|stream| Box::new(stream) as BoxStream),
+                Dialer::HttpConnect(proxy) => proxy.dial(&host_port(host, port)).await,
+            }
+        };
+        let late = || Err(format!("dial tcp {}: i/o timeout", host_port(host, port)));
+        tokio::time::timeout(DIAL_TIMEOUT, opened).await.unwrap_or_else(|_| late())
+    }
+}
+
+impl ConnectProxy {
+    async fn dial(&self, address: &str) -> Result<BoxStream, String> {
+        let (mut stream, own): (BoxStream, String) = match self {
+            ConnectProxy::Unix(path) => {
+                let own = path.display().to_string();
+                let stream = UnixStream::connect(path)
+                    .await
+                    .map_err(|e| format!("dial unix {own}: connect: {}", cause(&e)))?;
+                (Box::new(stream), own)
+            }
+            ConnectProxy::Tls { host, port, options } => {
+                let stream: BoxStream = Box::new(dial_tcp(host, *port).await?);
+                (tls::connect(stream, options, host).await?, host_port(host, *port))
+            }
+        };
+        tunnel(&mut stream, &own, address).await?;
+        Ok(stream)
+    }
+}
+
+/// Asks an HTTP CONNECT proxy for a connection to `address`.
+async fn tunnel(stream: &mut BoxStream, proxy: &str, address: &str) -> Result<(), String> {
+    let failed = |why: &str| {
+        format!("reading HTTP response from CONNECT to {address} via proxy {proxy} failed: {why}")
+    };
+    let request = format!("CONNECT {address} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.map_err(|e| failed(&e.to_string()))?;
+    stream.flush().await.map_err(|e| failed(&e.to_string()))?;
+    let mut answer = Vec::with_capacity(256);
+    // Byte by byte: what follows the answer belongs to whoever is behind the proxy.
+    while !answer.ends_with(b"\r\n\r\n") {
+        if answer.len() >= CONNECT_ANSWER_BYTES_MAX {
+            return Err(failed("the header is too long"));
+        }
+        let byte = stream.read_u8().await.map_err(|_| failed("unexpected EOF"))?;
+        answer.push(byte);
+    }
+    let text = String::from_utf8_lossy(&answer);
+    let status = text.lines().next().unwrap_or("").split_once(' ').map_or("", |(_, status)| status).trim();
+    let code = status.split(' ').next().unwrap_or("");
+    match code.parse::<u16>() {
+        Ok(200) => Ok(()),
+        Ok(code) => Err(format!("proxy error from {proxy} while dialing {address}, code {code}: {status}")),
+        Err(_) => Err(failed("malformed HTTP response")),
+    }
+}
+
+/// Opens a TCP connection, to the IPv4 addresses of a name first, as Go does.
+async fn dial_tcp(host: &str, port: u16) -> Result<TcpStream, String> {
+    let nobody = || format!("dial tcp: lookup {host}{}: no such host", nameserver());
+    let mut addresses =
+        tokio::net::lookup_host((host, port)).await.map_err(|_| nobody())?.collect::<Vec<_>>();
+    addresses.sort_by_key(std::net::SocketAddr::is_ipv6);
+    let mut why = nobody();
+    for address in addresses {
+        match TcpStream::connect(address).await {
+            Ok(stream) => {
+                _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
+            Err(error) => why = format!("dial tcp {address}: connect: {}", cause(&error)),
+        }
+    }
+    Err(why)
+}
+
+fn cause(error: &std::io::Error) -> String {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => "connection refused".to_string(),
+        ErrorKind::NetworkUnreachable => "network is unreachable".to_string(),
+        ErrorKind::HostUnreachable => "no route to host".to_string(),
+        ErrorKind::TimedOut => "connection timed out".to_string(),
+        ErrorKind::NotFound => "no such file or directory".to_string(),
+        ErrorKind::PermissionDenied => "permission denied".to_string(),
+        _ => error.to_string(),
+    }
+}
+
+/// Which name server Go's errors name.
+fn nameserver() -> String {
+    let settings = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    let server = settings.lines().find_map(|line| line.strip_prefix("nameserver")).map(str::trim);
+    match server.filter(|server| !server.is_empty()) {
+        Some(server) => format!(" on {}", host_port(server, 53)),
+        None => String::new(),
+    }
+}
+
+/// `host:port`, with brackets around addresses that have colons.
+pub fn host_port(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::UnixListener;
+
+    async fn answered(answer: &'static str) -> Result<(), String> {
+        let path =
+            std::env::temp_dir().join(format!("pintle-connect-{}-{}", std::process::id(), answer.len()));
+        _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).unwrap();
+        let proxy = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 64];
+            let size = stream.read(&mut request).await.unwrap();
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            String::from_utf8_lossy(request.get(..size).unwrap()).into_owned()
+        });
+        let dialer = Dialer::HttpConnect(Arc::new(ConnectProxy::Unix(path.clone())));
+        let dialed = dialer.dial("10.1.0.5", 80).await;
+        assert_eq!(proxy.await.unwrap(), "CONNECT 10.1.0.5:80 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+        std::fs::remove_file(&path).unwrap();
+        let own = path.display().to_string();
+        dialed.map(|_| ()).map_err(|why| why.replace(&own, "PROXY"))
+    }
+
+    #[tokio::test]
+    async fn an_egress_proxy_connects_or_says_why_not() {
+        assert_eq!(answered("HTTP/1.1 200 OK\r\n\r\n").await, Ok(()));
+        let refused = answered("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n").await;
+        let want = "proxy error from PROXY while dialing 10.1.0.5:80, code 502: 502 Bad Gateway";
+        assert_eq!(refused, Err(want.to_string()));
+        let cut = answered("HTTP/1.1 200").await;
+        let want = "reading HTTP response from CONNECT to 10.1.0.5:80 via proxy PROXY failed: unexpected EOF";
+        assert_eq!(cut, Err(want.to_string()));
+    }
+
+    #[tokio::test]
+    async fn nobody_listens() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let why = Dialer::Direct.dial("127.0.0.1", port).await.err();
+        assert_eq!(why, Some(format!("dial tcp 127.0.0.1:{port}: connect: connection refused")));
+    }
+}

@@ -1,0 +1,20 @@
+//! One streaming reverse proxy for aggregated APIs, nodes, pods and services: dialers, TLS, header rules, links in pages,
+//! and upgrades as byte tunnels. Knows bytes and HTTP; knows no objects and no users.
+
+pub mod dial;
+pub mod forward;
+pub mod header;
+pub mod rewrite;
+mod stall;
+pub mod tls;
+pub mod transport;
+pub mod tunnel;
+mod verify;
+
+mod url;
+
+pub use dial::{ConnectProxy, Dialer};
+pub use forward::{Forward, ForwardError, ProxyBody, Upgrade};
+pub use tls::{Identity, TlsOptions, Trust};
+pub use transport::{Address, BoxError, RequestBody, SendError, Transport, empty_body};
+pub use url::{encode_query, escape_path, join as join_path, join_keeping_slash};

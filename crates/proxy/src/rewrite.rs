@@ -1,0 +1,482 @@
+//! Links of proxied pages: what points at the backend's root is made to point below the path of the proxy. Pages are
+//! rewritten as they stream through; of a page only the tag that is being read is held in memory.
+
+use crate::url::{Url, join};
+use bytes::{Bytes, BytesMut};
+use flate2::Compression;
+use flate2::write::{DeflateDecoder, DeflateEncoder, GzEncoder, MultiGzDecoder};
+use std::io::Write;
+
+/// Longest tag that is looked into; a longer one goes through as it is.
+const TAG_BYTES_MAX: usize = 64 * 1024;
+
+/// How many compressed bytes are unpacked at once: they become about a thousand times as many at most.
+const COMPRESSED_BYTES: usize = 1024;
+
+/// Attributes that hold links, by element.
+const LINKS: &[(&str, &[&str])] = &[
+    ("a", &["href"]),
+    ("applet", &["codebase"]),
+    ("area", &["href"]),
+    ("audio", &["src"]),
+    ("base", &["href"]),
+    ("blockquote", &["cite"]),
+    ("body", &["background"]),
+    ("button", &["formaction"]),
+    ("command", &["icon"]),
+    ("del", &["cite"]),
+    ("embed", &["src"]),
+    ("form", &["action"]),
+    ("frame", &["longdesc", "src"]),
+    ("head", &["profile"]),
+    ("html", &["manifest"]),
+    ("iframe", &["longdesc", "src"]),
+    ("img", &["longdesc", "src", "usemap"]),
+    ("input", &["src", "usemap", "formaction"]),
+    ("ins", &["cite"]),
+    ("link", &["href"]),
+    ("object", &["classid", "codebase", "data", "usemap"]),
+    ("q", &["cite"]),
+    ("script", &["src"]),
+    ("source", &["src"]),
+    ("video", &["poster", "src"]),
+];
+
+/// Elements whose content is text until their end tag.
+const RAW_TEXT: &[&str] =
+    &["iframe", "noembed", "noframes", "plaintext", "script", "style", "title", "textarea", "xmp"];
+
+/// Where a proxy stands: what links are changed by.
+#[derive(Clone, Debug, Default)]
+pub struct Links {
+    /// Scheme and host that clients see; "" where the links stay on their host.
+    pub scheme: String,
+    /// See `scheme`.
+    pub host: String,
+    /// The path that stands before the backend's own paths.
+    pub prefix: String,
+    /// Where the backend is, as `host:port`.
+    pub backend: String,
+    /// The host that the request named.
+    pub request_host: String,
+}
+
+impl Links {
+    /// A link as clients should follow it; `None` where it is no URL.
+    pub fn rewrite(&self, link: &str) -> Option<String> {
+        let mut url = Url::parse(link)?;
+        let is_elsewhere = !url.host.is_empty() && url.host != self.backend && url.host != self.request_host;
+        if is_elsewhere || !url.path.starts_with('/') {
+            return Some(url.text());
+        }
+        let is_own_host = url.host == self.request_host && self.scheme.is_empty() && self.host.is_empty();
+        if !is_own_host {
+            url.scheme.clone_from(&self.scheme);
+            url.host.clone_from(&self.host);
+        }
+        if !url.path.starts_with(&self.prefix) {
+            let mut path = join(&[&self.prefix, &url.path]);
+            if url.path.ends_with('/') && !path.ends_with('/') {
+                path.push('/');
+            }
+            url.set_path(path);
+        }
+        Some(url.text())
+    }
+}
+
+/// How a page is compressed.
+enum Coding {
+    Plain,
+    Gzip(Box<MultiGzDecoder<Vec<u8>>>, Box<GzEncoder<Vec<u8>>>),
+    Deflate(Box<DeflateDecoder<Vec<u8>>>, Box<DeflateEncoder<Vec<u8>>>),
+}
+
+/// Rewrites a page piece by piece.
+pub struct Page {
+    links: Links,
+    coding: Coding,
+    tokens: Tokens,
+}
+
+impl Page {
+    /// A rewriter for a page with this `Content-Encoding`; `None` for encodings that are not understood.
+    pub fn new(links: Links, encoding: &str) -> Option<Self> {
+        let coding = match encoding {
+            "" => Coding::Plain,
+            "gzip" => Coding::Gzip(
+                Box::new(MultiGzDecoder::new(Vec::new())),
+                Box::new(GzEncoder::new(Vec::new(), Compression::default())),
+            ),
+            "deflate" => Coding::Deflate(
+                Box::new(DeflateDecoder::new(Vec::new())),
+                Box::new(DeflateEncoder::new(Vec::new(), Compression::best())),
+            ),
+            _ => return None,
+        };
+        Some(Page { links, coding, tokens: Tokens::default() })
+    }
+
+    /// The next piece, rewritten. What is not decided yet comes with a later piece.
+    pub fn push(&mut self, piece: &[u8]) -> std::io::Result<Bytes> {
+        let Page { links, coding, tokens } = self;
+        match coding {
+            Coding::Plain => Ok(tokens.push(piece, links)),
+            Coding::Gzip(decoder, encoder) => {
+                for part in piece.chunks(COMPRESSED_BYTES) {
+                    decoder.write_all(part)?;
+                    let plain = std::mem::take(decoder.get_mut());
+                    encoder.write_all(&tokens.push(&plain, links))?;
+                }
+                Ok(std::mem::take(encoder.get_mut()).into())
+            }
+            Coding::Deflate(decoder, encoder) => {
+                for part in piece.chunks(COMPRESSED_BYTES) {
+                    decoder.write_all(part)?;
+                    let plain = std::mem::take(decoder.get_mut());
+                    encoder.write_all(&tokens.push(&plain, links))?;
+                }
+                Ok(std::mem::take(encoder.get_mut()).into())
+            }
+        }
+    }
+
+    /// What is left at the end.
+    pub fn finish(self) -> std::io::Result<Bytes> {
+        let Page { links, coding, mut tokens } = self;
+        match coding {
+            Coding::Plain => Ok(tokens.finish()),
+            Coding::Gzip(mut decoder, mut encoder) => {
+                decoder.try_finish()?;
+                let plain = std::mem::take(decoder.get_mut());
+                encoder.write_all(&tokens.push(&plain, &links))?;
+                encoder.write_all(&tokens.finish())?;
+                Ok((*encoder).finish()?.into())
+            }
+            Coding::Deflate(mut decoder, mut encoder) => {
+                decoder.try_finish()?;
+                let plain = std::mem::take(decoder.get_mut());
+                encoder.write_all(&tokens.push(&plain, &links))?;
+                encoder.write_all(&tokens.finish())?;
+                Ok((*encoder).finish()?.into())
+            }
+        }
+    }
+}
+
+/// The tokens of a page, as far as links need them.
+#[derive(Default)]
+struct Tokens {
+    /// What could be the beginning of a tag.
+    pending: BytesMut,
+    /// The element whose text is being read, if its content is no markup.
+    raw: Option<&'static str>,
+}
+
+impl Tokens {
+    fn push(&mut self, piece: &[u8], links: &Links) -> Bytes {
+        self.pending.extend_from_slice(piece);
+        let mut out = BytesMut::with_capacity(self.pending.len() + 64);
+        while self.step(links, &mut out) {}
+        out.freeze()
+    }
+
+    fn finish(&mut self) -> Bytes {
+        self.pending.split().freeze()
+    }
+
+    /// Moves one token from `pending` to `out`; false where it needs more bytes.
+    fn step(&mut self, links: &Links, out: &mut BytesMut) -> bool {
+        let Some(start) = self.pending.iter().position(|byte| *byte == b'<') else {
+            out.extend_from_slice(&self.pending.split());
+            return false;
+        };
+        out.extend_from_slice(&self.pending.split_to(start));
+        match self.token_length() {
+            Length::Unknown if self.pending.len() < TAG_BYTES_MAX => false,
+            Length::Unknown => {
+                out.extend_from_slice(&self.pending.split_to(1));
+                true
+            }
+            Length::Text(size) => {
+                out.extend_from_slice(&self.pending.split_to(size));
+                true
+            }
+            Length::Tag(size) => {
+                let raw = self.pending.split_to(size);
+                let text = String::from_utf8_lossy(&raw);
+                match Tag::parse(&text) {
+                    Some(mut tag) => {
+                        self.raw = RAW_TEXT.iter().copied().find(|name| *name == tag.name);
+                        tag.rewrite(links);
+                        tag.write(out);
+                    }
+                    None => out.extend_from_slice(&raw),
+                }
+                true
+            }
+        }
+    }
+
+    /// How long the token is that `pending` begins with, a `<`.
+    fn token_length(&mut self) -> Length {
+        let bytes = &self.pending[..];
+        if let Some(name) = self.raw {
+            let end = format!("</{name}");
+            let Some(head) = bytes.get(..end.len()) else {
+                let could_be =
+                    end.as_bytes().get(..bytes.len()).is_some_and(|e| bytes.eq_ignore_ascii_case(e));
+                return if could_be { Length::Unknown } else { Length::Text(1) };
+            };
+            if head.eq_ignore_ascii_case(end.as_bytes()) {
+                self.raw = None;
+                return Length::Text(end.len());
+            }
+            return Length::Text(1);
+        }
+        match bytes.get(1) {
+            None => Length::Unknown,
+            Some(b'!') if b"<!--".starts_with(bytes) => Length::Unknown,
+            Some(b'!') if bytes.starts_with(b"<!--") => match find(bytes, b"-->", 4) {
+                Some(end) => Length::Text(end),
+                None => Length::Unknown,
+            },
+            Some(b'!' | b'?' | b'/') => match bytes.iter().position(|byte| *byte == b'>') {
+                Some(end) => Length::Text(end + 1),
+                None => Length::Unknown,
+            },
+            Some(letter) if letter.is_ascii_alphabetic() => {
+                let mut quote = None;
+                for (at, byte) in bytes.iter().enumerate().skip(1) {
+                    match (quote, byte) {
+                        (None, b'>') => return Length::Tag(at + 1),
+                        (None, b'"' | b'\'') => {
+                            let before = bytes.get(..at).unwrap_or_default().trim_ascii_end();
+                            if before.last() == Some(&b'=') {
+                                quote = Some(*byte);
+                            }
+                        }
+                        (Some(open), byte) if open == *byte => quote = None,
+                        _ => {}
+                    }
+                }
+                Length::Unknown
+            }
+            Some(_) => Length::Text(1),
+        }
+    }
+}
+
+enum Length {
+    Unknown,
+    Text(usize),
+    Tag(usize),
+}
+
+fn find(bytes: &[u8], what: &[u8], from: usize) -> Option<usize> {
+    let rest = bytes.get(from..)?;
+    rest.windows(what.len()).position(|window| window == what).map(|at| from + at + what.len())
+}
+
+/// A start tag.
+struct Tag {
+    name: String,
+    /// Names and decoded values.
+    attributes: Vec<(String, String)>,
+    closes_itself: bool,
+}
+
+impl Tag {
+    fn parse(text: &str) -> Option<Tag> {
+        let inner = text.strip_prefix('<')?.strip_suffix('>')?;
+        let name_end = inner.find(|c: char| c.is_ascii_whitespace() || c == '/').unwrap_or(inner.len());
+        let (name, mut rest) = inner.split_at(name_end);
+        let mut tag = Tag { name: name.to_ascii_lowercase(), attributes: Vec::new(), closes_itself: false };
+        loop {
+            rest = rest.trim_start_matches(|c: char| c.is_ascii_whitespace());
+            if rest.is_empty() {
+                return Some(tag);
+            }
+            if let Some(after) = rest.strip_prefix('/') {
+                tag.closes_itself = after.is_empty();
+                rest = after;
+                continue;
+            }
+            let end = rest
+                .char_indices()
+                .position(|(at, c)| c.is_ascii_whitespace() || c == '/' || c == '=' && at > 0)
+                .and_then(|nth| rest.char_indices().nth(nth))
+                .map_or(rest.len(), |(at, _)| at);
+            let (key, after) = rest.split_at(end);
+            let after = after.trim_start_matches(|c: char| c.is_ascii_whitespace());
+            let (value, after) = match after.strip_prefix('=') {
+                None => ("", after),
+                Some(after) => {
+                    let after = after.trim_start_matches(|c: char| c.is_ascii_whitespace());
+                    match after.chars().next() {
+                        Some(quote @ ('"' | '\'')) => {
+                            after.strip_prefix(quote).and_then(|a| a.split_once(quote)).unwrap_or((after, ""))
+                        }
+                        _ => {
+                            let end = after.find(|c: char| c.is_ascii_whitespace()).unwrap_or(after.len());
+                            after.split_at(end)
+                        }
+                    }
+                }
+            };
+            tag.attributes.push((key.to_ascii_lowercase(), decode_entities(value)));
+            rest = after;
+        }
+    }
+
+    fn rewrite(&mut self, links: &Links) {
+        let Some((_, keys)) = LINKS.iter().find(|(element, _)| *element == self.name) else { return };
+        for (key, value) in &mut self.attributes {
+            if keys.contains(&key.as_str())
+                && let Some(link) = links.rewrite(value)
+            {
+                *value = link;
+            }
+        }
+    }
+
+    /// Writes the tag as Go's tokenizer does: names in small letters, values in double quotes.
+    fn write(&self, out: &mut BytesMut) {
+        out.extend_from_slice(b"<");
+        out.extend_from_slice(self.name.as_bytes());
+        for (key, value) in &self.attributes {
+            out.extend_from_slice(b" ");
+            out.extend_from_slice(key.as_bytes());
+            out.extend_from_slice(b"=\"");
+            for c in value.chars() {
+                let escaped = match c {
+                    '&' => "&amp;",
+                    '\'' => "&#39;",
+                    '<' => "&lt;",
+                    '>' => "&gt;",
+                    '"' => "&#34;",
+                    '\r' => "&#13;",
+                    c => {
+                        out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+                        continue;
+                    }
+                };
+                out.extend_from_slice(escaped.as_bytes());
+            }
+            out.extend_from_slice(b"\"");
+        }
+        out.extend_from_slice(if self.closes_itself { b"/>" } else { b">" });
+    }
+}
+
+/// Undoes the escapes that attributes commonly have; others stay as they are.
+fn decode_entities(text: &str) -> String {
+    if !text.contains('&') {
+        return text.to_string();
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('&') {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        let decoded = from.find(';').and_then(|end| {
+            let name = from.get(1..end)?;
+            let c = match name {
+                "amp" => '&',
+                "lt" => '<',
+                "gt" => '>',
+                "quot" => '"',
+                "apos" => '\'',
+                "nbsp" => '\u{a0}',
+                _ => {
+                    let number = name.strip_prefix('#')?;
+                    let code = match number.strip_prefix(['x', 'X']) {
+                        Some(hex) => u32::from_str_radix(hex, 16).ok()?,
+                        None => number.parse().ok()?,
+                    };
+                    char::from_u32(code)?
+                }
+            };
+            Some((c, from.get(end + 1..)?))
+        });
+        match decoded {
+            Some((c, after)) => {
+                out.push(c);
+                rest = after;
+            }
+            None => {
+                out.push('&');
+                rest = from.get(1..).unwrap_or("");
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    fn links() -> Links {
+        Links {
+            prefix: "/api/v1/namespaces/n/pods/p/proxy".into(),
+            backend: "10.244.0.9:8080".into(),
+            request_host: "server:6443".into(),
+            ..Links::default()
+        }
+    }
+
+    fn rewritten(page: &str, step: usize) -> String {
+        let mut rewriter = Page::new(links(), "").unwrap();
+        let mut out = Vec::new();
+        for piece in page.as_bytes().chunks(step) {
+            out.extend_from_slice(&rewriter.push(piece).unwrap());
+        }
+        out.extend_from_slice(&rewriter.finish().unwrap());
+        String::from_utf8(out).unwrap()
+    }
+
+    const PAGE: &str = "<!DOCTYPE html><!-- <a href=\"/c\"> --><HTML><a HREF='/x?a=1&amp;b=2'>x</a><a href=rel>r</a>\
+        <img src=\"/i.png\"/><script>if (a<b) { '<a href=\"/s\">' }</script><a href=\"http://server:6443/own\">o</a>\
+        <a href=\"//10.244.0.9:8080/back\">b</a><p title=\"a>b\">1 < 2</p><a href=\"https://e.com/\">e";
+
+    #[test]
+    fn links_of_a_page_lead_through_the_proxy() {
+        let whole = rewritten(PAGE, PAGE.len());
+        expect![[r#"<!DOCTYPE html><!-- <a href="/c"> --><html><a href="/api/v1/namespaces/n/pods/p/proxy/x?a=1&amp;b=2">x</a><a href="rel">r</a><img src="/api/v1/namespaces/n/pods/p/proxy/i.png"/><script>if (a<b) { '<a href="/s">' }</script><a href="http://server:6443/api/v1/namespaces/n/pods/p/proxy/own">o</a><a href="/api/v1/namespaces/n/pods/p/proxy/back">b</a><p title="a&gt;b">1 < 2</p><a href="https://e.com/">e"#]].assert_eq(&whole);
+        for step in [1, 2, 3, 7] {
+            assert_eq!(rewritten(PAGE, step), whole, "in pieces of {step}");
+        }
+    }
+
+    #[test]
+    fn compressed_pages_stay_compressed() {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(b"<a href=\"/x\">").unwrap();
+        let zipped = encoder.finish().unwrap();
+        let mut rewriter = Page::new(links(), "gzip").unwrap();
+        let mut out = rewriter.push(&zipped).unwrap().to_vec();
+        out.extend_from_slice(&rewriter.finish().unwrap());
+        let mut decoder = MultiGzDecoder::new(Vec::new());
+        decoder.write_all(&out).unwrap();
+        let plain = decoder.finish().unwrap();
+        assert_eq!(plain, b"<a href=\"/api/v1/namespaces/n/pods/p/proxy/x\">");
+        assert!(Page::new(links(), "br").is_none());
+    }
+
+    #[test]
+    fn redirects_of_the_backend_stay_below_the_proxy() {
+        let links = links();
+        for (from, to) in [
+            ("/there?x=1", Some("/api/v1/namespaces/n/pods/p/proxy/there?x=1")),
+            ("there", Some("there")),
+            ("https://example.com/x", Some("https://example.com/x")),
+            ("http://10.244.0.9:8080/own", Some("/api/v1/namespaces/n/pods/p/proxy/own")),
+            (":bad", None),
+        ] {
+            assert_eq!(links.rewrite(from).as_deref(), to, "{from}");
+        }
+    }
+}

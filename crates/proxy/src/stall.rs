@@ -1,0 +1,93 @@
+//! `StallGuard`: a connection whose other side has to read. One that takes nothing for too long is cut off, so that
+//! what nobody reads does not stay in memory.
+
+use std::future::Future;
+use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// A stream that fails when a write makes no progress for too long.
+pub(crate) struct StallGuard<S> {
+    stream: S,
+    limit: Duration,
+    /// Made when the other side first falls behind: most never do.
+    timer: Option<Pin<Box<Sleep>>>,
+    is_full: bool,
+}
+
+impl<S> StallGuard<S> {
+    /// Cuts the other side off when it leaves a full buffer unread for `limit`.
+    pub(crate) fn new(stream: S, limit: Duration) -> Self {
+        StallGuard { stream, limit, timer: None, is_full: false }
+    }
+
+    fn checked<T>(&mut self, polled: Poll<Result<T>>, cx: &mut Context<'_>) -> Poll<Result<T>> {
+        if polled.is_ready() {
+            self.is_full = false;
+            return polled;
+        }
+        let limit = self.limit;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(limit)));
+        if !std::mem::replace(&mut self.is_full, true) {
+            timer.as_mut().reset(Instant::now() + limit);
+        }
+        timer.as_mut().poll(cx).map(|()| Err(Error::new(ErrorKind::TimedOut, "the other side does not read")))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for StallGuard<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for StallGuard<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.checked(polled, cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.checked(polled, cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_flush(cx);
+        self.checked(polled, cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt;
+
+    #[tokio::test]
+    async fn a_reader_that_stalls_is_cut_off() {
+        let (near, far) = tokio::io::duplex(64);
+        let mut near = StallGuard::new(near, Duration::from_millis(20));
+        let error = near.write_all(&[0; 256]).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        drop(far);
+    }
+}

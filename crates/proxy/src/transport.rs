@@ -1,0 +1,271 @@
+//! `Transport`: sends requests to backends over pooled connections, with a dialer and TLS options of its own. Bodies
+//! stream in both directions; nothing is gathered.
+
+use crate::dial::{BoxStream, Dialer};
+use crate::stall::StallGuard;
+use crate::tls::{self, TlsOptions};
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body::{Body as _, Frame, SizeHint};
+use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+/// How long a backend may leave a full buffer unread.
+const STALL_MAX: Duration = Duration::from_secs(60);
+/// Idle connections kept for one backend and for all of them, and for how long.
+const IDLE_PER_BACKEND_MAX: usize = 32;
+const IDLE_BACKENDS_MAX: usize = 1024;
+const IDLE_TIME_MAX: Duration = Duration::from_secs(90);
+/// Most bytes of the head of an answer.
+const HEAD_BYTES_MAX: usize = 1 << 20;
+
+/// What goes wrong below a body.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+/// The body of a request on its way to a backend.
+pub type RequestBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// Where a backend is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Address {
+    /// Whether it speaks TLS.
+    pub tls: bool,
+    /// Name or IP address.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+impl Address {
+    /// `http` or `https`.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls { "https" } else { "http" }
+    }
+
+    /// `host:port`.
+    pub fn authority(&self) -> String {
+        crate::dial::host_port(&self.host, self.port)
+    }
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// No connection could be opened.
+    #[error("{0}")]
+    Dial(String),
+    /// The connection ended before there was an answer.
+    #[error("{0}")]
+    Broken(String),
+}
+
+impl SendError {
+    /// Whether the backend's certificate is not believed.
+    pub fn is_certificate(&self) -> bool {
+        matches!(self, SendError::Dial(why) if why.contains("x509:"))
+    }
+}
+
+type Sender = SendRequest<RequestBody>;
+type Idle = HashMap<Address, Vec<(Sender, Instant)>>;
+
+/// Sends requests over connections of its own.
+pub struct Transport {
+    dialer: Dialer,
+    tls: Option<TlsOptions>,
+    idle: Arc<Mutex<Idle>>,
+}
+
+impl Transport {
+    /// A transport; without `tls` it cannot reach backends that speak TLS.
+    pub fn new(dialer: Dialer, tls: Option<TlsOptions>) -> Self {
+        Transport { dialer, tls, idle: Arc::default() }
+    }
+
+    /// Opens a connection of its own: for upgrades.
+    pub async fn connect(&self, to: &Address) -> Result<BoxStream, String> {
+        let stream = self.dialer.dial(&to.host, to.port).await?;
+        match (&self.tls, to.tls) {
+            (_, false) => Ok(stream),
+            (Some(options), true) => tls::connect(stream, options, &to.host).await,
+            (None, true) => Err("tls: not configured".to_string()),
+        }
+    }
+
+    /// Sends a request whose URI is path and query. The connection goes back to the pool when the body was read.
+    pub async fn send(
+        &self,
+        to: &Address,
+        mut request: Request<RequestBody>,
+    ) -> Result<Response<BackendBody>, SendError> {
+        // A pooled connection may have been closed meanwhile. What has no body can be sent again, as Go does.
+        let again = replayable(&request);
+        while let Some(mut pooled) = self.take(to) {
+            if pooled.ready().await.is_err() {
+                continue;
+            }
+            match pooled.try_send_request(request).await {
+                Ok(response) => return Ok(self.answered(to, pooled, response)),
+                Err(mut error) => match (error.take_message(), &again) {
+                    (Some(unsent), _) => request = unsent,
+                    (None, Some(copy)) => request = copy(),
+                    (None, None) => return Err(SendError::Broken(describe(error.error()))),
+                },
+            }
+        }
+        let stream = self.connect(to).await.map_err(SendError::Dial)?;
+        let broken = |error: hyper::Error| SendError::Broken(describe(&error));
+        let (mut sender, connection) = http1::Builder::new()
+            .max_buf_size(HEAD_BYTES_MAX)
+            .handshake(TokioIo::new(StallGuard::new(stream, STALL_MAX)))
+            .await
+            .map_err(broken)?;
+        // The task ends with the connection: when the backend closes it, or when the sender is dropped.
+        tokio::spawn(connection);
+        let response = sender.send_request(request).await.map_err(broken)?;
+        Ok(self.answered(to, sender, response))
+    }
+
+    fn take(&self, to: &Address) -> Option<Sender> {
+        let mut idle = self.idle.lock().ok()?;
+        let senders = idle.get_mut(to)?;
+        while let Some((sender, since)) = senders.pop() {
+            if !sender.is_closed() && since.elapsed() < IDLE_TIME_MAX {
+                return Some(sender);
+            }
+        }
+        None
+    }
+
+    fn answered(&self, to: &Address, sender: Sender, response: Response<Incoming>) -> Response<BackendBody> {
+        let lease = Lease { sender, to: to.clone(), idle: self.idle.clone() };
+        response.map(|incoming| {
+            let mut body = BackendBody { incoming, lease: Some(lease) };
+            body.return_at_end();
+            body
+        })
+    }
+}
+
+/// A request that can be sent again after it may have been sent: how to make it once more.
+fn replayable(request: &Request<RequestBody>) -> Option<impl Fn() -> Request<RequestBody> + use<>> {
+    let is_safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    if !is_safe || !request.body().is_end_stream() {
+        return None;
+    }
+    let (method, uri, headers) = (request.method().clone(), request.uri().clone(), request.headers().clone());
+    Some(move || {
+        let mut copy = Request::new(empty_body());
+        *copy.method_mut() = method.clone();
+        *copy.uri_mut() = uri.clone();
+        *copy.headers_mut() = headers.clone();
+        copy
+    })
+}
+
+/// A body without content.
+pub fn empty_body() -> RequestBody {
+    http_body_util::Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+/// A connection that is in use, and the pool that it goes back to.
+struct Lease {
+    sender: Sender,
+    to: Address,
+    idle: Arc<Mutex<Idle>>,
+}
+
+impl Lease {
+    fn give_back(self) {
+        let Lease { sender, to, idle } = self;
+        let Ok(mut idle) = idle.lock() else { return };
+        if sender.is_closed() || idle.len() >= IDLE_BACKENDS_MAX && !idle.contains_key(&to) {
+            idle.retain(|_, senders| {
+                senders.retain(|(sender, since)| !sender.is_closed() && since.elapsed() < IDLE_TIME_MAX);
+                !senders.is_empty()
+            });
+            return;
+        }
+        let senders = idle.entry(to).or_default();
+        senders.retain(|(sender, since)| !sender.is_closed() && since.elapsed() < IDLE_TIME_MAX);
+        if senders.len() < IDLE_PER_BACKEND_MAX {
+            senders.push((sender, Instant::now()));
+        }
+    }
+}
+
+/// The body of a backend's answer. One that is dropped before its end closes the connection.
+pub struct BackendBody {
+    incoming: Incoming,
+    lease: Option<Lease>,
+}
+
+impl BackendBody {
+    fn return_at_end(&mut self) {
+        if self.incoming.is_end_stream()
+            && let Some(lease) = self.lease.take()
+        {
+            lease.give_back();
+        }
+    }
+}
+
+impl http_body::Body for BackendBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let polled = Pin::new(&mut self.incoming).poll_frame(cx);
+        match &polled {
+            Poll::Ready(Some(Ok(_))) => self.return_at_end(),
+            Poll::Ready(None) => {
+                if let Some(lease) = self.lease.take() {
+                    lease.give_back();
+                }
+            }
+            _ => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
+
+/// What Go says of a connection that ended before there was an answer.
+pub(crate) fn describe(error: &hyper::Error) -> String {
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        if let Some(io) = inner.downcast_ref::<std::io::Error>() {
+            return match io.kind() {
+                std::io::ErrorKind::UnexpectedEof => "EOF".to_string(),
+                std::io::ErrorKind::ConnectionReset => "read: connection reset by peer".to_string(),
+                std::io::ErrorKind::BrokenPipe => "write: broken pipe".to_string(),
+                _ => io.to_string(),
+            };
+        }
+        source = inner.source();
+    }
+    if error.is_incomplete_message() || error.is_closed() || error.is_canceled() {
+        return "EOF".to_string();
+    }
+    if error.is_parse() {
+        return "net/http: HTTP/1.x transport connection broken: malformed HTTP response".to_string();
+    }
+    error.to_string()
+}
