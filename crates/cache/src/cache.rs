@@ -8,7 +8,7 @@ use crate::orphans::Orphans;
 use crate::resource::{Registration, Resource};
 use crate::shared::Shared;
 use crate::watch::Watcher;
-use pintle_store::{Change, Entry, Revision, Sink, Store};
+use pintle_store::{Change, Entry, Loaded, Revision, Sink, Store};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
@@ -207,7 +207,7 @@ impl Sink for Cache {
             };
             let same = |change: &&Change| change.key.starts_with(&**resource.prefix());
             let (run, after) = rest.split_at(rest.iter().take_while(same).count().max(1));
-            resource.apply(run, &mut wake);
+            resource.apply(run, ordinal(changes, changes.len() - rest.len()), &mut wake);
             rest = after;
         }
         self.shared.publish(last.revision.0);
@@ -217,6 +217,41 @@ impl Sink for Cache {
             self.shared.wake(group);
         }
     }
+
+    fn advance(&self, revision: Revision) {
+        let _applied = self.lock();
+        self.shared.publish(self.revision().max(revision.0));
+    }
+
+    /// As kube-apiserver does when its watch of etcd cannot go on: all watches end, and clients that come back with a
+    /// revision from before get 410 Gone.
+    fn reset(&self, loaded: Loaded) {
+        let mut orphans = self.lock();
+        let revision = loaded.revision.0;
+        orphans.load(loaded, self.shared.options.clock.now_ms());
+        for resource in self.resources() {
+            resource.fill(orphans.take(resource.prefix()));
+            resource.forget_snapshots();
+        }
+        self.shared.publish(revision);
+        drop(orphans);
+        for resource in self.resources() {
+            resource.end_watches();
+        }
+        self.shared.end_wildcard();
+    }
+
+    fn compacted(&self, revision: Revision) {
+        self.shared.forbid_lists_before(revision.0);
+    }
+}
+
+/// The number of a change within its revision: how many before it in the batch have the same one. A store never
+/// spreads the changes of one revision over several batches.
+fn ordinal(changes: &[Change], index: usize) -> u64 {
+    let (before, rest) = changes.split_at(index);
+    let Some(change) = rest.first() else { return 0 };
+    before.iter().rev().take_while(|other| other.revision == change.revision).count() as u64
 }
 
 /// Tells the sink that somebody else wakes the watchers, as long as that is true.

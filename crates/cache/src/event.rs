@@ -7,9 +7,43 @@ use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
 
+/// How many bits of a place number the changes of one revision.
+const ORDINAL_BITS: u32 = 16;
+
+/// A place in the order of all changes: the revision, then the change's number within it, since the changes of one
+/// etcd transaction share a revision. No two events of a cache have the same place.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub(crate) struct Place(u64);
+
+impl Place {
+    /// Behind everything.
+    pub(crate) const MAX: Place = Place(u64::MAX);
+
+    pub(crate) fn new(revision: u64, ordinal: u64) -> Place {
+        Place(revision << ORDINAL_BITS | ordinal.min((1 << ORDINAL_BITS) - 1))
+    }
+
+    /// Behind all changes of a revision.
+    pub(crate) fn end_of(revision: u64) -> Place {
+        Place::new(revision.min(u64::MAX >> ORDINAL_BITS), u64::MAX)
+    }
+
+    pub(crate) fn revision(self) -> u64 {
+        self.0 >> ORDINAL_BITS
+    }
+
+    pub(crate) fn raw(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn from_raw(raw: u64) -> Place {
+        Place(raw)
+    }
+}
+
 /// One committed change of one object, shared by the window and all watchers.
 pub struct Event {
-    pub(crate) revision: u64,
+    pub(crate) place: Place,
     pub(crate) at_ms: u64,
     pub(crate) key: ObjectKey,
     pub(crate) resource: Arc<str>,
@@ -21,19 +55,19 @@ pub struct Event {
 impl Event {
     pub(crate) fn new(
         resource: &Arc<str>,
-        revision: u64,
+        place: Place,
         at_ms: u64,
         key: ObjectKey,
         object: Option<Arc<Object>>,
         previous: Option<Arc<Object>>,
     ) -> Event {
         let resource = resource.clone();
-        Event { revision, at_ms, key, resource, object, previous, frames: Encodings::default() }
+        Event { place, at_ms, key, resource, object, previous, frames: Encodings::default() }
     }
 
     /// The revision of the change.
     pub fn revision(&self) -> u64 {
-        self.revision
+        self.place.revision()
     }
 
     /// `namespace/name` or `name`.
@@ -64,7 +98,7 @@ impl Event {
 
 impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}@{}: {:?} -> {:?}", self.key, self.revision, self.previous, self.object)
+        write!(f, "{:?}@{}: {:?} -> {:?}", self.key, self.revision(), self.previous, self.object)
     }
 }
 
@@ -151,7 +185,7 @@ impl Delivery {
     /// The revision to show as the object's resourceVersion.
     pub fn revision(&self) -> u64 {
         match &self.source {
-            Source::Event(event) => event.revision,
+            Source::Event(event) => event.revision(),
             Source::Initial(object) => object.revision(),
         }
     }

@@ -5,7 +5,7 @@
 //! keeps one segment alive and not the rest. Whoever falls behind the chain goes back to the window.
 
 use crate::Str;
-use crate::event::Event;
+use crate::event::{Event, Place};
 use crate::options::{SEGMENT_EVENTS_ALL, SEGMENT_EVENTS_NAME, SEGMENT_EVENTS_PART};
 use crate::rest::Rest;
 use crate::run::Runs;
@@ -69,8 +69,8 @@ struct Tail {
     used: usize,
     /// Events since the watchers were woken.
     untold: usize,
-    /// Revision of the last event.
-    revision: u64,
+    /// The last event's.
+    place: Place,
 }
 
 /// The watchers of the same events.
@@ -83,7 +83,7 @@ pub(crate) struct Group {
     /// Already handed to the dispatcher.
     pub(crate) queued: AtomicBool,
     rest: Mutex<Rest>,
-    /// What a crowd is told of goes up to this revision, so that all are told the same; later events wait for their release.
+    /// What a crowd is told of goes up to this [`Place`], so that all are told the same; later events wait for their release.
     released: AtomicU64,
     pub(crate) runs: Runs,
 }
@@ -93,14 +93,20 @@ impl Group {
         let slots = segment_events.min(events_max).max(1);
         let last = Segment::new(slots);
         Arc::new(Group {
-            tail: Mutex::new(Tail { segments: VecDeque::new(), last, used: 0, untold: 0, revision: 0 }),
+            tail: Mutex::new(Tail {
+                segments: VecDeque::new(),
+                last,
+                used: 0,
+                untold: 0,
+                place: Place::default(),
+            }),
             slots,
             segments_max: (events_max / slots).max(1),
             wake: Arc::new(Notify::new()),
             watchers: AtomicUsize::new(0),
             queued: AtomicBool::new(false),
             rest: Mutex::new(Rest::default()),
-            released: AtomicU64::new(u64::MAX),
+            released: AtomicU64::new(Place::MAX.raw()),
             runs: Runs::default(),
         })
     }
@@ -112,7 +118,7 @@ impl Group {
         let untold = {
             // Under the lock: an event that comes after the look at the last one also comes after what is released here.
             let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-            self.released.store(tail.revision, Ordering::Release);
+            self.released.store(tail.place.raw(), Ordering::Release);
             std::mem::take(&mut tail.untold)
         };
         self.rest().begin(now, self.watchers.load(Ordering::Relaxed), untold);
@@ -121,13 +127,13 @@ impl Group {
 
     /// Wakes the watchers; nothing waits.
     pub(crate) fn release_all(&self) {
-        self.released.store(u64::MAX, Ordering::Release);
+        self.released.store(Place::MAX.raw(), Ordering::Release);
         self.wake.notify_waiters();
     }
 
-    /// Up to which revision watchers may be told.
-    pub(crate) fn released(&self) -> u64 {
-        self.released.load(Ordering::Acquire)
+    /// Up to which place watchers may be sent events.
+    pub(crate) fn released(&self) -> Place {
+        Place::from_raw(self.released.load(Ordering::Acquire))
     }
 
     /// Until when the watchers that were woken last are left alone.
@@ -151,7 +157,7 @@ impl Group {
         }
         tail.used += 1;
         tail.untold += 1;
-        tail.revision = event.revision;
+        tail.place = event.place;
     }
 
     fn extend(&self, tail: &mut Tail) {
@@ -196,8 +202,8 @@ pub(crate) enum Next<'a> {
 }
 
 impl Cursor {
-    /// The next event, if it is one up to this revision.
-    pub(crate) fn next(&mut self, released: u64) -> Next<'_> {
+    /// The next event, if it is one up to this place.
+    pub(crate) fn next(&mut self, released: Place) -> Next<'_> {
         if self.index == self.segment.slots.len() {
             match self.segment.next.get().map(Weak::upgrade) {
                 None => return Next::Empty,
@@ -207,7 +213,7 @@ impl Cursor {
         }
         match self.segment.slots.get(self.index).and_then(OnceLock::get) {
             None => Next::Empty,
-            Some(event) if event.revision > released => Next::Held,
+            Some(event) if event.place > released => Next::Held,
             Some(event) => {
                 self.index += 1;
                 Next::Event(event)

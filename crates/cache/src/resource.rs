@@ -1,7 +1,7 @@
 //! One registered resource: its current index, its window, and the groups of its watchers.
 
 use crate::error::RevisionError;
-use crate::event::Event;
+use crate::event::{Event, Place};
 use crate::filter::Filter;
 use crate::group::{Cursor, Group, GroupKey, Groups};
 use crate::key::ObjectKey;
@@ -13,7 +13,7 @@ use crate::watch::{WatchStart, Watcher};
 use crate::window::{Stretch, Window};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use pintle_store::{Change, Entry, Key};
+use pintle_store::{Change, Entry, Key, Snapshot};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -120,6 +120,10 @@ impl Resource {
         if revision > current.revision {
             return Err(RevisionError::Future { requested: revision, current: current.revision });
         }
+        let oldest = self.shared.lists_from();
+        if revision < oldest {
+            return Err(RevisionError::Expired { requested: revision, oldest });
+        }
         match self.snapshot(revision) {
             Some(view) => Ok(view),
             None => self.rebuild(revision),
@@ -220,7 +224,7 @@ impl Resource {
 
     /// The group's events after `position`. When these are all, the cursor for what follows: taken
     /// under the same lock, so that nothing can fall between.
-    pub(crate) fn replay(&self, position: u64, key: &GroupKey, group: &Group) -> Replay {
+    pub(crate) fn replay(&self, position: Place, key: &GroupKey, group: &Group) -> Replay {
         let live = self.lock();
         match live.window.stretch(position, key) {
             None => Replay::Expired,
@@ -231,13 +235,20 @@ impl Resource {
         }
     }
 
-    /// Applies changes of this resource, in order, and names the groups to wake.
-    pub(crate) fn apply(&self, changes: &[Change], wake: &mut Vec<Arc<Group>>) {
+    /// Applies changes of this resource, in order, and names the groups to wake. The first is change number `ordinal`
+    /// of its revision.
+    pub(crate) fn apply(&self, changes: &[Change], mut ordinal: u64, wake: &mut Vec<Arc<Group>>) {
         let at_ms = self.now_ms();
         let mut live = self.lock();
         let mut events = Vec::with_capacity(changes.len());
-        for change in changes {
-            if let Some(event) = self.event(&live.index, change, at_ms) {
+        let mut before = changes.first().map(|first| first.revision);
+        for (index, change) in changes.iter().enumerate() {
+            if index > 0 {
+                ordinal = if before == Some(change.revision) { ordinal + 1 } else { 0 };
+            }
+            before = Some(change.revision);
+            let place = Place::new(change.revision.0, ordinal);
+            if let Some(event) = self.event(&live.index, change, place, at_ms) {
                 live.change(&event);
                 events.push(Arc::new(event));
             }
@@ -263,7 +274,7 @@ impl Resource {
         }
     }
 
-    fn event(&self, index: &Index, change: &Change, at_ms: u64) -> Option<Event> {
+    fn event(&self, index: &Index, change: &Change, place: Place, at_ms: u64) -> Option<Event> {
         let key = ObjectKey::new(&change.key, self.prefix())?;
         let previous = index.get(key.as_str()).cloned();
         let object = match &change.value {
@@ -285,7 +296,7 @@ impl Resource {
         if object.is_none() && previous.is_none() {
             return None;
         }
-        Some(Event::new(self.prefix(), change.revision.0, at_ms, key, object, previous))
+        Some(Event::new(self.prefix(), place, at_ms, key, object, previous))
     }
 
     fn object(
@@ -319,6 +330,7 @@ impl Resource {
     pub(crate) fn fill(&self, orphaned: Orphaned) {
         let at_ms = self.now_ms();
         let mut live = self.lock();
+        live.index = Index::new();
         live.revision = orphaned.compacted;
         live.window = Window::new(orphaned.compacted, &self.shared.options);
         let mut known: HashMap<Key, Arc<Object>> = HashMap::new();
@@ -337,7 +349,8 @@ impl Resource {
                 known.insert(change.key.clone(), object.clone());
             }
             if object.is_some() || previous.is_some() {
-                let event = Event::new(self.prefix(), revision, at_ms, key, object, previous);
+                let place = Place::new(revision, 0);
+                let event = Event::new(self.prefix(), place, at_ms, key, object, previous);
                 live.revision = revision;
                 live.window.push(Arc::new(event));
             }
@@ -367,6 +380,18 @@ impl Resource {
         self.lock().window.compact(revision);
         let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
         snapshots.retain(|(_, view)| view.revision >= revision);
+    }
+
+    /// Drops all views that paged lists would come back for.
+    pub(crate) fn forget_snapshots(&self) {
+        self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// The resource as it was at a revision that only the store still has.
+    pub fn view_of(&self, stored: &Snapshot) -> View {
+        let entries = stored.iter().filter_map(|(key, entry)| self.entry_object(key, entry));
+        let index = entries.map(|object| (object.key().clone(), object)).collect();
+        View { revision: stored.revision().0, index }
     }
 
     /// Ends the watches that there are; new ones may begin, with all history.
@@ -403,7 +428,7 @@ impl Resource {
 
 impl Live {
     fn change(&mut self, event: &Event) {
-        self.revision = event.revision;
+        self.revision = event.revision();
         match &event.object {
             Some(object) => drop(self.index.insert(event.key.clone(), object.clone())),
             None => drop(self.index.remove(event.key.as_str())),

@@ -1,6 +1,7 @@
 //! Runs: events that follow one another, framed and put together once for all watchers of a group.
 
 use crate::encodings::EncodingKey;
+use crate::event::Place;
 use crate::options::RUNS_MAX;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -11,16 +12,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) struct RunKey {
     /// Registration of the resource.
     pub(crate) epoch: u64,
-    /// Revision of the first event.
-    pub(crate) first: u64,
+    /// The place of the first event.
+    pub(crate) first: Place,
     pub(crate) encoding: EncodingKey,
 }
 
-/// The frames, and up to which revision they tell everything.
+/// The frames, and up to which place they tell everything.
 #[derive(Clone)]
 pub(crate) struct Run {
     pub(crate) bytes: Bytes,
-    pub(crate) last: u64,
+    pub(crate) last: Place,
 }
 
 /// The latest runs of a group.
@@ -51,13 +52,13 @@ mod tests {
     #[test]
     fn the_latest_runs_are_kept() {
         let runs = Runs::default();
-        let key = |first| RunKey { epoch: 1, first, encoding: EncodingKey(0) };
-        let run = |last| Run { bytes: Bytes::from_static(b"x"), last };
+        let key = |first| RunKey { epoch: 1, first: Place::new(first, 0), encoding: EncodingKey(0) };
+        let run = |last| Run { bytes: Bytes::from_static(b"x"), last: Place::new(last, 0) };
         for first in 0..=RUNS_MAX as u64 {
             runs.keep(key(first), run(first + 1));
         }
         runs.keep(key(3), run(9));
-        let last = |key| runs.get(key).map(|run| run.last);
+        let last = |key| runs.get(key).map(|run| run.last.revision());
         assert_eq!(last(key(3)), Some(9), "the later one of two");
         assert_eq!(last(key(0)), None, "the oldest made room");
         assert_eq!(last(key(RUNS_MAX as u64)), Some(RUNS_MAX as u64 + 1));

@@ -11,6 +11,10 @@ use tokio::time::Instant;
 pub(crate) struct Shared {
     pub(crate) options: Options,
     published: AtomicU64,
+    /// Lists of revisions before this one are refused, because the store's backend refuses them.
+    lists_from: AtomicU64,
+    /// Counts how often everything was loaded anew.
+    resets: AtomicU64,
     announced: watch::Sender<u64>,
     closed: AtomicBool,
     /// The watchers of all resources at once.
@@ -26,6 +30,8 @@ impl Shared {
             wildcard: Group::new(SEGMENT_EVENTS_ALL, options.wildcard_events_max),
             options,
             published: AtomicU64::new(0),
+            lists_from: AtomicU64::new(0),
+            resets: AtomicU64::new(0),
             announced: watch::Sender::new(0),
             closed: AtomicBool::new(false),
             queue: Mutex::new(Vec::new()),
@@ -42,6 +48,26 @@ impl Shared {
     pub(crate) fn publish(&self, revision: u64) {
         self.published.store(revision, Ordering::Release);
         self.announced.send_replace(revision);
+    }
+
+    /// The oldest revision that may be listed.
+    pub(crate) fn lists_from(&self) -> u64 {
+        self.lists_from.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn forbid_lists_before(&self, revision: u64) {
+        self.lists_from.store(revision, Ordering::Release);
+    }
+
+    /// How often everything was loaded anew.
+    pub(crate) fn resets(&self) -> u64 {
+        self.resets.load(Ordering::Acquire)
+    }
+
+    /// Ends the watches of all resources at once: what they followed is void.
+    pub(crate) fn end_wildcard(&self) {
+        self.resets.fetch_add(1, Ordering::AcqRel);
+        self.wildcard.wake.notify_waiters();
     }
 
     pub(crate) fn announcements(&self) -> watch::Receiver<u64> {

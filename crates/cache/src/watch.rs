@@ -2,7 +2,7 @@
 
 use crate::encodings::EncodingKey;
 use crate::error::RevisionError;
-use crate::event::{CloseReason, Delivery, Event, Item};
+use crate::event::{CloseReason, Delivery, Event, Item, Place};
 use crate::filter::Filter;
 use crate::group::{Cursor, Group, GroupKey, Next};
 use crate::object::Object;
@@ -38,14 +38,14 @@ pub struct Watcher {
     shared: Arc<Shared>,
     /// `None` for all resources.
     resource: Option<Arc<Resource>>,
-    /// That of the resource when the watch began.
+    /// That of the resource (of all of them: the number of resets) when the watch began.
     epoch: u64,
     group: Arc<Group>,
     key: GroupKey,
     filter: Filter,
     phase: Phase,
-    /// Everything up to this revision was delivered or is not selected.
-    position: u64,
+    /// Everything up to this place was delivered or is not selected.
+    position: Place,
     bookmarks: Option<Bookmarks>,
     /// The next wake-up, made before the last look at what is there.
     woken: Pin<Box<OwnedNotified>>,
@@ -59,8 +59,8 @@ struct Bookmarks {
 
 enum Phase {
     Initial(Initial),
-    /// Events from the window, up to a revision, and then perhaps the live cursor.
-    Replay(VecDeque<Arc<Event>>, u64, Option<Cursor>),
+    /// Events from the window, up to a place, and then perhaps the live cursor.
+    Replay(VecDeque<Arc<Event>>, Place, Option<Cursor>),
     Live(Cursor),
     Ended,
 }
@@ -96,6 +96,7 @@ impl Watcher {
         };
         let epoch = resource.epoch();
         let (group, position) = resource.join(&key, from)?;
+        let position = Place::end_of(position);
         let phase = match initial {
             None => Phase::Replay(VecDeque::new(), position, None),
             Some(view) => Phase::Initial(Initial::new(view, &filter, &key)),
@@ -119,14 +120,14 @@ impl Watcher {
         let group = shared.wildcard.clone();
         // First counted, then placed: from here on the sink appends for us.
         group.watchers.fetch_add(1, Ordering::SeqCst);
-        let position = shared.published();
+        let position = Place::end_of(shared.published());
         let phase = Phase::Live(group.end());
         let (shared, key) = (shared.clone(), GroupKey::All);
         let woken = Box::pin(group.wake.clone().notified_owned());
         Watcher {
+            epoch: shared.resets(),
             shared,
             resource: None,
-            epoch: 0,
             group,
             key,
             filter,
@@ -222,7 +223,7 @@ impl Watcher {
     /// Only crowds share runs, and only those who see every event of the group.
     fn run_key(&self, first: &Delivery, encoding: EncodingKey) -> Option<RunKey> {
         let is_crowd = self.group.watchers.load(Ordering::Relaxed) > WAKE_DIRECT_MAX;
-        let first = first.source().filter(|_| is_crowd && self.filter.is_all())?.revision;
+        let first = first.source().filter(|_| is_crowd && self.filter.is_all())?.place;
         Some(RunKey { epoch: self.epoch, first, encoding })
     }
 
@@ -231,7 +232,7 @@ impl Watcher {
     pub fn progress(&self) -> Option<u64> {
         match self.phase {
             Phase::Initial(_) => None,
-            _ => Some(self.position),
+            _ => Some(self.position.revision()),
         }
     }
 
@@ -242,7 +243,7 @@ impl Watcher {
         // The sink wakes nobody for changes of others; look at how far they have come.
         match self.advance() {
             Step::Item(item) => item,
-            Step::Wait | Step::Again | Step::Ended => Item::Bookmark(self.position),
+            Step::Wait | Step::Again | Step::Ended => Item::Bookmark(self.position.revision()),
         }
     }
 
@@ -263,6 +264,9 @@ impl Watcher {
         if self.shared.is_closed() {
             return self.close(CloseReason::Shutdown);
         }
+        if self.resource.is_none() && self.epoch != self.shared.resets() {
+            return self.close(CloseReason::Slow);
+        }
         // Read before looking for events: when there are none, all up to here was seen.
         let published = self.shared.published();
         match &mut self.phase {
@@ -270,7 +274,7 @@ impl Watcher {
             Phase::Initial(initial) => match initial.next() {
                 None => {
                     self.phase = Phase::Replay(VecDeque::new(), self.position, None);
-                    Step::Item(Item::InitialEventsEnd(self.position))
+                    Step::Item(Item::InitialEventsEnd(self.position.revision()))
                 }
                 Some(object) if self.filter.passes(&object) => {
                     Step::Item(Item::Event(Delivery::initial(object)))
@@ -289,10 +293,10 @@ impl Watcher {
                 }
             },
             Phase::Live(cursor) => match cursor.next(self.group.released()) {
-                Next::Event(event) if event.revision <= self.position => Step::Again,
+                Next::Event(event) if event.place <= self.position => Step::Again,
                 Next::Event(event) => {
                     // As in `deliver`, without touching the count of an event that is not selected.
-                    self.position = event.revision;
+                    self.position = event.place;
                     match self.filter.classify(event) {
                         None => Step::Again,
                         Some(kind) => Step::Item(Item::Event(Delivery::event(kind, event.clone()))),
@@ -306,10 +310,10 @@ impl Watcher {
     }
 
     fn deliver(&mut self, event: &Arc<Event>) -> Step {
-        if event.revision <= self.position {
+        if event.place <= self.position {
             return Step::Again;
         }
-        self.position = event.revision;
+        self.position = event.place;
         match self.filter.classify(event) {
             None => Step::Again,
             Some(kind) => Step::Item(Item::Event(Delivery::event(kind, event.clone()))),
@@ -317,7 +321,7 @@ impl Watcher {
     }
 
     fn idle(&mut self, published: u64) -> Step {
-        self.position = self.position.max(published);
+        self.position = self.position.max(Place::end_of(published));
         if self.is_outdated() { self.close(CloseReason::Gone) } else { Step::Wait }
     }
 

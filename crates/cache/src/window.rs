@@ -1,6 +1,6 @@
 //! The recent events of one resource, in order of revision.
 
-use crate::event::Event;
+use crate::event::{Event, Place};
 use crate::group::GroupKey;
 use crate::options::{Options, REPLAY_EVENTS_MAX, REPLAY_SCAN_MAX};
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// The events after `compacted`, every one.
 pub(crate) struct Window {
     events: VecDeque<Arc<Event>>,
-    compacted: u64,
+    compacted: Place,
     bytes: usize,
     events_max: usize,
     bytes_max: usize,
@@ -19,8 +19,8 @@ pub(crate) struct Window {
 pub(crate) struct Stretch {
     /// The events of the group that were found.
     pub(crate) events: VecDeque<Arc<Event>>,
-    /// All events of the group up to this revision are among them.
-    pub(crate) scanned: u64,
+    /// All events of the group up to this place are among them.
+    pub(crate) scanned: Place,
     /// Whether the end of the window was reached.
     pub(crate) complete: bool,
 }
@@ -28,12 +28,13 @@ pub(crate) struct Stretch {
 impl Window {
     pub(crate) fn new(compacted: u64, options: &Options) -> Window {
         let (events_max, bytes_max) = (options.window_events_max, options.window_bytes_max);
+        let compacted = Place::end_of(compacted);
         Window { events: VecDeque::new(), compacted, bytes: 0, events_max, bytes_max }
     }
 
     /// The oldest revision from which everything is known.
     pub(crate) fn compacted(&self) -> u64 {
-        self.compacted
+        self.compacted.revision()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -53,7 +54,7 @@ impl Window {
     fn pop(&mut self) -> bool {
         let Some(event) = self.events.pop_front() else { return false };
         self.bytes -= event.weight();
-        self.compacted = event.revision;
+        self.compacted = event.place;
         true
     }
 
@@ -66,14 +67,14 @@ impl Window {
 
     /// Drops the events up to `revision`.
     pub(crate) fn compact(&mut self, revision: u64) {
-        while self.events.front().is_some_and(|event| event.revision <= revision) {
+        while self.events.front().is_some_and(|event| event.revision() <= revision) {
             self.pop();
         }
-        self.compacted = self.compacted.max(revision);
+        self.compacted = self.compacted.max(Place::end_of(revision));
     }
 
     /// The next events of a group after `position`; `None` when some may already be dropped.
-    pub(crate) fn stretch(&self, position: u64, group: &GroupKey) -> Option<Stretch> {
+    pub(crate) fn stretch(&self, position: Place, group: &GroupKey) -> Option<Stretch> {
         if position < self.compacted {
             return None;
         }
@@ -83,7 +84,7 @@ impl Window {
             if stretch.events.len() == REPLAY_EVENTS_MAX {
                 return Some(stretch);
             }
-            stretch.scanned = event.revision;
+            stretch.scanned = event.place;
             if group.has(event) {
                 stretch.events.push_back(event.clone());
             }
@@ -94,10 +95,10 @@ impl Window {
 
     /// The events after `revision`, which must not be before `compacted`.
     pub(crate) fn since(&self, revision: u64) -> Vec<Arc<Event>> {
-        self.events.range(self.after(revision)..).cloned().collect()
+        self.events.range(self.after(Place::end_of(revision))..).cloned().collect()
     }
 
-    fn after(&self, revision: u64) -> usize {
-        self.events.partition_point(|event| event.revision <= revision)
+    fn after(&self, place: Place) -> usize {
+        self.events.partition_point(|event| event.place <= place)
     }
 }

@@ -5,7 +5,7 @@
 #![expect(clippy::print_stdout, reason = "printing is what it is for")]
 
 use bytes::Bytes;
-use pintle_store::{Change, Embedded, Expect, Options, Sink, Store, Write};
+use pintle_store::{Change, Embedded, Expect, Loaded, Options, Sink, Store, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,6 +17,8 @@ struct Ignore;
 
 impl Sink for Ignore {
     fn apply(&self, _: &[Change]) {}
+
+    fn reset(&self, _: Loaded) {}
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

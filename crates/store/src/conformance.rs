@@ -53,6 +53,10 @@ impl Sink for Recorder {
     fn apply(&self, changes: &[Change]) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(changes);
     }
+
+    fn reset(&self, _: Loaded) {
+        panic!("the suite gives no engine a reason to begin anew");
+    }
 }
 
 /// Polls all futures until all are done.

@@ -1,7 +1,7 @@
 //! The embedded engine as callers see it: a handle that queues writes for the sequencer's thread.
 
 use crate::disk::{Disk, FolderDisk};
-use crate::error::{OpenError, StoreFault, WriteError};
+use crate::error::{OpenError, ReadError, StoreFault, WriteError};
 use crate::frame::RECORD_HEADER;
 use crate::options::{
     BATCH_REQUESTS_MAX, KEY_BYTES_MAX, Options, TRANSACTION_BYTES_MAX, TRANSACTION_WRITES_MAX,
@@ -12,6 +12,7 @@ use crate::shared::Shared;
 use crate::stage::{Request, Writes};
 use crate::state::Snapshot;
 use crate::store::{BoxFuture, Loaded, Op, Revision, Sink, Store, Write};
+use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -142,6 +143,29 @@ impl Store for Embedded {
 
     fn revision(&self) -> Revision {
         self.shared.revision()
+    }
+
+    fn barrier(&self) -> BoxFuture<'_, Result<Revision, StoreFault>> {
+        // Nobody else writes here, and writes are acknowledged after the sink has them.
+        Box::pin(std::future::ready(Ok(self.shared.revision())))
+    }
+
+    fn read_at<'a>(
+        &'a self,
+        prefix: &'a str,
+        revision: Revision,
+    ) -> BoxFuture<'a, Result<Snapshot, ReadError>> {
+        let state = self.shared.state();
+        let answer = match revision.cmp(&state.revision()) {
+            Ordering::Less => Err(ReadError::Compacted),
+            Ordering::Greater => Err(ReadError::Future { current: state.revision() }),
+            Ordering::Equal => Ok(state.under(prefix)),
+        };
+        Box::pin(std::future::ready(answer))
+    }
+
+    fn probe(&self, _: Duration) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(std::future::ready(self.health().map_err(|fault| fault.to_string())))
     }
 
     fn compacted(&self) -> Revision {

@@ -1,6 +1,6 @@
 //! What can go wrong: with one write, with the store as a whole, and when opening it.
 
-use crate::store::{Entry, Key};
+use crate::store::{Entry, Key, Revision};
 use std::io;
 
 /// Why a write was not taken.
@@ -34,6 +34,35 @@ pub enum WriteError {
     },
     /// The store takes no writes.
     #[error("store is unavailable: {0}")]
+    Unavailable(#[from] StoreFault),
+    /// The backend refused the write for a reason of its own, which clients see to the letter.
+    #[error("{message}")]
+    Refused {
+        /// What the backend said.
+        message: String,
+    },
+    /// The backend did not answer in time: the write may have been committed, may yet be, or may be lost.
+    #[error("{reason}")]
+    Unknown {
+        /// Why there is no answer.
+        reason: String,
+    },
+}
+
+/// Why the state at a revision cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The backend has forgotten the revision.
+    #[error("required revision has been compacted")]
+    Compacted,
+    /// The backend is not there yet.
+    #[error("required revision is a future revision: the current one is {current}")]
+    Future {
+        /// Where the backend is.
+        current: Revision,
+    },
+    /// The backend did not answer.
+    #[error(transparent)]
     Unavailable(#[from] StoreFault),
 }
 

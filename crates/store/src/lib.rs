@@ -35,7 +35,7 @@ pub use backup::read_state;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use disk::{Disk, DiskFile, FolderDisk};
 pub use engine::Embedded;
-pub use error::{OpenError, StoreFault, WriteError};
+pub use error::{OpenError, ReadError, StoreFault, WriteError};
 pub use options::Options;
 pub use repair::{REVISION_JUMP, Recovery, recover};
 pub use snapshot_file::{read_backup, restore, write_backup};

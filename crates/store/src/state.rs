@@ -65,15 +65,33 @@ impl Snapshot {
         self.entries.range::<_, str>(from).take_while(move |(key, _)| key.starts_with(prefix))
     }
 
-    /// Carries out one change, which must take the next revision, and says what it replaced.
-    pub(crate) fn apply(&mut self, revision: Revision, key: Key, value: Option<Bytes>) -> Change {
-        debug_assert_eq!(revision, self.revision.next());
+    /// The same state with only the keys that begin with `prefix`.
+    pub fn under(&self, prefix: &str) -> Snapshot {
+        let entries = self.prefix(prefix).map(|(key, entry)| (key.clone(), entry.clone()));
+        Snapshot::from_entries(self.revision, entries)
+    }
+
+    /// Carries out a change that another engine ordered: the revision is given, may jump, and may be that of the
+    /// change before where both are of one transaction. Says what the change replaced.
+    pub fn apply_at(&mut self, revision: Revision, key: Key, value: Option<Bytes>) -> Change {
+        debug_assert!(revision >= self.revision);
         self.revision = revision;
         let previous = match &value {
             None => self.entries.remove(&*key),
             Some(value) => self.put(revision, &key, value),
         };
         Change { revision, key, value, previous, note: Note::default() }
+    }
+
+    /// Notes that the state is the same at a later revision.
+    pub fn advance_to(&mut self, revision: Revision) {
+        self.revision = self.revision.max(revision);
+    }
+
+    /// Carries out one change, which must take the next revision, and says what it replaced.
+    pub(crate) fn apply(&mut self, revision: Revision, key: Key, value: Option<Bytes>) -> Change {
+        debug_assert_eq!(revision, self.revision.next());
+        self.apply_at(revision, key, value)
     }
 
     fn put(&mut self, revision: Revision, key: &Key, value: &Bytes) -> Option<Entry> {

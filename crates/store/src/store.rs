@@ -1,6 +1,6 @@
 //! The words every engine speaks: keys, entries, writes, changes, and the [`Store`] trait.
 
-use crate::error::{StoreFault, WriteError};
+use crate::error::{ReadError, StoreFault, WriteError};
 use crate::state::Snapshot;
 use bytes::Bytes;
 use std::any::Any;
@@ -8,6 +8,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A future that can be sent between threads, boxed so that [`Store`] stays object safe.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -96,29 +97,38 @@ pub struct Write {
     pub op: Op,
     /// Handed to the sink with the change.
     pub note: Note,
+    /// How long the key may live, where the engine removes expired keys itself
+    /// ([`Store::removes_expired`]); other engines ignore it.
+    pub ttl: Option<Duration>,
 }
 
 impl Write {
     /// A write that puts `value` at `key`.
     pub fn put(key: impl Into<Key>, expect: Expect, value: impl Into<Bytes>) -> Write {
-        Write { key: key.into(), expect, op: Op::Put(value.into()), note: Note::default() }
+        Write { key: key.into(), expect, op: Op::Put(value.into()), note: Note::default(), ttl: None }
     }
 
     /// A write that removes `key`.
     pub fn delete(key: impl Into<Key>, expect: Expect) -> Write {
-        Write { key: key.into(), expect, op: Op::Delete, note: Note::default() }
+        Write { key: key.into(), expect, op: Op::Delete, note: Note::default(), ttl: None }
     }
 
     /// The same write with something for the sink.
     pub fn with_note(self, note: Note) -> Write {
         Write { note, ..self }
     }
+
+    /// The same write with a time to live.
+    pub fn with_ttl(self, ttl: Option<Duration>) -> Write {
+        Write { ttl, ..self }
+    }
 }
 
 /// One committed change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// The revision the change took.
+    /// The revision the change took. The changes of one transaction may share a revision, and revisions may jump
+    /// where others write to the same backend.
     pub revision: Revision,
     /// The key it changed.
     pub key: Key,
@@ -136,6 +146,18 @@ pub trait Sink: Send + Sync {
     /// later write, so it must be quick, must not do I/O, and of the store may call only
     /// [`Store::revision`], [`Store::compacted`] and [`Store::health`].
     fn apply(&self, changes: &[Change]);
+
+    /// Called when the store has reached `revision` and nothing that the sink sees has changed: another key of the
+    /// same backend was written.
+    fn advance(&self, _revision: Revision) {}
+
+    /// Called when the store lost the thread of changes (the backend compacted them away, or was restored to another
+    /// state): everything that was loaded or applied before is void, and `loaded` takes its place. Its revision may
+    /// be lower than the one before.
+    fn reset(&self, loaded: Loaded);
+
+    /// Called when the backend no longer answers reads of revisions before `revision`.
+    fn compacted(&self, _revision: Revision) {}
 }
 
 /// What [`Store::load`] hands over together with the place in the stream where the sink starts.
@@ -154,8 +176,10 @@ pub struct Loaded {
 /// An engine.
 pub trait Store: Send + Sync {
     /// Commits one write and answers with its revision. Once it answers `Ok` the change is durable
-    /// and the sink has seen it. Dropping the future does not take the write back; after
-    /// [`WriteError::Unavailable`] it is unknown whether the write will be found after a restart.
+    /// and the sink has seen it. Once it answers [`WriteError::Conflict`] the sink has seen the entry that is in the
+    /// way. Dropping the future does not take the write back; after
+    /// [`WriteError::Unavailable`] it is unknown whether the write will be found after a restart, and after
+    /// [`WriteError::Unknown`] whether it was or will be committed.
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Revision, WriteError>>;
 
     /// Commits all of the writes or none, answering with one revision for each, in order. All
@@ -168,6 +192,31 @@ pub trait Store: Send + Sync {
 
     /// The revision of the last change that is durable and that the sink has seen.
     fn revision(&self) -> Revision;
+
+    /// Answers with a revision that includes every write that was acknowledged, by any server on the same backend,
+    /// before this call, once the sink has seen that revision. One request to the backend serves all callers who
+    /// wait at the same time. Waits for as long as the backend does not answer: the caller sets the time limit.
+    fn barrier(&self) -> BoxFuture<'_, Result<Revision, StoreFault>>;
+
+    /// The entries whose key begins with `prefix`, as they were at `revision`.
+    fn read_at<'a>(
+        &'a self,
+        prefix: &'a str,
+        revision: Revision,
+    ) -> BoxFuture<'a, Result<Snapshot, ReadError>>;
+
+    /// Asks the backend whether it answers; the error is the text of a health check.
+    fn probe(&self, limit: Duration) -> BoxFuture<'_, Result<(), String>>;
+
+    /// Whether other servers may write to the same backend.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// Whether the engine removes keys whose [`Write::ttl`] has passed.
+    fn removes_expired(&self) -> bool {
+        false
+    }
 
     /// The revision up to which history is gone: a restart would load only what came after it.
     fn compacted(&self) -> Revision;

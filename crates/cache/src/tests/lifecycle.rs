@@ -1,7 +1,7 @@
 //! Falling behind, coming and going of resources, restarts, and the end.
 
 use super::*;
-use pintle_store::{Embedded, Expect, Store, Write};
+use pintle_store::{Embedded, Entry, Expect, Loaded, Snapshot, Store, Write};
 use std::time::Duration;
 
 #[test]
@@ -187,4 +187,56 @@ async fn bookmarks_tell_of_progress_elsewhere() {
     fixture.set("a/x", Some("2"));
     assert_eq!(show(&watcher.next().await.unwrap()), "Bookmark(4)");
     assert_eq!(watcher.progress(), Some(4));
+}
+
+#[test]
+fn changes_that_share_a_revision_are_all_delivered() {
+    let fixture = Fixture::new(Options::default());
+    let mut live = fixture.watch(1, Filter::default());
+    let mut everything = fixture.cache.watch_all(Filter::default());
+    assert!(drain(&mut live).is_empty());
+    let change = |key: &str, revision| Change {
+        revision: Revision(revision),
+        key: Key::from(format!("{PODS}a/{key}")),
+        value: Some(value("1")),
+        previous: None,
+        note: Note::default(),
+    };
+    // Revisions jump where somebody else writes to the same backend.
+    fixture.cache.apply(&[change("x", 5), change("y", 5), change("z", 9)]);
+    let expected = ["ADDED a/x=1@5", "ADDED a/y=1@5", "ADDED a/z=1@9"];
+    assert_eq!(drain(&mut live), expected);
+    assert_eq!(drain(&mut everything), expected);
+    assert_eq!(drain(&mut fixture.watch(4, Filter::default())), expected, "from the window");
+    assert_eq!(drain(&mut fixture.watch(5, Filter::default())), expected[2..]);
+    assert_eq!(fixture.pods.view_at(5).unwrap().len(), 2);
+    fixture.cache.advance(Revision(12));
+    assert_eq!(fixture.cache.revision(), 12);
+}
+
+#[test]
+fn a_reset_replaces_everything_and_ends_the_watches() {
+    let mut fixture = Fixture::new(Options::default());
+    fixture.set("a/old", Some("1"));
+    let mut watcher = fixture.watch(2, Filter::default());
+    let mut everything = fixture.cache.watch_all(Filter::default());
+    assert!(drain(&mut watcher).is_empty() && drain(&mut everything).is_empty());
+    let entry = Entry { value: value("2"), created: Revision(7), modified: Revision(8) };
+    let key = Key::from(format!("{PODS}a/new"));
+    let entries = Snapshot::from_entries(Revision(20), [(key, entry)]);
+    fixture.cache.reset(Loaded {
+        revision: Revision(20),
+        compacted: Revision(20),
+        entries,
+        history: Vec::new(),
+    });
+    assert_eq!(drain(&mut watcher), ["Closed(Gone)"]);
+    assert_eq!(drain(&mut everything), ["Closed(Slow)"]);
+    let keys: Vec<String> =
+        fixture.pods.view().iter().map(|object| object.key().as_str().to_owned()).collect();
+    assert_eq!((fixture.cache.revision(), keys), (20, vec!["a/new".to_owned()]));
+    let error = fixture.pods.watch(WatchStart::FromRevision(8), Filter::default()).err();
+    assert_eq!(error, Some(RevisionError::Expired { requested: 8, oldest: 20 }));
+    fixture.cache.compacted(Revision(21));
+    assert_eq!(fixture.pods.view_at(20).err(), Some(RevisionError::Expired { requested: 20, oldest: 21 }));
 }

@@ -1,9 +1,10 @@
 //! A store that remembers everything, and the plain reckoning of what a watcher must be told.
 
 use super::*;
-use pintle_store::{BoxFuture, Embedded, Loaded, Snapshot, Store, StoreFault, Write, WriteError};
+use pintle_store::{BoxFuture, Embedded, Loaded, ReadError, Snapshot, Store, StoreFault, Write, WriteError};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::time::Duration;
 
 /// A small generator of repeatable numbers.
 pub(crate) struct Random(u64);
@@ -37,6 +38,10 @@ impl Sink for Witness {
         self.history.lock().unwrap().extend_from_slice(changes);
         self.sink.apply(changes);
     }
+
+    fn reset(&self, loaded: Loaded) {
+        self.sink.reset(loaded);
+    }
 }
 
 impl Recording {
@@ -61,6 +66,22 @@ impl Store for Recording {
 
     fn revision(&self) -> Revision {
         self.store.revision()
+    }
+
+    fn barrier(&self) -> BoxFuture<'_, Result<Revision, StoreFault>> {
+        self.store.barrier()
+    }
+
+    fn read_at<'a>(
+        &'a self,
+        prefix: &'a str,
+        revision: Revision,
+    ) -> BoxFuture<'a, Result<Snapshot, ReadError>> {
+        self.store.read_at(prefix, revision)
+    }
+
+    fn probe(&self, limit: Duration) -> BoxFuture<'_, Result<(), String>> {
+        self.store.probe(limit)
     }
 
     fn compacted(&self) -> Revision {

@@ -4,11 +4,12 @@ use super::{StoredForm, is_object_key};
 use bytes::Bytes;
 use pintle_cache::unreadable_value;
 use pintle_store::{
-    BoxFuture, Change, Entry, Loaded, Note, Op, Revision, Sink, Snapshot, Store, StoreFault, Write,
-    WriteError,
+    BoxFuture, Change, Entry, Loaded, Note, Op, ReadError, Revision, Sink, Snapshot, Store, StoreFault,
+    Write, WriteError,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Wraps an engine: values are encoded on their way in and decoded on their way out.
 pub struct FormStore {
@@ -51,31 +52,42 @@ impl Store for FormStore {
 
     fn load(&self, sink: Arc<dyn Sink>) -> Loaded {
         let form = self.form.clone();
-        let loaded = self.inner.load(Arc::new(FormSink { form, sink }));
-        // The value of a key at a revision stands in the entries, in a change, and as what another change replaced.
-        let mut decoded: HashMap<(Arc<str>, Revision), Bytes> = HashMap::new();
-        let mut decode = |key: &Arc<str>, revision: Revision, stored: &Bytes| {
-            let value = decoded.entry((key.clone(), revision));
-            value.or_insert_with(|| decode(&*self.form, key, stored)).clone()
-        };
-        let mut entry = |key: &Arc<str>, entry: &Entry| Entry {
-            value: decode(key, entry.modified, &entry.value),
-            ..entry.clone()
-        };
-        let entries: Vec<_> =
-            loaded.entries.iter().map(|(key, old)| (key.clone(), entry(key, old))).collect();
-        let history = loaded.history.into_iter().map(|change| {
-            let previous = change.previous.as_ref().map(|previous| entry(&change.key, previous));
-            let as_entry = |value| Entry { value, created: change.revision, modified: change.revision };
-            let value = change.value.clone().map(|value| entry(&change.key, &as_entry(value)).value);
-            Change { previous, value, ..change }
-        });
-        let history = history.collect();
-        Loaded { entries: Snapshot::from_entries(loaded.revision, entries), history, ..loaded }
+        decode_loaded(&*self.form, self.inner.load(Arc::new(FormSink { form, sink })))
     }
 
     fn revision(&self) -> Revision {
         self.inner.revision()
+    }
+
+    fn barrier(&self) -> BoxFuture<'_, Result<Revision, StoreFault>> {
+        self.inner.barrier()
+    }
+
+    fn read_at<'a>(
+        &'a self,
+        prefix: &'a str,
+        revision: Revision,
+    ) -> BoxFuture<'a, Result<Snapshot, ReadError>> {
+        Box::pin(async move {
+            let stored = self.inner.read_at(prefix, revision).await?;
+            let entries = stored.iter().map(|(key, entry)| {
+                let value = decode(&*self.form, key, &entry.value);
+                (key.clone(), Entry { value, ..entry.clone() })
+            });
+            Ok(Snapshot::from_entries(stored.revision(), entries))
+        })
+    }
+
+    fn probe(&self, limit: Duration) -> BoxFuture<'_, Result<(), String>> {
+        self.inner.probe(limit)
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+
+    fn removes_expired(&self) -> bool {
+        self.inner.removes_expired()
     }
 
     fn compacted(&self) -> Revision {
@@ -94,6 +106,28 @@ impl Store for FormStore {
     fn snapshot_state(&self) -> Snapshot {
         self.inner.snapshot_state()
     }
+}
+
+fn decode_loaded(form: &dyn StoredForm, loaded: Loaded) -> Loaded {
+    // The value of a key at a revision stands in the entries, in a change, and as what another change replaced.
+    let mut decoded: HashMap<(Arc<str>, Revision), Bytes> = HashMap::new();
+    let mut decode = |key: &Arc<str>, revision: Revision, stored: &Bytes| {
+        let value = decoded.entry((key.clone(), revision));
+        value.or_insert_with(|| decode(form, key, stored)).clone()
+    };
+    let mut entry = |key: &Arc<str>, entry: &Entry| Entry {
+        value: decode(key, entry.modified, &entry.value),
+        ..entry.clone()
+    };
+    let entries: Vec<_> = loaded.entries.iter().map(|(key, old)| (key.clone(), entry(key, old))).collect();
+    let history = loaded.history.into_iter().map(|change| {
+        let previous = change.previous.as_ref().map(|previous| entry(&change.key, previous));
+        let as_entry = |value| Entry { value, created: change.revision, modified: change.revision };
+        let value = change.value.clone().map(|value| entry(&change.key, &as_entry(value)).value);
+        Change { previous, value, ..change }
+    });
+    let history = history.collect();
+    Loaded { entries: Snapshot::from_entries(loaded.revision, entries), history, ..loaded }
 }
 
 /// The object in memory for a stored value, be it one that cannot be read.
@@ -128,5 +162,17 @@ impl Sink for FormSink {
     fn apply(&self, changes: &[Change]) {
         let changes: Vec<Change> = changes.iter().map(|change| self.decode(change)).collect();
         self.sink.apply(&changes);
+    }
+
+    fn advance(&self, revision: Revision) {
+        self.sink.advance(revision);
+    }
+
+    fn reset(&self, loaded: Loaded) {
+        self.sink.reset(decode_loaded(&*self.form, loaded));
+    }
+
+    fn compacted(&self, revision: Revision) {
+        self.sink.compacted(revision);
     }
 }

@@ -225,6 +225,8 @@ async fn a_panicking_sink_stops_the_store_and_not_its_callers() {
         fn apply(&self, _: &[Change]) {
             panic!("a broken sink (this panic is part of the test)");
         }
+
+        fn reset(&self, _: Loaded) {}
     }
     let store = Embedded::ephemeral(Options::default()).unwrap();
     store.load(Arc::new(Broken));
