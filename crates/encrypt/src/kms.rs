@@ -1,0 +1,315 @@
+//! KMS v2: a plugin encrypts a seed; every value gets a key of its own, derived from the seed.
+//!
+//! One thread per plugin asks for its status. A new key id makes a new seed. While the plugin is away, values whose seed
+//! is known are read, and written for a while with the seed at hand.
+
+mod grpc;
+mod message;
+
+pub use grpc::connect;
+
+use crate::aes::Gcm;
+use crate::provider::{Plain, TransformError};
+use crate::random;
+use aws_lc_rs::{digest, hkdf};
+use message::{EncryptedObject, SEED};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// How often a healthy plugin is asked for its status, and one that is not.
+const POLL_HEALTHY: Duration = Duration::from_secs(20);
+const POLL_UNHEALTHY: Duration = Duration::from_secs(3);
+/// How long a seed may be written with after the last good status.
+const SEED_LIFE: Duration = Duration::from_secs(180);
+/// Decrypted seeds that are remembered. There is one per key id and life of a server.
+const SEEDS_MAX: usize = 4096;
+const SEED_BYTES: usize = 32;
+/// Random bytes in front of each value, from which its key is derived.
+const INFO_BYTES: usize = 32;
+
+/// What a plugin says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// `v2`
+    pub version: String,
+    /// `ok`, or what is wrong.
+    pub healthz: String,
+    /// The key that it encrypts with now.
+    pub key_id: String,
+}
+
+/// What a plugin encrypted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sealed {
+    /// The encrypted bytes.
+    pub ciphertext: Vec<u8>,
+    /// The key that was used.
+    pub key_id: String,
+    /// What the plugin wants to be told when it decrypts.
+    pub annotations: Vec<(String, Vec<u8>)>,
+}
+
+/// What a plugin decrypted.
+pub type Decrypted = Vec<u8>;
+
+/// A KMS v2 plugin. Calls block, within the time limit of the implementation.
+pub trait KmsService: Send + Sync {
+    /// The plugin's state.
+    fn status(&self) -> Result<Status, String>;
+    /// Encrypts a seed.
+    fn encrypt(&self, plain: &[u8]) -> Result<Sealed, String>;
+    /// Decrypts a seed.
+    fn decrypt(&self, sealed: &Sealed) -> Result<Decrypted, String>;
+}
+
+/// One KMS provider.
+pub struct Kms {
+    prefix: String,
+    service: Arc<dyn KmsService>,
+    seed: Mutex<Option<Arc<Seed>>>,
+    known: Mutex<HashMap<[u8; 32], Arc<Source>>>,
+    healthy: AtomicBool,
+    /// Dropped with the provider, which ends its thread.
+    _stop: Sender<()>,
+}
+
+/// The seed that values are written with.
+struct Seed {
+    source: Arc<Source>,
+    sealed: Sealed,
+    /// When the plugin last said that it is well.
+    confirmed: Instant,
+}
+
+/// What the keys of values come from.
+enum Source {
+    /// HKDF-SHA256 expands a seed to one key per value.
+    Seed(hkdf::Prk),
+    /// One key for many values, as older servers wrote.
+    Key(Gcm),
+}
+
+impl Kms {
+    /// Asks the plugin for its status and goes on doing so until the provider is dropped.
+    pub(crate) fn start(name: &str, service: Arc<dyn KmsService>) -> Arc<Kms> {
+        let (stop, stopped) = channel();
+        let kms = Arc::new(Kms {
+            prefix: format!("k8s:enc:kms:v2:{name}:"),
+            service,
+            seed: Mutex::default(),
+            known: Mutex::default(),
+            healthy: AtomicBool::new(false),
+            _stop: stop,
+        });
+        kms.poll();
+        let weak = Arc::downgrade(&kms);
+        let spawned = std::thread::Builder::new().name("kms".into()).spawn(move || follow(&weak, &stopped));
+        if let Err(error) = spawned {
+            tracing::error!(%error, "cannot follow the status of a KMS plugin");
+        }
+        kms
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    pub(crate) fn is_healthy(&self) -> bool {
+        self.healthy.load(Ordering::Acquire)
+    }
+
+    /// Asks for the status once, and for a new seed where the key id is new.
+    fn poll(&self) {
+        let outcome = self.service.status().and_then(|status| self.follow_status(&status));
+        if let Err(why) = &outcome {
+            tracing::warn!(provider = self.prefix, "KMS plugin is not healthy: {why}");
+        }
+        self.healthy.store(outcome.is_ok(), Ordering::Release);
+    }
+
+    fn follow_status(&self, status: &Status) -> Result<(), String> {
+        if !matches!(status.version.as_str(), "v2" | "v2beta1") {
+            return Err(format!("expected KMSv2 API version v2, got {}", status.version));
+        }
+        if status.healthz != "ok" {
+            return Err(format!("got unexpected healthz status: {}", status.healthz));
+        }
+        message::validate_key_id(&status.key_id)?;
+        let current = self.seed().clone();
+        let sealed_now = match current.filter(|seed| seed.sealed.key_id == status.key_id) {
+            Some(seed) => {
+                Seed { source: seed.source.clone(), sealed: seed.sealed.clone(), confirmed: Instant::now() }
+            }
+            None => self.new_seed(&status.key_id)?,
+        };
+        *self.seed() = Some(Arc::new(sealed_now));
+        Ok(())
+    }
+
+    fn new_seed(&self, key_id: &str) -> Result<Seed, String> {
+        let mut seed = [0; SEED_BYTES];
+        random(&mut seed).map_err(|error| error.to_string())?;
+        let sealed =
+            self.service.encrypt(&seed).map_err(|why| format!("failed to encrypt DEK, error: {why}"))?;
+        message::validate(&sealed)?;
+        if sealed.key_id != key_id {
+            return Err("the key id of the encryption is not that of the status".to_string());
+        }
+        let source = Arc::new(Source::seed(&seed));
+        self.remember(cache_key(SEED, &sealed), source.clone());
+        Ok(Seed { source, sealed, confirmed: Instant::now() })
+    }
+
+    fn current(&self) -> Result<Arc<Seed>, TransformError> {
+        self.seed().clone().ok_or_else(|| TransformError::new("got unexpected nil transformer"))
+    }
+
+    pub(crate) fn seal(&self, key: &str, plain: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
+        let seed = self.current()?;
+        let age = seed.confirmed.elapsed();
+        if age > SEED_LIFE {
+            let since = age.saturating_sub(SEED_LIFE).as_secs();
+            let why = format!("encryptedDEKSource of the current key expired {since} seconds ago");
+            return Err(TransformError(why));
+        }
+        let data = seed.source.seal(key, plain)?;
+        message::encode(&EncryptedObject { data, sealed: seed.sealed.clone(), source_type: SEED }, out);
+        Ok(())
+    }
+
+    pub(crate) fn open(&self, key: &str, data: &[u8]) -> Result<Plain, TransformError> {
+        let object = message::decode(data).map_err(TransformError)?;
+        let current = self.current()?;
+        let cached = cache_key(object.source_type, &object.sealed);
+        let known = self.known().get(&cached).cloned();
+        let source = match known {
+            Some(source) => source,
+            None => {
+                let failed = |why| TransformError(format!("failed to decrypt DEK, error: {why}"));
+                let key = self.service.decrypt(&object.sealed).map_err(failed)?;
+                let source = Arc::new(Source::new(object.source_type, &key)?);
+                self.remember(cached, source.clone());
+                source
+            }
+        };
+        let value = source.open(key, &object.data)?;
+        let outdated = object.source_type != SEED || object.sealed.key_id != current.sealed.key_id;
+        Ok(Plain { value, outdated })
+    }
+
+    /// Whether a value was sealed with another key id than would be used now.
+    pub(crate) fn is_outdated(&self, data: &[u8]) -> bool {
+        match (message::decode(data), self.current()) {
+            (Ok(object), Ok(current)) => {
+                object.source_type != SEED || object.sealed.key_id != current.sealed.key_id
+            }
+            _ => false,
+        }
+    }
+
+    fn remember(&self, key: [u8; 32], source: Arc<Source>) {
+        let mut known = self.known();
+        if known.len() >= SEEDS_MAX {
+            known.clear();
+        }
+        known.insert(key, source);
+    }
+
+    fn seed(&self) -> MutexGuard<'_, Option<Arc<Seed>>> {
+        self.seed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<[u8; 32], Arc<Source>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Asks for the status until the provider is gone.
+fn follow(kms: &Weak<Kms>, stopped: &Receiver<()>) {
+    loop {
+        let Some(healthy) = kms.upgrade().map(|kms| kms.is_healthy()) else { return };
+        let wait = if healthy { POLL_HEALTHY } else { POLL_UNHEALTHY };
+        if stopped.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected) {
+            return;
+        }
+        match kms.upgrade() {
+            Some(kms) => kms.poll(),
+            None => return,
+        }
+    }
+}
+
+impl Source {
+    fn new(source_type: u64, key: &[u8]) -> Result<Source, TransformError> {
+        match source_type {
+            SEED if key.len() < SEED_BYTES => {
+                Err(TransformError(format!("invalid seed length {} used for key generation", key.len())))
+            }
+            SEED => Ok(Source::seed(key)),
+            _ => Gcm::new(key).map(Source::Key),
+        }
+    }
+
+    fn seed(seed: &[u8]) -> Source {
+        Source::Seed(hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, seed))
+    }
+
+    fn seal(&self, key: &str, plain: &[u8]) -> Result<Vec<u8>, TransformError> {
+        let mut info = [0; INFO_BYTES];
+        random(&mut info)?;
+        let mut out = Vec::with_capacity(plain.len() + INFO_BYTES + 28);
+        match self {
+            Source::Seed(prk) => {
+                out.extend_from_slice(&info);
+                derive(prk, &info)?.seal(key, plain, &mut out)?;
+            }
+            Source::Key(gcm) => gcm.seal(key, plain, &mut out)?,
+        }
+        Ok(out)
+    }
+
+    fn open(&self, key: &str, data: &[u8]) -> Result<Vec<u8>, TransformError> {
+        match self {
+            Source::Key(gcm) => gcm.open(key, data),
+            Source::Seed(prk) => match data.split_first_chunk::<INFO_BYTES>() {
+                Some((info, body)) => derive(prk, info)?.open(key, body),
+                None => Err(TransformError::new("the stored data was shorter than the required size")),
+            },
+        }
+    }
+}
+
+/// The key of one value: the seed expanded, without the extraction that would come before it.
+fn derive(prk: &hkdf::Prk, info: &[u8]) -> Result<Gcm, TransformError> {
+    let failed = |_| TransformError::new("failed to derive a key");
+    let mut key = [0; 32];
+    let info = [info];
+    prk.expand(&info, hkdf::HKDF_SHA256).map_err(failed)?.fill(&mut key).map_err(failed)?;
+    Gcm::new(&key)
+}
+
+/// Under which a decrypted seed is remembered: all that it was encrypted with.
+fn cache_key(source_type: u64, sealed: &Sealed) -> [u8; 32] {
+    let mut context = digest::Context::new(&digest::SHA256);
+    let mut add = |bytes: &[u8]| {
+        context.update(&(bytes.len() as u64).to_le_bytes());
+        context.update(bytes);
+    };
+    add(&source_type.to_le_bytes());
+    add(&sealed.ciphertext);
+    add(sealed.key_id.as_bytes());
+    let mut annotations: Vec<_> = sealed.annotations.iter().collect();
+    annotations.sort();
+    for (name, value) in annotations {
+        add(name.as_bytes());
+        add(value);
+    }
+    let digest = context.finish();
+    digest.as_ref().try_into().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

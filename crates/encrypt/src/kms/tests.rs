@@ -1,0 +1,90 @@
+use super::*;
+
+/// The plugin of the recordings: XOR with the letters of the key id.
+struct Pad(Mutex<Status>);
+
+impl Pad {
+    fn new(key_id: &str) -> Arc<Pad> {
+        let status = Status { version: "v2".into(), healthz: "ok".into(), key_id: key_id.into() };
+        Arc::new(Pad(Mutex::new(status)))
+    }
+
+    fn set(&self, key_id: &str, healthz: &str) {
+        let mut status = self.0.lock().unwrap();
+        status.key_id = key_id.into();
+        status.healthz = healthz.into();
+    }
+}
+
+fn pad(bytes: &[u8], key_id: &str) -> Vec<u8> {
+    bytes.iter().zip(key_id.bytes().cycle()).map(|(byte, letter)| byte ^ letter).collect()
+}
+
+impl KmsService for Pad {
+    fn status(&self) -> Result<Status, String> {
+        Ok(self.0.lock().unwrap().clone())
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Result<Sealed, String> {
+        let key_id = self.0.lock().unwrap().key_id.clone();
+        let ciphertext = [b"pad:".as_slice(), &pad(plain, &key_id)].concat();
+        Ok(Sealed { ciphertext, key_id, annotations: vec![("scheme.example.com".into(), b"pad".to_vec())] })
+    }
+
+    fn decrypt(&self, sealed: &Sealed) -> Result<Decrypted, String> {
+        let body = sealed.ciphertext.strip_prefix(b"pad:").ok_or("not mine")?;
+        Ok(pad(body, &sealed.key_id))
+    }
+}
+
+fn sealed(kms: &Kms, value: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    kms.seal("/k", value, &mut out).unwrap();
+    out
+}
+
+#[test]
+fn values_are_sealed_with_the_key_that_the_plugin_names() {
+    let plugin = Pad::new("key-1");
+    let kms = Kms::start("plug", plugin.clone());
+    assert!(kms.is_healthy());
+    let first = sealed(&kms, b"one");
+    assert!(!first.windows(3).any(|part| part == b"one"));
+    let opened = kms.open("/k", &first).unwrap();
+    assert_eq!((opened.value.as_slice(), opened.outdated), (b"one".as_slice(), false));
+    assert_eq!(kms.open("/other", &first).err().unwrap().0, "cipher: message authentication failed");
+
+    plugin.set("key-2", "ok");
+    kms.poll();
+    let opened = kms.open("/k", &first).unwrap();
+    assert!(opened.outdated && kms.is_outdated(&first));
+    assert!(!kms.is_outdated(&sealed(&kms, b"two")));
+
+    // Another server has the seeds decrypted.
+    let other = Kms::start("plug", plugin.clone());
+    assert_eq!(other.open("/k", &first).unwrap().value, b"one");
+
+    plugin.set("key-2", "broken");
+    kms.poll();
+    assert!(!kms.is_healthy());
+    // What is at hand still serves.
+    assert_eq!(kms.open("/k", &sealed(&kms, b"three")).unwrap().value, b"three");
+}
+
+#[test]
+fn without_a_seed_nothing_is_written() {
+    let plugin = Pad::new("key-1");
+    plugin.set("key-1", "starting");
+    let kms = Kms::start("plug", plugin);
+    let refused = kms.seal("/k", b"v", &mut Vec::new()).err().unwrap();
+    assert_eq!(refused.0, "got unexpected nil transformer");
+}
+
+#[test]
+fn malformed_values_are_errors() {
+    let kms = Kms::start("plug", Pad::new("key-1"));
+    let whole = sealed(&kms, b"one");
+    for cut in 0..whole.len() {
+        assert!(kms.open("/k", &whole[..cut]).is_err(), "{cut}");
+    }
+}

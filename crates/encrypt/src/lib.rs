@@ -1,0 +1,25 @@
+//! Encryption at rest: turns values into what a store may hold, and back.
+//!
+//! The formats are those of kube-apiserver: a prefix (`k8s:enc:…`) names the provider and the key, the rest is what the
+//! provider made of the value. The first provider of a resource writes, all of them read. This crate sees keys and
+//! bytes, never objects, and never logs a secret.
+
+mod aes;
+mod config;
+mod kms;
+mod provider;
+mod rules;
+mod secretbox;
+
+pub use config::{ConfigError, Connect, parse};
+pub use kms::{Decrypted, Kms, KmsService, Sealed, Status, connect};
+pub use provider::TransformError;
+pub use rules::{Configuration, Encryption, Opened};
+
+/// What every encrypted value begins with.
+pub(crate) const PREFIX: &[u8] = b"k8s:enc:";
+
+/// Fills `out` with random bytes. The generator seeds itself from the system; without it no key or nonce is safe.
+pub(crate) fn random(out: &mut [u8]) -> Result<(), TransformError> {
+    aws_lc_rs::rand::fill(out).map_err(|_| TransformError::new("the system has no random bytes"))
+}

@@ -1,0 +1,178 @@
+//! A list of providers: the first one seals, whichever fits the prefix opens.
+
+use crate::PREFIX;
+use crate::aes::{Cbc, Gcm};
+use crate::kms::Kms;
+use crate::secretbox::Secretbox;
+use std::sync::Arc;
+
+/// Why a value could not be transformed, in kube-apiserver's words. Holds nothing of the value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TransformError(pub String);
+
+impl TransformError {
+    pub(crate) fn new(why: &str) -> TransformError {
+        TransformError(why.to_string())
+    }
+}
+
+/// One entry of `providers`.
+pub(crate) enum Provider {
+    Identity,
+    Keyed(Keyed),
+    Kms(Arc<Kms>),
+}
+
+/// A provider with keys of its own.
+pub(crate) struct Keyed {
+    /// `k8s:enc:aesgcm:v1:`
+    pub(crate) prefix: &'static str,
+    /// The error where no key has the name that a value was sealed with.
+    pub(crate) no_key: &'static str,
+    /// The keys by name; the first one seals.
+    pub(crate) keys: Vec<(String, Cipher)>,
+}
+
+pub(crate) enum Cipher {
+    Gcm(Gcm),
+    Cbc(Box<Cbc>),
+    Secretbox(Box<Secretbox>),
+}
+
+/// A value that was opened.
+pub(crate) struct Plain {
+    pub(crate) value: Vec<u8>,
+    /// Whether it would be sealed otherwise today.
+    pub(crate) outdated: bool,
+}
+
+impl Provider {
+    fn prefix(&self) -> &[u8] {
+        match self {
+            Provider::Identity => b"",
+            Provider::Keyed(keyed) => keyed.prefix.as_bytes(),
+            Provider::Kms(kms) => kms.prefix().as_bytes(),
+        }
+    }
+
+    fn open(&self, key: &str, data: &[u8]) -> Result<Plain, TransformError> {
+        match self {
+            Provider::Identity => open_plain(data),
+            Provider::Keyed(keyed) => keyed.open(key, data),
+            Provider::Kms(kms) => kms.open(key, data),
+        }
+    }
+
+    fn seal(&self, key: &str, plain: &[u8]) -> Result<Vec<u8>, TransformError> {
+        let mut out = self.prefix().to_vec();
+        match self {
+            Provider::Identity => out.extend_from_slice(plain),
+            Provider::Keyed(keyed) => keyed.seal(key, plain, &mut out)?,
+            Provider::Kms(kms) => kms.seal(key, plain, &mut out)?,
+        }
+        Ok(out)
+    }
+
+    /// Whether a value that this provider opens would be sealed otherwise, as far as its name says.
+    fn is_outdated(&self, data: &[u8]) -> bool {
+        match self {
+            Provider::Identity => false,
+            Provider::Keyed(keyed) => {
+                let first = keyed.keys.first();
+                first.is_none_or(|(name, _)| strip_name(data, name).is_none())
+            }
+            Provider::Kms(kms) => kms.is_outdated(data),
+        }
+    }
+}
+
+/// What is in a value that nobody sealed.
+pub(crate) fn open_plain(data: &[u8]) -> Result<Plain, TransformError> {
+    if data.starts_with(PREFIX) {
+        return Err(TransformError::new("identity transformer tried to read encrypted data"));
+    }
+    Ok(Plain { value: data.to_vec(), outdated: false })
+}
+
+/// Opens a value with the providers whose prefix it has.
+pub(crate) fn open(providers: &[Provider], key: &str, data: &[u8]) -> Result<Plain, TransformError> {
+    let mut errors = Vec::new();
+    for (at, provider) in providers.iter().enumerate() {
+        let Some(body) = data.strip_prefix(provider.prefix()) else { continue };
+        match provider.open(key, body) {
+            Ok(plain) => return Ok(Plain { outdated: plain.outdated || at > 0, ..plain }),
+            // Data that identity refuses is left to those after it.
+            Err(_) if matches!(provider, Provider::Identity) => {}
+            Err(error) => errors.push(error),
+        }
+    }
+    Err(all(errors, "no matching prefix found"))
+}
+
+/// Seals a value with the first provider.
+pub(crate) fn seal(providers: &[Provider], key: &str, plain: &[u8]) -> Result<Vec<u8>, TransformError> {
+    match providers.first() {
+        Some(provider) => provider.seal(key, plain),
+        None => Ok(plain.to_vec()),
+    }
+}
+
+/// Whether a value would be sealed otherwise today.
+pub(crate) fn is_outdated(providers: &[Provider], data: &[u8]) -> bool {
+    match providers.first() {
+        None => false,
+        Some(Provider::Identity) => data.starts_with(PREFIX),
+        Some(first) => data.strip_prefix(first.prefix()).is_none_or(|body| first.is_outdated(body)),
+    }
+}
+
+impl Keyed {
+    fn open(&self, key: &str, data: &[u8]) -> Result<Plain, TransformError> {
+        let mut errors = Vec::new();
+        for (at, (name, cipher)) in self.keys.iter().enumerate() {
+            let Some(body) = strip_name(data, name) else { continue };
+            let opened = match cipher {
+                Cipher::Gcm(gcm) => gcm.open(key, body),
+                Cipher::Cbc(cbc) => cbc.open(body),
+                Cipher::Secretbox(secretbox) => secretbox.open(body),
+            };
+            match opened {
+                Ok(value) => return Ok(Plain { value, outdated: at > 0 }),
+                Err(error) => errors.push(error),
+            }
+        }
+        Err(all(errors, self.no_key))
+    }
+
+    fn seal(&self, key: &str, plain: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
+        let Some((name, cipher)) = self.keys.first() else { return Err(TransformError::new(self.no_key)) };
+        out.extend_from_slice(name.as_bytes());
+        out.push(b':');
+        match cipher {
+            Cipher::Gcm(gcm) => gcm.seal(key, plain, out),
+            Cipher::Cbc(cbc) => cbc.seal(plain, out),
+            Cipher::Secretbox(secretbox) => secretbox.seal(plain, out),
+        }
+    }
+}
+
+/// What follows `name:`.
+fn strip_name<'d>(data: &'d [u8], name: &str) -> Option<&'d [u8]> {
+    data.strip_prefix(name.as_bytes())?.strip_prefix(b":")
+}
+
+/// Several errors as Go's aggregate has them: each once.
+fn all(errors: Vec<TransformError>, none: &str) -> TransformError {
+    let mut texts: Vec<String> = Vec::new();
+    for TransformError(text) in errors {
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    match texts.as_slice() {
+        [] => TransformError::new(none),
+        [one] => TransformError::new(one),
+        many => TransformError(format!("[{}]", many.join(", "))),
+    }
+}

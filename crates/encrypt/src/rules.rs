@@ -1,0 +1,162 @@
+//! Which providers hold for which resource, and the one place that the rest of the server asks.
+
+use crate::kms::Kms;
+use crate::provider::{self, Plain, Provider, TransformError};
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A configuration that was read and checked.
+#[derive(Default)]
+pub struct Configuration {
+    /// By group and resource; `*` stands for all.
+    rules: HashMap<(String, String), Vec<Arc<Vec<Provider>>>>,
+    /// The KMS providers, in the order of the file.
+    pub(crate) kms: Vec<Arc<Kms>>,
+}
+
+impl Configuration {
+    /// Adds a rule; the error where an earlier one covers it.
+    pub(crate) fn add(&mut self, resource: &str, providers: &Arc<Vec<Provider>>) -> Result<(), String> {
+        let (group, resource) = parse_resource(resource);
+        for mask in [(group.clone(), "*".to_string()), ("*".to_string(), "*".to_string())] {
+            if self.rules.contains_key(&mask) {
+                let named = display_resource(&group, &resource);
+                let by = display_resource(&mask.0, &mask.1);
+                return Err(format!("resource \"{named}\" is masked by earlier rule \"{by}\""));
+            }
+        }
+        self.rules.entry((group, resource)).or_default().push(providers.clone());
+        Ok(())
+    }
+
+    /// The lists of providers of a resource: by its name, by its group, or by `*.*`.
+    fn providers(&self, group: &str, resource: &str) -> Option<&[Arc<Vec<Provider>>]> {
+        let find = |group: &str, resource: &str| self.rules.get(&(group.to_string(), resource.to_string()));
+        let found = find(group, resource).or_else(|| find(group, "*")).or_else(|| find("*", "*"));
+        found.map(Vec::as_slice)
+    }
+}
+
+/// Group and resource of `deployments.apps`, `secrets`, `*.`, `*.*`.
+pub(crate) fn parse_resource(text: &str) -> (String, String) {
+    let (resource, group) = text.split_once('.').unwrap_or((text, ""));
+    (group.to_string(), resource.to_string())
+}
+
+fn display_resource(group: &str, resource: &str) -> String {
+    match (group, resource) {
+        ("", "*") => "*.".to_string(),
+        ("", resource) => resource.to_string(),
+        (group, resource) => format!("{resource}.{group}"),
+    }
+}
+
+/// The configuration that is in force. It is swapped as a whole.
+#[derive(Default)]
+pub struct Encryption {
+    current: ArcSwap<Configuration>,
+}
+
+/// A value that was opened.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The value as it was before it was sealed.
+    pub value: Bytes,
+    /// Whether it would be sealed otherwise today.
+    pub outdated: bool,
+}
+
+impl Encryption {
+    /// Encryption by this configuration. The default configuration encrypts nothing.
+    pub fn new(configuration: Configuration) -> Encryption {
+        Encryption { current: ArcSwap::from_pointee(configuration) }
+    }
+
+    /// Puts another configuration in force.
+    pub fn replace(&self, configuration: Configuration) {
+        self.current.store(Arc::new(configuration));
+    }
+
+    /// Whether all values are stored as they are.
+    pub fn is_plain(&self) -> bool {
+        self.current.load().rules.is_empty()
+    }
+
+    /// What is stored for `value` under `key`, which belongs to the resource.
+    pub fn seal(
+        &self,
+        group: &str,
+        resource: &str,
+        key: &str,
+        value: &Bytes,
+    ) -> Result<Bytes, TransformError> {
+        let current = self.current.load();
+        match current.providers(group, resource) {
+            None => Ok(value.clone()),
+            Some(lists) => match lists.first().map(|first| first.as_slice()) {
+                None | Some([] | [Provider::Identity, ..]) => Ok(value.clone()),
+                Some(providers) => provider::seal(providers, key, value).map(Bytes::from),
+            },
+        }
+    }
+
+    /// The value that was stored as `stored` under `key`.
+    pub fn open(
+        &self,
+        group: &str,
+        resource: &str,
+        key: &str,
+        stored: &Bytes,
+    ) -> Result<Opened, TransformError> {
+        let current = self.current.load();
+        let is_sealed = stored.starts_with(crate::PREFIX);
+        let Some(lists) = current.providers(group, resource) else {
+            provider_error(is_sealed)?;
+            return Ok(Opened { value: stored.clone(), outdated: false });
+        };
+        if !is_sealed
+            && let [only] = lists
+            && let [Provider::Identity, ..] = only.as_slice()
+        {
+            return Ok(Opened { value: stored.clone(), outdated: false });
+        }
+        let mut outcome = Err(TransformError::new("no matching prefix found"));
+        for (at, providers) in lists.iter().enumerate() {
+            match provider::open(providers, key, stored) {
+                Ok(Plain { value, outdated }) => {
+                    return Ok(Opened { value: value.into(), outdated: outdated || at > 0 });
+                }
+                Err(error) if at == 0 => outcome = Err(error),
+                Err(_) => {}
+            }
+        }
+        outcome
+    }
+
+    /// Whether a stored value would be sealed otherwise today; looks at its prefix only.
+    pub fn is_outdated(&self, group: &str, resource: &str, stored: &[u8]) -> bool {
+        let current = self.current.load();
+        let Some([first, ..]) = current.providers(group, resource) else { return false };
+        provider::is_outdated(first, stored)
+    }
+
+    /// Whether all KMS plugins are healthy.
+    pub fn kms_healthy(&self) -> bool {
+        self.current.load().kms.iter().all(|kms| kms.is_healthy())
+    }
+
+    /// Whether there are KMS plugins.
+    pub fn has_kms(&self) -> bool {
+        !self.current.load().kms.is_empty()
+    }
+}
+
+/// Without providers, only plain values can be read.
+fn provider_error(is_sealed: bool) -> Result<(), TransformError> {
+    match is_sealed {
+        true => provider::open_plain(crate::PREFIX).map(drop),
+        false => Ok(()),
+    }
+}
