@@ -2,6 +2,8 @@
 //!
 //! Controllers read the cache and write through the engine; they never touch the store.
 
+pub mod aggregation;
+mod authentication_config;
 mod definition;
 mod event;
 mod flow_schema;
@@ -50,6 +52,20 @@ pub fn start(
     }
     if enabled("serviceaccount") {
         tasks.push(tokio::spawn(service_account::run(engine.clone())));
+    }
+    tasks
+}
+
+/// Starts what extension servers need: APIServices are followed and checked, and the ConfigMap is kept that tells
+/// extension servers about authentication.
+pub fn start_aggregation(
+    engine: &Arc<Engine>,
+    aggregation: &Arc<aggregation::Aggregation>,
+    authentication: Vec<(&'static str, String)>,
+) -> Vec<JoinHandle<()>> {
+    let mut tasks = vec![tokio::spawn(Arc::clone(aggregation).run())];
+    if !authentication.is_empty() {
+        tasks.push(tokio::spawn(authentication_config::run(engine.clone(), authentication)));
     }
     tasks
 }

@@ -39,7 +39,7 @@ pub use propose::{Body, Change, PatchType};
 pub use read::{ListRequest, Listed};
 pub use registry::{Kinds, Members, Registry};
 pub use stored::{EmbeddedForm, FormStore, KubernetesForm, StorageMediaType, StoredForm, Unreadable};
-pub use subresource::{Access, Made, TokenObjects};
+pub use subresource::{Access, Backend, Location, Made, NodeSettings, TokenObjects};
 pub use target::{Target, object_key};
 pub use watch::{Selection, Watched};
 pub use write::{Turns, WriteRequest, Written};

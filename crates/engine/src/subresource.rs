@@ -11,6 +11,7 @@ mod reviews;
 pub(crate) mod scale;
 mod token;
 
+pub use connect::{Backend, Location, NodeSettings};
 pub use token::TokenObjects;
 
 use crate::propose::{self, Change};

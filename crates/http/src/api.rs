@@ -9,6 +9,7 @@ use crate::{Body, respond};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use pintle_auth::UserInfo;
+use pintle_engine::{Location, NodeSettings};
 use pintle_meta::Status;
 use std::future::Future;
 use std::pin::Pin;
@@ -26,10 +27,37 @@ pub trait Api: Send + Sync {
     /// The kinds that are served now. Called for every request: hand out a shared state, made anew when kinds change.
     fn discovery(&self) -> Arc<DiscoveryState>;
 
+    /// Where a request for a log, a stream or a proxied path goes, once admission and authorization let it.
+    fn locate<'a>(&'a self, request: &'a LocateRequest<'a>) -> BoxFuture<'a, Result<Located, Status>>;
+
     /// The object that defines a kind; `None` for kinds that are part of the server.
     fn definition(&self, _kind: &pintle_kinds::Kind) -> Option<pintle_value::Value> {
         None
     }
+}
+
+/// A request that is passed on to a node, a pod or a service.
+pub struct LocateRequest<'a> {
+    /// Path and verb, taken apart.
+    pub info: &'a RequestInfo,
+    /// Kind, version, subresource.
+    pub target: &'a Target,
+    /// Parameters in order, percent-encoding undone.
+    pub query: &'a [(String, String)],
+    /// What stands behind `proxy` in the path.
+    pub path: &'a str,
+    /// Who asks.
+    pub user: &'a UserInfo,
+    /// What the flags say of kubelets.
+    pub settings: &'a NodeSettings,
+}
+
+/// Where such a request goes.
+pub struct Located {
+    /// The place; `None` for a log that nobody writes yet.
+    pub location: Option<Location>,
+    /// What the client shall be told.
+    pub warnings: Vec<String>,
 }
 
 /// A request for a resource that is served, by someone who may make it.

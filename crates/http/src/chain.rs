@@ -1,5 +1,6 @@
 //! The filter chain: what happens to every request, top to bottom, in one function.
 
+use crate::aggregate::{self, Aggregated};
 use crate::api::{Api, ApiRequest, ApiResponse};
 use crate::health::Health;
 use crate::metrics::{Labels, Metrics};
@@ -7,7 +8,8 @@ use crate::negotiate::{Accept, Media};
 use crate::openid::OpenId;
 use crate::requestinfo::RequestInfo;
 use crate::route;
-use crate::{Body, compress, nonresource, query, respond, websocket};
+use crate::streams::{Streamed, Streams};
+use crate::{Body, compress, nonresource, passthrough, query, respond, websocket};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -16,6 +18,7 @@ use pintle_auth::impersonate::Impersonation;
 use pintle_auth::{
     Attributes, Authenticator, Authorizer, Credentials, Decision, UserInfo, authz, impersonate,
 };
+use pintle_controllers::aggregation::Aggregation;
 use pintle_meta::Status;
 use pintle_meta::duration::GoDuration;
 use std::sync::{Arc, OnceLock};
@@ -55,6 +58,10 @@ pub struct Context {
     pub impersonation: Impersonation,
     /// How long a request may take; watches are exempt.
     pub request_timeout: Duration,
+    /// Extension servers.
+    pub aggregation: Arc<Aggregation>,
+    /// Nodes, pods and services.
+    pub streams: Arc<Streams>,
 }
 
 /// What a request is, once method, path and headers are read.
@@ -149,6 +156,17 @@ where
             return response;
         }
     };
+    if let Some(service) = aggregate::find(&context.aggregation, &info.path)
+        && let Some(remote) = &service.remote
+    {
+        let deadline = (!info.long_running()).then(|| began + timeout);
+        let request = Aggregated { parts, info: &info, query: &query, user: &user, id, deadline };
+        let work = request.serve(&context.aggregation, remote, passthrough::body(body));
+        return match deadline {
+            Some(_) => tokio::time::timeout(timeout, work).await.unwrap_or_else(|_| respond::timed_out()),
+            None => work.await,
+        };
+    }
     let state = context.api.discovery();
     if !info.resource_request {
         let if_none_match = header(&parts.headers, "if-none-match");
@@ -173,6 +191,13 @@ where
     };
     if let Some(warning) = &routed.target.version().deprecation {
         warnings.push(warning.to_string());
+    }
+    let is_log = info.subresource == "log" && routed.target.action == route::Action::Get;
+    if routed.target.action == route::Action::Connect || is_log {
+        let errors = routed.errors;
+        let target = &routed.target;
+        let request = Streamed { parts, info: &info, target, query: &query, user: &user, errors };
+        return request.serve(context, passthrough::body(body)).await;
     }
     let long_running = info.long_running();
     let watches = matches!(routed.target.action, route::Action::Watch | route::Action::WatchOne);

@@ -1,6 +1,7 @@
 //! The HTTP side of the server: TLS, connections, the filter chain, the grammar of requests, negotiation,
 //! discovery and streaming bodies. Objects are the business of whoever implements [`Api`].
 
+mod aggregate;
 pub mod api;
 pub mod body;
 mod chain;
@@ -12,6 +13,7 @@ pub mod negotiate;
 mod nonresource;
 mod openapi;
 pub mod openid;
+mod passthrough;
 pub mod query;
 pub mod requestinfo;
 pub mod resources;
@@ -20,6 +22,7 @@ pub mod route;
 pub mod server;
 mod statuspb;
 mod stream;
+pub mod streams;
 pub mod tls;
 pub mod version;
 mod websocket;

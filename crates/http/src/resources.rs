@@ -10,7 +10,7 @@ mod transform;
 mod watch;
 mod write;
 
-use crate::api::{Api, ApiRequest, ApiResponse, BoxFuture};
+use crate::api::{Api, ApiRequest, ApiResponse, BoxFuture, LocateRequest, Located};
 use crate::discovery::DiscoveryState;
 use crate::negotiate::Media;
 use crate::route::Action;
@@ -18,7 +18,7 @@ use arc_swap::ArcSwap;
 use pintle_engine::{Access, Engine, ListRequest, Target};
 use pintle_kinds::Types;
 use pintle_meta::Status;
-use pintle_meta::options::{GetOptions, ListOptions, Query};
+use pintle_meta::options::{GetOptions, ListOptions, LogOptions, Query};
 use pintle_value::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,18 +59,14 @@ impl Resources {
             return self.create_virtual(request, target).await;
         }
         match request.target.action {
-            Action::Get if target.subresource == "log" => self.log(request, &target),
             Action::Get => self.get(request, &target).await,
             Action::List => self.list(request, target).await,
             Action::Watch | Action::WatchOne => self.watch(request, target).await,
             Action::Create | Action::Update | Action::Patch(_) => self.write(request, target).await,
             Action::Delete => self.delete(request, &target).await,
             Action::DeleteCollection => self.delete_collection(request, target).await,
-            Action::Connect => {
-                let marker = format!("/{}/proxy", request.info.name);
-                let path = request.info.path.split_once(&marker).map_or("", |(_, path)| path);
-                Err(self.engine.connect(&target, &request.user, Query(&request.query), path).await)
-            }
+            // The chain passes these on: they have no body that could be read here.
+            Action::Connect => Err(Status::internal("a stream cannot be answered as an object")),
         }
     }
 
@@ -136,6 +132,28 @@ impl Api for Resources {
                 Ok(response) => response,
                 Err(status) => request.fail(&status),
             }
+        })
+    }
+
+    fn locate<'a>(&'a self, request: &'a LocateRequest<'a>) -> BoxFuture<'a, Result<Located, Status>> {
+        Box::pin(async move {
+            let resource = &request.target.resource;
+            let target = Target {
+                kind: resource.kind.clone(),
+                version: resource.version,
+                namespace: request.info.namespace.as_str().into(),
+                name: request.info.name.as_str().into(),
+                subresource: request.info.subresource.as_str().into(),
+            };
+            let query = Query(request.query);
+            if target.subresource == "log" {
+                let options = LogOptions::from_query(query, &target.name)?;
+                let location = self.engine.log_location(&target, &options, request.settings)?;
+                return Ok(Located { location, warnings: Vec::new() });
+            }
+            let (location, warnings) =
+                self.engine.connect(&target, request.user, query, request.path, request.settings).await?;
+            Ok(Located { location: Some(location), warnings })
         })
     }
 

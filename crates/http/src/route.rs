@@ -138,7 +138,8 @@ fn find(
         (resource, sub, action)
     };
     if group.installed {
-        check_by_letter(&action, asked, media).map_err(Refusal::Router)?;
+        let is_log = info.subresource == "log";
+        check_by_letter(&action, is_log, asked, media).map_err(Refusal::Router)?;
     }
     let accept = negotiated(resource, subresource, &action, asked, media).map_err(Refusal::Resource)?;
     let (action, content) = checked_body(action, group, asked, media).map_err(Refusal::Resource)?;
@@ -281,7 +282,7 @@ fn defined(resource: &Resource, info: &RequestInfo) -> Result<(Option<usize>, Ac
 }
 
 /// The router compares media types by the letter, before anybody negotiates.
-fn check_by_letter(action: &Action, asked: &Asked<'_>, media: &[Media]) -> Result<(), Status> {
+fn check_by_letter(action: &Action, is_log: bool, asked: &Asked<'_>, media: &[Media]) -> Result<(), Status> {
     let content = asked.content_type;
     let by_letter = content.split(',').map(|t| t.split(';').next().unwrap_or("").trim_matches(' '));
     if matches!(action, Action::Patch(_))
@@ -290,6 +291,9 @@ fn check_by_letter(action: &Action, asked: &Asked<'_>, media: &[Media]) -> Resul
         return Err(respond::route_unsupported_media_type());
     }
     let mut produced = negotiate::names(media);
+    if is_log {
+        produced.insert(0, "text/plain");
+    }
     match action {
         Action::Connect => return Ok(()),
         Action::List | Action::Watch | Action::WatchOne => produced.extend(negotiate::stream_names(media)),

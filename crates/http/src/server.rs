@@ -2,6 +2,7 @@
 
 use crate::Body;
 use crate::chain::{self, Context};
+use crate::passthrough::ClientAddress;
 use crate::respond;
 use crate::stream::ClientStream;
 use http::{Method, Request, Response};
@@ -77,13 +78,14 @@ impl Server {
                 () = &mut stop => break,
             };
             match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, from)) => {
                     let connection = connection(
                         stream,
                         acceptor.clone(),
                         Arc::clone(&builder),
                         Arc::clone(&self.context),
                         graceful.watcher(),
+                        from,
                     );
                     tokio::spawn(connection);
                 }
@@ -124,6 +126,7 @@ async fn connection(
     builder: Arc<Builder<TokioExecutor>>,
     context: Arc<Context>,
     watcher: hyper_util::server::graceful::Watcher,
+    from: SocketAddr,
 ) {
     // Small writes (watch events) go out at once; without this they wait for the other side's acknowledgement.
     if let Err(e) = stream.set_nodelay(true) {
@@ -136,7 +139,8 @@ async fn connection(
         Err(_) => return tracing::debug!("TLS handshake: timeout"),
     };
     let peer = Arc::new(identify(&context, stream.get_ref().1));
-    let service = service_fn(move |request: Request<Incoming>| {
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(ClientAddress(from));
         let (context, peer) = (Arc::clone(&context), Arc::clone(&peer));
         async move { Ok::<_, Infallible>(answer(context, peer, request).await) }
     });

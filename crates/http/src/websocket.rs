@@ -49,6 +49,19 @@ pub(crate) fn authorization(headers: &HeaderMap) -> Option<String> {
     Some(format!("Bearer {text}"))
 }
 
+/// Takes a token out of the subprotocols: it is not passed on to anybody.
+pub(crate) fn remove_token(headers: &mut HeaderMap) {
+    let others: Vec<&str> =
+        protocols(headers).into_iter().filter(|protocol| !protocol.starts_with(TOKEN_PROTOCOL)).collect();
+    if others.len() == protocols(headers).len() {
+        return;
+    }
+    match http::HeaderValue::from_str(&others.join(",")).ok().filter(|_| !others.is_empty()) {
+        Some(value) => _ = headers.insert("sec-websocket-protocol", value),
+        None => _ = headers.remove("sec-websocket-protocol"),
+    }
+}
+
 fn protocols(headers: &HeaderMap) -> Vec<&str> {
     let all = headers.get_all("sec-websocket-protocol").iter().filter_map(|v| v.to_str().ok());
     all.flat_map(|text| text.split(',')).map(str::trim).filter(|p| !p.is_empty()).collect()

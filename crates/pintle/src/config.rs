@@ -2,6 +2,7 @@
 
 use crate::endpoint;
 use crate::flags::{FlagError, Flags};
+use crate::proxying::Proxying;
 use http::HeaderValue;
 use pintle_http::version::GIT_VERSION;
 use pintle_kinds::service_allocation::Ranges;
@@ -60,6 +61,8 @@ pub(crate) struct Config {
     pub(crate) retention: Duration,
     /// The version that clients are told.
     pub(crate) git_version: String,
+    /// Requests that others answer.
+    pub(crate) proxying: Proxying,
 }
 
 /// Who decides what may be done.
@@ -194,6 +197,7 @@ impl Config {
                 name if name.starts_with('v') => name.to_string(),
                 _ => GIT_VERSION.to_string(),
             },
+            proxying: Proxying::new(flags)?,
         })
     }
 

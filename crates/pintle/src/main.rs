@@ -10,6 +10,7 @@ mod kubeconfig;
 mod objects;
 mod owners;
 mod pki;
+mod proxying;
 mod serve;
 
 use std::io::Write;

@@ -15,6 +15,7 @@ use pintle_auth::authz::rbac::Rbac;
 use pintle_auth::authz::{AlwaysAllow, AlwaysDeny, PrivilegedGroup, Union};
 use pintle_auth::impersonate::Impersonation;
 use pintle_auth::{Authenticator, Authorizer, UserInfo};
+use pintle_controllers::aggregation::Aggregation;
 use pintle_engine::{Access, TokenObjects};
 use pintle_http::health::Health;
 use pintle_http::openid::OpenId;
@@ -114,6 +115,8 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
     rbac.set(engine.policy());
     tokio::spawn(objects::follow_policy(engine.clone(), rbac.clone()));
     pintle_controllers::start(&engine, config.event_life, |name| config.runs_controller(name));
+    let aggregation = Aggregation::new(engine.clone(), config.proxying.aggregation.clone());
+    pintle_controllers::start_aggregation(&engine, &aggregation, config.proxying.authentication.clone());
     let access = Access {
         authorizer: authorizer.clone(),
         authenticator: authenticator.clone(),
@@ -140,6 +143,12 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
         converted.conversion_metrics.render(out);
         converted.hooks.render(out);
     });
+    let streams = config.proxying.streams.clone();
+    let (checked, logs) = (aggregation.clone(), streams.clone());
+    metrics.add_source(move |out| {
+        checked.render_metrics(out);
+        logs.render_metrics(out);
+    });
     let context = Arc::new(ServerContext {
         api: Arc::clone(&api),
         authenticator,
@@ -154,6 +163,8 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
         strict_transport: config.strict_transport.clone(),
         impersonation: Impersonation::new(config.gate("ConstrainedImpersonation")),
         request_timeout: config.request_timeout,
+        aggregation,
+        streams,
     });
     let server_config = ServerConfig { tls, streams_max: config.streams_max, drain_timeout: DRAIN_TIMEOUT };
     let server = Server::new(listener, server_config, context);

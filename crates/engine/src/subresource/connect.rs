@@ -13,14 +13,86 @@ const TEXTS: [&str; 1] = ["container"];
 const LISTS: [&str; 1] = ["command"];
 const NUMBERS: [&str; 1] = ["ports"];
 
+/// What the flags say of kubelets.
+#[derive(Clone, Debug, Default)]
+pub struct NodeSettings {
+    /// Types of node addresses, the preferred one first.
+    pub preferred_address_types: Vec<String>,
+}
+
+/// Who answers behind a location.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// A kubelet, with this server's client certificate.
+    Kubelet,
+    /// A kubelet whose certificate is not verified.
+    UnverifiedKubelet,
+    /// Whatever a pod, a service or a node runs: any certificate is believed and none shown.
+    Workload,
+}
+
+/// Where a request goes that this server passes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// Who answers there.
+    pub backend: Backend,
+    /// Whether it speaks TLS.
+    pub is_tls: bool,
+    /// Name or IP address.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// Path, decoded; of proxied requests the part behind `proxy`.
+    pub path: String,
+    /// Parameters; proxied requests keep those of the client.
+    pub query: Vec<(String, String)>,
+}
+
 impl Engine {
-    /// Why a stream cannot be had: somebody does not want it, or nobody can be reached. `path` is what comes behind
+    /// Where a stream goes, once its options were admitted and the user may have it. `path` is what comes behind
     /// `proxy`.
-    pub async fn connect(&self, target: &Target, user: &UserInfo, query: Query<'_>, path: &str) -> Status {
+    pub async fn connect(
+        &self,
+        target: &Target,
+        user: &UserInfo,
+        query: Query<'_>,
+        path: &str,
+        settings: &NodeSettings,
+    ) -> Result<(Location, Vec<String>), Status> {
         let mut warnings = Vec::new();
-        match self.admit_connection(target, user, query, path, &mut warnings).await {
-            Err(status) => status.with_warnings(warnings),
-            Ok(()) => self.stream_refusal(target, query.text("container")).with_warnings(warnings),
+        let found = match self.admit_connection(target, user, query, path, &mut warnings).await {
+            Err(status) => Err(status),
+            Ok(()) if target.subresource == "proxy" => self.proxy_location(target, path, settings).await,
+            Ok(()) => self
+                .authorize_stream(target, user)
+                .and_then(|()| self.stream_location(target, query, settings)),
+        };
+        match found {
+            Ok(location) => Ok((location, warnings)),
+            Err(status) => Err(status.with_warnings(warnings)),
+        }
+    }
+
+    /// A stream needs the right to create it, whichever method asks for it: a GET alone could run commands.
+    fn authorize_stream(&self, target: &Target, user: &UserInfo) -> Result<(), Status> {
+        let version = target.kind_version();
+        let question = pintle_auth::Attributes {
+            user: user.clone(),
+            verb: "create".into(),
+            resource_request: true,
+            group: version.group.to_string(),
+            version: version.name.to_string(),
+            resource: target.kind.plural.to_string(),
+            subresource: target.subresource.to_string(),
+            namespace: target.namespace.to_string(),
+            name: target.name.to_string(),
+            ..pintle_auth::Attributes::default()
+        };
+        match self.authorizer.authorize(&question) {
+            pintle_auth::Decision::Allow(_) => Ok(()),
+            pintle_auth::Decision::Deny(reason) | pintle_auth::Decision::NoOpinion(reason) => {
+                Err(Status::forbidden(&target.group_resource(), &target.name, &reason))
+            }
         }
     }
 

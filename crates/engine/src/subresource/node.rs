@@ -1,40 +1,64 @@
-//! What goes through to the node of a pod: logs, exec, attach, portforward. Nodes are not reached from here, but what
-//! can be told without them is told as it should be.
+//! Where requests go that pass through to nodes: logs, exec, attach, portforward, and `nodes/proxy`.
 
+use super::connect::{Backend, Location, NodeSettings};
 use crate::{Engine, Target};
-use pintle_meta::options::LogOptions;
-use pintle_meta::{GroupResource, Reason, Status};
+use pintle_meta::Status;
+use pintle_meta::options::{LogOptions, Query};
 use pintle_value::Value;
 
+/// The port of kubelets that do not say theirs.
+const KUBELET_PORT: u16 = 10250;
+
 impl Engine {
-    /// The log of a container: empty while the pod has no node, an error where the node would have to be asked.
-    pub fn pod_log(&self, target: &Target, options: &LogOptions) -> Result<(), Status> {
+    /// Where the log of a container is; `None` while the pod has no node.
+    pub fn log_location(
+        &self,
+        target: &Target,
+        options: &LogOptions,
+        settings: &NodeSettings,
+    ) -> Result<Option<Location>, Status> {
         let pod = self.existing(target)?;
-        check_container(&pod, &options.container)?;
-        match pod.str_at(&["spec", "nodeName"]) {
-            "" => Ok(()),
-            node => Err(self.unreachable(node)),
+        let container = container(&pod, &options.container)?;
+        let node = pod.str_at(&["spec", "nodeName"]);
+        if node.is_empty() {
+            return Ok(None);
         }
+        let (host, port) = self.kubelet(target, node, settings)?;
+        Ok(Some(Location {
+            backend: if options.skips_verification { Backend::UnverifiedKubelet } else { Backend::Kubelet },
+            is_tls: true,
+            host,
+            port,
+            path: format!("/containerLogs/{}/{}/{container}", target.namespace, target.name),
+            query: options.to_kubelet().into_iter().map(|(k, v)| (k.to_string(), v)).collect(),
+        }))
     }
 
-    /// Why a stream to a pod, service or node cannot be had.
-    pub(super) fn stream_refusal(&self, target: &Target, container: &str) -> Status {
-        if target.subresource == "proxy" {
-            return self.proxy_refusal(target).err().unwrap_or_else(nobody_answers);
-        }
-        let pod = match self.existing(target) {
-            Ok(pod) => pod,
-            Err(status) => return status,
+    /// Where a command, a terminal or forwarded ports of a pod are.
+    pub(super) fn stream_location(
+        &self,
+        target: &Target,
+        query: Query<'_>,
+        settings: &NodeSettings,
+    ) -> Result<Location, Status> {
+        let parameters = stream_parameters(&target.subresource, query)?;
+        let pod = self.existing(target)?;
+        let container = match target.subresource.as_str() {
+            "portforward" => None,
+            _ => Some(container(&pod, query.text("container"))?),
         };
-        if target.subresource != "portforward"
-            && let Err(status) = check_container(&pod, container)
-        {
-            return status;
+        let node = pod.str_at(&["spec", "nodeName"]);
+        if node.is_empty() {
+            return Err(Status::bad_request(format!("pod {} does not have a host assigned", target.name)));
         }
-        match pod.str_at(&["spec", "nodeName"]) {
-            "" => Status::bad_request(format!("pod {} does not have a host assigned", target.name)),
-            node => self.unreachable(node),
-        }
+        let (host, port) = self.kubelet(target, node, settings)?;
+        let path = match container {
+            Some(container) => {
+                format!("/{}/{}/{}/{container}", target.subresource, target.namespace, target.name)
+            }
+            None => format!("/portForward/{}/{}", target.namespace, target.name),
+        };
+        Ok(Location { backend: Backend::Kubelet, is_tls: true, host, port, path, query: parameters })
     }
 
     pub(super) fn existing(&self, target: &Target) -> Result<Value, Status> {
@@ -42,41 +66,84 @@ impl Engine {
         self.object_tree(target)?.ok_or_else(missing)
     }
 
-    fn unreachable(&self, node: &str) -> Status {
-        self.node_refusal(node).err().unwrap_or_else(nobody_answers)
+    /// Host and port of a node's kubelet: the first of the preferred types of address that the node has.
+    pub(super) fn kubelet(
+        &self,
+        request: &Target,
+        node: &str,
+        settings: &NodeSettings,
+    ) -> Result<(String, u16), Status> {
+        // kube-apiserver names the resource of the request here, whatever is missing.
+        let missing = || Status::not_found(&request.group_resource(), node);
+        let target = self.target("", "v1", "nodes", "", node).ok_or_else(missing)?;
+        let found = self.object_tree(&target)?.ok_or_else(missing)?;
+        let addresses = found.items_at(&["status", "addresses"]);
+        let of_type = |kind: &String| addresses.iter().find(|a| a.str_at(&["type"]) == kind.as_str());
+        let Some(address) = settings.preferred_address_types.iter().find_map(of_type) else {
+            let known: Vec<String> = addresses
+                .iter()
+                .map(|a| format!("{{{} {}}}", a.str_at(&["type"]), a.str_at(&["address"])))
+                .collect();
+            let why = format!("no preferred addresses found; known addresses: [{}]", known.join(" "));
+            return Err(Status::unclassified(why));
+        };
+        let port =
+            found.at(&["status", "daemonEndpoints", "kubeletEndpoint", "Port"]).and_then(Value::as_int);
+        let port = port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
+        Ok((address.str_at(&["address"]).to_string(), port.unwrap_or(KUBELET_PORT)))
     }
+}
 
-    /// Why a node cannot even be asked: it is not there, or nothing says where it is.
-    pub(super) fn node_refusal(&self, node: &str) -> Result<(), Status> {
-        let found =
-            self.target("", "v1", "nodes", "", node).and_then(|t| self.object_tree(&t).ok().flatten());
-        let found = found.ok_or_else(|| Status::not_found(&GroupResource::new("", "nodes"), node))?;
-        if found.items_at(&["status", "addresses"]).is_empty() {
-            return Err(Status::unclassified("no preferred addresses found; known addresses: []"));
+/// What a kubelet is asked for with a stream. Ports that are no numbers are refused.
+fn stream_parameters(subresource: &str, query: Query<'_>) -> Result<Vec<(String, String)>, Status> {
+    let mut out = Vec::new();
+    if subresource == "portforward" {
+        let mut ports = Vec::new();
+        for text in query.all("ports").iter().flat_map(|texts| texts.split(',')) {
+            let wrong = match text.parse::<u16>() {
+                Ok(port) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+                    ports.push(port.to_string());
+                    continue;
+                }
+                Err(error) if *error.kind() == std::num::IntErrorKind::PosOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            return Err(Status::bad_request(format!(
+                "cannot convert to []int32: strconv.ParseUint: parsing {}: {wrong}",
+                pintle_meta::field::quoted(text)
+            )));
         }
-        Ok(())
+        if !ports.is_empty() {
+            out.push(("port".to_string(), ports.join(",")));
+        }
+        return Ok(out);
     }
+    for (key, parameter) in [("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty")] {
+        if query.switch(key) == Some(true) {
+            out.push((parameter.to_string(), "1".to_string()));
+        }
+    }
+    if subresource == "exec" {
+        out.extend(query.all("command").into_iter().map(|word| ("command".to_string(), word.to_string())));
+    }
+    Ok(out)
 }
 
-fn nobody_answers() -> Status {
-    Status::new(501, Reason::Unknown, "no node answers here")
-}
-
-/// Refuses a container that the pod does not have, or none where it has several.
-fn check_container(pod: &Value, container: &str) -> Result<(), Status> {
+/// The container that is meant. Refuses one that the pod does not have, or none where it has several.
+fn container(pod: &Value, container: &str) -> Result<String, Status> {
     let name = pod.str_at(&["metadata", "name"]);
     let lists = ["initContainers", "containers", "ephemeralContainers"];
     let all = || lists.iter().flat_map(|list| pod.items_at(&["spec", list])).map(|c| c.str_at(&["name"]));
     if !container.is_empty() {
         if all().any(|own| own == container) {
-            return Ok(());
+            return Ok(container.to_string());
         }
         return Err(Status::bad_request(format!("container {container} is not valid for pod {name}")));
     }
     let must = format!("a container name must be specified for pod {name}");
-    match pod.items_at(&["spec", "containers"]).len() {
-        1 => Ok(()),
-        0 => Err(Status::bad_request(must)),
+    match pod.items_at(&["spec", "containers"]) {
+        [only] => Ok(only.str_at(&["name"]).to_string()),
+        [] => Err(Status::bad_request(must)),
         _ => {
             let names: Vec<&str> = all().collect();
             Err(Status::bad_request(format!("{must}, choose one of: [{}]", names.join(" "))))

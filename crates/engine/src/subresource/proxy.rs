@@ -1,5 +1,6 @@
-//! What can be told of `proxy` without reaching anybody: whether the pod, the service or the node could be asked.
+//! Where requests go that are proxied to pods, services and nodes, and which addresses they never reach.
 
+use super::connect::{Backend, Location, NodeSettings};
 use crate::{Engine, Target};
 use pintle_meta::Status;
 use pintle_meta::field::quoted;
@@ -8,11 +9,12 @@ use std::net::IpAddr;
 
 /// What `scheme:name:port`, `name:port` or `name` asks for.
 struct Place<'a> {
+    is_tls: bool,
     name: &'a str,
     port: &'a str,
 }
 
-/// Reads the name of a proxied object; the scheme counts only in that it must be known.
+/// Reads the name of a proxied object.
 fn place(text: &str) -> Option<Place<'_>> {
     let parts: Vec<&str> = text.split(':').collect();
     let (scheme, name, port) = match *parts.as_slice() {
@@ -21,24 +23,47 @@ fn place(text: &str) -> Option<Place<'_>> {
         [scheme, name, port] => (scheme, name, port),
         _ => return None,
     };
-    (!name.is_empty() && matches!(scheme, "" | "http" | "https")).then_some(Place { name, port })
+    (!name.is_empty() && matches!(scheme, "" | "http" | "https")).then_some(Place {
+        is_tls: scheme == "https",
+        name,
+        port,
+    })
 }
 
 impl Engine {
-    /// Why a request to a pod, service or node is not passed on; nothing, if somebody would have to be reached for that.
-    pub(super) fn proxy_refusal(&self, target: &Target) -> Result<(), Status> {
+    /// Where a request to a pod, service or node is passed on to.
+    pub(super) async fn proxy_location(
+        &self,
+        target: &Target,
+        path: &str,
+        settings: &NodeSettings,
+    ) -> Result<Location, Status> {
         let Some(place) = place(&target.name) else {
             let what = target.kind.singular.as_str();
             return Err(Status::bad_request(format!("invalid {what} request {}", quoted(&target.name))));
         };
-        match target.kind.plural.as_str() {
-            "pods" => pod_refusal(&self.existing(&target.named(place.name))?),
-            "services" => self.service_refusal(target, &place),
-            _ => self.node_refusal(place.name),
-        }
+        let (backend, is_tls, host, port) = match target.kind.plural.as_str() {
+            "pods" => {
+                let (host, port) = pod_address(&self.existing(&target.named(place.name))?, &place)?;
+                (Backend::Workload, place.is_tls, host, port)
+            }
+            "services" => {
+                let (host, port) = self.service_address(target, &place)?;
+                (Backend::Workload, place.is_tls, host, port)
+            }
+            _ => {
+                let (host, port) = self.kubelet(target, place.name, settings)?;
+                check_host(&host).await?;
+                match place.port {
+                    own if own.is_empty() || own == port.to_string() => (Backend::Kubelet, true, host, port),
+                    other => (Backend::Workload, place.is_tls, host, port_number(other)?),
+                }
+            }
+        };
+        Ok(Location { backend, is_tls, host, port, path: path.to_string(), query: Vec::new() })
     }
 
-    fn service_refusal(&self, target: &Target, place: &Place<'_>) -> Result<(), Status> {
+    fn service_address(&self, target: &Target, place: &Place<'_>) -> Result<(String, u16), Status> {
         let mut port = place.port.to_string();
         if let Ok(number) = place.port.parse::<i64>() {
             let service = self.existing(&target.named(place.name))?;
@@ -61,13 +86,25 @@ impl Engine {
         if subsets.is_empty() {
             return none(place.name);
         }
-        let has_port =
-            |subset: &Value| subset.items_at(&["ports"]).iter().any(|p| p.str_at(&["name"]) == port);
-        let reachable = subsets
-            .iter()
-            .filter(|subset| has_port(subset))
-            .any(|subset| subset.items_at(&["addresses"]).iter().any(|a| self.is_address_of_pod(target, a)));
-        if reachable { Ok(()) } else { none(&target.name) }
+        let mut reachable = Vec::new();
+        for subset in subsets {
+            let ports = subset.items_at(&["ports"]).iter().filter(|p| p.str_at(&["name"]) == port);
+            let Some(number) = ports.filter_map(|p| p.get("port").and_then(Value::as_int)).next() else {
+                continue;
+            };
+            let Ok(number) = u16::try_from(number) else { continue };
+            let addresses = subset.items_at(&["addresses"]).iter();
+            let own = addresses.filter(|address| self.is_address_of_pod(target, address));
+            reachable.extend(own.map(|address| (address.str_at(&["ip"]).to_string(), number)));
+        }
+        let mut random = [0; 8];
+        self.random.fill(&mut random);
+        let count = u64::try_from(reachable.len()).unwrap_or(0);
+        let chosen = usize::try_from(u64::from_le_bytes(random) % count.max(1)).unwrap_or(0);
+        match reachable.into_iter().nth(chosen) {
+            Some(address) => Ok(address),
+            None => none(&target.name),
+        }
     }
 
     /// Requests are passed on only to addresses that are those of pods of the same namespace.
@@ -83,18 +120,98 @@ impl Engine {
     }
 }
 
-fn pod_refusal(pod: &Value) -> Result<(), Status> {
+/// Address and port of a pod: the port that was named, the first of its containers, or that of the scheme.
+fn pod_address(pod: &Value, place: &Place<'_>) -> Result<(String, u16), Status> {
     let address = pod.items_at(&["status", "podIPs"]).first().map_or("", |ip| ip.str_at(&["ip"]));
-    let usable = address.parse::<IpAddr>().is_ok_and(|ip| match ip {
-        IpAddr::V4(v4) => !v4.is_link_local() && !v4.is_broadcast(),
-        IpAddr::V6(v6) => !v6.is_unicast_link_local(),
-    } && !ip.is_unspecified() && !ip.is_loopback() && !ip.is_multicast());
-    if usable { Ok(()) } else { Err(Status::bad_request("address not allowed")) }
+    if !address.parse::<IpAddr>().is_ok_and(is_allowed) {
+        return Err(not_allowed());
+    }
+    let first = pod.items_at(&["spec", "containers"]).iter().find_map(|container| {
+        container.items_at(&["ports"]).first()?.get("containerPort").and_then(Value::as_int)
+    });
+    let port = match (place.port, first.and_then(|port| u16::try_from(port).ok())) {
+        ("", Some(port)) => port,
+        ("", None) => {
+            if place.is_tls {
+                443
+            } else {
+                80
+            }
+        }
+        (named, _) => port_number(named)?,
+    };
+    Ok((address.to_string(), port))
+}
+
+fn port_number(text: &str) -> Result<u16, Status> {
+    let unknown = || {
+        Status::service_unavailable(format!(
+            "error trying to reach service: dial tcp: unknown port tcp/{text}"
+        ))
+    };
+    text.parse().map_err(|_| unknown())
+}
+
+fn not_allowed() -> Status {
+    Status::bad_request("address not allowed")
+}
+
+/// Whether requests may be passed on to an address: nothing of this machine, of the link or of many (Go's
+/// `IsGlobalUnicast`).
+fn is_allowed(ip: IpAddr) -> bool {
+    let ip = match ip {
+        IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(ip, IpAddr::V4),
+        v4 => v4,
+    };
+    let is_link = match ip {
+        IpAddr::V4(v4) => v4.is_link_local() || v4.is_broadcast(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    };
+    !is_link && !ip.is_unspecified() && !ip.is_loopback() && !ip.is_multicast()
+}
+
+/// Refuses a node whose name leads to an address that is not allowed.
+async fn check_host(host: &str) -> Result<(), Status> {
+    let found = match host.parse::<IpAddr>() {
+        Ok(ip) => vec![ip],
+        Err(_) => match tokio::net::lookup_host((host, 0)).await {
+            Ok(addresses) => addresses.map(|address| address.ip()).collect(),
+            Err(_) => return Err(Status::bad_request(format!("lookup {host}: no such host"))),
+        },
+    };
+    if found.is_empty() {
+        return Err(Status::bad_request("no addresses for hostname"));
+    }
+    if found.into_iter().all(is_allowed) { Ok(()) } else { Err(not_allowed()) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::place;
+
+    #[test]
+    fn addresses_that_are_never_reached() {
+        let is_allowed = |text: &str| super::is_allowed(text.parse().unwrap());
+        for reached in ["10.244.0.9", "192.168.0.1", "8.8.8.8", "fd00::1", "2001:db8::1"] {
+            assert!(is_allowed(reached), "{reached}");
+        }
+        for refused in [
+            "127.0.0.1",
+            "127.8.8.8",
+            "0.0.0.0",
+            "169.254.169.254",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "fe80::1",
+            "ff02::1",
+            "::ffff:127.0.0.1",
+            "::ffff:169.254.169.254",
+        ] {
+            assert!(!is_allowed(refused), "{refused}");
+        }
+    }
 
     #[test]
     fn names_of_proxied_objects() {

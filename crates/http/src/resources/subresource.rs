@@ -6,7 +6,7 @@ use crate::api::{ApiRequest, ApiResponse};
 use crate::route::Action;
 use pintle_engine::Target;
 use pintle_meta::Status;
-use pintle_meta::options::{GetOptions, LogOptions, Query};
+use pintle_meta::options::{GetOptions, Query};
 use pintle_value::Value;
 
 impl Resources {
@@ -35,13 +35,6 @@ impl Resources {
                 Ok(response)
             }
         }
-    }
-
-    /// The log of a pod's container.
-    pub(super) fn log(&self, request: &ApiRequest, target: &Target) -> Result<ApiResponse, Status> {
-        let options = LogOptions::from_query(Query(&request.query), &target.name)?;
-        self.engine.pod_log(target, &options)?;
-        Ok(ApiResponse::empty(204))
     }
 
     /// A create that stores nothing under its own name: reviews, bindings, evictions, tokens.

@@ -4,11 +4,15 @@ use super::Query;
 use crate::{FieldErrors, GroupKind, Status, Timestamp};
 use pintle_value::{Path, Str};
 
-/// What matters of them before a node is asked.
+/// Options of a request for a container's log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
     /// The container; "" is the only one of the pod.
     pub container: Str,
+    /// Whether the kubelet's certificate is not verified.
+    pub skips_verification: bool,
+    /// What the kubelet is asked for, by its own parameters.
+    parameters: Vec<(&'static str, String)>,
 }
 
 impl LogOptions {
@@ -16,9 +20,12 @@ impl LogOptions {
     pub fn from_query(query: Query<'_>, name: &str) -> Result<Self, Status> {
         let since_seconds = query.int("sinceSeconds")?;
         let since_time = query.first("sinceTime");
-        if let Some(text) = since_time.filter(|text| !text.is_empty() && *text != "null") {
-            Timestamp::parse(text).map_err(|error| Status::bad_request(error.to_string()))?;
-        }
+        let since = match since_time.filter(|text| !text.is_empty() && *text != "null") {
+            Some(text) => {
+                Some(Timestamp::parse(text).map_err(|error| Status::bad_request(error.to_string()))?)
+            }
+            None => None,
+        };
         let tail_lines = query.int("tailLines")?;
         let limit_bytes = query.int("limitBytes")?;
         let mut errors = FieldErrors::new();
@@ -44,7 +51,23 @@ impl LogOptions {
         if !errors.is_empty() {
             return Err(Status::invalid(&GroupKind::new("", "PodLogOptions"), name, &errors));
         }
-        Ok(LogOptions { container: query.text("container").into() })
+        let switches = ["follow", "previous", "timestamps"]
+            .map(|key| (key, (query.switch(key) == Some(true)).then(|| "true".to_string())));
+        let numbers =
+            [("sinceSeconds", since_seconds), ("tailLines", tail_lines), ("limitBytes", limit_bytes)]
+                .map(|(key, number)| (key, number.map(|number| number.to_string())));
+        let since = ("sinceTime", since.map(|since| since.rfc3339().to_string()));
+        let given = switches.into_iter().chain(numbers).chain([since]);
+        Ok(LogOptions {
+            container: query.text("container").into(),
+            skips_verification: query.switch("insecureSkipTLSVerifyBackend") == Some(true),
+            parameters: given.filter_map(|(key, text)| Some((key, text?))).collect(),
+        })
+    }
+
+    /// The kubelet's parameters.
+    pub fn to_kubelet(&self) -> Vec<(&'static str, String)> {
+        self.parameters.clone()
     }
 }
 

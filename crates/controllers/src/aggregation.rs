@@ -1,0 +1,463 @@
+//! APIServices: which server answers for a version of a group, whether it is available, and what it says of itself in
+//! discovery and OpenAPI. One task follows the objects; every extension server is checked by a task of its own, so that
+//! a dead one slows nothing down.
+
+mod availability;
+mod discovery;
+mod resolve;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+pub use discovery::{RemoteKind, RemoteResource, RemoteSubresource, RemoteVersion};
+use imbl::OrdMap;
+use pintle_cache::{CloseReason, Filter, Item};
+use pintle_engine::{Engine, Target};
+use pintle_proxy::{Address, Dialer, Identity, TlsOptions, Transport, Trust};
+use pintle_value::{Str, Value, base64, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+
+const PREFIX: &str = "/registry/apiregistration.k8s.io/apiservices/";
+const SERVICES: &str = "/registry/services/specs/";
+const ENDPOINT_SLICES: &str = "/registry/endpointslices/";
+/// The label that names the service of an EndpointSlice.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+const MANAGER: &str = "kube-apiserver";
+/// How often every extension server is checked, whatever happens.
+const RESYNC: Duration = Duration::from_secs(30);
+/// How long the first and the last retry after a failed check wait.
+const RETRY_MIN: Duration = Duration::from_millis(5);
+const RETRY_MAX: Duration = Duration::from_secs(30);
+/// How often the files of the client certificate are looked at.
+const CERTIFICATE_POLL: Duration = Duration::from_secs(5);
+
+/// What the flags say of aggregation.
+#[derive(Clone, Default)]
+pub struct AggregationSettings {
+    /// How extension servers are reached.
+    pub dialer: Dialer,
+    /// Files of the certificate and key that this server shows them.
+    pub client_certificate: Option<(PathBuf, PathBuf)>,
+    /// Whether requests go to the endpoints of services rather than to their addresses.
+    pub routes_to_endpoints: bool,
+}
+
+/// The service of an extension server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceReference {
+    /// Namespace.
+    pub namespace: Str,
+    /// Name.
+    pub name: Str,
+    /// Port of the service.
+    pub port: u16,
+}
+
+/// An APIService as requests need it.
+pub struct ApiService {
+    /// Its name.
+    pub name: Str,
+    /// Group and version that it answers for.
+    pub group: Str,
+    /// See `group`.
+    pub version: Str,
+    /// What sorts its group among groups and its version among versions.
+    pub group_priority: i64,
+    /// See `group_priority`.
+    pub version_priority: i64,
+    /// Where it is served; `None`: here.
+    pub remote: Option<Remote>,
+}
+
+/// The extension server of an APIService.
+pub struct Remote {
+    /// Its service.
+    pub service: ServiceReference,
+    /// Whether the last check succeeded.
+    pub is_available: bool,
+    /// How it is reached. The error says why it cannot be.
+    pub transport: Result<Arc<Transport>, String>,
+    /// What the transport was made with.
+    trust: RemoteTrust,
+    /// What it said of this version, and its OpenAPI v2 document; `None` before the first answer.
+    pub document: Option<Arc<RemoteVersion>>,
+    /// See `document`.
+    pub openapi: Option<Bytes>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+struct RemoteTrust {
+    bundle: Vec<u8>,
+    insecure: bool,
+    /// Which reading of the client certificate.
+    certificate: u64,
+}
+
+/// All APIServices at one moment.
+#[derive(Clone, Default)]
+pub struct ApiServices {
+    by_name: OrdMap<Str, Arc<ApiService>>,
+    /// Grows with every change.
+    pub changes: u64,
+}
+
+impl ApiServices {
+    /// The APIService of a version of a group.
+    pub fn get(&self, group: &str, version: &str) -> Option<&Arc<ApiService>> {
+        self.by_name.get(format!("{version}.{group}").as_str())
+    }
+
+    /// All of them by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<ApiService>> {
+        self.by_name.values()
+    }
+}
+
+/// Follows APIServices and knows their extension servers.
+pub struct Aggregation {
+    engine: Arc<Engine>,
+    settings: AggregationSettings,
+    services: ArcSwap<ApiServices>,
+    /// Counts readings of the client certificate that differ.
+    certificate: AtomicU64,
+    pem: ArcSwap<Option<(Vec<u8>, Vec<u8>)>>,
+}
+
+impl Aggregation {
+    /// Reads the APIServices that there are. The rest of the work is done by [`Aggregation::run`].
+    pub fn new(engine: Arc<Engine>, settings: AggregationSettings) -> Arc<Self> {
+        let aggregation = Aggregation {
+            engine,
+            settings,
+            services: ArcSwap::default(),
+            certificate: AtomicU64::new(0),
+            pem: ArcSwap::default(),
+        };
+        aggregation.read_certificate();
+        aggregation.read_all();
+        Arc::new(aggregation)
+    }
+
+    /// The APIServices of this moment.
+    pub fn services(&self) -> arc_swap::Guard<Arc<ApiServices>> {
+        self.services.load()
+    }
+
+    /// Where a request to an extension server goes now. The error says why it goes nowhere.
+    pub fn resolve(&self, service: &ServiceReference) -> Result<Address, String> {
+        resolve::resolve(&self.engine, service, self.settings.routes_to_endpoints)
+    }
+
+    /// Appends the metrics of availability.
+    pub fn render_metrics(&self, out: &mut String) {
+        let name = "aggregator_unavailable_apiservice";
+        _ = writeln!(
+            out,
+            "# HELP {name} [ALPHA] Gauge of APIServices which are marked as unavailable broken down by APIService name."
+        );
+        _ = writeln!(out, "# TYPE {name} gauge");
+        for service in self.services().iter() {
+            let down = service.remote.as_ref().is_some_and(|remote| !remote.is_available);
+            _ = writeln!(out, "{name}{{name=\"{}\"}} {}", service.name, u8::from(down));
+        }
+    }
+
+    /// Follows APIServices, services and endpoints until the cache shuts down.
+    pub async fn run(self: Arc<Self>) {
+        let mut watcher = self.engine.cache.watch_all(Filter::default());
+        self.read_all();
+        let mut work = Work::default();
+        work.add_all(&self.services());
+        let mut poll = tokio::time::interval(CERTIFICATE_POLL);
+        loop {
+            work.start_due(&self);
+            let wake = tokio::time::sleep(work.next_due().unwrap_or(RESYNC));
+            tokio::select! {
+                item = watcher.next() => match item {
+                    Some(Item::Event(delivery)) => {
+                        let Some(event) = delivery.source() else { continue };
+                        self.note(&mut work, event.resource(), delivery.object(), event.object().is_none());
+                    }
+                    Some(Item::Closed(CloseReason::Slow)) => {
+                        watcher = self.engine.cache.watch_all(Filter::default());
+                        self.read_all();
+                        work.add_all(&self.services());
+                    }
+                    Some(Item::InitialEventsEnd(_) | Item::Bookmark(_)) => {}
+                    Some(Item::Closed(_)) | None => return,
+                },
+                Some(done) = work.running.join_next() => {
+                    if let Ok((name, outcome)) = done {
+                        self.take_documents(&name, &outcome);
+                        work.finish(&name, outcome.failed);
+                    }
+                }
+                _ = poll.tick() => {
+                    if self.read_certificate() {
+                        self.read_all();
+                        work.add_all(&self.services());
+                    }
+                }
+                () = wake => {}
+            }
+        }
+    }
+
+    /// Looks at one event: what it changes, and whose extension server is to be checked.
+    fn note(&self, work: &mut Work, resource: &str, object: &pintle_cache::Object, is_gone: bool) {
+        match resource {
+            PREFIX => {
+                let name = Str::from(object.name());
+                self.change(|services| match is_gone {
+                    true => _ = services.by_name.remove(&name),
+                    false => {
+                        let old = services.by_name.get(&name).cloned();
+                        if let Some(read) = self.read(object, old.as_deref()) {
+                            services.by_name.insert(name.clone(), Arc::new(read));
+                        }
+                    }
+                });
+                match is_gone {
+                    true => work.forget(&name),
+                    false => work.add(&name),
+                }
+            }
+            SERVICES | ENDPOINT_SLICES => {
+                let service = match resource {
+                    SERVICES => Some(object.name()),
+                    _ => object.label(SERVICE_NAME),
+                };
+                let Some(service) = service else { return };
+                let namespace = object.namespace().unwrap_or("");
+                for known in self.services().iter() {
+                    let own = known.remote.as_ref().map(|remote| &remote.service);
+                    if own.is_some_and(|own| own.name == service && own.namespace == namespace) {
+                        work.add(&known.name);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn read_all(&self) {
+        let Some(resource) = self.engine.cache.resource(PREFIX) else { return };
+        let view = resource.view();
+        self.change(|services| {
+            let old = std::mem::take(&mut services.by_name);
+            for object in view.iter() {
+                let before = old.get(object.name()).cloned();
+                if let Some(read) = self.read(object, before.as_deref()) {
+                    services.by_name.insert(object.name().into(), Arc::new(read));
+                }
+            }
+        });
+    }
+
+    /// Publishes a changed table. Called by one task only.
+    fn change(&self, change: impl FnOnce(&mut ApiServices)) {
+        let mut services = ApiServices::clone(&self.services.load());
+        change(&mut services);
+        services.changes += 1;
+        self.services.store(Arc::new(services));
+    }
+
+    /// An APIService as requests need it. What is known of its extension server is taken over from `old`.
+    fn read(&self, object: &pintle_cache::Object, old: Option<&ApiService>) -> Option<ApiService> {
+        let tree = json::parse(object.json()).ok()?.value;
+        let spec = tree.get("spec")?;
+        let int = |key: &str| spec.get(key).and_then(Value::as_int).unwrap_or(0);
+        let remote = spec.get("service").filter(|service| !service.is_null()).map(|service| {
+            let service = ServiceReference {
+                namespace: service.str_at(&["namespace"]).into(),
+                name: service.str_at(&["name"]).into(),
+                port: service
+                    .get("port")
+                    .and_then(Value::as_int)
+                    .and_then(|p| u16::try_from(p).ok())
+                    .unwrap_or(443),
+            };
+            let trust = RemoteTrust {
+                bundle: base64::decode(spec.str_at(&["caBundle"])).unwrap_or_default(),
+                insecure: spec.get("insecureSkipTLSVerify").and_then(Value::as_bool) == Some(true),
+                certificate: self.certificate.load(Ordering::Relaxed),
+            };
+            let before = old.and_then(|old| old.remote.as_ref());
+            let same = before.filter(|before| before.service == service && before.trust == trust);
+            Remote {
+                is_available: is_available(&tree),
+                transport: same
+                    .map_or_else(|| self.transport(&service, &trust), |same| same.transport.clone()),
+                document: before.and_then(|before| before.document.clone()),
+                openapi: before.and_then(|before| before.openapi.clone()),
+                service,
+                trust,
+            }
+        });
+        Some(ApiService {
+            name: object.name().into(),
+            group: spec.str_at(&["group"]).into(),
+            version: spec.str_at(&["version"]).into(),
+            group_priority: int("groupPriorityMinimum"),
+            version_priority: int("versionPriority"),
+            remote,
+        })
+    }
+
+    fn transport(&self, service: &ServiceReference, trust: &RemoteTrust) -> Result<Arc<Transport>, String> {
+        let identity = match &**self.pem.load() {
+            Some((certificate, key)) => Some(Identity::from_pem(certificate, key)?),
+            None => None,
+        };
+        let name = format!("{}.{}.svc", service.name, service.namespace);
+        let trusted = if trust.insecure { Trust::Anyone } else { Trust::Bundle(&trust.bundle) };
+        let options = TlsOptions::new(trusted, Some(name), identity)?;
+        Ok(Arc::new(Transport::new(self.settings.dialer.clone(), Some(options))))
+    }
+
+    /// Reads the client certificate; whether it is another one now.
+    fn read_certificate(&self) -> bool {
+        let Some((certificate, key)) = &self.settings.client_certificate else { return false };
+        let (Ok(certificate), Ok(key)) = (std::fs::read(certificate), std::fs::read(key)) else {
+            return false;
+        };
+        let read = Some((certificate, key));
+        if **self.pem.load() == read
+            || Identity::from_pem(
+                &read.as_ref().map_or(vec![], |r| r.0.clone()),
+                &read.as_ref().map_or(vec![], |r| r.1.clone()),
+            )
+            .is_err()
+        {
+            return false;
+        }
+        self.pem.store(Arc::new(read));
+        self.certificate.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Remembers what an extension server said of itself.
+    fn take_documents(&self, name: &str, outcome: &Outcome) {
+        self.change(|services| {
+            let Some(known) = services.by_name.get(name) else { return };
+            let Some(remote) = &known.remote else { return };
+            let document = match (&outcome.document, &remote.document) {
+                (Some(document), _) => Arc::new(document.clone()),
+                // What was known stays known, but it is stale.
+                (None, Some(old)) => Arc::new(RemoteVersion { is_stale: true, ..(**old).clone() }),
+                (None, None) => Arc::new(RemoteVersion { is_stale: true, ..RemoteVersion::default() }),
+            };
+            let unchanged = remote.document.as_ref().is_some_and(|old| **old == *document)
+                && (outcome.openapi.is_none() || outcome.openapi == remote.openapi);
+            if unchanged {
+                return;
+            }
+            let remote = Remote {
+                service: remote.service.clone(),
+                is_available: remote.is_available,
+                transport: remote.transport.clone(),
+                trust: remote.trust.clone(),
+                document: Some(document),
+                openapi: outcome.openapi.clone().or_else(|| remote.openapi.clone()),
+            };
+            let changed = ApiService {
+                name: known.name.clone(),
+                group: known.group.clone(),
+                version: known.version.clone(),
+                group_priority: known.group_priority,
+                version_priority: known.version_priority,
+                remote: Some(remote),
+            };
+            services.by_name.insert(name.into(), Arc::new(changed));
+        });
+    }
+
+    fn target(&self, name: &str) -> Option<Target> {
+        self.engine.target("apiregistration.k8s.io", "v1", "apiservices", "", name)
+    }
+}
+
+/// What a check brought.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    /// Whether it is to be tried again soon.
+    failed: bool,
+    document: Option<RemoteVersion>,
+    openapi: Option<Bytes>,
+}
+
+/// Which APIServices are to be checked, and when.
+#[derive(Default)]
+struct Work {
+    all: BTreeMap<Str, Task>,
+    running: JoinSet<(Str, Outcome)>,
+}
+
+struct Task {
+    due: Instant,
+    is_running: bool,
+    /// Something happened while it ran.
+    again: bool,
+    failures: u32,
+}
+
+impl Work {
+    fn add(&mut self, name: &Str) {
+        let now = Instant::now();
+        let task = self.all.entry(name.clone()).or_insert(Task {
+            due: now,
+            is_running: false,
+            again: false,
+            failures: 0,
+        });
+        task.due = now;
+        task.again = task.is_running;
+    }
+
+    fn add_all(&mut self, services: &ApiServices) {
+        services.iter().for_each(|service| self.add(&service.name));
+    }
+
+    fn forget(&mut self, name: &str) {
+        self.all.remove(name);
+    }
+
+    fn start_due(&mut self, aggregation: &Arc<Aggregation>) {
+        let now = Instant::now();
+        for (name, task) in self.all.iter_mut().filter(|(_, task)| !task.is_running && task.due <= now) {
+            task.is_running = true;
+            let (name, aggregation) = (name.clone(), Arc::clone(aggregation));
+            self.running.spawn(async move {
+                let outcome = availability::check(&aggregation, &name).await;
+                (name, outcome)
+            });
+        }
+    }
+
+    fn next_due(&self) -> Option<Duration> {
+        let due = self.all.values().filter(|task| !task.is_running).map(|task| task.due).min()?;
+        Some(due.saturating_duration_since(Instant::now()))
+    }
+
+    fn finish(&mut self, name: &str, failed: bool) {
+        let Some(task) = self.all.get_mut(name) else { return };
+        task.is_running = false;
+        task.failures = if failed { task.failures.saturating_add(1) } else { 0 };
+        let delay = match (std::mem::take(&mut task.again), failed) {
+            (true, _) => Duration::ZERO,
+            (false, true) => (RETRY_MIN * 2u32.saturating_pow(task.failures.min(16))).min(RETRY_MAX),
+            (false, false) => RESYNC,
+        };
+        task.due = Instant::now() + delay;
+    }
+}
+
+fn is_available(tree: &Value) -> bool {
+    let conditions = tree.items_at(&["status", "conditions"]);
+    conditions.iter().any(|c| c.str_at(&["type"]) == "Available" && c.str_at(&["status"]) == "True")
+}

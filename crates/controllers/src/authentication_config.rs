@@ -1,0 +1,65 @@
+//! The ConfigMap `extension-apiserver-authentication`: how extension servers recognize users and this server. It is
+//! made when it is missing and corrected when its keys differ; keys of others stay.
+
+use pintle_cache::{CloseReason, Filter, Item, WatchStart};
+use pintle_engine::{Engine, Target};
+use pintle_value::Value;
+use std::sync::Arc;
+use std::time::Duration;
+
+const PREFIX: &str = "/registry/configmaps/";
+const NAMESPACE: &str = "kube-system";
+const NAME: &str = "extension-apiserver-authentication";
+const MANAGER: &str = "kube-apiserver";
+/// How often the ConfigMap is looked at, whatever happens.
+const RESYNC: Duration = Duration::from_secs(60);
+
+/// Keeps the ConfigMap until the cache shuts down. `data` are the keys that this server owns.
+pub(crate) async fn run(engine: Arc<Engine>, data: Vec<(&'static str, String)>) {
+    loop {
+        let Some(resource) = engine.cache.resource(PREFIX) else { return };
+        let Ok(mut watcher) = resource.watch(WatchStart::FromNow, Filter::default()) else { return };
+        reconcile(&engine, &data).await;
+        loop {
+            match tokio::time::timeout(RESYNC, watcher.next()).await {
+                Err(_) => reconcile(&engine, &data).await,
+                Ok(Some(Item::Event(delivery))) => {
+                    let object = delivery.object();
+                    if object.name() == NAME && object.namespace() == Some(NAMESPACE) {
+                        reconcile(&engine, &data).await;
+                    }
+                }
+                Ok(Some(Item::InitialEventsEnd(_) | Item::Bookmark(_))) => {}
+                Ok(Some(Item::Closed(CloseReason::Slow))) => break,
+                Ok(Some(Item::Closed(_)) | None) => return,
+            }
+        }
+    }
+}
+
+async fn reconcile(engine: &Engine, data: &[(&'static str, String)]) {
+    let Some(target) = engine.target("", "v1", "configmaps", NAMESPACE, NAME) else { return };
+    if let Err(status) = write(engine, &target, data).await {
+        tracing::warn!(error = %status.message, "the ConfigMap {NAME} could not be written");
+    }
+}
+
+async fn write(
+    engine: &Engine,
+    target: &Target,
+    data: &[(&'static str, String)],
+) -> Result<(), pintle_meta::Status> {
+    let set = |tree: &mut Value| {
+        for (key, text) in data {
+            tree.set_at(&["data", key], text.as_str().into());
+        }
+    };
+    let mut tree = Value::object();
+    tree.set_at(&["apiVersion"], "v1".into());
+    tree.set_at(&["kind"], "ConfigMap".into());
+    tree.set_at(&["metadata", "name"], NAME.into());
+    tree.set_at(&["metadata", "namespace"], NAMESPACE.into());
+    set(&mut tree);
+    engine.ensure(target, MANAGER, tree).await?;
+    engine.mutate(target, Some(MANAGER), set).await
+}

@@ -1,0 +1,121 @@
+//! Aggregated APIs: requests for groups and versions that an extension server answers.
+
+use crate::api::ApiResponse;
+use crate::requestinfo::RequestInfo;
+use crate::{passthrough, respond};
+use http::header::HeaderValue;
+use http::request::Parts;
+use pintle_auth::UserInfo;
+use pintle_controllers::aggregation::{Aggregation, ApiService, Remote};
+use pintle_proxy::header::{RemoteUser, is_upgrade};
+use pintle_proxy::rewrite::Links;
+use pintle_proxy::{Forward, RequestBody, Upgrade, encode_query};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long an extension server may take for a discovery document.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A request that an extension server answers.
+pub(crate) struct Aggregated<'a> {
+    pub(crate) parts: &'a Parts,
+    pub(crate) info: &'a RequestInfo,
+    pub(crate) query: &'a [(String, String)],
+    pub(crate) user: &'a UserInfo,
+    /// The id of the request, which the extension server is told.
+    pub(crate) id: &'a str,
+    /// When the answer must be over; streams have none.
+    pub(crate) deadline: Option<Instant>,
+}
+
+/// The APIService of a request, if an extension server is to answer it.
+pub(crate) fn find(aggregation: &Aggregation, path: &str) -> Option<Arc<ApiService>> {
+    let mut steps = path.strip_prefix('/')?.split('/');
+    let (group, version) = match steps.next()? {
+        "apis" => (steps.next()?, steps.next()?),
+        "api" => ("", steps.next()?),
+        _ => return None,
+    };
+    aggregation.services().get(group, version).filter(|service| service.remote.is_some()).cloned()
+}
+
+impl Aggregated<'_> {
+    /// Passes the request on.
+    pub(crate) async fn serve(
+        &self,
+        aggregation: &Aggregation,
+        remote: &Remote,
+        body: RequestBody,
+    ) -> ApiResponse {
+        if !remote.is_available {
+            return respond::text(503, "service unavailable");
+        }
+        let transport = match &remote.transport {
+            Ok(transport) => transport.clone(),
+            Err(why) => return respond::text(500, why),
+        };
+        let Ok(to) = aggregation.resolve(&remote.service) else {
+            return respond::text(503, "service unavailable");
+        };
+        let mut headers = passthrough::headers(self.parts);
+        self.remote_user().set(&mut headers);
+        if let Ok(id) = HeaderValue::from_str(self.id) {
+            headers.insert("audit-id", id);
+        }
+        let authority = to.authority();
+        let links = Links {
+            scheme: "https".to_string(),
+            host: authority.clone(),
+            prefix: String::new(),
+            backend: authority.clone(),
+            request_host: authority.clone(),
+        };
+        let upgrades = is_upgrade(&headers);
+        let forward = Forward {
+            method: self.parts.method.clone(),
+            headers,
+            to,
+            path: self.info.path.clone(),
+            query: encode_query(self.query.iter().map(|(key, value)| (key.as_str(), value.as_str()))),
+            host: authority,
+            client: passthrough::client(self.parts),
+            links: Some(links),
+            rejects_redirects: true,
+        };
+        if upgrades {
+            return match forward.upgrade(&transport).await {
+                Ok(Upgrade::Switched(head, backend)) => passthrough::switch(self.parts, head, *backend),
+                Ok(Upgrade::Refused(response)) => passthrough::answer(response, self.deadline),
+                Err(error) => respond::text(503, &error.to_string()),
+            };
+        }
+        let sent = forward.send(&transport, body);
+        let sent = match self.is_discovery() {
+            true => tokio::time::timeout(DISCOVERY_TIMEOUT, sent).await,
+            false => Ok(sent.await),
+        };
+        match sent {
+            Ok(Ok(response)) => passthrough::answer(response, self.deadline),
+            Ok(Err(error)) => respond::text(503, &error.to_string()),
+            Err(_) => respond::text(503, "error trying to reach service: context deadline exceeded"),
+        }
+    }
+
+    fn is_discovery(&self) -> bool {
+        !self.info.resource_request && self.info.path.trim_matches('/').split('/').count() == 3
+    }
+
+    fn remote_user(&self) -> RemoteUser<'_> {
+        RemoteUser {
+            name: &self.user.name,
+            uid: &self.user.uid,
+            groups: self.user.groups.iter().map(String::as_str).collect(),
+            extra: self
+                .user
+                .extra
+                .iter()
+                .map(|(key, values)| (key.as_str(), values.iter().map(String::as_str).collect()))
+                .collect(),
+        }
+    }
+}

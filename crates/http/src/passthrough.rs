@@ -1,0 +1,112 @@
+//! Requests that others answer: glue between hyper's types and the reverse proxy.
+
+use crate::api::ApiResponse;
+use crate::body::{Aborted, Body, Chunks};
+use bytes::Bytes;
+use http::Response;
+use http::header::{CACHE_CONTROL, HeaderMap, HeaderValue};
+use http::request::Parts;
+use http_body_util::BodyExt;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use pintle_proxy::{BoxError, ProxyBody, RequestBody, tunnel};
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Instant;
+use tokio::time::Sleep;
+
+/// From where a request came; the listener adds it to every request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClientAddress(pub(crate) SocketAddr);
+
+/// The address of a request's client.
+pub(crate) fn client(parts: &Parts) -> Option<IpAddr> {
+    parts.extensions.get::<ClientAddress>().map(|address| address.0.ip())
+}
+
+/// The host that a request names.
+pub(crate) fn host(parts: &Parts) -> String {
+    let named = parts.headers.get(http::header::HOST).and_then(|value| value.to_str().ok());
+    named.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str)).unwrap_or("").to_string()
+}
+
+/// The headers that are passed on: all but credentials and claims of an identity.
+pub(crate) fn headers(parts: &Parts) -> HeaderMap {
+    let mut headers = parts.headers.clone();
+    pintle_proxy::header::remove_credentials(&mut headers);
+    crate::websocket::remove_token(&mut headers);
+    headers
+}
+
+/// The body of a request as the proxy passes it on.
+pub(crate) fn body<B>(body: B) -> RequestBody
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    body.map_err(Into::into).boxed_unsync()
+}
+
+/// A backend's answer. `deadline` is when its body must be over; streams have none.
+pub(crate) fn answer(response: Response<ProxyBody>, deadline: Option<Instant>) -> ApiResponse {
+    let (parts, body) = response.into_parts();
+    let mut headers = parts.headers;
+    if let Some(theirs) = headers.remove(CACHE_CONTROL) {
+        // As in kube-apiserver both are sent: ours first.
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        headers.append(CACHE_CONTROL, theirs);
+    }
+    let deadline = deadline.map(|at| Box::pin(tokio::time::sleep_until(at.into())));
+    let chunks = Forwarded { body, deadline };
+    ApiResponse {
+        code: parts.status.as_u16(),
+        headers,
+        warnings: Vec::new(),
+        body: Body::Chunks(Box::pin(chunks)),
+    }
+}
+
+/// The answer to a client whose backend switched protocols; bytes flow once the client's connection switched, too.
+pub(crate) fn switch(parts: &Parts, head: Response<()>, backend: Upgraded) -> ApiResponse {
+    let Some(upgrade) = parts.extensions.get::<OnUpgrade>().cloned() else {
+        return crate::respond::text(500, "request connection cannot be hijacked");
+    };
+    // The task ends with either side.
+    tokio::spawn(async move {
+        if let Ok(client) = upgrade.await {
+            tunnel::join(TokioIo::new(client), TokioIo::new(backend)).await;
+        }
+    });
+    let mut response = ApiResponse::empty(101);
+    response.headers = head.into_parts().0.headers;
+    response
+}
+
+/// The body of a backend's answer as one of ours.
+struct Forwarded {
+    body: ProxyBody,
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl Chunks for Forwarded {
+    fn poll_chunk(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
+        if let Some(deadline) = &mut self.deadline
+            && deadline.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(Some(Err(Aborted("the time for the request is over".to_string()))));
+        }
+        let polled = Pin::new(&mut self.body).poll_chunk(cx);
+        polled.map(|piece| piece.map(|piece| piece.map_err(|error| Aborted(error.to_string()))))
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        self.body.remaining()
+    }
+
+    /// What others answer is passed on as it is, never compressed here.
+    fn has_more_than(self: Pin<&mut Self>, _bytes: u64) -> bool {
+        false
+    }
+}

@@ -1,0 +1,277 @@
+//! Requests that go through to nodes, pods and services: logs, exec, attach, portforward and proxied paths.
+
+use crate::api::{ApiResponse, LocateRequest, Located};
+use crate::chain::Context;
+use crate::negotiate::Encoding;
+use crate::requestinfo::RequestInfo;
+use crate::route::Target;
+use crate::{passthrough, respond};
+use http::header::{HOST, HeaderValue, LOCATION, USER_AGENT};
+use http::request::Parts;
+use http::{Method, Request};
+use http_body_util::{BodyExt, Limited};
+use pintle_auth::UserInfo;
+use pintle_engine::{Backend, Location, NodeSettings};
+use pintle_meta::{GroupResource, Status};
+use pintle_proxy::header::is_upgrade;
+use pintle_proxy::rewrite::Links;
+use pintle_proxy::{
+    Address, Dialer, Forward, ForwardError, Identity, ProxyBody, RequestBody, TlsOptions, Transport, Trust,
+    Upgrade, empty_body, encode_query, escape_path, join_keeping_slash,
+};
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How much of the text of a kubelet's error is told.
+const REFUSAL_BYTES_MAX: usize = 50_000;
+
+/// How nodes, pods and services are reached.
+pub struct Streams {
+    /// What the flags say of kubelets.
+    pub settings: NodeSettings,
+    kubelet: Arc<Transport>,
+    unverified_kubelet: Arc<Transport>,
+    workload: Arc<Transport>,
+    log_tls_failures: AtomicU64,
+}
+
+/// What the flags say of certificates towards kubelets.
+#[derive(Default)]
+pub struct KubeletCertificates {
+    /// PEM of the client certificate and its key.
+    pub client: Option<(Vec<u8>, Vec<u8>)>,
+    /// PEM of the authorities of kubelets; `None`: any certificate is believed.
+    pub authority: Option<Vec<u8>>,
+}
+
+impl Streams {
+    /// Transports for the flags. The error says which certificate cannot be used.
+    pub fn new(
+        settings: NodeSettings,
+        dialer: &Dialer,
+        certificates: &KubeletCertificates,
+    ) -> Result<Self, String> {
+        let transport = |trust: Trust<'_>, shows_certificate: bool| -> Result<Arc<Transport>, String> {
+            let identity = match certificates.client.as_ref().filter(|_| shows_certificate) {
+                Some((certificate, key)) => Some(Identity::from_pem(certificate, key)?),
+                None => None,
+            };
+            let options = TlsOptions::new(trust, None, identity)?;
+            Ok(Arc::new(Transport::new(dialer.clone(), Some(options))))
+        };
+        let trust = certificates.authority.as_deref().map_or(Trust::Anyone, Trust::Bundle);
+        Ok(Streams {
+            settings,
+            kubelet: transport(trust, true)?,
+            unverified_kubelet: transport(Trust::Anyone, true)?,
+            workload: transport(Trust::Anyone, false)?,
+            log_tls_failures: AtomicU64::new(0),
+        })
+    }
+
+    /// Appends the metrics of logs.
+    pub fn render_metrics(&self, out: &mut String) {
+        let name = "kube_apiserver_pod_logs_backend_tls_failure_total";
+        _ = writeln!(
+            out,
+            "# HELP {name} [ALPHA] Total number of requests for pods/logs that failed due to kubelet server TLS verification"
+        );
+        _ = writeln!(out, "# TYPE {name} counter");
+        _ = writeln!(out, "{name} {}", self.log_tls_failures.load(Ordering::Relaxed));
+    }
+
+    fn transport(&self, backend: Backend) -> &Arc<Transport> {
+        match backend {
+            Backend::Kubelet => &self.kubelet,
+            Backend::UnverifiedKubelet => &self.unverified_kubelet,
+            Backend::Workload => &self.workload,
+        }
+    }
+}
+
+/// A request that goes through to a node, a pod or a service.
+pub(crate) struct Streamed<'a> {
+    pub(crate) parts: &'a Parts,
+    pub(crate) info: &'a RequestInfo,
+    pub(crate) target: &'a Target,
+    pub(crate) query: &'a [(String, String)],
+    pub(crate) user: &'a UserInfo,
+    pub(crate) errors: Option<Encoding>,
+}
+
+impl Streamed<'_> {
+    /// Finds out where it goes, and passes it on.
+    pub(crate) async fn serve(&self, context: &Context, body: RequestBody) -> ApiResponse {
+        let streams = &context.streams;
+        let path = self.proxied_path();
+        let request = LocateRequest {
+            info: self.info,
+            target: self.target,
+            query: self.query,
+            path: &path,
+            user: self.user,
+            settings: &streams.settings,
+        };
+        let Located { location, warnings } = match context.api.locate(&request).await {
+            Ok(located) => located,
+            Err(status) => return respond::status(&status, self.errors),
+        };
+        let Some(location) = location else { return ApiResponse::empty(204) };
+        let answered = match self.info.subresource.as_str() {
+            "log" => log(streams, &location, &self.info.name).await,
+            "proxy" => self.proxy(streams, &location, body).await,
+            _ => self.stream(streams, &location).await,
+        };
+        let mut response = answered.unwrap_or_else(|status| respond::status(&status, self.errors));
+        response.warnings.extend(warnings);
+        response
+    }
+
+    /// What stands behind `proxy`: empty, or with a slash before it.
+    fn proxied_path(&self) -> String {
+        let mut path = self.info.parts.get(3..).unwrap_or_default().join("/");
+        if !path.is_empty() && !path.starts_with('/') {
+            path.insert(0, '/');
+        }
+        if self.info.path.ends_with('/') && !path.ends_with('/') {
+            path.push('/');
+        }
+        path
+    }
+
+    /// A request to what a pod, a service or a node serves.
+    async fn proxy(
+        &self,
+        streams: &Streams,
+        location: &Location,
+        body: RequestBody,
+    ) -> Result<ApiResponse, Status> {
+        let transport = streams.transport(location.backend);
+        let path = join_keeping_slash(&["", &location.path]);
+        let upgrades = is_upgrade(&self.parts.headers);
+        let method = &self.parts.method;
+        let query = self.parts.uri.query().unwrap_or("");
+        if !upgrades && path.is_empty() && (method == Method::GET || method == Method::HEAD) {
+            return Ok(self.root_redirect(query));
+        }
+        let prefix = self.info.path.strip_suffix(path.as_str()).unwrap_or(&self.info.path).to_string();
+        // kube-apiserver does not pass on the query of an upgrade.
+        let query = if upgrades { "" } else { query };
+        let forward = self.forward(location, path, query.to_string(), Some(prefix));
+        if upgrades {
+            return self.upgraded(forward.upgrade(transport).await);
+        }
+        forward.send(transport, body).await.map(|answer| passthrough::answer(answer, None)).map_err(refusal)
+    }
+
+    fn root_redirect(&self, query: &str) -> ApiResponse {
+        let query = if query.is_empty() { String::new() } else { format!("?{query}") };
+        let mut response = ApiResponse::empty(301);
+        if let Ok(place) = HeaderValue::from_str(&format!("{}/{query}", escape_path(&self.info.path))) {
+            response.headers.insert(LOCATION, place);
+        }
+        response
+    }
+
+    /// A stream to a kubelet: exec, attach, portforward.
+    async fn stream(&self, streams: &Streams, location: &Location) -> Result<ApiResponse, Status> {
+        if !is_upgrade(&self.parts.headers) {
+            return Err(Status::bad_request("Upgrade request required"));
+        }
+        let transport = streams.transport(location.backend);
+        let query = parameters(location);
+        let forward = self.forward(location, location.path.clone(), query, None);
+        self.upgraded(forward.upgrade(transport).await)
+    }
+
+    fn upgraded(&self, upgrade: Result<Upgrade, ForwardError>) -> Result<ApiResponse, Status> {
+        match upgrade {
+            Ok(Upgrade::Switched(head, backend)) => Ok(passthrough::switch(self.parts, head, *backend)),
+            Ok(Upgrade::Refused(response)) => Ok(passthrough::answer(response, None)),
+            Err(error) => Err(refusal(error)),
+        }
+    }
+
+    fn forward(&self, location: &Location, path: String, query: String, prefix: Option<String>) -> Forward {
+        let to = address(location);
+        let host = passthrough::host(self.parts);
+        let links = prefix.map(|prefix| Links {
+            prefix,
+            backend: to.authority(),
+            request_host: host.clone(),
+            ..Links::default()
+        });
+        Forward {
+            method: self.parts.method.clone(),
+            headers: passthrough::headers(self.parts),
+            to,
+            path,
+            query,
+            host,
+            client: passthrough::client(self.parts),
+            links,
+            rejects_redirects: false,
+        }
+    }
+}
+
+fn address(location: &Location) -> Address {
+    Address { tls: location.is_tls, host: location.host.clone(), port: location.port }
+}
+
+fn parameters(location: &Location) -> String {
+    encode_query(location.query.iter().map(|(key, value)| (key.as_str(), value.as_str())))
+}
+
+/// What a client is told when nobody answered.
+fn refusal(error: ForwardError) -> Status {
+    match error {
+        ForwardError::Unreachable(_) => Status::service_unavailable(error.to_string()),
+        ForwardError::Invalid(why) => Status::internal(&why),
+        ForwardError::Upgrade(why) => Status::unclassified(why),
+    }
+}
+
+/// The log of a container, as the kubelet sends it.
+async fn log(streams: &Streams, location: &Location, pod: &str) -> Result<ApiResponse, Status> {
+    let to = address(location);
+    let query = parameters(location);
+    let path = escape_path(&location.path);
+    let target = if query.is_empty() { path } else { format!("{path}?{query}") };
+    let url = format!("{}://{}{target}", to.scheme(), to.authority());
+    let mut request = Request::new(empty_body());
+    *request.uri_mut() = target.parse().map_err(|_| Status::internal("the path is no URI"))?;
+    let host = HeaderValue::from_str(&to.authority()).map_err(|_| Status::internal("the host is no name"))?;
+    request.headers_mut().insert(HOST, host);
+    request.headers_mut().insert(USER_AGENT, HeaderValue::from_static("Go-http-client/1.1"));
+    let answer = match streams.transport(location.backend).send(&to, request).await {
+        Ok(answer) => answer,
+        Err(error) => {
+            if error.is_certificate() {
+                streams.log_tls_failures.fetch_add(1, Ordering::Relaxed);
+            }
+            return Err(Status::unclassified(format!("Get \"{url}\": {error}")));
+        }
+    };
+    let code = answer.status().as_u16();
+    if answer.status().is_redirection()
+        && let Some(elsewhere) = answer.headers().get(LOCATION).and_then(|value| value.to_str().ok())
+    {
+        return Err(Status::unclassified(format!("Get \"{elsewhere}\": redirects forbidden")));
+    }
+    if !(200..=206).contains(&code) {
+        let said = Limited::new(answer.into_body(), REFUSAL_BYTES_MAX).collect().await;
+        let said = said.map(|body| body.to_bytes()).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        return Err(match code {
+            500 => Status::internal(&said),
+            400 => Status::bad_request(said.into_owned()),
+            _ => Status::generic_response(code, "", &GroupResource::new("", "pods/log"), pod, &said),
+        });
+    }
+    let mut response = passthrough::answer(answer.map(ProxyBody::Plain), None);
+    response.code = 200;
+    response.headers = ApiResponse::new(200, "text/plain", "").headers;
+    Ok(response)
+}
