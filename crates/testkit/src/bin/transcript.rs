@@ -1,4 +1,5 @@
-//! `transcript check [--server URL] [--quiet] [--jobs N] FILE|DIR...`: replays transcripts against a server.
+//! Replays transcripts against a server, or against one that it starts itself: `check` compares every answer with the
+//! recorded one, `record` rewrites the files with the server's answers.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -6,9 +7,10 @@ use std::process::ExitCode;
 
 use pintle_testkit::{Client, Server, transcript};
 
-const USAGE: &str = "usage: transcript check [--server URL] [--quiet] [--jobs N] FILE|DIR...";
+const USAGE: &str = "usage: transcript check|record [--server URL] [--quiet] [--jobs N] FILE|DIR...";
 
 struct Arguments {
+    record: bool,
     server: Option<String>,
     quiet: bool,
     jobs: usize,
@@ -16,13 +18,15 @@ struct Arguments {
 }
 
 fn parse(arguments: impl Iterator<Item = String>) -> Option<Arguments> {
-    let mut parsed = Arguments { server: None, quiet: false, jobs: 4, paths: Vec::new() };
+    let mut parsed = Arguments { record: false, server: None, quiet: false, jobs: 4, paths: Vec::new() };
     let mut arguments = arguments.flat_map(|argument| match argument.split_once('=') {
         Some((name, value)) if name.starts_with("--") => vec![name.to_owned(), value.to_owned()],
         _ => vec![argument],
     });
-    if arguments.next()? != "check" {
-        return None;
+    match arguments.next()?.as_str() {
+        "check" => {}
+        "record" => parsed.record = true,
+        _ => return None,
     }
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -36,14 +40,21 @@ fn parse(arguments: impl Iterator<Item = String>) -> Option<Arguments> {
     (!parsed.paths.is_empty()).then_some(parsed)
 }
 
-async fn check(arguments: &Arguments) -> Result<transcript::Report, Box<dyn std::error::Error>> {
+/// Runs the command; returns what to print and whether every step passed.
+async fn run(arguments: &Arguments) -> Result<(String, bool), Box<dyn std::error::Error>> {
     let files = transcript::find(&arguments.paths)?;
     let own = match arguments.server {
         Some(_) => None,
         None => Some(Server::start_ephemeral().await?),
     };
     let url = own.as_ref().map(Server::url).or(arguments.server.clone()).unwrap_or_default();
-    Ok(transcript::check(&Client::new(&url, None)?, &files, arguments.jobs).await?)
+    let client = Client::new(&url, None)?;
+    if arguments.record {
+        transcript::record(&client, &files).await?;
+        return Ok((format!("recorded {} files\n", files.len()), true));
+    }
+    let report = transcript::check(&client, &files, arguments.jobs).await?;
+    Ok((report.render(arguments.quiet), report.failed() == 0))
 }
 
 #[tokio::main]
@@ -53,10 +64,10 @@ async fn main() -> ExitCode {
         let _ = writeln!(std::io::stderr(), "{USAGE}");
         return ExitCode::from(2);
     };
-    match check(&arguments).await {
-        Ok(report) => {
-            let _ = stdout.write_all(report.render(arguments.quiet).as_bytes());
-            if report.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    match run(&arguments).await {
+        Ok((text, passed)) => {
+            let _ = stdout.write_all(text.as_bytes());
+            if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "transcript: {error}");

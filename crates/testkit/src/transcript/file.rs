@@ -54,6 +54,15 @@ pub struct Transcript {
     pub steps: Vec<Step>,
 }
 
+impl Transcript {
+    /// The transcript as the text of a file.
+    pub fn render(&self) -> String {
+        let head = if self.head.is_empty() { String::new() } else { format!("{}\n\n", self.head) };
+        let steps: Vec<String> = self.steps.iter().map(Step::render).collect();
+        head + &steps.join("\n")
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Directives,
@@ -163,7 +172,6 @@ mod tests {
         assert_eq!(create.expect.len(), 5);
         assert_eq!(silence.note("events"), Some("w none"));
         assert_eq!((silence.request.clone(), &silence.expect[..]), (None, &["<".to_owned()][..]));
-        let steps: Vec<String> = transcript.steps.iter().map(Step::render).collect();
-        assert_eq!(format!("{}\n\n{}", transcript.head, steps.join("\n")), FILE);
+        assert_eq!(transcript.render(), FILE);
     }
 }

@@ -70,7 +70,7 @@ pub async fn check(client: &Client, files: &[PathBuf], jobs: usize) -> io::Resul
         let turn = free.clone().acquire_owned().await.map_err(io::Error::other)?;
         let client = client.clone();
         running.spawn(async move {
-            let report = run::run(&client, &path).await;
+            let report = run::check(&client, &path).await;
             drop(turn);
             report
         });
@@ -80,10 +80,18 @@ pub async fn check(client: &Client, files: &[PathBuf], jobs: usize) -> io::Resul
         report.files.push(done.map_err(io::Error::other)??);
     }
     for path in alone {
-        report.files.push(run::run(client, &path).await?);
+        report.files.push(run::check(client, &path).await?);
     }
     report.files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(report)
+}
+
+/// Replays transcripts one after another and rewrites their answers with the server's.
+pub async fn record(client: &Client, files: &[PathBuf]) -> io::Result<()> {
+    for path in files {
+        run::record(client, path).await?;
+    }
+    Ok(())
 }
 
 impl Report {

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::body::{self, BodyError};
 use super::compare::{Likeness, compare};
-use super::file::{Step, parse};
+use super::file::{Step, Transcript, parse};
 use super::normal::Normal;
 use super::pointer::{lookup, plain};
 use super::stream::{Next, Stream};
@@ -75,15 +75,11 @@ impl FileReport {
     }
 }
 
-/// Replays the transcript at `path`; `client` says which server.
-pub async fn run(client: &Client, path: &Path) -> io::Result<FileReport> {
-    let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
-    let transcript = parse(&std::fs::read_to_string(path).map_err(named)?);
-    let mut run = Run::new(client);
-    run.make_namespace().await;
+/// Replays the transcript at `path` against the server of `client` and compares every answer with the recorded one.
+pub async fn check(client: &Client, path: &Path) -> io::Result<FileReport> {
+    let (transcript, answers) = replay(client, path).await?;
     let mut report = FileReport { path: path.to_owned(), passed: 0, failures: Vec::new() };
-    for step in transcript.steps {
-        let got = run.step(&step).await.unwrap_or_else(|error| vec![format!("< error {error}")]);
+    for (step, got) in transcript.steps.into_iter().zip(answers) {
         let ignored: Vec<&str> = step.notes_of("ignore").collect();
         match compare(&step.expect, &got, &ignored) {
             Likeness::Same => report.passed += 1,
@@ -93,9 +89,31 @@ pub async fn run(client: &Client, path: &Path) -> io::Result<FileReport> {
             }
         }
     }
+    Ok(report)
+}
+
+/// Replays the transcript at `path` and rewrites its answers with those of the server of `client`.
+pub async fn record(client: &Client, path: &Path) -> io::Result<()> {
+    let (mut transcript, answers) = replay(client, path).await?;
+    for (step, got) in transcript.steps.iter_mut().zip(answers) {
+        step.expect = got;
+    }
+    std::fs::write(path, transcript.render())
+}
+
+/// Sends every step of the transcript at `path`; returns it with the server's answers, one for each step.
+async fn replay(client: &Client, path: &Path) -> io::Result<(Transcript, Vec<Vec<String>>)> {
+    let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+    let transcript = parse(&std::fs::read_to_string(path).map_err(named)?);
+    let mut run = Run::new(client);
+    run.make_namespace().await;
+    let mut answers = Vec::with_capacity(transcript.steps.len());
+    for step in &transcript.steps {
+        answers.push(run.step(step).await.unwrap_or_else(|error| vec![format!("< error {error}")]));
+    }
     run.streams.clear();
     run.remove_namespace().await;
-    Ok(report)
+    Ok((transcript, answers))
 }
 
 struct Run {
