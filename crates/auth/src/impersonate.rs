@@ -7,24 +7,30 @@
 use crate::authz::{Attributes, Authorizer, Decision, forbidden};
 use crate::user::UserInfo;
 use pintle_meta::Status;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 
 /// From this many checks on, a constrained way first asks for the right to all of them at once.
 const MANY_CHECKS: usize = 4;
 
-/// Reads whom the headers of a request ask to act as. `headers` are names in small letters and values, in order.
-/// `None` is nobody; the error is for headers that name groups or more, but no user.
-pub fn wanted<'a>(headers: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Option<UserInfo>, Status> {
+/// Reads whom the headers of a request ask to act as. `headers` are names in small letters and values, in order; a
+/// caller must not leave out values that it cannot read, because the request would then run with the requester's own
+/// rights. `None` is nobody; the error is for headers that name groups or more, but no user.
+pub fn wanted<'a>(
+    headers: impl Iterator<Item = (&'a str, Cow<'a, str>)>,
+) -> Result<Option<UserInfo>, Status> {
     let mut wanted = UserInfo::default();
+    let (mut name_given, mut uid_given) = (false, false);
     for (name, value) in headers {
         match name.strip_prefix("impersonate-") {
-            Some("user") if wanted.name.is_empty() => wanted.name = value.to_string(),
-            Some("uid") if wanted.uid.is_empty() => wanted.uid = value.to_string(),
-            Some("group") => wanted.groups.push(value.to_string()),
+            // Of several, the first one counts, even if it is empty: Go's `Header.Get`.
+            Some("user") if !name_given => (name_given, wanted.name) = (true, value.into_owned()),
+            Some("uid") if !uid_given => (uid_given, wanted.uid) = (true, value.into_owned()),
+            Some("group") => wanted.groups.push(value.into_owned()),
             Some(rest) => {
                 if let Some(key) = rest.strip_prefix("extra-") {
-                    wanted.extra.entry(unescaped(key)).or_default().push(value.to_string());
+                    wanted.extra.entry(unescaped(key)).or_default().push(value.into_owned());
                 }
             }
             None => {}
@@ -336,7 +342,9 @@ mod tests {
     use crate::authz::PrivilegedGroup;
 
     fn ask(requestor: &[&str], headers: &[(&str, &str)]) -> Result<UserInfo, String> {
-        let wanted = wanted(headers.iter().copied()).map_err(|s| s.message)?.unwrap();
+        let wanted = wanted(headers.iter().map(|(name, value)| (*name, Cow::Borrowed(*value))))
+            .map_err(|s| s.message)?
+            .unwrap();
         let attributes = Attributes {
             user: UserInfo::new("root", requestor),
             verb: "list".into(),

@@ -214,7 +214,7 @@ impl Definitions {
     fn withdraw(&mut self, name: &Str) {
         let (plural, group) = name.split_once('.').unwrap_or((name, ""));
         if self.served.remove(name).is_some() {
-            self.engine.unserve(group, plural);
+            self.engine.undefine(group, plural);
         }
     }
 
@@ -240,7 +240,9 @@ impl Definitions {
         let changed =
             old.is_some_and(|old| (&old.accepted, old.generation) != (&served.accepted, served.generation));
         let kind = kind.unwrap_or_else(|| self.engine.compile(definition));
-        self.engine.serve_again(Arc::new(kind), changed);
+        if let Err(why) = self.engine.define(Arc::new(kind), changed) {
+            tracing::warn!(definition = %name, "{why}");
+        }
         self.served.insert(name.clone(), served);
     }
 }

@@ -1,5 +1,6 @@
 //! What the server does by itself: changes of its controllers, objects it needs, ways to look at trees.
 
+use crate::registry::BuiltInGroup;
 use crate::write::Live;
 use crate::{Engine, Target, metadata, object, ownership};
 use pintle_auth::UserInfo;
@@ -15,20 +16,20 @@ use std::sync::Arc;
 const ATTEMPTS_MAX: usize = 64;
 
 impl Engine {
-    /// Serves a kind: its objects are loaded, its resource answers.
-    pub fn serve(&self, kind: Arc<Kind>) {
-        self.cache.register(Registration {
-            prefix: Arc::from(kind.store_prefix.as_str()),
-            namespaced: kind.namespaced,
-            extract: Arc::new(object::KindExtract(kind.clone())),
-        });
-        self.registry.put(kind);
+    /// Serves the built-in kinds: their objects are loaded, their resources answer.
+    pub fn install_all(&self, kinds: impl Iterator<Item = Arc<Kind>>) {
+        for kind in kinds {
+            self.load(&kind);
+            self.registry.install(kind);
+        }
     }
 
-    /// Serves a kind in the place of an older one of the same name. Where nothing changed that objects in memory
-    /// were made by, they stay as they are and watches go on; otherwise they are read anew.
-    /// `ends_watches` says whether those of the old one end even so.
-    pub fn serve_again(&self, kind: Arc<Kind>, ends_watches: bool) {
+    /// Serves what a definition defines, in the place of an older kind of the same name if there is one. Where
+    /// nothing changed that objects in memory were made by, they stay as they are and watches go on; otherwise they
+    /// are read anew. `ends_watches` says whether those of the old one end even so.
+    pub fn define(&self, kind: Arc<Kind>, ends_watches: bool) -> Result<(), BuiltInGroup> {
+        // Before anything is touched: the objects of a built-in kind must not be read by the schema of a definition.
+        self.registry.check_definable(&kind)?;
         let kinds = self.registry.kinds();
         let alike = kinds.by_plural(&kind.group, &kind.plural).is_some_and(|old| reads_alike(old, &kind));
         let resource = self.cache.resource(&kind.store_prefix).filter(|_| alike);
@@ -38,26 +39,33 @@ impl Engine {
         match resource {
             Some(resource) if resource.view().iter().all(|object| unchanged(object)) => {
                 resource.set_reader(Arc::new(reader));
-                self.registry.put(kind);
+                self.registry.define(kind)?;
                 if ends_watches {
                     resource.end_watches();
                 }
+                Ok(())
             }
-            _ => self.serve(kind),
+            _ => {
+                self.load(&kind);
+                self.registry.define(kind)
+            }
         }
     }
 
-    /// Takes a kind out of service. What the store has of it stays there.
-    pub fn unserve(&self, group: &str, plural: &str) {
-        let kinds = self.registry.kinds();
-        let Some(kind) = kinds.by_plural(group, plural) else { return };
-        self.registry.remove(group, plural);
-        self.cache.unregister(&kind.store_prefix);
+    /// Takes what a definition defines out of service. What the store has of it stays there.
+    pub fn undefine(&self, group: &str, plural: &str) {
+        if let Some(kind) = self.registry.undefine(group, plural) {
+            self.cache.unregister(&kind.store_prefix);
+        }
     }
 
-    /// Serves many kinds at once.
-    pub fn serve_all(&self, kinds: impl Iterator<Item = Arc<Kind>>) {
-        kinds.for_each(|kind| self.serve(kind));
+    /// Loads the objects of a kind into the cache.
+    fn load(&self, kind: &Arc<Kind>) {
+        self.cache.register(Registration {
+            prefix: Arc::from(kind.store_prefix.as_str()),
+            namespaced: kind.namespaced,
+            extract: Arc::new(object::KindExtract(kind.clone())),
+        });
     }
 
     /// What a request about this resource is about; `None` where it is not served.

@@ -37,7 +37,7 @@ pub use delete::Deleted;
 pub use environment::{Clock, Random};
 pub use propose::{Body, Change, PatchType};
 pub use read::{ListRequest, Listed};
-pub use registry::{Kinds, Members, Registry};
+pub use registry::{BuiltInGroup, Kinds, Members, Registry};
 pub use stored::{EmbeddedForm, FormStore, KubernetesForm, StorageMediaType, StoredForm, Unreadable};
 pub use subresource::{Access, Backend, Location, Made, NodeSettings, TokenObjects};
 pub use target::{Target, object_key};

@@ -3,7 +3,7 @@
 //! Persistent maps: a moment costs nothing to hold, and a change costs the same however many kinds there are.
 
 use arc_swap::ArcSwap;
-use imbl::OrdMap;
+use imbl::{OrdMap, OrdSet};
 use pintle_kinds::Kind;
 use pintle_meta::GroupVersion;
 use pintle_value::Str;
@@ -28,6 +28,8 @@ pub struct Kinds {
     by_prefix: OrdMap<Str, Arc<Kind>>,
     /// By group of their served versions.
     groups: OrdMap<Str, Members>,
+    /// The groups of built-in kinds. No definition may add to them, change them or take from them.
+    built_in_groups: OrdSet<Str>,
 }
 
 impl Kinds {
@@ -60,6 +62,24 @@ impl Kinds {
     /// The kind whose objects are kept under this prefix.
     pub fn by_prefix(&self, prefix: &str) -> Option<&Arc<Kind>> {
         self.by_prefix.get(prefix)
+    }
+
+    /// The kind of this group and plural, if a definition defines it.
+    pub fn defined_by_plural(&self, group: &str, plural: &str) -> Option<&Arc<Kind>> {
+        self.by_plural(group, plural).filter(|kind| !self.is_built_in(kind))
+    }
+
+    fn is_built_in(&self, kind: &Kind) -> bool {
+        self.built_in_groups.contains(&kind.group)
+            || kind.versions.iter().any(|version| self.built_in_groups.contains(&version.group))
+    }
+
+    /// Whether objects of `kind` would be stored among those of a built-in kind.
+    fn overlaps_built_in_storage(&self, kind: &Kind) -> bool {
+        let (new, built_in) = (&kind.store_prefix, |old: &&Arc<Kind>| self.is_built_in(old));
+        self.all().filter(built_in).any(|old| {
+            old.store_prefix.starts_with(new.as_str()) || new.starts_with(old.store_prefix.as_str())
+        })
     }
 
     fn add(&mut self, kind: Arc<Kind>) {
@@ -99,6 +119,14 @@ impl Kinds {
     }
 }
 
+/// A definition is in a group of built-in kinds, which kube-apiserver routes to the built-in kinds alone.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{plural}.{group} is not served: the group {group} belongs to built-in kinds")]
+pub struct BuiltInGroup {
+    group: Str,
+    plural: Str,
+}
+
 /// The registry: a new moment for each definition that comes, changes or goes.
 pub struct Registry {
     kinds: ArcSwap<Kinds>,
@@ -111,16 +139,16 @@ pub struct Registry {
 const SETTLE_MAX: Duration = Duration::from_secs(2);
 
 impl Registry {
-    /// A registry of these kinds.
+    /// A registry of these built-in kinds.
     pub fn new(kinds: Vec<Arc<Kind>>) -> Self {
-        let mut first = Kinds::default();
-        kinds.into_iter().for_each(|kind| first.add(kind));
-        Registry {
-            kinds: ArcSwap::from_pointee(first),
+        let registry = Registry {
+            kinds: ArcSwap::default(),
             changes: AtomicU64::new(0),
             // Until somebody follows the definitions nobody waits for it.
             settled: watch::Sender::new(u64::MAX),
-        }
+        };
+        kinds.into_iter().for_each(|kind| registry.install(kind));
+        registry
     }
 
     /// The kinds of this moment.
@@ -128,23 +156,46 @@ impl Registry {
         self.kinds.load_full()
     }
 
-    /// Puts `kind` in the place of the one with the same group and plural, or adds it.
-    pub fn put(&self, kind: Arc<Kind>) {
-        self.replace(&kind.group.clone(), &kind.plural.clone(), Some(kind));
+    /// Adds a built-in kind. From then on its groups are closed to definitions.
+    pub fn install(&self, kind: Arc<Kind>) {
+        self.update(|kinds| {
+            kinds.built_in_groups.insert(kind.group.clone());
+            kinds.built_in_groups.extend(kind.versions.iter().map(|version| version.group.clone()));
+            kinds.take_out(&kind.group, &kind.plural);
+            kinds.add(kind.clone());
+        });
     }
 
-    /// Takes the kind of this group and plural out of service.
-    pub fn remove(&self, group: &str, plural: &str) {
-        self.replace(group, plural, None);
+    /// Returns an error if `kind`, which a definition defines, must not be served.
+    pub fn check_definable(&self, kind: &Kind) -> Result<(), BuiltInGroup> {
+        let kinds = self.kinds.load();
+        if kinds.is_built_in(kind) || kinds.overlaps_built_in_storage(kind) {
+            return Err(BuiltInGroup { group: kind.group.clone(), plural: kind.plural.clone() });
+        }
+        Ok(())
     }
 
-    fn replace(&self, group: &str, plural: &str, new: Option<Arc<Kind>>) {
+    /// Puts `kind`, which a definition defines, in the place of the one with the same group and plural, or adds it.
+    pub fn define(&self, kind: Arc<Kind>) -> Result<(), BuiltInGroup> {
+        self.check_definable(&kind)?;
+        self.update(|kinds| {
+            kinds.take_out(&kind.group, &kind.plural);
+            kinds.add(kind.clone());
+        });
+        Ok(())
+    }
+
+    /// Takes the kind of this group and plural out of service and returns it. Built-in kinds stay.
+    pub fn undefine(&self, group: &str, plural: &str) -> Option<Arc<Kind>> {
+        let kind = self.kinds.load().defined_by_plural(group, plural)?.clone();
+        self.update(|kinds| kinds.take_out(group, plural));
+        Some(kind)
+    }
+
+    fn update(&self, change: impl Fn(&mut Kinds)) {
         self.kinds.rcu(|old| {
             let mut kinds = Kinds::clone(old);
-            kinds.take_out(group, plural);
-            if let Some(new) = &new {
-                kinds.add(new.clone());
-            }
+            change(&mut kinds);
             Arc::new(kinds)
         });
         self.changes.fetch_add(1, Ordering::Release);
@@ -165,5 +216,43 @@ impl Registry {
     /// Counts the changes of the registry; documents made from it are stale when it moves.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_cannot_shadow_built_in_kinds() {
+        let kind = |plural: &str| {
+            let mut kinds = pintle_kinds::builtin().kinds;
+            let at = kinds.iter().position(|kind| kind.plural == plural).unwrap();
+            kinds.swap_remove(at)
+        };
+        let registry = Registry::new(vec![Arc::new(kind("deployments")), Arc::new(kind("pods"))]);
+        let custom = |group: &str, version_group: &str, plural: &str, prefix: &str| {
+            let mut kind = kind("deployments");
+            (kind.group, kind.plural, kind.store_prefix) = (group.into(), plural.into(), prefix.into());
+            kind.versions.iter_mut().for_each(|version| version.group = version_group.into());
+            Arc::new(kind)
+        };
+        let own = "/registry/a.example.com/deployments/";
+        for (kind, is_refused) in [
+            (custom("apps", "apps", "deployments", own), true),
+            (custom("apps", "apps", "others", own), true),
+            (custom("a.example.com", "apps", "others", own), true),
+            (custom("a.example.com", "a.example.com", "others", "/registry/pods/"), true),
+            (custom("a.example.com", "a.example.com", "others", "/registry/"), true),
+            (custom("a.example.com", "a.example.com", "others", "/registry/pods/x/"), true),
+            (custom("a.example.com", "a.example.com", "deployments", own), false),
+        ] {
+            let what = format!("{} {} {}", kind.group, kind.plural, kind.store_prefix);
+            assert_eq!(registry.define(kind).is_err(), is_refused, "{what}");
+        }
+        assert!(registry.undefine("apps", "deployments").is_none());
+        assert!(registry.kinds().resource("apps", "v1", "deployments").is_some());
+        assert!(registry.undefine("a.example.com", "deployments").is_some());
+        assert!(registry.kinds().by_plural("a.example.com", "deployments").is_none());
     }
 }

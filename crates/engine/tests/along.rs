@@ -76,7 +76,7 @@ async fn engine(networks: &[&str]) -> Arc<Engine> {
         hooks: pintle_engine::Hooks::default(),
         policy_slots: pintle_engine::PolicySlots::default(),
     });
-    engine.serve_all(builtin.kinds.into_iter().map(Arc::new));
+    engine.install_all(builtin.kinds.into_iter().map(Arc::new));
     cache.attach(&*store);
     tokio::spawn(cache.run());
     create(&engine, "namespaces", "", r#"{"metadata":{"name":"n"}}"#, false).await.unwrap();

@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use pintle_auth::UserInfo;
 use pintle_engine::{Location, NodeSettings};
 use pintle_meta::Status;
+use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -92,9 +93,9 @@ impl ApiRequest {
         crate::query::first(&self.query, key).unwrap_or("")
     }
 
-    /// A header's text; "" where there is none.
-    pub fn header(&self, name: &str) -> &str {
-        self.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or("")
+    /// The text of a header's first value; "" where there is none.
+    pub fn header(&self, name: &str) -> Cow<'_, str> {
+        crate::headers::first(&self.headers, name)
     }
 
     /// An error as the client wants to read it.

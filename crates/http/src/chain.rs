@@ -6,14 +6,14 @@ use crate::health::Health;
 use crate::metrics::{Labels, Metrics};
 use crate::negotiate::{Accept, Media};
 use crate::openid::OpenId;
+use crate::peer::Peer;
 use crate::requestinfo::RequestInfo;
 use crate::route;
 use crate::streams::{Streamed, Streams};
-use crate::{Body, compress, nonresource, passthrough, query, respond, websocket};
+use crate::{Body, compress, headers, nonresource, passthrough, query, respond, websocket};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use pintle_auth::authn::x509::CertificateIdentity;
 use pintle_auth::impersonate::Impersonation;
 use pintle_auth::{
     Attributes, Authenticator, Authorizer, Credentials, Decision, UserInfo, authz, impersonate,
@@ -73,11 +73,7 @@ struct Read {
 }
 
 /// Answers a request. Everything that happens to a request is named here, in order.
-pub(crate) async fn handle<B>(
-    context: &Context,
-    peer: &CertificateIdentity,
-    request: Request<B>,
-) -> Response<Body>
+pub(crate) async fn handle<B>(context: &Context, peer: &Peer, request: Request<B>) -> Response<Body>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -89,7 +85,7 @@ where
     // The documents of OpenAPI v3 are sent as they are: their tags are those of the plain text.
     let gzip = context.compression
         && !parts.uri.path().starts_with("/openapi/v3")
-        && compress::asked_for(header(&parts.headers, "accept-encoding"));
+        && compress::asked_for(&headers::first(&parts.headers, "accept-encoding"));
 
     let mut warnings = Vec::new();
     let (labels, answer) = match read(&parts) {
@@ -115,7 +111,7 @@ where
 
 /// Whether a client of HTTP/1 waits for something else than `100 Continue`.
 fn expects_the_unknown(parts: &http::request::Parts) -> bool {
-    let expected = header(&parts.headers, "expect");
+    let expected = headers::first(&parts.headers, "expect");
     parts.version < http::Version::HTTP_2
         && !expected.is_empty()
         && !expected.eq_ignore_ascii_case("100-continue")
@@ -125,7 +121,7 @@ fn expects_the_unknown(parts: &http::request::Parts) -> bool {
 #[expect(clippy::too_many_arguments, reason = "all that is known of a request, once")]
 async fn answer<B>(
     context: &Context,
-    peer: &CertificateIdentity,
+    peer: &Peer,
     parts: &http::request::Parts,
     read: Read,
     body: B,
@@ -169,7 +165,7 @@ where
     }
     let state = context.api.discovery();
     if !info.resource_request {
-        let if_none_match = header(&parts.headers, "if-none-match");
+        let if_none_match = &*headers::first(&parts.headers, "if-none-match");
         let asked = nonresource::Asked {
             method: &method,
             path: &info.path,
@@ -183,7 +179,7 @@ where
     if !info.path.strip_prefix('/').is_some_and(|p| p.starts_with(&info.prefix)) {
         return respond::page_not_found();
     }
-    let content_type = header(&parts.headers, "content-type");
+    let content_type = &*headers::first(&parts.headers, "content-type");
     let asked = route::Asked { method: &method, accept: &accept, content_type, cbor: context.cbor };
     let routed = match route::route(&state, &info, &asked) {
         Ok(routed) => routed,
@@ -249,28 +245,31 @@ fn read(parts: &http::request::Parts) -> Result<Read, ApiResponse> {
         respond::text(500, &authz::html_safe(&text))
     })?;
     let pretty = query::first(&query, "pretty");
-    let accept =
-        Accept::parse(header(&parts.headers, "accept"), pretty, header(&parts.headers, "user-agent"));
+    let value = |name| headers::first(&parts.headers, name);
+    let accept = Accept::parse(&value("accept"), pretty, &value("user-agent"));
     Ok(Read { info, query, accept, method })
 }
 
 fn authenticate(
     context: &Context,
-    peer: &CertificateIdentity,
+    peer: &Peer,
     headers: &HeaderMap,
     warnings: &mut Vec<String>,
 ) -> Result<UserInfo, Status> {
-    let given = headers.get("authorization").and_then(|v| v.to_str().ok());
-    let in_protocol = if given.is_none() { websocket::authorization(headers) } else { None };
-    let authorization = given.or(in_protocol.as_deref());
-    let credentials = Credentials { certificate: Some(peer), authorization };
-    match context.authenticator.authenticate(credentials, SystemTime::now()) {
+    let given = headers.get("authorization").map(headers::text);
+    let authorization = given.or_else(|| websocket::authorization(headers).map(Into::into));
+    let now = SystemTime::now();
+    let certificate = peer.identity(context.authenticator.certificates.as_ref(), now);
+    let credentials =
+        Credentials { certificate: Some(&certificate), authorization: authorization.as_deref() };
+    match context.authenticator.authenticate(credentials, now) {
         Ok(known) => {
             warnings.extend(known.warning.map(str::to_string));
             Ok(known.user)
         }
         Err(why) => {
-            tracing::info!("{why}");
+            // The reason never contains the credential itself.
+            tracing::warn!(client = %peer.address, "refused credentials: {why}");
             Err(respond::unauthorized())
         }
     }
@@ -284,7 +283,7 @@ fn permitted(
     info: &RequestInfo,
 ) -> Result<UserInfo, Status> {
     let mut attributes = attributes_of(info, user);
-    let names = headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+    let names = headers.iter().map(|(name, value)| (name.as_str(), headers::text(value)));
     if let Some(wanted) = impersonate::wanted(names)? {
         attributes.user = context.impersonation.impersonate(&*context.authorizer, &wanted, &attributes)?;
     }
@@ -388,7 +387,7 @@ fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
 
 /// The client's own id of the request, or a new one.
 fn request_id(headers: &HeaderMap) -> String {
-    match header(headers, "audit-id") {
+    match &*headers::first(headers, "audit-id") {
         "" => random_uuid(),
         given => given.chars().take(64).collect(),
     }
@@ -422,10 +421,6 @@ fn labels(info: &RequestInfo, method: &str) -> Labels {
         subresource: info.subresource.clone(),
         scope,
     }
-}
-
-fn header<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
-    headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or("")
 }
 
 fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {

@@ -13,6 +13,7 @@ mod write;
 use crate::api::{Api, ApiRequest, ApiResponse, BoxFuture, LocateRequest, Located};
 use crate::discovery::DiscoveryState;
 use crate::negotiate::Media;
+use crate::requestinfo::RequestInfo;
 use crate::route::Action;
 use arc_swap::ArcSwap;
 use pintle_engine::{Access, Engine, ListRequest, Target};
@@ -49,7 +50,7 @@ impl Resources {
     }
 
     async fn answer(&self, request: &ApiRequest) -> Result<ApiResponse, Status> {
-        let target = self.target(request);
+        let target = engine_target(&request.target, &request.info);
         let special =
             request.target.subresource().filter(|sub| sub.gvk != target.kind_version().gvk(&target.kind));
         if special.is_some() && request.target.action != Action::Connect {
@@ -90,21 +91,6 @@ impl Resources {
         }
     }
 
-    /// What the engine calls the target of a request.
-    fn target(&self, request: &ApiRequest) -> Target {
-        let resource = &request.target.resource;
-        let by_path =
-            !matches!(request.target.action, Action::List | Action::Watch | Action::DeleteCollection);
-        let creates = request.target.action == Action::Create && request.info.subresource.is_empty();
-        Target {
-            kind: resource.kind.clone(),
-            version: resource.version,
-            namespace: request.info.namespace.as_str().into(),
-            name: if by_path && !creates { request.info.name.as_str().into() } else { Default::default() },
-            subresource: request.info.subresource.as_str().into(),
-        }
-    }
-
     /// A list request with its selectors checked against the kind.
     fn list_request(&self, request: &ApiRequest, target: Target) -> Result<ListRequest, Status> {
         let mut options = ListOptions::from_query(Query(&request.query), true)?;
@@ -118,7 +104,8 @@ impl Resources {
                 return Err(Status::bad_request(version.unsupported(label)));
             }
         }
-        if request.target.action == Action::WatchOne {
+        // Where a name was authorized, in the path or in a field selector, that name alone is listed or watched.
+        if !request.info.name.is_empty() {
             options.narrow_to_name(&request.info.name)?;
         }
         Ok(ListRequest { target, options })
@@ -174,6 +161,19 @@ impl Api for Resources {
     }
 }
 
+/// What the engine is asked to do something with. Namespace, name and subresource are those that were authorized.
+fn engine_target(routed: &crate::Target, info: &RequestInfo) -> Target {
+    let is_collection = matches!(routed.action, Action::List | Action::Watch | Action::DeleteCollection);
+    let is_created = routed.action == Action::Create && info.subresource.is_empty();
+    Target {
+        kind: routed.resource.kind.clone(),
+        version: routed.resource.version,
+        namespace: info.namespace.as_str().into(),
+        name: if is_collection || is_created { Default::default() } else { info.name.as_str().into() },
+        subresource: info.subresource.as_str().into(),
+    }
+}
+
 /// The media types of bodies as the engine knows them.
 fn media(content: Media) -> pintle_engine::decode::Media {
     match content {
@@ -181,5 +181,116 @@ fn media(content: Media) -> pintle_engine::decode::Media {
         Media::Yaml => pintle_engine::decode::Media::Yaml,
         Media::Protobuf => pintle_engine::decode::Media::Protobuf,
         Media::Cbor => pintle_engine::decode::Media::Cbor,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::negotiate::Accept;
+    use crate::route::{self, Asked};
+    use crate::{query, requestinfo};
+
+    /// The verb that a user needs the right to.
+    fn verb_of(action: Action) -> &'static str {
+        match action {
+            Action::Get => "get",
+            Action::List => "list",
+            Action::Watch | Action::WatchOne => "watch",
+            Action::Create => "create",
+            Action::Update => "update",
+            Action::Patch(_) => "patch",
+            Action::Delete => "delete",
+            Action::DeleteCollection => "deletecollection",
+            Action::Connect => "",
+        }
+    }
+
+    /// Every path of every kind, by every method: what the engine is asked for is what the user was authorized for.
+    #[test]
+    fn routes_execute_what_was_authorized() {
+        let built_in = pintle_kinds::builtin().kinds.into_iter().map(Arc::new);
+        let registry = pintle_engine::Registry::new(built_in.collect());
+        let custom = |plural: &str, group: &str| {
+            let mut kinds = pintle_kinds::builtin().kinds;
+            let at = kinds.iter().position(|kind| kind.plural == plural).unwrap();
+            let mut kind = kinds.swap_remove(at);
+            kind.group = group.into();
+            kind.store_prefix = format!("/registry/{group}/{plural}/").into();
+            kind.versions.iter_mut().for_each(|version| version.group = group.into());
+            Arc::new(kind)
+        };
+        registry.define(custom("deployments", "a.example.com")).unwrap();
+        registry.define(custom("nodes", "a.example.com")).unwrap();
+        let state = DiscoveryState::new(registry.kinds().groups(), None);
+        let mut executed = 0;
+        for (base, plural) in [
+            ("/api/v1", "pods"),
+            ("/api/v1", "nodes"),
+            ("/api/v1", "namespaces"),
+            ("/apis/apps/v1", "deployments"),
+            ("/apis/a.example.com/v1", "deployments"),
+            ("/apis/a.example.com/v1", "nodes"),
+        ] {
+            for path in paths(base, plural) {
+                for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
+                    for query in ["", "watch=1", "fieldSelector=metadata.name%3Dn"] {
+                        executed += usize::from(check(&state, method, &path, query));
+                    }
+                }
+            }
+        }
+        assert!(executed > 300, "only {executed} routes lead anywhere");
+    }
+
+    fn paths(base: &str, plural: &str) -> Vec<String> {
+        let mut out = Vec::new();
+        for prefix in ["", "watch/", "proxy/"] {
+            for scope in ["", "namespaces/x/", "namespaces//"] {
+                for rest in ["", "/n", "/n/status", "/n/scale", "/n/proxy/a/b", "/n/log", "/", "//status"] {
+                    out.push(format!("{base}/{prefix}{scope}{plural}{rest}"));
+                }
+            }
+        }
+        out
+    }
+
+    /// Whether the request leads anywhere; panics where that is not what was authorized.
+    fn check(state: &DiscoveryState, method: &str, path: &str, query: &str) -> bool {
+        let Ok(info) = requestinfo::RequestInfo::parse(method, path, &query::parse(query)) else {
+            return false;
+        };
+        let accept = Accept::parse("", None, "");
+        let content_type =
+            if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let asked = Asked { method, accept: &accept, content_type, cbor: true };
+        if !info.resource_request {
+            return false;
+        }
+        let Ok(routed) = route::route(state, &info, &asked) else { return false };
+        let target = engine_target(&routed.target, &info);
+        let what = format!("{method} {path}?{query}: {info:?} {:?}", routed.target.action);
+        let kind_version = target.kind_version();
+        assert_eq!(
+            (kind_version.group.as_str(), target.kind.plural.as_str()),
+            (&*info.group, &*info.resource),
+            "{what}"
+        );
+        assert_eq!(kind_version.name, info.version.as_str(), "{what}");
+        assert_eq!(target.namespace, info.namespace.as_str(), "{what}");
+        assert_eq!(target.subresource, info.subresource.as_str(), "{what}");
+        match routed.target.action {
+            Action::Connect => assert_eq!(target.name, info.name.as_str(), "{what}"),
+            action => assert_eq!(info.verb, verb_of(action), "{what}"),
+        }
+        match routed.target.action {
+            // These are narrowed to the authorized name, if there is one, when their options are read.
+            Action::List | Action::Watch => {}
+            Action::DeleteCollection => assert_eq!(info.name, "", "{what}"),
+            // The name of a new object is in the body; as in kube-apiserver nobody looks at one in the path.
+            Action::Create if info.subresource.is_empty() => {}
+            _ => assert_eq!(target.name, info.name.as_str(), "{what}"),
+        }
+        true
     }
 }

@@ -18,7 +18,7 @@ pub enum Action {
     List,
     /// A watch of a collection, by `?watch` or by the old path.
     Watch,
-    /// A watch of one object by the old path.
+    /// A watch of one object by the old path, which names it.
     WatchOne,
     Create,
     Update,
@@ -141,6 +141,10 @@ fn find(
         let is_log = info.subresource == "log";
         check_by_letter(&action, is_log, asked, media).map_err(Refusal::Router)?;
     }
+    // `/pods//status` was authorized as a list, perhaps with the name of a field selector, not as what the route does.
+    if subresource.is_some() && info.parts.get(1).is_none_or(String::is_empty) {
+        return Err(Refusal::Resource(Status::bad_request("name must be provided")));
+    }
     let accept = negotiated(resource, subresource, &action, asked, media).map_err(Refusal::Resource)?;
     let (action, content) = checked_body(action, group, asked, media).map_err(Refusal::Resource)?;
     Ok((Target { resource: resource.clone(), subresource, action, content }, accept))
@@ -257,6 +261,7 @@ fn defined(resource: &Resource, info: &RequestInfo) -> Result<(Option<usize>, Ac
     let action = match info.verb.as_str() {
         "get" => Some(Action::Get),
         "list" => Some(Action::List),
+        "watch" if info.watch_prefix && !info.name.is_empty() => Some(Action::WatchOne),
         "watch" => Some(Action::Watch),
         "create" => Some(Action::Create),
         "update" => Some(Action::Update),

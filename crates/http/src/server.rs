@@ -3,6 +3,7 @@
 use crate::Body;
 use crate::chain::{self, Context};
 use crate::passthrough::ClientAddress;
+use crate::peer::Peer;
 use crate::respond;
 use crate::stream::ClientStream;
 use http::{Method, Request, Response};
@@ -11,8 +12,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
-use pintle_auth::authn::x509::CertificateIdentity;
-use rustls::pki_types::UnixTime;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -78,14 +77,14 @@ impl Server {
                 () = &mut stop => break,
             };
             match accepted {
-                Ok((stream, from)) => {
+                Ok((stream, address)) => {
                     let connection = connection(
                         stream,
+                        address,
                         acceptor.clone(),
                         Arc::clone(&builder),
                         Arc::clone(&self.context),
                         graceful.watcher(),
-                        from,
                     );
                     tokio::spawn(connection);
                 }
@@ -122,11 +121,11 @@ fn connection_builder(streams_max: u32) -> Builder<TokioExecutor> {
 /// One connection from handshake to end.
 async fn connection(
     stream: TcpStream,
+    address: SocketAddr,
     acceptor: TlsAcceptor,
     builder: Arc<Builder<TokioExecutor>>,
     context: Arc<Context>,
     watcher: hyper_util::server::graceful::Watcher,
-    from: SocketAddr,
 ) {
     // Small writes (watch events) go out at once; without this they wait for the other side's acknowledgement.
     if let Err(e) = stream.set_nodelay(true) {
@@ -138,9 +137,10 @@ async fn connection(
         Ok(Err(e)) => return tracing::debug!("TLS handshake: {e}"),
         Err(_) => return tracing::debug!("TLS handshake: timeout"),
     };
-    let peer = Arc::new(identify(&context, stream.get_ref().1));
+    let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let peer = Arc::new(Peer::new(address, chain));
     let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(ClientAddress(from));
+        request.extensions_mut().insert(ClientAddress(address));
         let (context, peer) = (Arc::clone(&context), Arc::clone(&peer));
         async move { Ok::<_, Infallible>(answer(context, peer, request).await) }
     });
@@ -150,20 +150,8 @@ async fn connection(
     }
 }
 
-/// Whom the client certificate of a connection names.
-fn identify(context: &Context, connection: &rustls::ServerConnection) -> CertificateIdentity {
-    match (connection.peer_certificates(), &context.authenticator.certificates) {
-        (Some(chain), Some(authorities)) => authorities.identify(chain, UnixTime::now()),
-        _ => Ok(None),
-    }
-}
-
 /// What only reads ends with its client: nobody waits for a watch any more. A write that has begun is brought to its end.
-async fn answer(
-    context: Arc<Context>,
-    peer: Arc<CertificateIdentity>,
-    request: Request<Incoming>,
-) -> Response<Body> {
+async fn answer(context: Arc<Context>, peer: Arc<Peer>, request: Request<Incoming>) -> Response<Body> {
     if matches!(*request.method(), Method::GET | Method::HEAD) {
         return guarded(&context, &peer, request).await;
     }
@@ -172,11 +160,7 @@ async fn answer(
 }
 
 /// A request whose handling panics is answered 500; the connection and the server go on.
-async fn guarded(
-    context: &Context,
-    peer: &CertificateIdentity,
-    request: Request<Incoming>,
-) -> Response<Body> {
+async fn guarded(context: &Context, peer: &Peer, request: Request<Incoming>) -> Response<Body> {
     let uri = request.uri().clone();
     let handling = AssertUnwindSafe(chain::handle(context, peer, request));
     match CatchUnwind(Box::pin(handling.0)).await {

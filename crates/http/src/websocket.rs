@@ -2,7 +2,7 @@
 
 use crate::api::ApiResponse;
 use crate::body::{Body, Chunks};
-use crate::respond;
+use crate::{headers, respond};
 use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
 use hyper::upgrade::OnUpgrade;
@@ -26,50 +26,57 @@ const CLOSE: [u8; 4] = [0x88, 2, 0x03, 0xe8];
 /// Whether a request asks to go on as a WebSocket.
 pub(crate) fn asked_for(headers: &HeaderMap) -> bool {
     let has = |name: &str, word: &str| {
-        let text = headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or("");
+        let text = headers::first(headers, name);
         text.split(',').any(|part| part.trim().eq_ignore_ascii_case(word))
     };
     has("connection", "upgrade") && has("upgrade", "websocket")
 }
 
 /// The `Authorization` that a token among the subprotocols stands for. A token that cannot be read counts as a wrong
-/// one, and so does one without a further subprotocol, which the server could agree to.
+/// one, and so do two of them, and one without a further subprotocol, which the server could agree to.
 pub(crate) fn authorization(headers: &HeaderMap) -> Option<String> {
     if !asked_for(headers) {
         return None;
     }
     let all = protocols(headers);
-    let token = all.iter().find_map(|p| p.strip_prefix(TOKEN_PROTOCOL))?;
+    let mut tokens = all.iter().filter_map(|p| p.strip_prefix(TOKEN_PROTOCOL));
+    let token = tokens.next()?;
+    let is_only_token = tokens.next().is_none();
     let mut standard = token.replace('-', "+").replace('_', "/");
     while standard.len() % 4 != 0 {
         standard.push('=');
     }
     let read = base64::decode(&standard).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    let text = read.filter(|_| all.len() > 1).unwrap_or_else(|| "-".to_string());
-    Some(format!("Bearer {text}"))
+    // A header holds one word; no token of several is ever right.
+    let is_word = |text: &String| !text.contains(char::is_whitespace);
+    let text = read.filter(|text| is_word(text) && is_only_token && all.len() > 1);
+    Some(format!("Bearer {}", text.as_deref().unwrap_or("-")))
 }
 
 /// Takes a token out of the subprotocols: it is not passed on to anybody.
 pub(crate) fn remove_token(headers: &mut HeaderMap) {
+    let all = protocols(headers);
     let others: Vec<&str> =
-        protocols(headers).into_iter().filter(|protocol| !protocol.starts_with(TOKEN_PROTOCOL)).collect();
-    if others.len() == protocols(headers).len() {
+        all.iter().map(String::as_str).filter(|protocol| !protocol.starts_with(TOKEN_PROTOCOL)).collect();
+    if others.len() == all.len() {
         return;
     }
-    match http::HeaderValue::from_str(&others.join(",")).ok().filter(|_| !others.is_empty()) {
+    match http::HeaderValue::from_bytes(others.join(",").as_bytes()).ok().filter(|_| !others.is_empty()) {
         Some(value) => _ = headers.insert("sec-websocket-protocol", value),
         None => _ = headers.remove("sec-websocket-protocol"),
     }
 }
 
-fn protocols(headers: &HeaderMap) -> Vec<&str> {
-    let all = headers.get_all("sec-websocket-protocol").iter().filter_map(|v| v.to_str().ok());
-    all.flat_map(|text| text.split(',')).map(str::trim).filter(|p| !p.is_empty()).collect()
+fn protocols(headers: &HeaderMap) -> Vec<String> {
+    let all = headers.get_all("sec-websocket-protocol").iter().map(headers::text);
+    let texts: Vec<_> = all.collect();
+    let each = texts.iter().flat_map(|text| text.split(',')).map(str::trim).filter(|p| !p.is_empty());
+    each.map(str::to_string).collect()
 }
 
 /// Turns an open stream into the answer to a handshake, and sends the stream's events once the protocol has changed.
 pub(crate) fn switch(headers: &HeaderMap, upgrade: OnUpgrade, answer: ApiResponse) -> ApiResponse {
-    let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or("");
+    let header = |name: &str| headers::first(headers, name);
     let key = header("sec-websocket-key");
     if key.is_empty() {
         return refusal(400, "mismatch challenge/response");

@@ -122,7 +122,7 @@ fn engine(
         hooks: pintle_engine::Hooks::default(),
         policy_slots: pintle_engine::PolicySlots::default(),
     });
-    engine.serve_all(builtin.kinds.into_iter().map(Arc::new));
+    engine.install_all(builtin.kinds.into_iter().map(Arc::new));
     cache.attach(&*store);
     tokio::spawn(cache.run());
     (engine, builtin.types)

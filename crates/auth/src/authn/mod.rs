@@ -15,7 +15,7 @@ use x509::{CertificateIdentity, ClientAuthorities};
 /// What a request brings to prove who makes it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Credentials<'a> {
-    /// What became of the connection's client certificate, checked once per connection.
+    /// What became of the connection's client certificate, looked at for each request.
     pub certificate: Option<&'a CertificateIdentity>,
     /// The `Authorization` header.
     pub authorization: Option<&'a str>,

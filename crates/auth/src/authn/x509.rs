@@ -8,6 +8,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use std::fmt::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// Whom the certificate of a connection names (`None`: nobody), or why it is not believed.
@@ -16,7 +17,70 @@ pub type CertificateIdentity = Result<Option<UserInfo>, String>;
 /// The authorities whose client certificates are believed.
 #[derive(Debug)]
 pub struct ClientAuthorities {
+    /// Tells these authorities from others.
+    id: u64,
+    /// All of them.
+    roots: Vec<Authority>,
+    /// Verifies with all of them.
     verifier: Arc<dyn ClientCertVerifier>,
+}
+
+#[derive(Debug)]
+struct Authority {
+    certificate: CertificateDer<'static>,
+    validity: Validity,
+}
+
+/// The first and the last second at which a certificate is valid, since 1970.
+#[derive(Clone, Copy, Debug)]
+struct Validity {
+    first: i64,
+    last: i64,
+}
+
+impl Validity {
+    /// `None` for a certificate that cannot be read.
+    fn of(der: &CertificateDer<'_>) -> Option<Self> {
+        let (_, certificate) = X509Certificate::from_der(der).ok()?;
+        let validity = certificate.validity();
+        Some(Validity { first: validity.not_before.timestamp(), last: validity.not_after.timestamp() })
+    }
+
+    fn contains(self, now: i64) -> bool {
+        (self.first..=self.last).contains(&now)
+    }
+
+    /// The last second from `now` on at which this certificate is as valid as it is now.
+    fn unchanged_until(self, now: i64) -> i64 {
+        match now {
+            _ if now < self.first => self.first.saturating_sub(1),
+            _ if now <= self.last => self.last,
+            _ => i64::MAX,
+        }
+    }
+}
+
+/// What verifying a chain of certificates came to.
+#[derive(Debug)]
+pub struct Verdict {
+    /// Whom the chain names, or why it is not believed.
+    pub identity: CertificateIdentity,
+    /// By whom it was verified.
+    authorities: u64,
+    /// First and last second at which the verdict is the same.
+    from: i64,
+    until: i64,
+}
+
+impl Verdict {
+    /// Whether these authorities would come to the same verdict at this time.
+    pub fn holds(&self, authorities: &ClientAuthorities, now: UnixTime) -> bool {
+        self.authorities == authorities.id && (self.from..=self.until).contains(&unix_seconds(now))
+    }
+}
+
+fn unix_seconds(time: UnixTime) -> i64 {
+    i64::try_from(time.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// The authorities cannot be used.
@@ -35,13 +99,16 @@ impl ClientAuthorities {
     pub fn new(
         authorities: impl IntoIterator<Item = CertificateDer<'static>>,
     ) -> Result<Self, AuthorityError> {
-        let mut roots = RootCertStore::empty();
-        for authority in authorities {
-            roots.add(authority)?;
-        }
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
-        Ok(ClientAuthorities { verifier })
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        // One whose dates cannot be read is never valid.
+        let never = Validity { first: i64::MAX, last: i64::MIN };
+        let with_validity = |certificate: CertificateDer<'static>| {
+            let validity = Validity::of(&certificate).unwrap_or(never);
+            Authority { certificate, validity }
+        };
+        let roots: Vec<Authority> = authorities.into_iter().map(with_validity).collect();
+        let verifier = verifier(roots.iter())?;
+        Ok(ClientAuthorities { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), roots, verifier })
     }
 
     /// Names of the authorities, for the hint that clients get in the handshake.
@@ -49,14 +116,43 @@ impl ClientAuthorities {
         self.verifier.root_hint_subjects().to_vec()
     }
 
+    /// Verifies a certificate chain (leaf first).
+    pub fn verify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Verdict {
+        let seconds = unix_seconds(now);
+        let ends = chain.iter().filter_map(Validity::of).chain(self.roots.iter().map(|root| root.validity));
+        let until = ends.map(|validity| validity.unchanged_until(seconds)).min().unwrap_or(i64::MAX);
+        Verdict { identity: self.identify(chain, now), authorities: self.id, from: seconds, until }
+    }
+
     /// Whom a certificate chain (leaf first) names.
-    pub fn identify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> CertificateIdentity {
+    fn identify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> CertificateIdentity {
         let Some((leaf, intermediates)) = chain.split_first() else { return Ok(None) };
-        self.verifier
+        // The verifier does not look at the dates of authorities; kube-apiserver does.
+        let is_valid = |root: &&Authority| root.validity.contains(unix_seconds(now));
+        let of_valid_roots;
+        let verifier = if self.roots.iter().all(|root| is_valid(&root)) {
+            &self.verifier
+        } else {
+            let valid = verifier(self.roots.iter().filter(is_valid));
+            of_valid_roots = valid.map_err(|e| format!("client certificate: no authority is valid: {e}"))?;
+            &of_valid_roots
+        };
+        verifier
             .verify_client_cert(leaf, intermediates, now)
             .map_err(|e| format!("client certificate: {e}"))?;
         user_of(leaf)
     }
+}
+
+fn verifier<'a>(
+    authorities: impl Iterator<Item = &'a Authority>,
+) -> Result<Arc<dyn ClientCertVerifier>, AuthorityError> {
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        roots.add(authority.certificate.clone())?;
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    Ok(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?)
 }
 
 /// Common name, organisations and UID of a certificate.
@@ -134,6 +230,46 @@ mod tests {
         assert_eq!((user.name.as_str(), user.uid.as_str()), ("alice", "u1"));
         assert_eq!(user.groups, ["dev"]);
         assert!(user.extra.get(UserInfo::CREDENTIAL_ID).unwrap().first().unwrap().starts_with("X509SHA256="));
+    }
+
+    #[test]
+    fn a_certificate_is_good_as_long_as_it_and_its_authority_are_valid() {
+        let at = |seconds: i64| UnixTime::since_unix_epoch(Duration::from_secs(seconds.unsigned_abs()));
+        let date =
+            |seconds: i64| rcgen::date_time_ymd(2027, 1, 1) + Duration::from_secs(seconds.unsigned_abs());
+        let base = date(0).unix_timestamp();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        (params.not_before, params.not_after) = (date(0), date(200));
+        let key = KeyPair::generate().unwrap();
+        let root = params.self_signed(&key).unwrap().der().clone();
+        let issuer = Issuer::new(params, key);
+        let client = |last: i64| {
+            let mut params = CertificateParams::new(Vec::new()).unwrap();
+            params.distinguished_name = rcgen::DistinguishedName::new();
+            params.distinguished_name.push(DnType::CommonName, "alice");
+            (params.not_before, params.not_after) = (date(10), date(last));
+            params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+            params.signed_by(&KeyPair::generate().unwrap(), &issuer).unwrap().der().clone()
+        };
+        let authorities = ClientAuthorities::new([root]).unwrap();
+        let (short, long) = ([client(100)], [client(1000)]);
+        for (chain, second, is_good, until) in [
+            (&short, 5, false, 9),
+            (&short, 10, true, 100),
+            (&short, 100, true, 100),
+            (&short, 101, false, 200),
+            (&long, 150, true, 200),
+            (&long, 201, false, 1000),
+        ] {
+            let verdict = authorities.verify(chain, at(base + second));
+            let found = (verdict.identity.is_ok(), verdict.until - base);
+            assert_eq!(found, (is_good, until), "at {second}: {:?}", verdict.identity);
+            assert!(verdict.holds(&authorities, at(base + until)));
+            assert!(!verdict.holds(&authorities, at(base + until + 1)));
+        }
+        let others = ClientAuthorities::new([authority().1]).unwrap();
+        assert!(!authorities.verify(&short, at(base + 50)).holds(&others, at(base + 50)));
     }
 
     #[test]

@@ -83,7 +83,9 @@ impl Held {
 async fn remove_objects(engine: &Engine, definition: &Value) -> Result<(), Held> {
     let kinds = engine.registry.kinds();
     let plural = definition.str_at(&["status", "acceptedNames", "plural"]);
-    let Some(kind) = kinds.by_plural(definition.str_at(&["spec", "group"]), plural) else { return Ok(()) };
+    let Some(kind) = kinds.defined_by_plural(definition.str_at(&["spec", "group"]), plural) else {
+        return Ok(());
+    };
     let all = ListRequest::all(Target {
         kind: kind.clone(),
         version: kind.storage,

@@ -67,7 +67,9 @@ impl Resources {
         code: u16,
     ) -> Result<ApiResponse, Status> {
         let encoding = request.accept.encoding;
-        if let Some(transformer) = self.transformer(request, &self.target(request))? {
+        if let Some(transformer) =
+            self.transformer(request, &super::engine_target(&request.target, &request.info))?
+        {
             return Ok(ApiResponse::new(code, encoding.media().name(), transformer.tree(tree)?));
         }
         let schema = self.types.by_kind(tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));

@@ -104,7 +104,9 @@ async fn definition(engine: &Arc<Engine>, document: &Document) -> Finding {
         let mut kind = engine.compile(accepted);
         // Nobody is asked to convert: objects are checked in the version they are written in.
         kind.conversion = None;
-        engine.serve(Arc::new(kind));
+        if let Err(why) = engine.define(Arc::new(kind), false) {
+            tracing::warn!("{why}");
+        }
     }
     finding
 }

@@ -1,6 +1,7 @@
 //! A real server process under test: recorded conversations, crashes, kubectl, the Python client.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
+mod access;
 mod admission;
 mod check;
 mod clients;
