@@ -36,7 +36,7 @@ pub use filter::{Filter, Matches};
 pub use key::ObjectKey;
 pub use object::{
     Draft, Extract, Extracted, Object, Standing, is_outdated, mark_outdated, unreadable_reason,
-    unreadable_value, value_header,
+    unreadable_value, untransformable_value, value_header,
 };
 pub use options::Options;
 pub use resource::{Registration, Resource};

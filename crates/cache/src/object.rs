@@ -29,6 +29,8 @@ pub fn value_header(rv_offset: u32) -> [u8; HEADER_BYTES] {
 const OUTDATED: u32 = 1 << 31;
 /// The header of a value that holds no JSON but the reason why the stored one cannot be read.
 const UNREADABLE: u32 = u32::MAX;
+/// The same of a value that cannot even be decrypted.
+const UNTRANSFORMABLE: u32 = u32::MAX - 1;
 
 /// The same value, to be stored anew by the next write of its object.
 pub fn mark_outdated(value: Bytes) -> Bytes {
@@ -41,18 +43,28 @@ pub fn mark_outdated(value: Bytes) -> Bytes {
 
 /// Whether a value is to be stored anew by the next write of its object.
 pub fn is_outdated(value: &[u8]) -> bool {
-    header(value) & OUTDATED != 0
+    header(value) & OUTDATED != 0 && unreadable_reason(value).is_none()
 }
 
-/// The value of an object that cannot be read, for this reason.
+/// The value of an object that cannot be decoded, for this reason.
 pub fn unreadable_value(why: &str) -> Bytes {
+    reason_value(UNREADABLE, why)
+}
+
+/// The value of an object that cannot be decrypted, for this reason.
+pub fn untransformable_value(why: &str) -> Bytes {
+    reason_value(UNTRANSFORMABLE, why)
+}
+
+fn reason_value(header: u32, why: &str) -> Bytes {
     let why = if why.is_empty() { "unreadable" } else { why };
-    [UNREADABLE.to_le_bytes().as_slice(), why.as_bytes()].concat().into()
+    [header.to_le_bytes().as_slice(), why.as_bytes()].concat().into()
 }
 
 /// Why the object of a value cannot be read, if it cannot.
 pub fn unreadable_reason(value: &[u8]) -> Option<String> {
-    (header(value) == UNREADABLE).then(|| String::from_utf8_lossy(json(value)).into_owned())
+    let is_reason = matches!(header(value), UNREADABLE | UNTRANSFORMABLE);
+    is_reason.then(|| String::from_utf8_lossy(json(value)).into_owned())
 }
 
 /// What selectors ask about and the cache cannot see in the bytes.
@@ -144,6 +156,11 @@ impl Object {
             Standing::Unreadable(why) => Some(why),
             Standing::AsStored | Standing::Revised(_) => None,
         }
+    }
+
+    /// Whether the object cannot be read because its stored value cannot be decrypted.
+    pub fn is_untransformable(&self) -> bool {
+        header(&self.value) == UNTRANSFORMABLE
     }
 
     fn current(&self) -> &Bytes {
@@ -373,7 +390,7 @@ pub(crate) fn json(value: &[u8]) -> &[u8] {
 
 fn rv_offset(value: &[u8]) -> usize {
     match header(value) {
-        UNREADABLE => 0,
+        UNREADABLE | UNTRANSFORMABLE => 0,
         header => (header & !OUTDATED) as usize,
     }
 }

@@ -31,6 +31,11 @@ impl Configuration {
         Ok(())
     }
 
+    /// Whether all of its KMS plugins are healthy.
+    pub fn is_healthy(&self) -> bool {
+        self.kms.iter().all(|kms| kms.is_healthy())
+    }
+
     /// The lists of providers of a resource: by its name, by its group, or by `*.*`.
     fn providers(&self, group: &str, resource: &str) -> Option<&[Arc<Vec<Provider>>]> {
         let find = |group: &str, resource: &str| self.rules.get(&(group.to_string(), resource.to_string()));
@@ -144,7 +149,7 @@ impl Encryption {
 
     /// Whether all KMS plugins are healthy.
     pub fn kms_healthy(&self) -> bool {
-        self.current.load().kms.iter().all(|kms| kms.is_healthy())
+        self.current.load().is_healthy()
     }
 
     /// Whether there are KMS plugins.

@@ -3,8 +3,10 @@
 //! In memory an object is its JSON in the storage version (`pintle_cache::value_header`, then the JSON). The embedded
 //! store holds the same bytes. etcd holds what kube-apiserver writes there ([`KubernetesForm`]), so that both servers
 //! can share it. [`FormStore`] stands between the two: code above it sees the form in memory, whatever the engine.
+//! On the way a [`Codec`] also encrypts and decrypts what `--encryption-provider-config` names.
 //! A value that cannot be read becomes an unreadable object, never an error of the whole resource.
 
+mod codec;
 mod definition;
 mod kubernetes;
 mod store;
@@ -12,6 +14,7 @@ mod store;
 mod tests;
 mod versions;
 
+pub use codec::Codec;
 pub use kubernetes::{KubernetesForm, StorageMediaType};
 pub use store::FormStore;
 
@@ -30,19 +33,6 @@ pub trait StoredForm: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unreadable(pub String);
-
-/// The form of the embedded store: that of objects in memory.
-pub struct EmbeddedForm;
-
-impl StoredForm for EmbeddedForm {
-    fn encode(&self, _key: &str, value: &Bytes) -> Bytes {
-        value.clone()
-    }
-
-    fn decode(&self, _key: &str, stored: &Bytes) -> Result<Bytes, Unreadable> {
-        Ok(stored.clone())
-    }
-}
 
 /// Whether a key holds an API object. The others (allocation ranges, the leases of servers, the compaction
 /// protocol) have values of their own, which are neither converted nor encrypted.

@@ -44,10 +44,27 @@ impl Faults {
 }
 
 impl Engine {
+    /// Whether there are stored values of built-in kinds that cannot be read, or any that cannot be decrypted:
+    /// kube-apiserver is not ready then.
+    pub fn has_unreadable_values(&self) -> bool {
+        let kinds = self.registry.kinds();
+        kinds.all().any(|kind| {
+            let is_builtin = kind.storage_version().schema.is_go();
+            let resource =
+                self.cache.resource(&kind.store_prefix).filter(|resource| resource.may_have_unreadable());
+            resource.is_some_and(|resource| {
+                let view = resource.view();
+                view.iter().any(|object| {
+                    object.unreadable().is_some() && (is_builtin || object.is_untransformable())
+                })
+            })
+        })
+    }
+
     /// The answer to who wants to see or delete the object.
     pub(crate) fn cannot_show(&self, target: &Target, object: &Object, why: &str) -> Status {
         if !self.unsafe_deletion {
-            return Status::unclassified(why);
+            return plain(object, why);
         }
         let key = target.key_of(object);
         Status::internal(&corrupt(key.strip_prefix("/registry").unwrap_or(&key), object, why))
@@ -55,17 +72,21 @@ impl Engine {
 
     /// The answer to who wants to change the object.
     pub(crate) fn cannot_change(&self, object: &Object, why: &str) -> Status {
-        Status::unclassified(match self.unsafe_deletion {
-            true => undecodable(object, why),
-            false => why.to_string(),
-        })
+        match self.unsafe_deletion {
+            true => plain(object, &undecodable(object, why)),
+            false => plain(object, why),
+        }
     }
 
     /// The answer to who wants to see a list in which these are.
     pub(crate) fn cannot_list(&self, target: &Target, faults: &Faults) -> Status {
         let Faults(faults) = faults;
         if !self.unsafe_deletion {
-            return Status::unclassified(faults.first().map(|f| f.why.clone()).unwrap_or_default());
+            let first = faults.first().map(|Fault { object, why }| match object.is_untransformable() {
+                true => format!("unable to transform key \"{}\": {why}", target.key_of(object)),
+                false => why.clone(),
+            });
+            return Status::unclassified(first.unwrap_or_default());
         }
         let resource = target.group_resource();
         let mut status =
@@ -92,12 +113,15 @@ impl Engine {
     /// The answer to who wants to follow a collection that cannot be shown to begin with, because of this.
     pub(crate) fn cannot_follow(&self, target: &Target, unlisted: &Status) -> Status {
         let gvk = target.kind_version().gvk(&target.kind);
-        let why = format!(
-            "storage is (re)initializing: failed to list {}, Kind={}: {}",
-            gvk.group_version(),
-            gvk.kind,
-            unlisted.message
-        );
+        let of = match target.kind_version().schema.is_go() {
+            // The Go type that kube-apiserver has for all versions, in a package named after the group.
+            true => {
+                let package = target.kind.group.split('.').next().filter(|name| !name.is_empty());
+                format!("*{}.{}", package.unwrap_or("core"), gvk.kind)
+            }
+            false => format!("{}, Kind={}", gvk.group_version(), gvk.kind),
+        };
+        let why = format!("storage is (re)initializing: failed to list {of}: {}", unlisted.message);
         Status::too_many_requests(why, RETRY_SECONDS)
     }
 }
@@ -110,5 +134,17 @@ fn corrupt(key: &str, object: &Object, why: &str) -> String {
 }
 
 fn undecodable(object: &Object, why: &str) -> String {
-    format!("object not decodable revision={}: {why}", object.revision())
+    match object.is_untransformable() {
+        // kube-apiserver does not look at the revision before it has decrypted the value.
+        true => format!("data from the storage is not transformable revision=0: {why}"),
+        false => format!("object not decodable revision={}: {why}", object.revision()),
+    }
+}
+
+/// An error of decryption is one of the server, an error of decoding is passed on.
+fn plain(object: &Object, why: &str) -> Status {
+    match object.is_untransformable() {
+        true => Status::internal(why),
+        false => Status::unclassified(why),
+    }
 }

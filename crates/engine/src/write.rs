@@ -448,7 +448,8 @@ impl Engine {
             candidate.remove_at(&["metadata", key]);
         }
         let encoded = object::encode(&target.kind, &candidate);
-        if encoded == *live.object.value() && !removes {
+        let is_stored = || encoded == *live.object.value() && !self.store.is_outdated(&target.store_key());
+        if !removes && is_stored() {
             return Ok(Attempt::Done(Written { object: live.object, created: false, warnings }));
         }
         if request.dry_run {

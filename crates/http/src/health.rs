@@ -4,6 +4,7 @@ use crate::api::ApiResponse;
 use crate::respond;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 /// What the server is checked for. Most names are those that monitoring of kube-apiserver looks for; what they stand
 /// for is done before the server listens.
@@ -12,7 +13,13 @@ pub struct Health {
     ready: AtomicBool,
     stopping: AtomicBool,
     store_failed: AtomicBool,
+    /// Further checks of readiness.
+    extra: RwLock<Vec<(&'static str, Check)>>,
+    /// Whether what is stored can be read.
+    storage: OnceLock<Check>,
 }
+
+type Check = Box<dyn Fn() -> bool + Send + Sync>;
 
 const CHECKS: &[&str] = &[
     "ping",
@@ -79,14 +86,38 @@ impl Health {
         self.store_failed.store(failed, Ordering::Release);
     }
 
+    /// Adds a check that only readiness has. Must be quick.
+    pub fn add_check(&self, name: &'static str, check: impl Fn() -> bool + Send + Sync + 'static) {
+        self.extra.write().unwrap_or_else(PoisonError::into_inner).push((name, Box::new(check)));
+    }
+
+    /// Sets what says whether all stored values can be read. Must be quick.
+    pub fn set_storage_check(&self, check: impl Fn() -> bool + Send + Sync + 'static) {
+        // A second one changes nothing: there is one storage.
+        _ = self.storage.set(Box::new(check));
+    }
+
+    /// The names of the checks of an endpoint.
+    fn names(&self, endpoint: &str) -> Vec<&'static str> {
+        let extra = self.extra.read().unwrap_or_else(PoisonError::into_inner);
+        let extra = extra.iter().map(|(name, _)| *name).filter(|_| endpoint == "readyz");
+        checks(endpoint).chain(extra).collect()
+    }
+
     fn passes(&self, check: &str) -> bool {
+        let readable = || self.storage.get().is_none_or(|check| check());
         match check {
+            "poststarthook/storage-readiness" => readable(),
             "shutdown" => !self.stopping.load(Ordering::Acquire),
             "etcd" | "etcd-readiness" => !self.store_failed.load(Ordering::Acquire),
-            "informer-sync" | "poststarthook/rbac/bootstrap-roles" | "poststarthook/bootstrap-controller" => {
+            "informer-sync" => self.ready.load(Ordering::Acquire) && readable(),
+            "poststarthook/rbac/bootstrap-roles" | "poststarthook/bootstrap-controller" => {
                 self.ready.load(Ordering::Acquire)
             }
-            _ => true,
+            name => {
+                let extra = self.extra.read().unwrap_or_else(PoisonError::into_inner);
+                extra.iter().filter(|(known, _)| *known == name).all(|(_, check)| check())
+            }
         }
     }
 
@@ -99,7 +130,9 @@ impl Health {
         }
         match check {
             None => Some(self.all(endpoint, query)),
-            Some(check) => checks(endpoint).find(|name| *name == check).map(|name| self.one(name)),
+            Some(check) => {
+                self.names(endpoint).into_iter().find(|name| *name == check).map(|name| self.one(name))
+            }
         }
     }
 
@@ -115,7 +148,7 @@ impl Health {
             query.iter().filter(|(k, _)| k == "exclude").map(|(_, v)| v.as_str()).collect();
         let mut report = String::new();
         let mut failed = false;
-        for check in checks(endpoint) {
+        for check in self.names(endpoint) {
             _ = if excluded.contains(&check) {
                 writeln!(report, "[+]{check} excluded: ok")
             } else if self.passes(check) {
@@ -126,7 +159,7 @@ impl Health {
             };
         }
         let mut unknown: Vec<&str> =
-            excluded.into_iter().filter(|e| !checks(endpoint).any(|c| c == *e)).collect();
+            excluded.into_iter().filter(|e| !self.names(endpoint).contains(e)).collect();
         if !unknown.is_empty() {
             unknown.sort_unstable();
             unknown.dedup();

@@ -1,5 +1,6 @@
 //! `Config`: what the flags mean, checked.
 
+use crate::encryption::EncryptionFlags;
 use crate::endpoint;
 use crate::flags::{FlagError, Flags};
 use crate::proxying::Proxying;
@@ -19,6 +20,8 @@ pub(crate) struct Config {
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) ephemeral: bool,
     pub(crate) cert_dir: Option<PathBuf>,
+    /// Encryption at rest.
+    pub(crate) encryption: EncryptionFlags,
     /// Certificate and key of the server, where they are given.
     pub(crate) serving_files: Option<(PathBuf, PathBuf)>,
     pub(crate) client_ca_file: Option<PathBuf>,
@@ -109,8 +112,7 @@ const DEFAULT_STREAMS_MAX: u32 = 100;
 const RETENTION_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// Flags that cannot be obeyed, and what would not hold if they were ignored like others.
-const NOT_TO_BE_IGNORED: [(&str, &str); 3] = [
-    ("encryption-provider-config", "data would be stored as it is"),
+const NOT_TO_BE_IGNORED: [(&str, &str); 2] = [
     ("authorization-config", "others would decide what is allowed"),
     ("admission-control-config-file", "objects would be admitted that it forbids"),
 ];
@@ -150,6 +152,10 @@ impl Config {
             data_dir: (!ephemeral || flags.given("data-dir")).then(|| PathBuf::from(flags.text("data-dir"))),
             ephemeral,
             cert_dir: path(flags, "cert-dir"),
+            encryption: EncryptionFlags {
+                file: path(flags, "encryption-provider-config"),
+                reload: flags.bool("encryption-provider-config-automatic-reload"),
+            },
             serving_files,
             client_ca_file: path(flags, "client-ca-file"),
             token_file: path(flags, "token-auth-file"),

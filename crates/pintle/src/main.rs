@@ -4,6 +4,7 @@ mod bootstrap;
 mod check;
 mod config;
 mod data_dir;
+mod encryption;
 mod endpoint;
 mod flags;
 mod kubeconfig;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         },
         flags::Invocation::Serve(flags) => match serve::run(&flags) {
             Ok(()) => ExitCode::SUCCESS,
+            Err(e) if e.is_of_a_file() => fail_as_command(&e.to_string()),
             Err(e) => fail(&e.to_string()),
         },
     }
@@ -48,5 +50,21 @@ fn main() -> ExitCode {
 /// One clear line, and a code that says so.
 fn fail(why: &str) -> ExitCode {
     _ = writeln!(std::io::stderr(), "pintle: {}", why.replace('\n', " "));
+    ExitCode::FAILURE
+}
+
+/// The same as kube-apiserver logs it, for those who look for a fault in a configuration file.
+fn fail_as_command(why: &str) -> ExitCode {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let seconds = i64::try_from(since.as_secs()).unwrap_or_default();
+    let (_, month, day) = pintle_value::calendar::date_of(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    _ = writeln!(
+        std::io::stderr(),
+        "E{month:02}{day:02} {hour:02}:{minute:02}:{second:02}.{:06} {:7} run.go:72] \"command failed\" err={}",
+        since.subsec_micros(),
+        std::process::id(),
+        pintle_meta::field::quoted(why),
+    );
     ExitCode::FAILURE
 }

@@ -1,16 +1,17 @@
 //! The objects: opens the store, loads the kinds, makes what a fresh server needs, keeps the policy up to date.
 
-use crate::bootstrap;
 use crate::config::Config;
 use crate::data_dir::DataDir;
+use crate::{bootstrap, encryption};
 use pintle_admission::{Chain, Settings, SettingsError};
 use pintle_auth::Authorizer;
 use pintle_auth::authz::AlwaysAllow;
 use pintle_auth::authz::rbac::Rbac;
 use pintle_cache::{Cache, CloseReason, Filter, Item};
-use pintle_engine::{Clock, Engine, Random, Registry};
+use pintle_encrypt::{ConfigError, Encryption};
+use pintle_engine::{Clock, Codec, Engine, FormStore, Random, Registry};
 use pintle_kinds::service_allocation::Ranges;
-use pintle_kinds::{Types, builtin};
+use pintle_kinds::{Builtin, Types, builtin};
 use pintle_meta::{GroupVersion, Status};
 use pintle_store::{Embedded, OpenError, Options, Store};
 use pintle_value::Value;
@@ -21,6 +22,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) struct Objects {
     pub(crate) engine: Arc<Engine>,
     pub(crate) types: Types,
+    pub(crate) encryption: Arc<Encryption>,
 }
 
 /// Why there are no objects.
@@ -30,9 +32,14 @@ pub(crate) enum ObjectsError {
     Admission(#[from] SettingsError),
     #[error(transparent)]
     Store(#[from] OpenError),
+    #[error(transparent)]
+    Encryption(#[from] ConfigError),
     #[error("cannot make the objects of a fresh server: {}", .0.message)]
     Bootstrap(Box<Status>),
 }
+
+/// What all keys begin with.
+const KEY_PREFIX: &str = "/registry";
 
 /// Opens the store in `folder` (or in memory) and serves the built-in kinds from it.
 pub(crate) async fn open(
@@ -49,22 +56,36 @@ pub(crate) async fn open(
     })?;
     let retention = config.retention;
     let options = Options { retention, ..Options::default() };
+    let encryption = encryption::load(&config.encryption).await?;
+    let builtin = builtin();
     let store: Arc<dyn Store> = Arc::new(match config.ephemeral {
         true => Embedded::ephemeral(options)?,
         false => Embedded::open(&folder.path().join("store"), options)?,
     });
+    let codec = Codec::new(None, encryption.clone(), builtin.kinds.iter(), KEY_PREFIX);
+    let store: Arc<dyn Store> = Arc::new(FormStore::new(store, Arc::new(codec)));
     let cache_options =
         pintle_cache::Options { retention, snapshot_age_max: retention, ..pintle_cache::Options::default() };
     let settings = Settled {
         service_ranges: config.service_ranges.clone(),
         unsafe_deletion: config.gate("AllowUnsafeMalformedObjectDeletion"),
     };
-    let (engine, types) = engine(store, cache_options, admission, authorizer, settings);
-    let bootstrap = |status| ObjectsError::Bootstrap(Box::new(status));
-    make(&engine, config).await.map_err(bootstrap)?;
-    make_service_network(&engine, config).await.map_err(bootstrap)?;
-    engine.repair_allocations().await.map_err(bootstrap)?;
-    Ok(Objects { engine, types })
+    let (engine, types) = engine(store, builtin, cache_options, admission, authorizer, settings);
+    if let Err(status) = bootstrap_objects(&engine, config).await {
+        // Who cannot read what is there must be able to say so: the server runs and does not become ready.
+        if !engine.has_unreadable_values() {
+            return Err(ObjectsError::Bootstrap(Box::new(status)));
+        }
+        tracing::error!("some stored values cannot be read: {}", status.message);
+    }
+    Ok(Objects { engine, types, encryption })
+}
+
+/// Makes what a fresh server needs and is not there.
+async fn bootstrap_objects(engine: &Arc<Engine>, config: &Config) -> Result<(), Status> {
+    make(engine, config).await?;
+    make_service_network(engine, config).await?;
+    engine.repair_allocations().await
 }
 
 /// An engine without anything in it that forgets everything: it can be asked what it would say.
@@ -81,7 +102,7 @@ pub(crate) fn in_memory() -> Result<Arc<Engine>, ObjectsError> {
     let store: Arc<dyn Store> = Arc::new(Embedded::ephemeral(Options::default())?);
     let service_ranges = Ranges { networks: Vec::new(), node_ports: 0..=0 };
     let settings = Settled { service_ranges, unsafe_deletion: false };
-    Ok(engine(store, pintle_cache::Options::default(), admission, authorizer, settings).0)
+    Ok(engine(store, builtin(), pintle_cache::Options::default(), admission, authorizer, settings).0)
 }
 
 /// What the configuration settles for an engine.
@@ -93,13 +114,13 @@ struct Settled {
 /// An engine that serves the built-in kinds from `store`.
 fn engine(
     store: Arc<dyn Store>,
+    builtin: Builtin,
     cache_options: pintle_cache::Options,
     admission: Chain,
     authorizer: Arc<dyn Authorizer>,
     settings: Settled,
 ) -> (Arc<Engine>, Types) {
     let cache = Cache::new(cache_options);
-    let builtin = builtin();
     let metadata_schema =
         builtin.types.by_go("meta/v1.ObjectMeta").unwrap_or_else(|| unreachable!("a built-in type"));
     let engine = Arc::new(Engine {

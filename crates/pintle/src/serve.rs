@@ -60,6 +60,13 @@ pub(crate) enum ServeError {
     Ended(tokio::task::JoinError),
 }
 
+impl ServeError {
+    /// Whether the fault is in a configuration file.
+    pub(crate) fn is_of_a_file(&self) -> bool {
+        matches!(self, ServeError::Objects(ObjectsError::Encryption(_)))
+    }
+}
+
 /// Room for walks over objects as deep as the decoders let them be, 10,000 levels. Only what is used of it takes
 /// memory.
 const STACK_BYTES: usize = 64 << 20;
@@ -97,7 +104,7 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
 
     let rbac = Arc::new(Rbac::default());
     let authorizer = authorizer(&config.authorization_modes, &rbac);
-    let Objects { engine, types } = objects::open(&config, &folder, authorizer.clone()).await?;
+    let Objects { engine, types, encryption } = objects::open(&config, &folder, authorizer.clone()).await?;
     let mut account_tokens = account_tokens(&config, keep)?;
     account_tokens.objects = Some(Arc::new(TokenObjects(engine.clone())));
     let account_keys = account_tokens.keys.clone();
@@ -112,6 +119,11 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
     let tls = tls::server_config(pki::serving_certificate(&serving, folder.path())?, hints, config.http2)?;
 
     let health = Arc::new(Health::default());
+    if encryption.has_kms() || config.encryption.reload {
+        health.add_check("kms-providers", move || encryption.kms_healthy());
+    }
+    let storage = engine.clone();
+    health.set_storage_check(move || !storage.has_unreadable_values());
     rbac.set(engine.policy());
     tokio::spawn(objects::follow_policy(engine.clone(), rbac.clone()));
     pintle_controllers::start(&engine, config.event_life, |name| config.runs_controller(name));

@@ -41,6 +41,12 @@ pub enum WriteError {
         /// What the backend said.
         message: String,
     },
+    /// The value could not be encrypted.
+    #[error("{message}")]
+    NotTransformed {
+        /// Why, in the provider's words.
+        message: String,
+    },
     /// The backend did not answer in time: the write may have been committed, may yet be, or may be lost.
     #[error("{reason}")]
     Unknown {

@@ -218,6 +218,11 @@ pub trait Store: Send + Sync {
         false
     }
 
+    /// Whether the value under `key` would be stored differently today, for instance under another encryption key.
+    fn is_outdated(&self, _key: &str) -> bool {
+        false
+    }
+
     /// The revision up to which history is gone: a restart would load only what came after it.
     fn compacted(&self) -> Revision;
 

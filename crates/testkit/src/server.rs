@@ -83,6 +83,13 @@ impl Server {
         self.launch().await
     }
 
+    /// The same, but waits only until it answers, ready or not.
+    pub async fn restart_listening(&mut self) -> Result<(), ServerError> {
+        self.kill()?;
+        self.spawn()?;
+        self.wait_until(|_| true).await
+    }
+
     /// Ends the process at once (SIGKILL).
     pub fn kill(&mut self) -> Result<(), ServerError> {
         if let Some(mut child) = self.child.take() {
@@ -153,6 +160,11 @@ impl Server {
     }
 
     async fn launch(&mut self) -> Result<(), ServerError> {
+        self.spawn()?;
+        self.wait_until(|code| code == 200).await
+    }
+
+    fn spawn(&mut self) -> Result<(), ServerError> {
         let data = self.data_dir();
         fs::create_dir_all(&data)?;
         remove_if_there(&data.join("port"))?;
@@ -173,10 +185,11 @@ impl Server {
         command.args(&self.options.flags);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         self.child = Some(command.spawn()?);
-        self.wait_until_ready().await
+        Ok(())
     }
 
-    async fn wait_until_ready(&mut self) -> Result<(), ServerError> {
+    /// Waits until `/readyz` has an answer of this kind.
+    async fn wait_until(&mut self, is_enough: impl Fn(u16) -> bool) -> Result<(), ServerError> {
         let port_file = self.data_dir().join("port");
         let end = Instant::now() + READY_TIMEOUT;
         let mut client = None;
@@ -193,7 +206,7 @@ impl Server {
             }
             if let Some(client) = &client
                 && let Ok(answer) = client.send(&Request::new("GET", "/readyz")).await
-                && answer.status() == 200
+                && is_enough(answer.status())
             {
                 return Ok(());
             }

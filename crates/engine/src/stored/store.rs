@@ -1,8 +1,7 @@
 //! A [`Store`] whose values lie in another form than objects have in memory.
 
-use super::{StoredForm, is_object_key};
+use super::Codec;
 use bytes::Bytes;
-use pintle_cache::unreadable_value;
 use pintle_store::{
     BoxFuture, Change, Entry, Loaded, Note, Op, ReadError, Revision, Sink, Snapshot, Store, StoreFault,
     Write, WriteError,
@@ -14,23 +13,24 @@ use std::time::Duration;
 /// Wraps an engine: values are encoded on their way in and decoded on their way out.
 pub struct FormStore {
     inner: Arc<dyn Store>,
-    form: Arc<dyn StoredForm>,
+    codec: Arc<Codec>,
 }
 
 impl FormStore {
-    /// `inner` with values in `form`.
-    pub fn new(inner: Arc<dyn Store>, form: Arc<dyn StoredForm>) -> FormStore {
-        FormStore { inner, form }
+    /// `inner` with values as `codec` makes them.
+    pub fn new(inner: Arc<dyn Store>, codec: Arc<Codec>) -> FormStore {
+        FormStore { inner, codec }
     }
 
-    fn encode(&self, write: Write) -> Write {
-        let Op::Put(value) = &write.op else { return write };
-        if !is_object_key(&write.key) {
-            return write;
+    fn encode(&self, write: Write) -> Result<Write, WriteError> {
+        let Op::Put(value) = &write.op else { return Ok(write) };
+        if self.codec.is_identity() {
+            return Ok(write);
         }
-        let stored = self.form.encode(&write.key, value);
+        let stored = self.codec.encode(&write.key, value);
+        let stored = stored.map_err(|error| WriteError::NotTransformed { message: error.0 })?;
         let encoded = Encoded { note: write.note, value: value.clone(), stored: stored.clone() };
-        Write { op: Op::Put(stored), note: Note(Some(Arc::new(encoded))), ..write }
+        Ok(Write { op: Op::Put(stored), note: Note(Some(Arc::new(encoded))), ..write })
     }
 }
 
@@ -43,16 +43,22 @@ struct Encoded {
 
 impl Store for FormStore {
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Revision, WriteError>> {
-        self.inner.write(self.encode(write))
+        match self.encode(write) {
+            Ok(write) => self.inner.write(write),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
     }
 
     fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Revision>, WriteError>> {
-        self.inner.commit(writes.into_iter().map(|write| self.encode(write)).collect())
+        match writes.into_iter().map(|write| self.encode(write)).collect() {
+            Ok(writes) => self.inner.commit(writes),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
     }
 
     fn load(&self, sink: Arc<dyn Sink>) -> Loaded {
-        let form = self.form.clone();
-        decode_loaded(&*self.form, self.inner.load(Arc::new(FormSink { form, sink })))
+        let codec = self.codec.clone();
+        decode_loaded(&self.codec, self.inner.load(Arc::new(FormSink { codec, sink })))
     }
 
     fn revision(&self) -> Revision {
@@ -71,7 +77,7 @@ impl Store for FormStore {
         Box::pin(async move {
             let stored = self.inner.read_at(prefix, revision).await?;
             let entries = stored.iter().map(|(key, entry)| {
-                let value = decode(&*self.form, key, &entry.value);
+                let value = self.codec.decode(key, &entry.value);
                 (key.clone(), Entry { value, ..entry.clone() })
             });
             Ok(Snapshot::from_entries(stored.revision(), entries))
@@ -88,6 +94,15 @@ impl Store for FormStore {
 
     fn removes_expired(&self) -> bool {
         self.inner.removes_expired()
+    }
+
+    fn is_outdated(&self, key: &str) -> bool {
+        self.codec.encrypts()
+            && self
+                .inner
+                .snapshot_state()
+                .get(key)
+                .is_some_and(|entry| self.codec.is_outdated(key, &entry.value))
     }
 
     fn compacted(&self) -> Revision {
@@ -108,12 +123,21 @@ impl Store for FormStore {
     }
 }
 
-fn decode_loaded(form: &dyn StoredForm, loaded: Loaded) -> Loaded {
+fn decode_loaded(codec: &Codec, loaded: Loaded) -> Loaded {
+    let is_as_in_memory = |key: &Arc<str>, value: &Bytes| codec.is_as_in_memory(key, value);
+    if loaded.entries.iter().all(|(key, entry)| is_as_in_memory(key, &entry.value))
+        && loaded.history.iter().all(|change| {
+            let values = change.value.iter().chain(change.previous.as_ref().map(|entry| &entry.value));
+            values.into_iter().all(|value| is_as_in_memory(&change.key, value))
+        })
+    {
+        return loaded;
+    }
     // The value of a key at a revision stands in the entries, in a change, and as what another change replaced.
     let mut decoded: HashMap<(Arc<str>, Revision), Bytes> = HashMap::new();
     let mut decode = |key: &Arc<str>, revision: Revision, stored: &Bytes| {
         let value = decoded.entry((key.clone(), revision));
-        value.or_insert_with(|| decode(form, key, stored)).clone()
+        value.or_insert_with(|| codec.decode(key, stored)).clone()
     };
     let mut entry = |key: &Arc<str>, entry: &Entry| Entry {
         value: decode(key, entry.modified, &entry.value),
@@ -130,17 +154,9 @@ fn decode_loaded(form: &dyn StoredForm, loaded: Loaded) -> Loaded {
     Loaded { entries: Snapshot::from_entries(loaded.revision, entries), history, ..loaded }
 }
 
-/// The object in memory for a stored value, be it one that cannot be read.
-fn decode(form: &dyn StoredForm, key: &str, stored: &Bytes) -> Bytes {
-    if !is_object_key(key) {
-        return stored.clone();
-    }
-    form.decode(key, stored).unwrap_or_else(|why| unreadable_value(&why.0))
-}
-
 /// Hands changes on in the form in memory.
 struct FormSink {
-    form: Arc<dyn StoredForm>,
+    codec: Arc<Codec>,
     sink: Arc<dyn Sink>,
 }
 
@@ -150,7 +166,7 @@ impl FormSink {
         let own = encoded.filter(|encoded| change.value.as_ref() == Some(&encoded.stored));
         let value = match own {
             Some(encoded) => Some(encoded.value.clone()),
-            None => change.value.as_ref().map(|stored| decode(&*self.form, &change.key, stored)),
+            None => change.value.as_ref().map(|stored| self.codec.decode(&change.key, stored)),
         };
         let note = encoded.map_or_else(|| change.note.clone(), |encoded| encoded.note.clone());
         // Nobody who follows changes looks at the value that was replaced: it is in the cache.
@@ -158,8 +174,20 @@ impl FormSink {
     }
 }
 
+/// Whether a change carries the object of its own write.
+fn encoded_note(change: &Change) -> bool {
+    change.note.0.as_ref().is_some_and(|note| note.is::<Encoded>())
+}
+
 impl Sink for FormSink {
     fn apply(&self, changes: &[Change]) {
+        let is_as_in_memory = |change: &Change| {
+            let value = change.value.as_ref();
+            !encoded_note(change) && value.is_none_or(|value| self.codec.is_as_in_memory(&change.key, value))
+        };
+        if changes.iter().all(is_as_in_memory) {
+            return self.sink.apply(changes);
+        }
         let changes: Vec<Change> = changes.iter().map(|change| self.decode(change)).collect();
         self.sink.apply(&changes);
     }
@@ -169,7 +197,7 @@ impl Sink for FormSink {
     }
 
     fn reset(&self, loaded: Loaded) {
-        self.sink.reset(decode_loaded(&*self.form, loaded));
+        self.sink.reset(decode_loaded(&self.codec, loaded));
     }
 
     fn compacted(&self, revision: Revision) {

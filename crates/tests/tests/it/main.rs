@@ -11,6 +11,7 @@ mod crash;
 mod definitions;
 mod dry_run;
 mod encodings;
+mod encryption;
 mod examples;
 mod following;
 mod informers;

@@ -1,0 +1,76 @@
+//! Encryption at rest: reads the file of `--encryption-provider-config` and looks at it again while the server runs.
+
+use pintle_encrypt::{ConfigError, Configuration, Encryption, connect, parse};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the file is looked at, with automatic reload.
+const RELOAD_EVERY: Duration = Duration::from_secs(60);
+/// The largest file that is read.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// What the flags say about encryption.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EncryptionFlags {
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) reload: bool,
+}
+
+/// Encryption as the file says; without a file everything is stored as it is.
+pub(crate) async fn load(flags: &EncryptionFlags) -> Result<Arc<Encryption>, ConfigError> {
+    let Some(path) = flags.file.clone() else { return Ok(Arc::default()) };
+    let (bytes, configuration) = read_elsewhere(path.clone()).await?;
+    let encryption = Arc::new(Encryption::new(configuration));
+    if flags.reload {
+        tokio::spawn(follow(path, bytes, Arc::downgrade(&encryption)));
+    }
+    Ok(encryption)
+}
+
+/// Puts each new valid content of the file in force. What is not valid is ignored: the last configuration stays.
+async fn follow(path: PathBuf, mut last: Vec<u8>, encryption: std::sync::Weak<Encryption>) {
+    loop {
+        tokio::time::sleep(RELOAD_EVERY).await;
+        let Some(encryption) = encryption.upgrade() else { return };
+        match read_elsewhere(path.clone()).await {
+            Ok((bytes, _)) if bytes == last => {}
+            Ok((_, configuration)) if !configuration.is_healthy() => {
+                tracing::error!(
+                    "a KMS plugin of the new encryption configuration is not healthy; the last one stays"
+                );
+            }
+            Ok((bytes, configuration)) => {
+                encryption.replace(configuration);
+                last = bytes;
+                tracing::info!("the encryption configuration was reloaded");
+            }
+            Err(error) => {
+                tracing::error!(%error, "the encryption configuration is not valid; the last one stays")
+            }
+        }
+    }
+}
+
+/// Reads on a thread that may wait: plugins are asked for their status.
+async fn read_elsewhere(path: PathBuf) -> Result<(Vec<u8>, Configuration), ConfigError> {
+    let read = tokio::task::spawn_blocking(move || read(&path)).await;
+    read.unwrap_or_else(|error| Err(ConfigError::Build(error.to_string())))
+}
+
+fn read(path: &Path) -> Result<(Vec<u8>, Configuration), ConfigError> {
+    let shown = path.display().to_string();
+    let opened = std::fs::metadata(path).and_then(|meta| match meta.len() <= FILE_BYTES_MAX {
+        true => std::fs::read(path),
+        false => Err(std::io::Error::other("file too large")),
+    });
+    let bytes = opened.map_err(|error| {
+        let why = match error.kind() {
+            std::io::ErrorKind::NotFound => format!("open {shown}: no such file or directory"),
+            _ => format!("open {shown}: {error}"),
+        };
+        ConfigError::Parse(format!("error opening encryption provider configuration file {shown:?}: {why}"))
+    })?;
+    let configuration = parse(&shown, &bytes, &connect)?;
+    Ok((bytes, configuration))
+}
