@@ -1,7 +1,7 @@
 //! The certificate plugins: who may approve and sign requests, and what no request may ask for.
 
 use crate::{Attributes, Operation, Plugin, World};
-use pintle_auth::authz::{Attributes as Question, Decision};
+use pintle_auth::authz::Attributes as Question;
 use pintle_auth::{Authorizer, UserInfo};
 use pintle_meta::Status;
 use pintle_meta::field::quoted;
@@ -30,7 +30,7 @@ fn may(authorizer: &dyn Authorizer, user: &UserInfo, verb: &str, signer: &str) -
             resource_request: true,
             ..Question::default()
         };
-        matches!(authorizer.authorize(&question), Decision::Allow(_))
+        authorizer.authorize(&question).wait().is_allowed()
     })
 }
 

@@ -2,8 +2,8 @@
 //! have the rules of that role, unless they may `escalate` or `bind`. Not a plugin: it cannot be turned off.
 
 use crate::{Attributes, Operation, World};
+use pintle_auth::authz::Attributes as Question;
 use pintle_auth::authz::rbac::{Policy, PolicyKind, Rule};
-use pintle_auth::authz::{Attributes as Question, Decision};
 use pintle_auth::{Authorizer, UserInfo};
 use pintle_meta::Status;
 use pintle_meta::field::quoted;
@@ -101,7 +101,7 @@ fn may(
         resource_request: true,
         ..Question::default()
     };
-    matches!(authorizer.authorize(&question), Decision::Allow(_))
+    authorizer.authorize(&question).wait().is_allowed()
 }
 
 /// The policy as the objects say it at this moment.

@@ -3,7 +3,7 @@
 mod references;
 
 use crate::{Attributes, Operation, Plugin, World};
-use pintle_auth::authz::{Attributes as Question, Decision};
+use pintle_auth::authz::Attributes as Question;
 use pintle_auth::{Authorizer, UserInfo};
 use pintle_kinds::certificate_request_common_name;
 use pintle_meta::field::quoted;
@@ -315,7 +315,7 @@ impl Case<'_> {
             resource_request: true,
             ..Question::default()
         };
-        let allowed = matches!(authorizer.authorize(&question), Decision::Allow(_));
+        let allowed = authorizer.authorize(&question).wait().is_allowed();
         let why = format!(
             "audience {} not found in pod spec volume, {} is not authorized to request tokens for this audience",
             quoted(audience),

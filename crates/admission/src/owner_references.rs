@@ -48,9 +48,9 @@ impl Plugin for OwnerReferencesPermissionEnforcement {
 impl OwnerReferencesPermissionEnforcement {
     /// The reason of a refusal, if it is one.
     fn may(&self, question: Question) -> Result<(), String> {
-        match self.0.authorize(&question) {
+        match self.0.authorize(&question).wait() {
             Decision::Allow(_) => Ok(()),
-            Decision::Deny(why) | Decision::NoOpinion(why) => Err(why),
+            refusal => Err(refusal.reason().to_string()),
         }
     }
 
@@ -129,17 +129,19 @@ fn anything(request: &Attributes<'_>) -> Question {
 mod tests {
     use super::*;
     use crate::testing::{Objects, kind, tree, with_request};
+    use pintle_auth::Authorizing;
 
     /// Allows what its list has, as "verb resource/subresource".
     struct Allows(&'static [&'static str]);
 
     impl Authorizer for Allows {
-        fn authorize(&self, question: &Question) -> Decision {
+        fn authorize<'a>(&'a self, question: &'a Question) -> Authorizing<'a> {
             let asked = format!("{} {}/{}", question.verb, question.resource, question.subresource);
             match self.0.contains(&asked.as_str()) {
                 true => Decision::Allow(String::new()),
                 false => Decision::NoOpinion("no".to_string()),
             }
+            .into()
         }
     }
 

@@ -64,7 +64,7 @@ impl Impersonation {
 
     /// Whom the request is from when it acts as `wanted`, or the 403 that says why it may not. `attributes` are those
     /// of the request, with the user who makes it.
-    pub fn impersonate(
+    pub async fn impersonate(
         &self,
         authorizer: &dyn Authorizer,
         wanted: &UserInfo,
@@ -76,7 +76,7 @@ impl Impersonation {
         let modes = last.into_iter().chain(all.iter().copied().filter(|m| Some(*m) != last));
         let mut first_refusal = None;
         for mode in modes.filter(|m| m.applies(wanted, &attributes.user)) {
-            match mode.check(authorizer, wanted, attributes) {
+            match mode.check(authorizer, wanted, attributes).await {
                 Ok(user) => {
                     self.remember(requestor, mode);
                     return Ok(user);
@@ -142,7 +142,7 @@ impl Mode {
         }
     }
 
-    fn check(
+    async fn check(
         self,
         authorizer: &dyn Authorizer,
         wanted: &UserInfo,
@@ -151,15 +151,16 @@ impl Mode {
         let asker = Asker { mode: self, authorizer, requestor: self.requestor(&request.user) };
         if self != Mode::Legacy {
             let verb = format!("impersonate-on:{}:{}", self.name(), request.verb);
-            allowed(authorizer, &Attributes { verb, user: asker.requestor.clone(), ..request.clone() })?;
+            allowed(authorizer, &Attributes { verb, user: asker.requestor.clone(), ..request.clone() })
+                .await?;
         }
         let mut user = wanted.clone();
-        asker.name(wanted, &mut user)?;
+        asker.name(wanted, &mut user).await?;
         if !wanted.uid.is_empty() {
-            allowed(authorizer, &asker.about("authentication.k8s.io", "uids", &wanted.uid))?;
+            allowed(authorizer, &asker.about("authentication.k8s.io", "uids", &wanted.uid)).await?;
         }
-        asker.groups(&wanted.groups)?;
-        asker.extra(&wanted.extra)?;
+        asker.groups(&wanted.groups).await?;
+        asker.extra(&wanted.extra).await?;
         let group = match user.name.as_str() {
             "system:anonymous" => Some(UserInfo::UNAUTHENTICATED),
             _ if user.in_group(UserInfo::UNAUTHENTICATED) => None,
@@ -215,7 +216,7 @@ impl Asker<'_> {
         if self.constrained() { "authentication.k8s.io" } else { "" }
     }
 
-    fn name(&self, wanted: &UserInfo, user: &mut UserInfo) -> Result<(), Status> {
+    async fn name(&self, wanted: &UserInfo, user: &mut UserInfo) -> Result<(), Status> {
         let group = self.names_group();
         let attributes = if let Some((namespace, name)) = service_account(&wanted.name) {
             if wanted.groups.is_empty() {
@@ -229,10 +230,10 @@ impl Asker<'_> {
         } else {
             self.about(group, "users", &wanted.name)
         };
-        allowed(self.authorizer, &attributes)
+        allowed(self.authorizer, &attributes).await
     }
 
-    fn groups(&self, groups: &[String]) -> Result<(), Status> {
+    async fn groups(&self, groups: &[String]) -> Result<(), Status> {
         let of = |name: &str| self.about(self.names_group(), "groups", name);
         if self.constrained() {
             if groups.iter().any(String::is_empty) {
@@ -242,14 +243,17 @@ impl Asker<'_> {
                 let why = "impersonating the system:masters group is not allowed";
                 return Err(forbidden(&of(UserInfo::MASTERS), why));
             }
-            if groups.len() >= MANY_CHECKS && allowed(self.authorizer, &of("*")).is_ok() {
+            if groups.len() >= MANY_CHECKS && allowed(self.authorizer, &of("*")).await.is_ok() {
                 return Ok(());
             }
         }
-        groups.iter().try_for_each(|group| allowed(self.authorizer, &of(group)))
+        for group in groups {
+            allowed(self.authorizer, &of(group)).await?;
+        }
+        Ok(())
     }
 
-    fn extra(&self, extra: &BTreeMap<String, Vec<String>>) -> Result<(), Status> {
+    async fn extra(&self, extra: &BTreeMap<String, Vec<String>>) -> Result<(), Status> {
         let of = |key: &str, value: &str| Attributes {
             subresource: key.to_string(),
             ..self.about("authentication.k8s.io", "userextras", value)
@@ -266,19 +270,24 @@ impl Asker<'_> {
                 }
             }
             let count: usize = extra.values().map(Vec::len).sum();
-            if count >= MANY_CHECKS && allowed(self.authorizer, &of("*", "*")).is_ok() {
+            if count >= MANY_CHECKS && allowed(self.authorizer, &of("*", "*")).await.is_ok() {
                 return Ok(());
             }
         }
-        let mut pairs = extra.iter().flat_map(|(key, values)| values.iter().map(move |v| (key, v)));
-        pairs.try_for_each(|(key, value)| allowed(self.authorizer, &of(key, value)))
+        for (key, values) in extra {
+            for value in values {
+                allowed(self.authorizer, &of(key, value)).await?;
+            }
+        }
+        Ok(())
     }
 }
 
-fn allowed(authorizer: &dyn Authorizer, attributes: &Attributes) -> Result<(), Status> {
-    match authorizer.authorize(attributes) {
+async fn allowed(authorizer: &dyn Authorizer, attributes: &Attributes) -> Result<(), Status> {
+    match authorizer.authorize(attributes).await {
         Decision::Allow(_) => Ok(()),
-        Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(forbidden(attributes, &reason)),
+        // kube-apiserver's impersonation looks at the decision alone: an authorizer that failed is a refusal.
+        refusal => Err(forbidden(attributes, refusal.reason())),
     }
 }
 
@@ -297,7 +306,7 @@ fn node_name(user: &str) -> Option<&str> {
 }
 
 /// Percent-encoding undone; a key that is malformed stays as it is.
-fn unescaped(key: &str) -> String {
+pub(crate) fn unescaped(key: &str) -> String {
     let mut out = Vec::with_capacity(key.len());
     let mut bytes = key.bytes();
     while let Some(byte) = bytes.next() {
@@ -340,8 +349,9 @@ fn go_syntax(user: &UserInfo) -> String {
 mod tests {
     use super::*;
     use crate::authz::PrivilegedGroup;
+    use crate::ready;
 
-    fn ask(requestor: &[&str], headers: &[(&str, &str)]) -> Result<UserInfo, String> {
+    async fn ask(requestor: &[&str], headers: &[(&str, &str)]) -> Result<UserInfo, String> {
         let wanted = wanted(headers.iter().map(|(name, value)| (*name, Cow::Borrowed(*value))))
             .map_err(|s| s.message)?
             .unwrap();
@@ -354,13 +364,13 @@ mod tests {
             ..Attributes::default()
         };
         let authorizer = PrivilegedGroup(UserInfo::MASTERS);
-        Impersonation::new(true).impersonate(&authorizer, &wanted, &attributes).map_err(|s| s.message)
+        Impersonation::new(true).impersonate(&authorizer, &wanted, &attributes).await.map_err(|s| s.message)
     }
 
     #[test]
     fn masters_may_be_anybody() {
         let groups =
-            |headers: &[(&str, &str)]| ask(&[UserInfo::MASTERS], headers).map(|u| u.groups.join(" "));
+            |headers: &[(&str, &str)]| ready(ask(&[UserInfo::MASTERS], headers)).map(|u| u.groups.join(" "));
         let user = |name| ("impersonate-user", name);
         assert_eq!(groups(&[user("bob")]).unwrap(), "system:authenticated");
         assert_eq!(groups(&[user("bob"), ("impersonate-group", "g")]).unwrap(), "g system:authenticated");
@@ -374,7 +384,7 @@ mod tests {
 
     #[test]
     fn others_are_told_what_they_lack() {
-        let refused = |headers: &[(&str, &str)]| ask(&["dev"], headers).unwrap_err();
+        let refused = |headers: &[(&str, &str)]| ready(ask(&["dev"], headers)).unwrap_err();
         assert_eq!(
             refused(&[("impersonate-user", "bob")]),
             "configmaps is forbidden: User \"root\" cannot impersonate-on:user-info:list resource \"configmaps\" in API group \"\" in the namespace \"x\""

@@ -6,5 +6,29 @@ pub mod impersonate;
 mod user;
 
 pub use authn::{Authenticator, Credentials};
-pub use authz::{Attributes, Authorizer, Decision};
+pub use authz::{Attributes, Authorizer, Authorizing, Decision};
 pub use user::UserInfo;
+
+/// Several errors as one text, as Kubernetes aggregates them: one by itself, several in brackets, each once.
+pub fn aggregate(errors: Vec<String>) -> String {
+    let mut unique: Vec<String> = Vec::new();
+    for error in errors {
+        if !unique.contains(&error) {
+            unique.push(error);
+        }
+    }
+    match unique.as_slice() {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
+    }
+}
+
+/// The output of a future that waits for nothing, for tests.
+#[cfg(test)]
+pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::pin!(future).poll(&mut context) {
+        std::task::Poll::Ready(value) => value,
+        std::task::Poll::Pending => panic!("not ready"),
+    }
+}

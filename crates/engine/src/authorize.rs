@@ -4,14 +4,14 @@
 use crate::Engine;
 use crate::propose::Change;
 use crate::write::WriteRequest;
+use pintle_auth::authz::Attributes;
 use pintle_auth::authz::rbac::{Policy, PolicyKind};
-use pintle_auth::authz::{self, Attributes, Decision};
 use pintle_meta::Status;
 use pintle_value::Value;
 
 impl Engine {
     /// Refuses a write that would create, by a user who may not.
-    pub(crate) fn authorize_creation(&self, request: &WriteRequest) -> Result<(), Status> {
+    pub(crate) async fn authorize_creation(&self, request: &WriteRequest) -> Result<(), Status> {
         if matches!(request.change, Change::Create(_)) {
             return Ok(());
         }
@@ -29,10 +29,7 @@ impl Engine {
             name: target.name.to_string(),
             ..Attributes::default()
         };
-        match self.authorizer.authorize(&question) {
-            Decision::Allow(_) => Ok(()),
-            Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(authz::forbidden(&question, &reason)),
-        }
+        self.authorizer.authorize(&question).await.permit(&question)
     }
 }
 

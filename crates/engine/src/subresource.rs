@@ -111,7 +111,7 @@ impl Engine {
             "TokenReview" => {
                 identity::check_token_review(&object)?;
                 self.validate_admitted(&attributes, &face, Some(&object), warnings).await?;
-                identity::review_token(object, access, self.system_time())
+                identity::review_token(object, access, self.system_time()).await
             }
             "SelfSubjectRulesReview" => {
                 reviews::check_rules_review(&object)?;
@@ -122,7 +122,7 @@ impl Engine {
                 let asked = reviews::Face::of(&kind);
                 reviews::check(asked, &object)?;
                 self.validate_admitted(&attributes, &face, Some(&object), warnings).await?;
-                reviews::answer(asked, object, access, &request.user)
+                reviews::answer(asked, object, access, &request.user).await
             }
             other => return Err(Status::internal(&format!("nothing is known of creating a {other}"))),
         };

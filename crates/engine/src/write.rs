@@ -166,7 +166,7 @@ impl Engine {
         }
         hooks.canonicalize(&mut candidate);
         match live_tree {
-            None => self.authorize_creation(request)?,
+            None => self.authorize_creation(request).await?,
             Some(old) => ownership::keep_times(&mut candidate, old),
         }
         self.admit_finally(request, live_tree, &candidate, warnings).await?;

@@ -4,7 +4,7 @@ use crate::aggregate::{self, Aggregated};
 use crate::api::{Api, ApiRequest, ApiResponse};
 use crate::health::Health;
 use crate::metrics::{Labels, Metrics};
-use crate::negotiate::{Accept, Media};
+use crate::negotiate::{Accept, Encoding, Media};
 use crate::openid::OpenId;
 use crate::peer::Peer;
 use crate::requestinfo::RequestInfo;
@@ -140,17 +140,13 @@ where
     };
     let Read { info, query, accept, method } = read;
 
-    let user = match authenticate(context, peer, &parts.headers, warnings) {
+    let user = match authenticate(context, peer, &parts.headers, &info.path, warnings).await {
         Ok(user) => user,
         Err(status) => return respond::status(&status, errors),
     };
-    let user = match permitted(context, user, &parts.headers, &info) {
+    let user = match permitted(context, user, &parts.headers, &info).await {
         Ok(user) => user,
-        Err(status) => {
-            let mut response = respond::status(&status, errors);
-            response.set_header("x-content-type-options", "nosniff");
-            return response;
-        }
+        Err(refusal) => return refusal.response(parts, errors),
     };
     if let Some(service) = aggregate::find(&context.aggregation, &info.path)
         && let Some(remote) = &service.remote
@@ -250,19 +246,22 @@ fn read(parts: &http::request::Parts) -> Result<Read, ApiResponse> {
     Ok(Read { info, query, accept, method })
 }
 
-fn authenticate(
+async fn authenticate(
     context: &Context,
     peer: &Peer,
     headers: &HeaderMap,
+    path: &str,
     warnings: &mut Vec<String>,
 ) -> Result<UserInfo, Status> {
     let given = headers.get("authorization").map(headers::text);
     let authorization = given.or_else(|| websocket::authorization(headers).map(Into::into));
-    let now = SystemTime::now();
-    let certificate = peer.identity(context.authenticator.certificates.as_ref(), now);
-    let credentials =
-        Credentials { certificate: Some(&certificate), authorization: authorization.as_deref() };
-    match context.authenticator.authenticate(credentials, now) {
+    let credentials = Credentials {
+        peer: Some(&peer.certificates),
+        authorization: authorization.as_deref(),
+        headers: Some(headers),
+        path,
+    };
+    match context.authenticator.authenticate(credentials, SystemTime::now()).await {
         Ok(known) => {
             warnings.extend(known.warning.map(str::to_string));
             Ok(known.user)
@@ -275,21 +274,57 @@ fn authenticate(
     }
 }
 
+/// Why a request goes no further than authorization.
+enum Refusal {
+    /// The user may not make it.
+    Forbidden(Status),
+    /// An authorizer failed, and no other one allowed it.
+    Failed(String),
+}
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Self {
+        Refusal::Forbidden(status)
+    }
+}
+
+impl Refusal {
+    fn response(self, parts: &http::request::Parts, errors: Option<Encoding>) -> ApiResponse {
+        match self {
+            Refusal::Forbidden(status) => {
+                let mut response = respond::status(&status, errors);
+                response.set_header("x-content-type-options", "nosniff");
+                response
+            }
+            // kube-apiserver answers this with plain text.
+            Refusal::Failed(why) => {
+                let uri = parts.uri.path_and_query().map_or("", http::uri::PathAndQuery::as_str);
+                let text = format!("Internal Server Error: {uri:?}: {why}");
+                respond::text(500, &authz::html_safe(&text))
+            }
+        }
+    }
+}
+
 /// Impersonation, then authorization: who the request counts as, if they may make it.
-fn permitted(
+async fn permitted(
     context: &Context,
     user: UserInfo,
     headers: &HeaderMap,
     info: &RequestInfo,
-) -> Result<UserInfo, Status> {
+) -> Result<UserInfo, Refusal> {
     let mut attributes = attributes_of(info, user);
     let names = headers.iter().map(|(name, value)| (name.as_str(), headers::text(value)));
     if let Some(wanted) = impersonate::wanted(names)? {
-        attributes.user = context.impersonation.impersonate(&*context.authorizer, &wanted, &attributes)?;
+        let authorizer = &*context.authorizer;
+        attributes.user = context.impersonation.impersonate(authorizer, &wanted, &attributes).await?;
     }
-    match context.authorizer.authorize(&attributes) {
+    match context.authorizer.authorize(&attributes).await {
         Decision::Allow(_) => Ok(attributes.user),
-        Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(authz::forbidden(&attributes, &reason)),
+        Decision::Deny(reason) | Decision::NoOpinion(reason) => {
+            Err(Refusal::Forbidden(authz::forbidden(&attributes, &reason)))
+        }
+        Decision::Failed(failure) => Err(Refusal::Failed(failure.error)),
     }
 }
 

@@ -35,6 +35,10 @@ pub(crate) struct Config {
     pub(crate) jwks_uri: String,
     pub(crate) gates: BTreeMap<&'static str, bool>,
     pub(crate) anonymous: bool,
+    pub(crate) front_proxy: FrontProxyConfig,
+    pub(crate) bootstrap_tokens: bool,
+    /// Whether the token of a Secret counts only while the Secret holds it.
+    pub(crate) lookup_tokens: bool,
     pub(crate) request_timeout: Duration,
     pub(crate) min_request_timeout: Duration,
     /// What `--controllers` says.
@@ -66,6 +70,30 @@ pub(crate) struct Config {
     pub(crate) git_version: String,
     /// Requests that others answer.
     pub(crate) proxying: Proxying,
+}
+
+/// `--requestheader-*`: the proxy that may name users.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FrontProxyConfig {
+    pub(crate) authority_file: Option<PathBuf>,
+    pub(crate) allowed_names: Vec<String>,
+    pub(crate) username_headers: Vec<String>,
+    pub(crate) uid_headers: Vec<String>,
+    pub(crate) group_headers: Vec<String>,
+    pub(crate) extra_prefixes: Vec<String>,
+}
+
+impl FrontProxyConfig {
+    fn new(flags: &Flags) -> Self {
+        FrontProxyConfig {
+            authority_file: path(flags, "requestheader-client-ca-file"),
+            allowed_names: flags.list("requestheader-allowed-names"),
+            username_headers: flags.list("requestheader-username-headers"),
+            uid_headers: flags.list("requestheader-uid-headers"),
+            group_headers: flags.list("requestheader-group-headers"),
+            extra_prefixes: flags.list("requestheader-extra-headers-prefix"),
+        }
+    }
 }
 
 /// Who decides what may be done.
@@ -172,6 +200,9 @@ impl Config {
             jwks_uri: flags.text("service-account-jwks-uri").to_string(),
             gates: flags.gates()?,
             anonymous: flags.bool("anonymous-auth"),
+            front_proxy: FrontProxyConfig::new(flags),
+            bootstrap_tokens: flags.bool("enable-bootstrap-token-auth"),
+            lookup_tokens: flags.bool("service-account-lookup"),
             request_timeout: flags.duration("request-timeout"),
             min_request_timeout: Duration::from_secs(
                 u64::try_from(flags.int("min-request-timeout")).unwrap_or(0),

@@ -7,8 +7,10 @@ use crate::kubeconfig::Kubeconfig;
 use crate::objects::{Objects, ObjectsError};
 use crate::pki::{self, Authority, Keep, Pair, PkiError};
 use crate::{data_dir, endpoint, objects};
+use pintle_auth::authn::bootstrap::BootstrapTokens;
+use pintle_auth::authn::front_proxy::FrontProxy;
 use pintle_auth::authn::keys::VerifyingKey;
-use pintle_auth::authn::service_account::ServiceAccountTokens;
+use pintle_auth::authn::service_account::{BoundObjects, ServiceAccountTokens, SignatureCache};
 use pintle_auth::authn::token_file::{TokenFile, TokenFileError};
 use pintle_auth::authn::x509::{AuthorityError, ClientAuthorities};
 use pintle_auth::authz::rbac::Rbac;
@@ -106,16 +108,21 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
     let authorizer = authorizer(&config.authorization_modes, &rbac);
     let Objects { engine, types, encryption } = objects::open(&config, &folder, authorizer.clone()).await?;
     let mut account_tokens = account_tokens(&config, keep)?;
-    account_tokens.objects = Some(Arc::new(TokenObjects(engine.clone())));
+    let token_objects: Arc<dyn BoundObjects> = Arc::new(TokenObjects(engine.clone()));
+    account_tokens.objects = Some(token_objects.clone());
     let account_keys = account_tokens.keys.clone();
     let authenticator = Arc::new(Authenticator {
+        front_proxy: front_proxy(&config)?,
         certificates: Some(client_authorities(&config, &authority)?),
         tokens: static_tokens(&config)?,
         service_accounts: Some(account_tokens),
+        bootstrap: config.bootstrap_tokens.then_some(BootstrapTokens(token_objects)),
+        audiences: config.audiences.clone(),
         // Where everything is allowed, it is so only to those who say who they are.
         anonymous: config.anonymous && !config.authorization_modes.contains(&AuthorizationMode::AlwaysAllow),
     });
-    let hints = authenticator.certificates.as_ref().map(ClientAuthorities::subjects).unwrap_or_default();
+    let mut hints = authenticator.certificates.as_ref().map(ClientAuthorities::subjects).unwrap_or_default();
+    hints.extend(authenticator.front_proxy.iter().flat_map(|proxy| proxy.authorities.subjects()));
     let tls = tls::server_config(pki::serving_certificate(&serving, folder.path())?, hints, config.http2)?;
 
     let health = Arc::new(Health::default());
@@ -257,6 +264,20 @@ fn client_authorities(config: &Config, authority: &Authority) -> Result<ClientAu
     Ok(ClientAuthorities::new(all)?)
 }
 
+/// The front proxy, where one has an authority.
+fn front_proxy(config: &Config) -> Result<Option<FrontProxy>, ServeError> {
+    let Some(path) = &config.front_proxy.authority_file else { return Ok(None) };
+    let proxy = &config.front_proxy;
+    Ok(Some(FrontProxy {
+        authorities: ClientAuthorities::new(pki::certificates(&pki::read_file(path)?, path)?)?,
+        allowed_names: proxy.allowed_names.clone(),
+        username_headers: proxy.username_headers.clone(),
+        uid_headers: proxy.uid_headers.clone(),
+        group_headers: proxy.group_headers.clone(),
+        extra_prefixes: proxy.extra_prefixes.clone(),
+    }))
+}
+
 fn static_tokens(config: &Config) -> Result<TokenFile, ServeError> {
     match &config.token_file {
         Some(path) => Ok(TokenFile::parse(&String::from_utf8_lossy(&pki::read_file(path)?))?),
@@ -283,6 +304,8 @@ fn account_tokens(config: &Config, keep: Keep<'_>) -> Result<ServiceAccountToken
         keys,
         signer: Some(Arc::new(signer)),
         objects: None,
+        lookup: config.lookup_tokens,
+        signatures: SignatureCache::default(),
     })
 }
 

@@ -70,10 +70,11 @@ impl library::Authorizer for Questions {
                 asked.label_selector.clone_from(&resource.label_selector);
             }
         }
-        let (allowed, reason) = match self.authorizer.authorize(&asked) {
-            authz::Decision::Allow(reason) => (true, reason),
-            authz::Decision::Deny(reason) | authz::Decision::NoOpinion(reason) => (false, reason),
-        };
-        Decision { allowed, reason, error: None }
+        let decision = self.authorizer.authorize(&asked).wait();
+        Decision {
+            allowed: decision.is_allowed(),
+            reason: decision.reason().to_string(),
+            error: decision.error().map(Into::into),
+        }
     }
 }

@@ -1,24 +1,35 @@
-//! Authentication: client certificates, static tokens, service-account tokens, anonymous, in that order.
+//! Authentication. Asked in kube-apiserver's order: front proxy, client certificate, then the bearer token by the token file, as one
+//! of a service account, as a bootstrap token; whoever has no credentials at all is anonymous, where that is on.
 
+pub mod bootstrap;
+mod cache;
+pub mod front_proxy;
 pub mod jwt;
 pub mod keys;
 pub mod service_account;
 pub mod token_file;
 pub mod x509;
 
-use crate::UserInfo;
+use crate::{UserInfo, aggregate};
+use bootstrap::BootstrapTokens;
+use front_proxy::FrontProxy;
+use http::HeaderMap;
 use service_account::ServiceAccountTokens;
 use std::time::SystemTime;
 use token_file::TokenFile;
-use x509::{CertificateIdentity, ClientAuthorities};
+use x509::{ClientAuthorities, PeerCertificates};
 
 /// What a request brings to prove who makes it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Credentials<'a> {
-    /// What became of the connection's client certificate, looked at for each request.
-    pub certificate: Option<&'a CertificateIdentity>,
-    /// The `Authorization` header.
+    /// The client certificates of the connection.
+    pub peer: Option<&'a PeerCertificates>,
+    /// The `Authorization` header, or what stands for it.
     pub authorization: Option<&'a str>,
+    /// All headers, for those that a front proxy sets.
+    pub headers: Option<&'a HeaderMap>,
+    /// The path, which may decide who may be anonymous.
+    pub path: &'a str,
 }
 
 /// Who a request is from, and what to warn the client of.
@@ -30,77 +41,120 @@ pub struct Authenticated {
     pub warning: Option<&'static str>,
 }
 
-/// The credentials are not believed. Why is for the log; the client is told nothing but 401.
+/// The user of a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenUser {
+    /// The user; the group of the authenticated is not added.
+    pub user: UserInfo,
+    /// For which of the requested audiences the token is good.
+    pub audiences: Vec<String>,
+    /// A warning about the token.
+    pub warning: Option<&'static str>,
+}
+
+/// The credentials are not accepted. Why is for the log and for TokenReviews; clients only see 401.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unauthorized: {0}")]
 pub struct Unauthorized(pub String);
 
-/// All ways to be known.
+/// All authenticators.
 #[derive(Default)]
 pub struct Authenticator {
+    /// The front proxy whose headers name users.
+    pub front_proxy: Option<FrontProxy>,
     /// Authorities of client certificates.
     pub certificates: Option<ClientAuthorities>,
     /// Static tokens.
     pub tokens: TokenFile,
     /// Service-account tokens.
     pub service_accounts: Option<ServiceAccountTokens>,
+    /// Bootstrap tokens.
+    pub bootstrap: Option<BootstrapTokens>,
+    /// Audiences of this server.
+    pub audiences: Vec<String>,
     /// Whether requests without credentials are let in as anonymous.
     pub anonymous: bool,
 }
 
 const EXTRA_SPACE: &str =
     "the provided Authorization header contains extra space before the bearer token, and is ignored";
+const INVALID_TOKEN: &str = "invalid bearer token";
 
 impl Authenticator {
     /// Says who a request is from. A credential that is wrong is refused even where anonymous would do, unless
     /// another credential of the same request is right.
-    pub fn authenticate(
+    pub async fn authenticate(
         &self,
         credentials: Credentials<'_>,
         now: SystemTime,
     ) -> Result<Authenticated, Unauthorized> {
-        let mut refused: Option<String> = None;
-        match credentials.certificate {
-            Some(Ok(Some(user))) => {
-                return Ok(Authenticated { user: user.clone().with_authenticated_group(), warning: None });
+        let mut refused = Vec::new();
+        let peer = credentials.peer.filter(|peer| !peer.is_empty());
+        if let (Some(peer), Some(proxy), Some(headers)) = (peer, &self.front_proxy, credentials.headers) {
+            match proxy.authenticate(peer, headers, now) {
+                Ok(Some(user)) => return Ok(known(user, None)),
+                Ok(None) => {}
+                Err(why) => refused.push(why),
             }
-            Some(Err(why)) => refused = Some(why.clone()),
-            Some(Ok(None)) | None => {}
+        }
+        if let (Some(peer), Some(authorities)) = (peer, &self.certificates) {
+            match &*peer.identity(authorities, now) {
+                Ok(Some(user)) => return Ok(known(user.clone(), None)),
+                Ok(None) => {}
+                Err(why) => refused.push(why.clone()),
+            }
         }
         let (token, warning) = bearer(credentials.authorization.unwrap_or(""));
         if let Some(token) = token {
-            match self.authenticate_token(token, None, now) {
-                Ok((user, _)) => {
-                    return Ok(Authenticated { user: user.with_authenticated_group(), warning });
-                }
-                Err(Unauthorized(why)) => refused = Some(why),
+            match self.authenticate_token(token, None, now).await {
+                Ok(found) => return Ok(known(found.user, found.warning)),
+                Err(Unauthorized(why)) => refused.push(why),
             }
         }
-        match refused {
-            Some(why) => Err(Unauthorized(why)),
-            None if self.anonymous => Ok(Authenticated { user: UserInfo::anonymous(), warning }),
-            None => Err(Unauthorized("no credentials".into())),
+        match refused.is_empty() {
+            false => Err(Unauthorized(aggregate(refused))),
+            true if self.anonymous => Ok(Authenticated { user: UserInfo::anonymous(), warning }),
+            true => Err(Unauthorized("no credentials".into())),
         }
     }
 
     /// Says whose token this is, and for which of the audiences it is good (`None`: those of this server).
     /// This is what a TokenReview asks. The group of the authenticated is not added.
-    pub fn authenticate_token(
+    pub async fn authenticate_token(
         &self,
         token: &str,
         audiences: Option<&[String]>,
         now: SystemTime,
-    ) -> Result<(UserInfo, Vec<String>), Unauthorized> {
-        if let Some(user) = self.tokens.get(token) {
-            return Ok((user.clone(), Vec::new()));
+    ) -> Result<TokenUser, Unauthorized> {
+        // Authenticators that know nothing of audiences answer for those of this server.
+        let own: Vec<String> = match audiences {
+            Some(asked) => self.audiences.iter().filter(|a| asked.contains(a)).cloned().collect(),
+            None => Vec::new(),
+        };
+        let ours = audiences.is_none() || !own.is_empty();
+        if let Some(user) = self.tokens.get(token).filter(|_| ours) {
+            return Ok(TokenUser { user: user.clone(), audiences: own, warning: None });
         }
-        match &self.service_accounts {
-            Some(tokens) => {
-                tokens.authenticate(token, audiences, now).map_err(|e| Unauthorized(e.to_string()))
+        let mut refused = Vec::new();
+        if let Some(tokens) = &self.service_accounts {
+            match tokens.authenticate(token, audiences, now) {
+                Ok(Some(found)) => return Ok(found),
+                Ok(None) => {}
+                Err(why) => refused.push(why.to_string()),
             }
-            None => Err(Unauthorized("invalid bearer token".into())),
         }
+        if let Some(user) = self.bootstrap.as_ref().filter(|_| ours).and_then(|b| b.authenticate(token, now))
+        {
+            return Ok(TokenUser { user, audiences: own, warning: None });
+        }
+        // kube-apiserver asks the authenticator of its own loopback token first, which refuses everything else.
+        refused.insert(0, INVALID_TOKEN.to_string());
+        Err(Unauthorized(aggregate(refused)))
     }
+}
+
+fn known(user: UserInfo, warning: Option<&'static str>) -> Authenticated {
+    Authenticated { user: user.with_authenticated_group(), warning }
 }
 
 /// The bearer token of an `Authorization` header, and a warning where it is there but not taken.
@@ -121,15 +175,16 @@ fn bearer(header: &str) -> (Option<&str>, Option<&'static str>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ready;
 
     fn authenticator() -> Authenticator {
         let tokens = TokenFile::parse("admintoken,admin,admin-uid,\"system:masters\"\n").unwrap();
-        Authenticator { tokens, anonymous: true, ..Authenticator::default() }
+        Authenticator { tokens, anonymous: true, audiences: vec!["api".into()], ..Authenticator::default() }
     }
 
     fn ask(header: &str) -> Result<Authenticated, Unauthorized> {
         let credentials = Credentials { authorization: Some(header), ..Credentials::default() };
-        authenticator().authenticate(credentials, SystemTime::UNIX_EPOCH)
+        ready(authenticator().authenticate(credentials, SystemTime::UNIX_EPOCH))
     }
 
     #[test]
@@ -146,11 +201,31 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_certificate_is_refused_unless_a_token_is_right() {
-        let wrong: CertificateIdentity = Err("unknown authority".into());
-        let with = |authorization| Credentials { certificate: Some(&wrong), authorization };
+    fn static_tokens_are_for_the_audiences_of_the_server() {
         let auth = authenticator();
-        assert!(auth.authenticate(with(None), SystemTime::UNIX_EPOCH).is_err());
-        assert!(auth.authenticate(with(Some("Bearer admintoken")), SystemTime::UNIX_EPOCH).is_ok());
+        for (asked, want) in [
+            (None, Some(vec![])),
+            (Some(vec!["api".to_string(), "x".into()]), Some(vec!["api".to_string()])),
+            (Some(vec!["x".to_string()]), None),
+        ] {
+            let found =
+                ready(auth.authenticate_token("admintoken", asked.as_deref(), SystemTime::UNIX_EPOCH));
+            assert_eq!(found.ok().map(|found| found.audiences), want);
+        }
+    }
+
+    #[test]
+    fn a_wrong_certificate_is_refused_unless_a_token_is_right() {
+        let (_, certificate) = x509::testing::authority();
+        let (stranger, _) = x509::testing::authority();
+        let peer = PeerCertificates::new(vec![x509::testing::client(&stranger, "eve", &[], "")]);
+        let with = |authorization| Credentials { peer: Some(&peer), authorization, ..Credentials::default() };
+        let auth = Authenticator {
+            certificates: Some(ClientAuthorities::new([certificate]).unwrap()),
+            ..authenticator()
+        };
+        let now = x509::testing::now();
+        assert!(ready(auth.authenticate(with(None), now)).is_err());
+        assert!(ready(auth.authenticate(with(Some("Bearer admintoken")), now)).is_ok());
     }
 }

@@ -1,14 +1,29 @@
-//! Tokens of service accounts: what they claim, how they are made, and when they are believed.
+//! Tokens of service accounts: what they claim, how they are made, and when they are accepted.
 
+use super::TokenUser;
+use super::cache::{self, Cache};
 use super::jwt::{self, Token};
 use super::keys::{KeyError, SigningKey, VerifyingKey};
 use crate::UserInfo;
+use pintle_meta::Timestamp;
 use pintle_value::{Map, Value};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How far clocks may differ, and how long after the deletion of what it is bound to a token is still good.
 const LEEWAY_SECONDS: i64 = 60;
+/// Issuer of the tokens that Secrets hold.
+const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
+/// Prefix of the claims in such tokens.
+const LEGACY_PREFIX: &str = "kubernetes.io/serviceaccount/";
+/// Label of a Secret whose token counts no more.
+const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
+/// Label of a Secret that says on which day its token was last used.
+pub const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
+const AUTO_GENERATED: &str = "Use tokens from the TokenRequest API or manually created secret-based tokens instead of auto-generated secret-based tokens.";
+/// How long a signature is not checked again, and how much room the claims of such tokens may take.
+const SIGNATURE_CACHE_LIFE: Duration = Duration::from_secs(300);
+const SIGNATURE_CACHE_BYTES_MAX: usize = 16 << 20;
 
 /// What a token may be bound to, and what it is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +48,12 @@ pub struct BoundObject {
 pub trait BoundObjects: Send + Sync {
     /// The object of this name, if there is one.
     fn get(&self, kind: BoundKind, namespace: &str, name: &str) -> Option<BoundObject>;
+    /// The tree of a Secret.
+    fn secret(&self, namespace: &str, name: &str) -> Option<Value>;
+    /// Whether a service account lists this Secret as one of its own.
+    fn account_names_secret(&self, namespace: &str, account: &str, secret: &str) -> bool;
+    /// Writes the day of its last use to the Secret with this uid. Does not wait for it.
+    fn record_use(&self, namespace: &str, secret: &str, uid: &str, day: &str);
 }
 
 /// Name and uid of an object, as a token claims them.
@@ -67,16 +88,18 @@ pub struct TokenSpec {
     pub id: String,
 }
 
-/// A token is not believed.
+/// A token is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the texts say it")]
 pub enum TokenError {
-    #[error("invalid bearer token")]
-    NotOurs,
     #[error("invalid signature, no keys found")]
     NoKey,
-    #[error("invalid signature")]
+    #[error("go-jose/go-jose: error in cryptographic primitive")]
     Signature,
+    #[error("{0} claim is missing")]
+    Missing(&'static str),
+    #[error("sub claim is invalid")]
+    Subject,
     #[error("token audiences {} is invalid for the target audiences {}", shown(token), shown(asked))]
     Audience { token: Vec<String>, asked: Vec<String> },
     #[error("service account token has expired")]
@@ -105,32 +128,62 @@ pub struct ServiceAccountTokens {
     pub keys: Vec<VerifyingKey>,
     /// Key that new tokens are signed with.
     pub signer: Option<Arc<SigningKey>>,
-    /// Where the objects that tokens name are looked up; `None` believes the token alone.
+    /// Where the objects that tokens name are looked up; `None` trusts the token alone.
     pub objects: Option<Arc<dyn BoundObjects>>,
+    /// Whether the tokens of Secrets count only while their Secret holds them.
+    pub lookup: bool,
+    /// Claims of tokens whose signature was checked. Everything else about a token is checked each time.
+    pub signatures: SignatureCache,
+}
+
+/// Claims of tokens whose signature was checked, by the hash of the token.
+pub struct SignatureCache(Cache<Arc<Value>>);
+
+impl Default for SignatureCache {
+    fn default() -> Self {
+        SignatureCache(Cache::new(SIGNATURE_CACHE_BYTES_MAX))
+    }
 }
 
 impl ServiceAccountTokens {
-    /// Whose token this is, and for which of the audiences it is good (`None`: those of this server).
+    /// Whose token this is, and for which of the audiences it is good (`None`: those of this server). A text that is no token of
+    /// a service account is `Ok(None)`.
     pub fn authenticate(
         &self,
         text: &str,
         audiences: Option<&[String]>,
         now: SystemTime,
-    ) -> Result<(UserInfo, Vec<String>), TokenError> {
-        let token = Token::parse(text).ok_or(TokenError::NotOurs)?;
-        if !self.issuers.iter().any(|i| i == token.claims.str_at(&["iss"])) {
-            return Err(TokenError::NotOurs);
+    ) -> Result<Option<TokenUser>, TokenError> {
+        let Some(claims) = self.verified_claims(text)? else { return Ok(None) };
+        let audiences = self.check_audience(&claims, audiences)?;
+        let mut warning = None;
+        let user = match claims.str_at(&["iss"]) {
+            LEGACY_ISSUER => self.legacy_user(&claims, text, now, &mut warning)?,
+            _ => {
+                let now = unix_seconds(now);
+                check_times(&claims, now)?;
+                self.bound_user(&claims, now)?
+            }
+        };
+        Ok(Some(TokenUser { user, audiences, warning }))
+    }
+
+    /// The claims of a token that one of our keys signed for one of our issuers.
+    fn verified_claims(&self, text: &str) -> Result<Option<Arc<Value>>, TokenError> {
+        let (key, now) = (cache::key(text, None), Instant::now());
+        if let Some(claims) = self.signatures.0.get(&key, now) {
+            return Ok(Some(claims));
+        }
+        let Some(mut token) = Token::parse(text) else { return Ok(None) };
+        let issuer = token.claims.str_at(&["iss"]);
+        if issuer != LEGACY_ISSUER && !self.issuers.iter().any(|i| i == issuer) {
+            return Ok(None);
         }
         self.check_signature(&token)?;
-        let good_for = self.check_audience(&token.claims, audiences)?;
-        let now = unix_seconds(now);
-        check_times(&token.claims, now)?;
-        let user = if token.claims.get("kubernetes.io").is_some() {
-            self.bound_user(&token.claims, now)?
-        } else {
-            self.legacy_user(&token.claims, now)?
-        };
-        Ok((user, good_for))
+        let claims = Arc::new(std::mem::take(&mut token.claims));
+        // A tree takes a few times as much as its text.
+        self.signatures.0.insert(key, claims.clone(), text.len() * 4, SIGNATURE_CACHE_LIFE, now);
+        Ok(Some(claims))
     }
 
     /// Makes a token.
@@ -207,19 +260,78 @@ impl ServiceAccountTokens {
         Ok(user)
     }
 
-    /// A token as the secrets of old hold them: no expiry, no audience, flat claims.
-    fn legacy_user(&self, claims: &Value, now: i64) -> Result<UserInfo, TokenError> {
-        let claim = |key: &str| claims.str_at(&[&format!("kubernetes.io/serviceaccount/{key}")]).to_string();
-        let namespace = claim("namespace");
-        let account = ObjectRef { name: claim("service-account.name"), uid: claim("service-account.uid") };
-        if namespace.is_empty() || account.name.is_empty() || account.uid.is_empty() {
-            return Err(TokenError::NotOurs);
+    /// The user of a token that a Secret holds: no expiry, no audience, flat claims.
+    fn legacy_user(
+        &self,
+        claims: &Value,
+        text: &str,
+        now: SystemTime,
+        warning: &mut Option<&'static str>,
+    ) -> Result<UserInfo, TokenError> {
+        let required = |value: &str, name: &'static str| match value {
+            "" => Err(TokenError::Missing(name)),
+            value => Ok(value.to_string()),
+        };
+        let claim = |key: &str, name: &'static str| {
+            required(claims.str_at(&[&format!("{LEGACY_PREFIX}{key}")]), name)
+        };
+        let subject = required(claims.str_at(&["sub"]), "sub")?;
+        let namespace = claim("namespace", "namespace")?;
+        let secret_name = claim("secret.name", "secretName")?;
+        let account = ObjectRef {
+            name: claim("service-account.name", "serviceAccountName")?,
+            uid: claim("service-account.uid", "serviceAccountUID")?,
+        };
+        if subject != format!("system:serviceaccount:{namespace}:{}", account.name) {
+            return Err(TokenError::Subject);
         }
-        if claims.str_at(&["sub"]) != format!("system:serviceaccount:{namespace}:{}", account.name) {
-            return Err(TokenError::NotOurs);
+        if let Some(objects) = self.objects.as_ref().filter(|_| self.lookup) {
+            let object = |why: String| TokenError::Object(why);
+            let secret = objects.secret(&namespace, &secret_name);
+            let secret = secret.filter(|s| s.str_at(&["metadata", "deletionTimestamp"]).is_empty());
+            let secret = secret.ok_or_else(|| object("Token has been invalidated".into()))?;
+            let held = pintle_value::base64::decode(secret.str_at(&["data", "token"])).unwrap_or_default();
+            if aws_lc_rs::constant_time::verify_slices_are_equal(&held, text.as_bytes()).is_err() {
+                return Err(object("Token does not match server's copy".into()));
+            }
+            self.check_legacy_account(&**objects, &namespace, &account)?;
+            let (day, label) = (today(now), secret.str_at(&["metadata", "labels", LAST_USED]));
+            if label != day && label != today(now + Duration::from_secs(24 * 3600)) {
+                objects.record_use(&namespace, &secret_name, secret.str_at(&["metadata", "uid"]), &day);
+            }
+            if !secret.str_at(&["metadata", "labels", INVALID_SINCE]).is_empty() {
+                return Err(object(format!(
+                    "the token in secret {namespace}/{secret_name} for service account {namespace}/{} has been marked \
+                     invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or remove the \
+                     '{INVALID_SINCE}' label from the secret to temporarily allow use of this token",
+                    account.name
+                )));
+            }
+            if objects.account_names_secret(&namespace, &account.name, &secret_name) {
+                *warning = Some(AUTO_GENERATED);
+            }
         }
-        self.check_account(&namespace, &account, now)?;
         Ok(account_user(&namespace, &account))
+    }
+
+    fn check_legacy_account(
+        &self,
+        objects: &dyn BoundObjects,
+        namespace: &str,
+        account: &ObjectRef,
+    ) -> Result<(), TokenError> {
+        let Some(live) = objects.get(BoundKind::ServiceAccount, namespace, &account.name) else {
+            return Err(TokenError::Object(format!("serviceaccounts \"{}\" not found", account.name)));
+        };
+        if live.deleted_at.is_some() {
+            let why = format!("ServiceAccount {namespace}/{} has been deleted", account.name);
+            return Err(TokenError::Object(why));
+        }
+        if live.uid != account.uid {
+            let why = format!("ServiceAccount UID ({}) does not match claim ({})", live.uid, account.uid);
+            return Err(TokenError::Object(why));
+        }
+        Ok(())
     }
 
     fn check_account(&self, namespace: &str, account: &ObjectRef, now: i64) -> Result<(), TokenError> {
@@ -331,6 +443,12 @@ fn claims(spec: &TokenSpec, issuer: &str, now: i64) -> Value {
     Value::Object(claims)
 }
 
+/// The day of a time, in UTC.
+fn today(time: SystemTime) -> String {
+    let text = Timestamp { seconds: unix_seconds(time), nanos: 0 }.rfc3339().to_string();
+    text.split('T').next().unwrap_or("").to_string()
+}
+
 fn unix_seconds(time: SystemTime) -> i64 {
     time.duration_since(UNIX_EPOCH).ok().and_then(|d| i64::try_from(d.as_secs()).ok()).unwrap_or(0)
 }
@@ -347,7 +465,25 @@ mod tests {
             let deleted_at = (name == "dying").then_some(1_000);
             (kind != BoundKind::Secret).then(|| BoundObject { uid: format!("{name}-uid"), deleted_at })
         }
+
+        fn secret(&self, _namespace: &str, name: &str) -> Option<Value> {
+            let mut secret = Value::object();
+            let token = HELD.lock().unwrap().clone();
+            secret.set_at(&["data", "token"], pintle_value::base64::encode(token.as_bytes()).as_str().into());
+            (name == "held").then_some(secret)
+        }
+
+        fn account_names_secret(&self, _namespace: &str, account: &str, _secret: &str) -> bool {
+            account == "auto"
+        }
+
+        fn record_use(&self, _namespace: &str, _secret: &str, _uid: &str, day: &str) {
+            assert_eq!(day, "1970-01-01");
+        }
     }
+
+    /// The token that the Secret `held` holds.
+    static HELD: std::sync::Mutex<String> = std::sync::Mutex::new(String::new());
 
     fn tokens() -> ServiceAccountTokens {
         let pair = rcgen::KeyPair::generate().unwrap();
@@ -358,6 +494,8 @@ mod tests {
             keys: vec![signer.verifying.clone()],
             signer: Some(Arc::new(signer)),
             objects: Some(Arc::new(Live)),
+            lookup: true,
+            signatures: SignatureCache::default(),
         }
     }
 
@@ -384,7 +522,8 @@ mod tests {
     fn a_token_names_its_account_until_it_expires() {
         let tokens = tokens();
         let text = tokens.issue(&TokenSpec { pod: Some(named("p")), ..spec() }, at(10_000)).unwrap();
-        let (user, audiences) = tokens.authenticate(&text, None, at(10_100)).unwrap();
+        let TokenUser { user, audiences, .. } =
+            tokens.authenticate(&text, None, at(10_100)).unwrap().unwrap();
         assert_eq!(user.name, "system:serviceaccount:ns:sa");
         assert_eq!(user.groups, ["system:serviceaccounts", "system:serviceaccounts:ns"]);
         assert_eq!(user.extra.len(), 3);
@@ -403,7 +542,7 @@ mod tests {
         let tokens = tokens();
         let ask = |spec: TokenSpec| {
             let text = tokens.issue(&spec, at(10_000)).unwrap();
-            tokens.authenticate(&text, None, at(10_000)).map(|(user, _)| user.name)
+            tokens.authenticate(&text, None, at(10_000)).map(|found| found.unwrap().user.name)
         };
         assert!(ask(spec()).is_ok());
         for bad in [
@@ -427,7 +566,41 @@ mod tests {
         let forged = format!("{signed}.{}", "A".repeat(86));
         assert_eq!(ours.authenticate(&forged, None, at(10_000)), Err(TokenError::Signature));
         for text in ["", "a.b.c", "eyJhbGciOiJub25lIn0.e30.x", "admintoken"] {
-            assert_eq!(ours.authenticate(text, None, at(0)), Err(TokenError::NotOurs));
+            assert_eq!(ours.authenticate(text, None, at(0)), Ok(None));
         }
+    }
+
+    #[test]
+    fn a_token_of_a_secret_counts_while_the_secret_holds_it() {
+        let tokens = tokens();
+        let sign = |secret: &str, account: &str| {
+            let mut claims = Value::object();
+            claims.set_at(&["iss"], LEGACY_ISSUER.into());
+            claims.set_at(&["sub"], format!("system:serviceaccount:ns:{account}").into());
+            for (key, value) in [
+                ("namespace", "ns"),
+                ("secret.name", secret),
+                ("service-account.name", account),
+                ("service-account.uid", &format!("{account}-uid")),
+            ] {
+                claims.set_at(&[&format!("{LEGACY_PREFIX}{key}")], value.into());
+            }
+            jwt::sign(tokens.signer.as_ref().unwrap(), &claims).unwrap()
+        };
+        let ask = |text: &str| {
+            tokens.authenticate(text, None, at(10_000)).map(|found| {
+                let found = found.unwrap();
+                (found.user.name, found.audiences.join(" "), found.warning.is_some())
+            })
+        };
+        let object = |why: &str| Err(TokenError::Object(why.into()));
+        let text = sign("held", "auto");
+        HELD.lock().unwrap().clone_from(&text);
+        assert_eq!(ask(&text), Ok(("system:serviceaccount:ns:auto".into(), "api".into(), true)));
+        assert_eq!(ask(&sign("held", "other")), object("Token does not match server's copy"));
+        assert_eq!(ask(&sign("gone", "auto")), object("Token has been invalidated"));
+        let text = sign("held", "dying");
+        HELD.lock().unwrap().clone_from(&text);
+        assert_eq!(ask(&text), object("ServiceAccount ns/dying has been deleted"));
     }
 }

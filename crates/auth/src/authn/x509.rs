@@ -1,87 +1,75 @@
-//! Client certificates: the authorities that are believed, and whom a certificate names.
+//! Client certificates: the authorities that are accepted, and whom a certificate names.
 
 use crate::UserInfo;
+use arc_swap::ArcSwap;
 use aws_lc_rs::digest;
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use std::fmt::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Whom the certificate of a connection names (`None`: nobody), or why it is not believed.
+/// Whom a client certificate names (`None`: nobody), or why it is refused.
 pub type CertificateIdentity = Result<Option<UserInfo>, String>;
 
-/// The authorities whose client certificates are believed.
+/// How long a verified chain is not verified again.
+const VERIFIED_SECONDS_MAX: u64 = 60;
+
+/// The certificates that a connection's client presented, leaf first, and what came of verifying them. kube-apiserver verifies them
+/// for each request; here a chain is verified again when a minute is over, when one of its certificates expires, or when the
+/// authorities changed.
+#[derive(Debug, Default)]
+pub struct PeerCertificates {
+    chain: Vec<CertificateDer<'static>>,
+    verified: Mutex<Vec<Verified>>,
+}
+
+/// What one set of authorities says of a chain.
 #[derive(Debug)]
-pub struct ClientAuthorities {
-    /// Tells these authorities from others.
-    id: u64,
-    /// All of them.
-    roots: Vec<Authority>,
-    /// Verifies with all of them.
-    verifier: Arc<dyn ClientCertVerifier>,
+struct Verified {
+    authorities: Arc<Verifier>,
+    until: u64,
+    identity: Arc<CertificateIdentity>,
 }
 
-#[derive(Debug)]
-struct Authority {
-    certificate: CertificateDer<'static>,
-    validity: Validity,
-}
-
-/// The first and the last second at which a certificate is valid, since 1970.
-#[derive(Clone, Copy, Debug)]
-struct Validity {
-    first: i64,
-    last: i64,
-}
-
-impl Validity {
-    /// `None` for a certificate that cannot be read.
-    fn of(der: &CertificateDer<'_>) -> Option<Self> {
-        let (_, certificate) = X509Certificate::from_der(der).ok()?;
-        let validity = certificate.validity();
-        Some(Validity { first: validity.not_before.timestamp(), last: validity.not_after.timestamp() })
+impl PeerCertificates {
+    /// The chain of a connection.
+    pub fn new(chain: Vec<CertificateDer<'static>>) -> Self {
+        PeerCertificates { chain, verified: Mutex::default() }
     }
 
-    fn contains(self, now: i64) -> bool {
-        (self.first..=self.last).contains(&now)
+    /// Whether the client presented none.
+    pub fn is_empty(&self) -> bool {
+        self.chain.is_empty()
     }
 
-    /// The last second from `now` on at which this certificate is as valid as it is now.
-    fn unchanged_until(self, now: i64) -> i64 {
-        match now {
-            _ if now < self.first => self.first.saturating_sub(1),
-            _ if now <= self.last => self.last,
-            _ => i64::MAX,
+    /// Whom the leaf names, if `authorities` signed the chain.
+    pub fn identity(&self, authorities: &ClientAuthorities, now: SystemTime) -> Arc<CertificateIdentity> {
+        let verifier = authorities.0.load();
+        let seconds = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        if let Ok(verified) = self.verified.lock() {
+            let fits = |v: &&Verified| Arc::ptr_eq(&v.authorities, &verifier) && seconds < v.until;
+            if let Some(known) = verified.iter().find(fits) {
+                return known.identity.clone();
+            }
         }
+        let identity = Arc::new(verifier.identify(&self.chain, seconds));
+        let expiry = self.chain.iter().filter_map(|der| validity(der)).map(|(_, until)| until).min();
+        let until = expiry.unwrap_or(0).min(seconds.saturating_add(VERIFIED_SECONDS_MAX));
+        if let Ok(mut verified) = self.verified.lock() {
+            verified.retain(|v| !Arc::ptr_eq(&v.authorities, &verifier) && seconds < v.until);
+            verified.push(Verified { authorities: verifier.clone(), until, identity: identity.clone() });
+        }
+        identity
     }
 }
 
-/// What verifying a chain of certificates came to.
+/// The authorities whose client certificates are accepted. They can be exchanged while requests are served.
 #[derive(Debug)]
-pub struct Verdict {
-    /// Whom the chain names, or why it is not believed.
-    pub identity: CertificateIdentity,
-    /// By whom it was verified.
-    authorities: u64,
-    /// First and last second at which the verdict is the same.
-    from: i64,
-    until: i64,
-}
-
-impl Verdict {
-    /// Whether these authorities would come to the same verdict at this time.
-    pub fn holds(&self, authorities: &ClientAuthorities, now: UnixTime) -> bool {
-        self.authorities == authorities.id && (self.from..=self.until).contains(&unix_seconds(now))
-    }
-}
-
-fn unix_seconds(time: UnixTime) -> i64 {
-    i64::try_from(time.as_secs()).unwrap_or(i64::MAX)
-}
+pub struct ClientAuthorities(ArcSwap<Verifier>);
 
 /// The authorities cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -95,64 +83,75 @@ pub enum AuthorityError {
 }
 
 impl ClientAuthorities {
-    /// Believes certificates that one of these authorities signed.
+    /// Accepts certificates that one of these authorities signed.
     pub fn new(
         authorities: impl IntoIterator<Item = CertificateDer<'static>>,
     ) -> Result<Self, AuthorityError> {
-        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
-        // One whose dates cannot be read is never valid.
-        let never = Validity { first: i64::MAX, last: i64::MIN };
-        let with_validity = |certificate: CertificateDer<'static>| {
-            let validity = Validity::of(&certificate).unwrap_or(never);
-            Authority { certificate, validity }
-        };
-        let roots: Vec<Authority> = authorities.into_iter().map(with_validity).collect();
-        let verifier = verifier(roots.iter())?;
-        Ok(ClientAuthorities { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), roots, verifier })
+        Ok(ClientAuthorities(ArcSwap::from_pointee(Verifier::new(authorities.into_iter().collect())?)))
+    }
+
+    /// From now on these authorities count.
+    pub fn set(
+        &self,
+        authorities: impl IntoIterator<Item = CertificateDer<'static>>,
+    ) -> Result<(), AuthorityError> {
+        self.0.store(Arc::new(Verifier::new(authorities.into_iter().collect())?));
+        Ok(())
     }
 
     /// Names of the authorities, for the hint that clients get in the handshake.
     pub fn subjects(&self) -> Vec<rustls::DistinguishedName> {
-        self.verifier.root_hint_subjects().to_vec()
+        self.0.load().verifier.root_hint_subjects().to_vec()
     }
+}
 
-    /// Verifies a certificate chain (leaf first).
-    pub fn verify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Verdict {
-        let seconds = unix_seconds(now);
-        let ends = chain.iter().filter_map(Validity::of).chain(self.roots.iter().map(|root| root.validity));
-        let until = ends.map(|validity| validity.unchanged_until(seconds)).min().unwrap_or(i64::MAX);
-        Verdict { identity: self.identify(chain, now), authorities: self.id, from: seconds, until }
+/// A fixed set of authorities.
+#[derive(Debug)]
+struct Verifier {
+    authorities: Vec<CertificateDer<'static>>,
+    verifier: Arc<dyn ClientCertVerifier>,
+}
+
+impl Verifier {
+    fn new(authorities: Vec<CertificateDer<'static>>) -> Result<Self, AuthorityError> {
+        let mut roots = RootCertStore::empty();
+        for authority in &authorities {
+            roots.add(authority.clone())?;
+        }
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
+        Ok(Verifier { authorities, verifier })
     }
 
     /// Whom a certificate chain (leaf first) names.
-    fn identify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> CertificateIdentity {
+    fn identify(&self, chain: &[CertificateDer<'_>], now: u64) -> CertificateIdentity {
         let Some((leaf, intermediates)) = chain.split_first() else { return Ok(None) };
-        // The verifier does not look at the dates of authorities; kube-apiserver does.
-        let is_valid = |root: &&Authority| root.validity.contains(unix_seconds(now));
-        let of_valid_roots;
-        let verifier = if self.roots.iter().all(|root| is_valid(&root)) {
-            &self.verifier
-        } else {
-            let valid = verifier(self.roots.iter().filter(is_valid));
-            of_valid_roots = valid.map_err(|e| format!("client certificate: no authority is valid: {e}"))?;
-            &of_valid_roots
+        // The library takes authorities for valid at any time; Go looks at their dates, too.
+        let valid = |der: &&CertificateDer<'static>| {
+            validity(der).is_some_and(|(from, until)| (from..=until).contains(&now))
         };
+        let current: Vec<_> = self.authorities.iter().filter(valid).cloned().collect();
+        let partial;
+        let verifier = match current.len() == self.authorities.len() {
+            true => &self.verifier,
+            false => {
+                partial = Verifier::new(current).map_err(|e| format!("client certificate: {e}"))?.verifier;
+                &partial
+            }
+        };
+        let time = UnixTime::since_unix_epoch(Duration::from_secs(now));
         verifier
-            .verify_client_cert(leaf, intermediates, now)
+            .verify_client_cert(leaf, intermediates, time)
             .map_err(|e| format!("client certificate: {e}"))?;
         user_of(leaf)
     }
 }
 
-fn verifier<'a>(
-    authorities: impl Iterator<Item = &'a Authority>,
-) -> Result<Arc<dyn ClientCertVerifier>, AuthorityError> {
-    let mut roots = RootCertStore::empty();
-    for authority in authorities {
-        roots.add(authority.certificate.clone())?;
-    }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    Ok(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build()?)
+/// The seconds since 1970 from and until which a certificate is valid.
+fn validity(der: &CertificateDer<'_>) -> Option<(u64, u64)> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    let seconds = |time: x509_parser::time::ASN1Time| u64::try_from(time.timestamp()).unwrap_or(0);
+    Some((seconds(certificate.validity().not_before), seconds(certificate.validity().not_after)))
 }
 
 /// Common name, organisations and UID of a certificate.
@@ -186,16 +185,15 @@ fn user_of(der: &CertificateDer<'_>) -> CertificateIdentity {
 const UID_OID: &str = "1.3.6.1.4.1.57683.2";
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod testing {
     use super::*;
     use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-    use std::time::Duration;
 
-    fn now() -> UnixTime {
-        UnixTime::since_unix_epoch(Duration::from_secs(1_800_000_000))
+    pub(crate) fn now() -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
     }
 
-    fn authority() -> (Issuer<'static, KeyPair>, CertificateDer<'static>) {
+    pub(crate) fn authority() -> (Issuer<'static, KeyPair>, CertificateDer<'static>) {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
@@ -203,7 +201,7 @@ mod tests {
         (Issuer::new(params, key), certificate)
     }
 
-    fn client(
+    pub(crate) fn client(
         issuer: &Issuer<'static, KeyPair>,
         name: &str,
         groups: &[&str],
@@ -221,63 +219,43 @@ mod tests {
         params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
         params.signed_by(&KeyPair::generate().unwrap(), issuer).unwrap().der().clone()
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{authority, client, now};
+    use super::*;
 
     #[test]
     fn a_certificate_names_user_group_and_uid() {
         let (issuer, certificate) = authority();
         let authorities = ClientAuthorities::new([certificate]).unwrap();
-        let user = authorities.identify(&[client(&issuer, "alice", &["dev"], "u1")], now()).unwrap().unwrap();
+        let peer = PeerCertificates::new(vec![client(&issuer, "alice", &["dev"], "u1")]);
+        let user = (*peer.identity(&authorities, now())).clone().unwrap().unwrap();
         assert_eq!((user.name.as_str(), user.uid.as_str()), ("alice", "u1"));
         assert_eq!(user.groups, ["dev"]);
         assert!(user.extra.get(UserInfo::CREDENTIAL_ID).unwrap().first().unwrap().starts_with("X509SHA256="));
     }
 
     #[test]
-    fn a_certificate_is_good_as_long_as_it_and_its_authority_are_valid() {
-        let at = |seconds: i64| UnixTime::since_unix_epoch(Duration::from_secs(seconds.unsigned_abs()));
-        let date =
-            |seconds: i64| rcgen::date_time_ymd(2027, 1, 1) + Duration::from_secs(seconds.unsigned_abs());
-        let base = date(0).unix_timestamp();
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        (params.not_before, params.not_after) = (date(0), date(200));
-        let key = KeyPair::generate().unwrap();
-        let root = params.self_signed(&key).unwrap().der().clone();
-        let issuer = Issuer::new(params, key);
-        let client = |last: i64| {
-            let mut params = CertificateParams::new(Vec::new()).unwrap();
-            params.distinguished_name = rcgen::DistinguishedName::new();
-            params.distinguished_name.push(DnType::CommonName, "alice");
-            (params.not_before, params.not_after) = (date(10), date(last));
-            params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
-            params.signed_by(&KeyPair::generate().unwrap(), &issuer).unwrap().der().clone()
-        };
-        let authorities = ClientAuthorities::new([root]).unwrap();
-        let (short, long) = ([client(100)], [client(1000)]);
-        for (chain, second, is_good, until) in [
-            (&short, 5, false, 9),
-            (&short, 10, true, 100),
-            (&short, 100, true, 100),
-            (&short, 101, false, 200),
-            (&long, 150, true, 200),
-            (&long, 201, false, 1000),
-        ] {
-            let verdict = authorities.verify(chain, at(base + second));
-            let found = (verdict.identity.is_ok(), verdict.until - base);
-            assert_eq!(found, (is_good, until), "at {second}: {:?}", verdict.identity);
-            assert!(verdict.holds(&authorities, at(base + until)));
-            assert!(!verdict.holds(&authorities, at(base + until + 1)));
-        }
-        let others = ClientAuthorities::new([authority().1]).unwrap();
-        assert!(!authorities.verify(&short, at(base + 50)).holds(&others, at(base + 50)));
+    fn a_stranger_is_not_accepted_and_authorities_can_change() {
+        let (_, certificate) = authority();
+        let (other, others) = authority();
+        let authorities = ClientAuthorities::new([certificate]).unwrap();
+        let peer = PeerCertificates::new(vec![client(&other, "alice", &[], "")]);
+        assert!(peer.identity(&authorities, now()).is_err());
+        assert_eq!(*PeerCertificates::default().identity(&authorities, now()), Ok(None));
+        authorities.set([others]).unwrap();
+        assert!(peer.identity(&authorities, now()).is_ok());
     }
 
     #[test]
-    fn a_stranger_is_not_believed() {
-        let (_, certificate) = authority();
-        let (other, _) = authority();
-        let authorities = ClientAuthorities::new([certificate]).unwrap();
-        assert!(authorities.identify(&[client(&other, "alice", &[], "")], now()).is_err());
-        assert_eq!(authorities.identify(&[], now()), Ok(None));
+    fn an_expired_authority_is_not_accepted() {
+        let (issuer, certificate) = authority();
+        let authorities = ClientAuthorities::new([certificate.clone()]).unwrap();
+        let peer = PeerCertificates::new(vec![client(&issuer, "alice", &[], "")]);
+        assert!(peer.identity(&authorities, now()).is_ok());
+        let late = SystemTime::UNIX_EPOCH + Duration::from_secs(validity(&certificate).unwrap().1 + 1);
+        assert!(peer.identity(&authorities, late).is_err());
     }
 }

@@ -1,9 +1,19 @@
 //! Authorization: what is asked, who decides, and the sentence of a refusal.
 
+mod always;
 pub mod rbac;
+mod union;
+
+pub use always::{AlwaysAllow, AlwaysDeny, PrivilegedGroup};
+pub use union::Union;
 
 use crate::UserInfo;
 use pintle_meta::{GroupResource, Status};
+use std::future::{Future, Ready};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// What is asked for. Of a path that is no resource only `verb` and `path` count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,65 +42,106 @@ pub enum Decision {
     Deny(String),
     /// Others are to say; if nobody allows it, it may not be done.
     NoOpinion(String),
+    /// Nobody allows it, and an authorizer could not be asked.
+    Failed(Failure),
+}
+
+/// Why an authorizer has no answer. It counts as a refusal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Failure {
+    /// What went wrong.
+    pub error: String,
+    /// Whether the failure itself is a denial, whatever others would say.
+    pub denied: bool,
+    /// The reasons that the other authorizers gave.
+    pub reason: String,
+}
+
+impl Decision {
+    /// Whether it may be done.
+    pub fn is_allowed(&self) -> bool {
+        matches!(self, Decision::Allow(_))
+    }
+
+    /// The reason, whatever the decision.
+    pub fn reason(&self) -> &str {
+        match self {
+            Decision::Allow(reason) | Decision::Deny(reason) | Decision::NoOpinion(reason) => reason,
+            Decision::Failed(failure) => &failure.reason,
+        }
+    }
+
+    /// What went wrong, where something did.
+    pub fn error(&self) -> Option<&str> {
+        match self {
+            Decision::Failed(failure) => Some(&failure.error),
+            _ => None,
+        }
+    }
+
+    /// Passes what is allowed; the status is the 403 of a refusal, or the 500 of an authorizer that failed.
+    pub fn permit(self, attributes: &Attributes) -> Result<(), Status> {
+        match self {
+            Decision::Allow(_) => Ok(()),
+            Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(forbidden(attributes, &reason)),
+            Decision::Failed(failure) => Err(Status::internal(&failure.error)),
+        }
+    }
 }
 
 /// Decides what may be done.
 pub trait Authorizer: Send + Sync {
     /// Says whether this may be done.
-    fn authorize(&self, attributes: &Attributes) -> Decision;
+    fn authorize<'a>(&'a self, attributes: &'a Attributes) -> Authorizing<'a>;
 }
 
-/// Allows everything.
-pub struct AlwaysAllow;
-
-impl Authorizer for AlwaysAllow {
-    fn authorize(&self, _attributes: &Attributes) -> Decision {
-        Decision::Allow(String::new())
-    }
+/// A decision that is known at once, or after somebody else was asked. Those that are known at once allocate nothing.
+pub enum Authorizing<'a> {
+    /// It is known.
+    Ready(Ready<Decision>),
+    /// Somebody else is asked.
+    Pending(Pin<Box<dyn Future<Output = Decision> + Send + 'a>>),
 }
 
-/// Allows nothing.
-pub struct AlwaysDeny;
+impl Future for Authorizing<'_> {
+    type Output = Decision;
 
-impl Authorizer for AlwaysDeny {
-    fn authorize(&self, _attributes: &Attributes) -> Decision {
-        Decision::NoOpinion("Everything is forbidden.".into())
-    }
-}
-
-/// Allows everything to one group.
-pub struct PrivilegedGroup(pub &'static str);
-
-impl Authorizer for PrivilegedGroup {
-    fn authorize(&self, attributes: &Attributes) -> Decision {
-        if attributes.user.in_group(self.0) {
-            Decision::Allow(String::new())
-        } else {
-            Decision::NoOpinion(String::new())
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Decision> {
+        match self.get_mut() {
+            Authorizing::Ready(decision) => Pin::new(decision).poll(context),
+            Authorizing::Pending(decision) => decision.as_mut().poll(context),
         }
     }
 }
 
-impl<A: Authorizer + ?Sized> Authorizer for std::sync::Arc<A> {
-    fn authorize(&self, attributes: &Attributes) -> Decision {
+impl From<Decision> for Authorizing<'_> {
+    fn from(decision: Decision) -> Self {
+        Authorizing::Ready(std::future::ready(decision))
+    }
+}
+
+impl Authorizing<'_> {
+    /// The decision, for code that is not async such as CEL expressions and admission plugins. Where somebody else must be
+    /// asked, the thread waits; the runtime hands the other tasks of this thread to another one meanwhile.
+    pub fn wait(self) -> Decision {
+        match self {
+            Authorizing::Ready(decision) => decision.into_inner(),
+            Authorizing::Pending(pending) => match Handle::try_current() {
+                Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => {
+                    tokio::task::block_in_place(|| runtime.block_on(pending))
+                }
+                _ => Decision::Failed(Failure {
+                    error: "this thread cannot wait for an authorizer".into(),
+                    ..Failure::default()
+                }),
+            },
+        }
+    }
+}
+
+impl<A: Authorizer + ?Sized> Authorizer for Arc<A> {
+    fn authorize<'a>(&'a self, attributes: &'a Attributes) -> Authorizing<'a> {
         (**self).authorize(attributes)
-    }
-}
-
-/// Asks several authorizers in order; the first opinion counts.
-pub struct Union(pub Vec<Box<dyn Authorizer>>);
-
-impl Authorizer for Union {
-    fn authorize(&self, attributes: &Attributes) -> Decision {
-        let mut reasons = Vec::new();
-        for authorizer in &self.0 {
-            match authorizer.authorize(attributes) {
-                Decision::NoOpinion(reason) if reason.is_empty() => {}
-                Decision::NoOpinion(reason) => reasons.push(reason),
-                opinion => return opinion,
-            }
-        }
-        Decision::NoOpinion(reasons.join("\n"))
     }
 }
 
@@ -170,16 +221,5 @@ mod tests {
         ] {
             assert_eq!(forbidden(&attributes, "").message, want);
         }
-    }
-
-    #[test]
-    fn the_first_opinion_counts() {
-        let union = Union(vec![Box::new(PrivilegedGroup(UserInfo::MASTERS)), Box::new(AlwaysDeny)]);
-        let root = Attributes { user: UserInfo::new("root", &[UserInfo::MASTERS]), ..Attributes::default() };
-        assert_eq!(union.authorize(&root), Decision::Allow(String::new()));
-        assert_eq!(
-            union.authorize(&Attributes::default()),
-            Decision::NoOpinion("Everything is forbidden.".into())
-        );
     }
 }

@@ -3,11 +3,11 @@
 //! Works on an immutable `Policy` that is compiled from Role, ClusterRole and binding objects; whoever watches
 //! those objects swaps in a new one.
 
-use super::{Attributes, Authorizer, Decision};
-use crate::UserInfo;
+use super::{Attributes, Authorizer, Authorizing, Decision};
+use crate::{UserInfo, aggregate};
 use arc_swap::ArcSwap;
 use pintle_value::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// One rule of a role.
@@ -29,8 +29,8 @@ pub type Rules = Arc<[Rule]>;
 pub struct Policy {
     cluster_roles: HashMap<String, Rules>,
     roles: HashMap<String, HashMap<String, Rules>>,
-    cluster_bindings: BTreeMap<String, Binding>,
-    bindings: HashMap<String, BTreeMap<String, Binding>>,
+    cluster_bindings: Bindings,
+    bindings: HashMap<String, Bindings>,
 }
 
 /// Decides by a policy that can be exchanged while requests are decided.
@@ -50,8 +50,8 @@ impl Rbac {
 }
 
 impl Authorizer for Rbac {
-    fn authorize(&self, attributes: &Attributes) -> Decision {
-        self.0.load().authorize(attributes)
+    fn authorize<'a>(&'a self, attributes: &'a Attributes) -> Authorizing<'a> {
+        self.0.load().authorize(attributes).into()
     }
 }
 
@@ -87,9 +87,10 @@ impl Policy {
         match kind {
             PolicyKind::ClusterRole => _ = self.cluster_roles.insert(name, rules_of(object)),
             PolicyKind::Role => _ = self.roles.entry(namespace).or_default().insert(name, rules_of(object)),
-            PolicyKind::ClusterRoleBinding => _ = self.cluster_bindings.insert(name, binding_of(object)),
+            PolicyKind::ClusterRoleBinding => self.cluster_bindings.insert(name, binding_of(object), ""),
             PolicyKind::RoleBinding => {
-                _ = self.bindings.entry(namespace).or_default().insert(name, binding_of(object));
+                let binding = binding_of(object);
+                self.bindings.entry(namespace.clone()).or_default().insert(name, binding, &namespace);
             }
         }
     }
@@ -103,10 +104,10 @@ impl Policy {
                     roles.remove(name);
                 }
             }
-            PolicyKind::ClusterRoleBinding => _ = self.cluster_bindings.remove(name),
+            PolicyKind::ClusterRoleBinding => self.cluster_bindings.remove(name, ""),
             PolicyKind::RoleBinding => {
                 if let Some(bindings) = self.bindings.get_mut(namespace) {
-                    bindings.remove(name);
+                    bindings.remove(name, namespace);
                 }
             }
         }
@@ -128,7 +129,8 @@ impl Policy {
         });
         match reason {
             Some(source) => Decision::Allow(format!("RBAC: allowed by {source}")),
-            None => Decision::NoOpinion(aggregate(errors)),
+            None if errors.is_empty() => Decision::NoOpinion(String::new()),
+            None => Decision::NoOpinion(format!("RBAC: {}", aggregate(errors))),
         }
     }
 
@@ -168,17 +170,66 @@ impl Policy {
         namespace: &'a str,
         mut visitor: impl FnMut(&Source<'a>, Result<&'a [Rule], String>) -> bool,
     ) {
-        let cluster = self.cluster_bindings.iter().map(|(name, binding)| (name, binding, ""));
         let local = self.bindings.get(namespace).filter(|_| !namespace.is_empty());
-        let local = local.into_iter().flatten().map(|(name, binding)| (name, binding, namespace));
-        for (name, binding, namespace) in cluster.chain(local) {
-            let Some(subject) = binding.subjects.iter().find(|s| s.is(user, namespace)) else { continue };
-            let rules = self.role_rules(&binding.role_kind, &binding.role_name, namespace);
-            let source = Source { name, binding, subject, namespace };
-            if !visitor(&source, rules) {
-                return;
+        let all = [Some((&self.cluster_bindings, "")), local.map(|bindings| (bindings, namespace))];
+        for (bindings, namespace) in all.into_iter().flatten() {
+            for (name, binding) in bindings.of(user) {
+                let Some(subject) = binding.subjects.iter().find(|s| s.is(user, namespace)) else { continue };
+                let rules = self.role_rules(&binding.role_kind, &binding.role_name, namespace);
+                let source = Source { name, binding, subject, namespace };
+                if !visitor(&source, rules) {
+                    return;
+                }
             }
         }
+    }
+}
+
+/// Bindings of the cluster or of one namespace, found by the users and groups they name. A decision costs what the user's own
+/// bindings cost, however many others there are.
+#[derive(Clone, Debug, Default)]
+struct Bindings {
+    all: BTreeMap<String, Binding>,
+    /// Names of bindings by the name of a user, or of a service account's user.
+    of_users: HashMap<String, BTreeSet<String>>,
+    of_groups: HashMap<String, BTreeSet<String>>,
+}
+
+impl Bindings {
+    /// `namespace` is that of the binding, "" for a cluster binding.
+    fn insert(&mut self, name: String, binding: Binding, namespace: &str) {
+        self.remove(&name, namespace);
+        for subject in &binding.subjects {
+            if let Some((is_group, key)) = subject.key(namespace) {
+                let index = if is_group { &mut self.of_groups } else { &mut self.of_users };
+                index.entry(key).or_default().insert(name.clone());
+            }
+        }
+        self.all.insert(name, binding);
+    }
+
+    fn remove(&mut self, name: &str, namespace: &str) {
+        let Some(binding) = self.all.remove(name) else { return };
+        for subject in &binding.subjects {
+            let Some((is_group, key)) = subject.key(namespace) else { continue };
+            let index = if is_group { &mut self.of_groups } else { &mut self.of_users };
+            if let Some(names) = index.get_mut(&key) {
+                names.remove(name);
+                if names.is_empty() {
+                    index.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// The bindings that name this user or a group of theirs, by name.
+    fn of<'a>(&'a self, user: &UserInfo) -> impl Iterator<Item = (&'a str, &'a Binding)> {
+        let by_name = self.of_users.get(&user.name);
+        let by_group = user.groups.iter().filter_map(|group| self.of_groups.get(group));
+        let mut names: Vec<&'a String> = by_name.into_iter().chain(by_group).flatten().collect();
+        names.sort_unstable();
+        names.dedup();
+        names.into_iter().filter_map(|name| Some((name.as_str(), self.all.get(name)?)))
     }
 }
 
@@ -215,6 +266,20 @@ impl Source<'_> {
 }
 
 impl Subject {
+    /// Whether it is a group, and the name of the group or of the user that it means; `None` means nobody.
+    fn key(&self, binding_namespace: &str) -> Option<(bool, String)> {
+        match self.kind.as_str() {
+            "User" => Some((false, self.name.clone())),
+            "Group" => Some((true, self.name.clone())),
+            "ServiceAccount" => {
+                let namespace = if self.namespace.is_empty() { binding_namespace } else { &self.namespace };
+                let user = format!("system:serviceaccount:{namespace}:{}", self.name);
+                (!namespace.is_empty()).then_some((false, user))
+            }
+            _ => None,
+        }
+    }
+
     fn is(&self, user: &UserInfo, binding_namespace: &str) -> bool {
         match self.kind.as_str() {
             "User" => user.name == self.name,
@@ -297,21 +362,6 @@ fn binding_of(object: &Value) -> Binding {
         role_kind: object.str_at(&["roleRef", "kind"]).to_string(),
         role_name: object.str_at(&["roleRef", "name"]).to_string(),
         subjects: object.items_at(&["subjects"]).iter().map(subject).collect(),
-    }
-}
-
-/// The sentence of what went wrong: one error by itself, several in brackets, each once.
-fn aggregate(errors: Vec<String>) -> String {
-    let mut unique: Vec<String> = Vec::new();
-    for error in errors {
-        if !unique.contains(&error) {
-            unique.push(error);
-        }
-    }
-    match unique.as_slice() {
-        [] => String::new(),
-        [one] => format!("RBAC: {one}"),
-        several => format!("RBAC: [{}]", several.join(", ")),
     }
 }
 

@@ -63,9 +63,10 @@ impl Engine {
         let found = match self.admit_connection(target, user, query, path, &mut warnings).await {
             Err(status) => Err(status),
             Ok(()) if target.subresource == "proxy" => self.proxy_location(target, path, settings).await,
-            Ok(()) => self
-                .authorize_stream(target, user)
-                .and_then(|()| self.stream_location(target, query, settings)),
+            Ok(()) => match self.authorize_stream(target, user).await {
+                Ok(()) => self.stream_location(target, query, settings),
+                Err(status) => Err(status),
+            },
         };
         match found {
             Ok(location) => Ok((location, warnings)),
@@ -74,7 +75,7 @@ impl Engine {
     }
 
     /// A stream needs the right to create it, whichever method asks for it: a GET alone could run commands.
-    fn authorize_stream(&self, target: &Target, user: &UserInfo) -> Result<(), Status> {
+    async fn authorize_stream(&self, target: &Target, user: &UserInfo) -> Result<(), Status> {
         let version = target.kind_version();
         let question = pintle_auth::Attributes {
             user: user.clone(),
@@ -88,11 +89,9 @@ impl Engine {
             name: target.name.to_string(),
             ..pintle_auth::Attributes::default()
         };
-        match self.authorizer.authorize(&question) {
+        match self.authorizer.authorize(&question).await {
             pintle_auth::Decision::Allow(_) => Ok(()),
-            pintle_auth::Decision::Deny(reason) | pintle_auth::Decision::NoOpinion(reason) => {
-                Err(Status::forbidden(&target.group_resource(), &target.name, &reason))
-            }
+            refusal => Err(Status::forbidden(&target.group_resource(), &target.name, refusal.reason())),
         }
     }
 

@@ -7,7 +7,6 @@ use pintle_value::Value;
 use std::time::SystemTime;
 
 const API_VERSION: &str = "authentication.k8s.io/v1";
-const NOT_KNOWN: &str = "invalid bearer token";
 
 /// The answer to "who am I".
 pub(super) fn whoami(user: &UserInfo, now: &str) -> Value {
@@ -28,13 +27,12 @@ pub(super) fn check_token_review(review: &Value) -> Result<(), Status> {
 }
 
 /// Says whose the token of a review is.
-pub(super) fn review_token(mut review: Value, access: &Access, now: SystemTime) -> Value {
+pub(super) async fn review_token(mut review: Value, access: &Access, now: SystemTime) -> Value {
     let texts = |items: &[Value]| -> Vec<String> {
         items.iter().filter_map(Value::as_str).map(str::to_string).collect()
     };
     let asked = texts(review.items_at(&["spec", "audiences"]));
-    let own = access.authenticator.service_accounts.as_ref().map(|t| t.audiences.clone()).unwrap_or_default();
-    let wanted = if asked.is_empty() { own.clone() } else { asked };
+    let wanted = if asked.is_empty() { access.authenticator.audiences.clone() } else { asked };
     let token = review.str_at(&["spec", "token"]).to_string();
     // What the client says of the status stays where nothing is found out.
     let mut status = review.get("status").filter(|s| !s.is_null()).cloned().unwrap_or_else(Value::object);
@@ -42,41 +40,17 @@ pub(super) fn review_token(mut review: Value, access: &Access, now: SystemTime) 
         status.set_at(&["user"], Value::object());
     }
     status.remove_at(&["authenticated"]);
-    match known(access, &token, &wanted, &own, now) {
-        Ok((user, audiences)) => {
+    match access.authenticator.authenticate_token(&token, Some(&wanted), now).await {
+        Ok(found) => {
             status.set_at(&["authenticated"], Value::Bool(true));
-            status.set_at(&["user"], user_value(&user));
-            let audiences = audiences.iter().map(|a| Value::from(a.as_str())).collect();
+            status.set_at(&["user"], user_value(&found.user.with_authenticated_group()));
+            let audiences = found.audiences.iter().map(|a| Value::from(a.as_str())).collect();
             status.set_at(&["audiences"], Value::Array(audiences));
         }
-        Err(why) => status.set_at(&["error"], why.into()),
+        Err(why) => status.set_at(&["error"], why.0.into()),
     }
     review.set_at(&["status"], status);
     review
-}
-
-/// The user of a token and the audiences among `wanted` that it is good for. A token that says nothing of audiences
-/// is good for this server's own.
-fn known(
-    access: &Access,
-    token: &str,
-    wanted: &[String],
-    own: &[String],
-    now: SystemTime,
-) -> Result<(UserInfo, Vec<String>), String> {
-    let found = access.authenticator.authenticate_token(token, Some(wanted), now);
-    let (user, audiences) = found.map_err(|error| match error.0.as_str() {
-        NOT_KNOWN => NOT_KNOWN.to_string(),
-        why => format!("[{NOT_KNOWN}, {why}]"),
-    })?;
-    let audiences = match audiences.is_empty() {
-        true => wanted.iter().filter(|a| own.contains(a)).cloned().collect(),
-        false => audiences,
-    };
-    if audiences.is_empty() && !wanted.is_empty() {
-        return Err(NOT_KNOWN.to_string());
-    }
-    Ok((user.with_authenticated_group(), audiences))
 }
 
 /// A user as reviews show it.

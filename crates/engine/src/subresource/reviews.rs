@@ -169,7 +169,7 @@ fn check_selectors(resource: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
 }
 
 /// Asks the authorizer.
-pub(super) fn answer(face: Face, mut review: Value, access: &Access, user: &UserInfo) -> Value {
+pub(super) async fn answer(face: Face, mut review: Value, access: &Access, user: &UserInfo) -> Value {
     let subject = if face == Face::Own { user.clone() } else { subject(&review) };
     let mut attributes = Attributes { user: subject, ..Attributes::default() };
     let mut errors = Vec::new();
@@ -189,16 +189,18 @@ pub(super) fn answer(face: Face, mut review: Value, access: &Access, user: &User
         attributes.verb = other.str_at(&["verb"]).to_string();
     }
     let mut status = Value::object();
-    let (allowed, denied, reason) = match access.authorizer.authorize(&attributes) {
-        Decision::Allow(reason) => (true, false, reason),
-        Decision::Deny(reason) => (false, true, reason),
-        Decision::NoOpinion(reason) => (false, false, reason),
+    let decision = access.authorizer.authorize(&attributes).await;
+    errors.splice(0..0, decision.error().map(str::to_string));
+    let denied = match &decision {
+        Decision::Deny(_) => true,
+        Decision::Failed(failure) => failure.denied,
+        Decision::Allow(_) | Decision::NoOpinion(_) => false,
     };
-    status.set_at(&["allowed"], Value::Bool(allowed));
+    status.set_at(&["allowed"], Value::Bool(decision.is_allowed()));
     if denied {
         status.set_at(&["denied"], Value::Bool(true));
     }
-    status.set_at(&["reason"], reason.into());
+    status.set_at(&["reason"], decision.reason().into());
     status.set_at(&["evaluationError"], errors.join("; ").into());
     review.set_at(&["status"], status);
     review

@@ -2,7 +2,9 @@
 
 use super::Access;
 use crate::{Engine, Target, environment};
-use pintle_auth::authn::service_account::{BoundKind, BoundObject, BoundObjects, ObjectRef, TokenSpec};
+use pintle_auth::authn::service_account::{
+    BoundKind, BoundObject, BoundObjects, LAST_USED, ObjectRef, TokenSpec,
+};
 use pintle_meta::field::quoted;
 use pintle_meta::{FieldErrors, GroupKind, GroupResource, GroupVersion, Status, Timestamp};
 use pintle_value::{Path, Value};
@@ -204,6 +206,13 @@ fn reference(object: &Value) -> ObjectRef {
 /// Looks up the objects that tokens name.
 pub struct TokenObjects(pub Arc<Engine>);
 
+impl TokenObjects {
+    fn tree(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        let target = self.0.target("", "v1", plural, namespace, name)?;
+        self.0.object_tree(&target).ok().flatten()
+    }
+}
+
 impl BoundObjects for TokenObjects {
     fn get(&self, kind: BoundKind, namespace: &str, name: &str) -> Option<BoundObject> {
         let plural = match kind {
@@ -212,12 +221,36 @@ impl BoundObjects for TokenObjects {
             BoundKind::Secret => "secrets",
             BoundKind::Node => "nodes",
         };
-        let target = self.0.target("", "v1", plural, namespace, name)?;
-        let tree = self.0.object_tree(&target).ok().flatten()?;
+        let tree = self.tree(plural, namespace, name)?;
         let deleted = Timestamp::parse(tree.str_at(&["metadata", "deletionTimestamp"])).ok();
         Some(BoundObject {
             uid: tree.str_at(&["metadata", "uid"]).to_string(),
             deleted_at: deleted.map(|time| time.seconds),
         })
+    }
+
+    fn secret(&self, namespace: &str, name: &str) -> Option<Value> {
+        self.tree("secrets", namespace, name)
+    }
+
+    fn account_names_secret(&self, namespace: &str, account: &str, secret: &str) -> bool {
+        let account = self.tree("serviceaccounts", namespace, account);
+        account.is_some_and(|a| a.items_at(&["secrets"]).iter().any(|s| s.str_at(&["name"]) == secret))
+    }
+
+    fn record_use(&self, namespace: &str, secret: &str, uid: &str, day: &str) {
+        let Some(target) = self.0.target("", "v1", "secrets", namespace, secret) else { return };
+        let (engine, uid, day) = (self.0.clone(), uid.to_string(), day.to_string());
+        // Ends with its one write.
+        tokio::spawn(async move {
+            let label = |secret: &mut Value| {
+                if secret.str_at(&["metadata", "uid"]) == uid {
+                    secret.set_at(&["metadata", "labels", LAST_USED], day.as_str().into());
+                }
+            };
+            if let Err(status) = engine.mutate(&target, Some("kube-apiserver"), label).await {
+                tracing::warn!("cannot label a secret with the last use of its token: {}", status.message);
+            }
+        });
     }
 }

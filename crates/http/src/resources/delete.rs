@@ -16,7 +16,7 @@ impl Resources {
     pub(super) async fn delete(&self, request: &ApiRequest, target: &Target) -> Result<ApiResponse, Status> {
         let options = self.delete_options(request)?;
         if options.ignore_store_read_error && self.engine.unsafe_deletion {
-            self.authorize_unsafe(request, target)?;
+            self.authorize_unsafe(request, target).await?;
             let status = self.engine.delete_corrupt(target).await?;
             return Ok(respond::status(&status, Some(request.accept.encoding)));
         }
@@ -39,7 +39,7 @@ impl Resources {
     }
 
     /// Deleting what cannot be read is a verb of its own.
-    fn authorize_unsafe(&self, request: &ApiRequest, target: &Target) -> Result<(), Status> {
+    async fn authorize_unsafe(&self, request: &ApiRequest, target: &Target) -> Result<(), Status> {
         let attributes = Attributes {
             user: request.user.clone(),
             verb: UNSAFE_DELETE.to_string(),
@@ -52,8 +52,9 @@ impl Resources {
             name: request.info.name.clone(),
             ..Attributes::default()
         };
-        match self.access.authorizer.authorize(&attributes) {
+        match self.access.authorizer.authorize(&attributes).await {
             Decision::Allow(_) => Ok(()),
+            Decision::Failed(failure) => Err(Status::internal(&failure.error)),
             Decision::Deny(reason) | Decision::NoOpinion(reason) => {
                 let why = format!("not permitted to do \"{UNSAFE_DELETE}\", reason: {reason}");
                 Err(Status::forbidden(&target.group_resource(), &target.name, &why))

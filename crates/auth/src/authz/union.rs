@@ -1,0 +1,119 @@
+//! Several authorizers in order: the first opinion counts.
+
+use super::{Attributes, Authorizer, Authorizing, Decision, Failure};
+use crate::aggregate;
+
+/// Asks several authorizers in order; the first opinion counts. Where nobody has one, all reasons and errors are collected.
+pub struct Union(pub Vec<Box<dyn Authorizer>>);
+
+impl Authorizer for Union {
+    fn authorize<'a>(&'a self, attributes: &'a Attributes) -> Authorizing<'a> {
+        let mut collected = Collected::default();
+        let mut rest = self.0.iter();
+        // Authorizers that know their decision at once are asked without a task of their own.
+        while let Some(authorizer) = rest.next() {
+            match authorizer.authorize(attributes) {
+                Authorizing::Ready(decision) => {
+                    if let Some(opinion) = collected.add(decision.into_inner()) {
+                        return opinion.into();
+                    }
+                }
+                Authorizing::Pending(pending) => {
+                    return Authorizing::Pending(Box::pin(async move {
+                        if let Some(opinion) = collected.add(pending.await) {
+                            return opinion;
+                        }
+                        for authorizer in rest {
+                            if let Some(opinion) = collected.add(authorizer.authorize(attributes).await) {
+                                return opinion;
+                            }
+                        }
+                        collected.decision()
+                    }));
+                }
+            }
+        }
+        collected.decision().into()
+    }
+}
+
+/// What authorizers without an opinion said.
+#[derive(Default)]
+struct Collected {
+    reasons: Vec<String>,
+    errors: Vec<String>,
+}
+
+impl Collected {
+    /// Returns the decision if it is an opinion, and collects it otherwise.
+    fn add(&mut self, decision: Decision) -> Option<Decision> {
+        match decision {
+            Decision::NoOpinion(reason) => {
+                self.reasons.extend(Some(reason).filter(|reason| !reason.is_empty()));
+                None
+            }
+            Decision::Failed(failure) if !failure.denied => {
+                self.reasons.extend(Some(failure.reason).filter(|reason| !reason.is_empty()));
+                self.errors.push(failure.error);
+                None
+            }
+            opinion => Some(opinion),
+        }
+    }
+
+    fn decision(self) -> Decision {
+        let reason = self.reasons.join("\n");
+        match self.errors.is_empty() {
+            true => Decision::NoOpinion(reason),
+            false => Decision::Failed(Failure { error: aggregate(self.errors), denied: false, reason }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{AlwaysDeny, PrivilegedGroup};
+    use super::*;
+    use crate::UserInfo;
+
+    /// Says the same each time, after it was polled.
+    struct Later(Decision);
+
+    impl Authorizer for Later {
+        fn authorize<'a>(&'a self, _attributes: &'a Attributes) -> Authorizing<'a> {
+            Authorizing::Pending(Box::pin(async { self.0.clone() }))
+        }
+    }
+
+    fn failure(error: &str, denied: bool, reason: &str) -> Decision {
+        Decision::Failed(Failure { error: error.into(), denied, reason: reason.into() })
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn the_first_opinion_counts() {
+        let boxed = |decision: Decision| -> Box<dyn Authorizer> { Box::new(Later(decision)) };
+        let root = Attributes { user: UserInfo::new("root", &[UserInfo::MASTERS]), ..Attributes::default() };
+        let nobody = Attributes::default();
+        let masters = || -> Box<dyn Authorizer> { Box::new(PrivilegedGroup(UserInfo::MASTERS)) };
+        let allow = || Decision::Allow("ok".into());
+        for (attributes, all, want) in [
+            (&root, vec![masters(), Box::new(AlwaysDeny)], Decision::Allow(String::new())),
+            (
+                &nobody,
+                vec![masters(), Box::new(AlwaysDeny)],
+                Decision::NoOpinion("Everything is forbidden.".into()),
+            ),
+            (&nobody, vec![boxed(failure("down", false, "")), boxed(allow())], allow()),
+            (&nobody, vec![boxed(failure("down", true, "")), boxed(allow())], failure("down", true, "")),
+            (
+                &nobody,
+                vec![boxed(failure("a", false, "")), Box::new(AlwaysDeny), boxed(failure("b", false, "r"))],
+                failure("[a, b]", false, "Everything is forbidden.\nr"),
+            ),
+        ] {
+            let union = Union(all);
+            assert_eq!(union.authorize(attributes).await, want);
+            assert_eq!(union.authorize(attributes).wait(), want);
+        }
+    }
+}
