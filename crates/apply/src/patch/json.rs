@@ -10,6 +10,8 @@ use pintle_value::{Map, Str, Value, json};
 pub const OPERATIONS_MAX: usize = 10_000;
 /// How many bytes of JSON all `copy` operations of a patch may add together.
 pub const COPY_BYTES_MAX: usize = 3 * 1024 * 1024;
+/// How many items of lists all operations of a patch may move together to make or fill a gap.
+const MOVED_ITEMS_MAX: usize = 200_000_000;
 
 /// A decoded patch.
 #[derive(Clone, Debug)]
@@ -126,9 +128,9 @@ fn operation(
 impl Patch {
     /// Applies the operations in order; the first that does not fit ends it.
     pub fn apply(&self, mut document: Value) -> Result<Value, PatchError> {
-        let mut copied = 0;
+        let mut spent = Spent::default();
         for operation in &self.operations {
-            operation.apply(&mut document, &mut copied)?;
+            operation.apply(&mut document, &mut spent)?;
         }
         Ok(document)
     }
@@ -136,14 +138,44 @@ impl Patch {
 
 type Step<T> = Result<T, String>;
 
+/// What the operations of a patch have cost so far.
+#[derive(Default)]
+struct Spent {
+    copied_bytes: usize,
+    moved_items: usize,
+}
+
+impl Spent {
+    /// Charges `bytes` of a copy. The text is kube-apiserver's.
+    fn copy(&mut self, bytes: usize) -> Step<()> {
+        self.copied_bytes = self.copied_bytes.saturating_add(bytes);
+        if self.copied_bytes > COPY_BYTES_MAX {
+            let copied = self.copied_bytes;
+            return Err(format!(
+                "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit {COPY_BYTES_MAX}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Charges the items behind the place of a list at which one is added or removed.
+    fn shift(&mut self, items: usize) -> Step<()> {
+        self.moved_items = self.moved_items.saturating_add(items);
+        match self.moved_items > MOVED_ITEMS_MAX {
+            true => Err(format!("the operations move more than {MOVED_ITEMS_MAX} items of lists")),
+            false => Ok(()),
+        }
+    }
+}
+
 impl Operation {
-    fn apply(&self, document: &mut Value, copied: &mut usize) -> Result<(), PatchError> {
+    fn apply(&self, document: &mut Value, spent: &mut Spent) -> Result<(), PatchError> {
         let done = match self.kind.as_deref() {
-            Some("add") => self.add(document),
-            Some("remove") => self.remove(document),
+            Some("add") => self.add(document, spent),
+            Some("remove") => self.remove(document, spent),
             Some("replace") => self.replace(document),
-            Some("move") => self.shift(document),
-            Some("copy") => self.copy(document, copied),
+            Some("move") => self.shift(document, spent),
+            Some("copy") => self.copy(document, spent),
             Some("test") => match self.test(document) {
                 Ok(true) => Ok(()),
                 Ok(false) => {
@@ -171,27 +203,27 @@ impl Operation {
         self.from.as_deref().ok_or_else(|| format!("{doing} operation failed to decode from: {why}"))
     }
 
-    fn add(&self, document: &mut Value) -> Step<()> {
+    fn add(&self, document: &mut Value, spent: &mut Spent) -> Step<()> {
         let path = self.path("add")?;
         let Some(place) = parent_mut(document, path) else {
             return Err(format!(
                 "add operation does not apply: doc is missing path: \"{path}\": missing value"
             ));
         };
-        insert(place, self.given()).map_err(|why| format!("error in add for path: '{path}': {why}"))
+        insert(place, self.given(), spent).map_err(|why| format!("error in add for path: '{path}': {why}"))
     }
 
-    fn remove(&self, document: &mut Value) -> Step<()> {
+    fn remove(&self, document: &mut Value, spent: &mut Spent) -> Step<()> {
         let path = self.path("remove")?;
         let Some(place) = parent_mut(document, path) else {
             return Err(format!(
                 "remove operation does not apply: doc is missing path: \"{path}\": missing value"
             ));
         };
-        take(place).map(|_| ()).map_err(|why| format!("error in remove for path: '{path}': {why}"))
+        take(place, spent).map(|_| ()).map_err(|why| format!("error in remove for path: '{path}': {why}"))
     }
 
-    fn shift(&self, document: &mut Value) -> Step<()> {
+    fn shift(&self, document: &mut Value, spent: &mut Spent) -> Step<()> {
         let from = self.from("move")?;
         let Some(place) = parent_mut(document, from) else {
             return Err(format!(
@@ -199,14 +231,14 @@ impl Operation {
             ));
         };
         let key = place.1.clone();
-        let value = take(place).map_err(|why| format!("error in move for path: '{key}': {why}"))?;
+        let value = take(place, spent).map_err(|why| format!("error in move for path: '{key}': {why}"))?;
         let path = self.path("move")?;
         let Some(place) = parent_mut(document, path) else {
             return Err(format!(
                 "move operation does not apply: doc is missing destination path: {path}: missing value"
             ));
         };
-        insert(place, value).map_err(|why| format!("error in move for path: '{path}': {why}"))
+        insert(place, value, spent).map_err(|why| format!("error in move for path: '{path}': {why}"))
     }
 
     fn given(&self) -> Value {
@@ -240,7 +272,7 @@ impl Operation {
         Ok(())
     }
 
-    fn copy(&self, document: &mut Value, copied: &mut usize) -> Step<()> {
+    fn copy(&self, document: &mut Value, spent: &mut Spent) -> Step<()> {
         let from = self.from("copy")?;
         let (parent, key) = parent(document, from).ok_or_else(|| {
             format!("copy operation does not apply: doc is missing from path: {from}: missing value")
@@ -255,13 +287,8 @@ impl Operation {
         };
         let mut bytes = Vec::new();
         json::print(&value, &mut bytes);
-        *copied += bytes.len();
-        if *copied > COPY_BYTES_MAX {
-            return Err(format!(
-                "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit {COPY_BYTES_MAX}"
-            ));
-        }
-        insert(place, value).map_err(|why| format!("error while adding value during copy: {why}"))
+        spent.copy(bytes.len())?;
+        insert(place, value, spent).map_err(|why| format!("error while adding value during copy: {why}"))
     }
 
     /// Whether the document has the value that is given.
@@ -359,7 +386,7 @@ fn child<'a>(node: &'a Value, key: &str) -> Step<Option<&'a Value>> {
     }
 }
 
-fn insert(place: (Parent<'_>, String), value: Value) -> Step<()> {
+fn insert(place: (Parent<'_>, String), value: Value, spent: &mut Spent) -> Step<()> {
     match place {
         (Parent::Object(map), key) => *map.entry(&key) = value,
         (Parent::List(items), key) if key == "-" => items.push(value),
@@ -370,19 +397,21 @@ fn insert(place: (Parent<'_>, String), value: Value) -> Step<()> {
                     true => format!("value was not a proper array index: '{key}': {why}"),
                     false => why,
                 })?;
+            spent.shift(items.len() - at)?;
             items.insert(at, value);
         }
     }
     Ok(())
 }
 
-fn take(place: (Parent<'_>, String)) -> Step<Value> {
+fn take(place: (Parent<'_>, String), spent: &mut Spent) -> Step<Value> {
     match place {
         (Parent::Object(map), key) => {
             map.remove(&key).ok_or_else(|| format!("Unable to remove nonexistent key: {key}: missing value"))
         }
         (Parent::List(items), key) => {
             let at = existing_index(items.len(), &key)?;
+            spent.shift(items.len() - at)?;
             Ok(items.remove(at))
         }
     }
@@ -449,6 +478,16 @@ mod tests {
         let patch = format!("[{}]", copies.join(","));
         let error = patched(r#"{"a":{"t":"0123456789"}}"#, &patch).unwrap_err();
         assert!(matches!(error, PatchError::DoesNotApply(text) if text.contains("accumulated size")));
+    }
+
+    #[test]
+    fn the_items_that_operations_move_are_limited_together() {
+        let items = vec!["1"; 100_000].join(",");
+        let document = format!(r#"{{"a":[{items}]}}"#);
+        let operations = |path: &str| vec![format!(r#"{{"op":"remove","path":"{path}"}}"#); 3000].join(",");
+        let error = patched(&document, &format!("[{}]", operations("/a/0"))).unwrap_err();
+        assert!(matches!(error, PatchError::DoesNotApply(text) if text.contains("items of lists")));
+        patched(&document, &format!("[{}]", operations("/a/-1"))).unwrap();
     }
 
     #[test]

@@ -2,12 +2,15 @@
 
 use super::cell::{name, text};
 use super::columns::{self, column, described};
-use super::jsonpath::JsonPath;
+use super::jsonpath::{Budget, JsonPath};
 use super::pick::Need;
 use crate::{Column, ScalePaths};
 use pintle_meta::{Timestamp, duration};
 use pintle_value::quote::go_general;
 use pintle_value::{Str, Value, json};
+
+/// How many bytes the texts of one row may have together. Each column may write out the whole object.
+const ROW_BYTES_MAX: usize = 8 << 20;
 
 /// The columns after the name.
 pub(super) struct CustomColumns {
@@ -46,9 +49,18 @@ impl CustomColumns {
     }
 
     pub(super) fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let cells = self.columns.iter().map(|(column, path)| match path.first(object) {
-            Some(found) => cell(&column.type_, found, now),
-            None => Value::Null,
+        let budget = Budget::for_row();
+        let mut bytes_left = ROW_BYTES_MAX;
+        let cells = self.columns.iter().map(|(column, path)| {
+            let cell = path.first(object, &budget).map(|found| cell(&column.type_, found, now));
+            let bytes = cell.as_ref().and_then(Value::as_str).map_or(0, str::len);
+            match bytes_left.checked_sub(bytes) {
+                Some(left) => {
+                    bytes_left = left;
+                    cell.unwrap_or_default()
+                }
+                None => Value::Null,
+            }
         });
         std::iter::once(name(object)).chain(cells).collect()
     }

@@ -2,10 +2,32 @@
 
 use super::jsonpath_parse;
 use pintle_value::{Str, Value};
+use std::cell::Cell;
 use std::cmp::Ordering;
 
 /// How deep `..` descends.
 const DEPTH_MAX: usize = 100;
+
+/// How many values the paths of one row may visit together. A path such as `..a..a..a` visits a value once for each
+/// way that leads to it, so the number grows with a power of the depth.
+const ROW_STEPS_MAX: usize = 1_000_000;
+
+/// How many values the paths of a row may still visit. A path that would visit more fails, so its cell stays empty.
+pub(super) struct Budget(Cell<usize>);
+
+impl Budget {
+    /// The budget of one row.
+    pub(super) fn for_row() -> Self {
+        Budget(Cell::new(ROW_STEPS_MAX))
+    }
+
+    /// Takes `steps` away; `None` if there are not that many left.
+    fn spend(&self, steps: usize) -> Option<()> {
+        let left = self.0.get().checked_sub(steps);
+        self.0.set(left.unwrap_or(0));
+        left.map(|_| ())
+    }
+}
 
 /// A parsed path.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,8 +77,8 @@ impl JsonPath {
     }
 
     /// The first value that the path leads to.
-    pub(super) fn first<'a>(&'a self, object: &'a Value) -> Option<&'a Value> {
-        let mut results = self.actions.iter().map(|steps| walk(vec![object], steps, 0));
+    pub(super) fn first<'a>(&'a self, object: &'a Value, budget: &Budget) -> Option<&'a Value> {
+        let mut results = self.actions.iter().map(|steps| walk(vec![object], steps, budget));
         let first = results.next()?.ok()?.into_iter().next()?;
         // Also an action that is not shown spoils the cell when it fails.
         results.all(|result| result.is_ok()).then_some(first)
@@ -73,33 +95,42 @@ impl JsonPath {
     }
 }
 
-fn walk<'a>(mut values: Vec<&'a Value>, steps: &'a [Step], depth: usize) -> Found<'a> {
+fn walk<'a>(mut values: Vec<&'a Value>, steps: &'a [Step], budget: &Budget) -> Found<'a> {
     for step in steps {
+        if budget.spend(1 + values.len()).is_none() {
+            return Err(Vec::new());
+        }
         values = match step {
             Step::Field(name) => values.iter().filter_map(|value| value.get(name)).collect(),
-            Step::Slice(slice) => sliced(values, *slice)?,
-            Step::Wildcard => values.iter().flat_map(|value| children(value)).collect(),
+            Step::Slice(slice) => sliced(values, *slice, budget)?,
+            Step::Wildcard => {
+                let count = values.iter().map(|value| children_count(value)).sum();
+                budget.spend(count).ok_or_else(Vec::new)?;
+                values.iter().flat_map(|value| children(value)).collect()
+            }
             Step::Recursive => {
                 let mut all = Vec::new();
-                values.iter().for_each(|value| descend(value, depth, &mut all));
+                for value in &values {
+                    descend(value, 0, budget, &mut all).ok_or_else(Vec::new)?;
+                }
                 all
             }
             Step::Union(parts) => {
                 let mut all = Vec::new();
                 for part in parts {
-                    match walk(values.clone(), part, depth) {
+                    match walk(values.clone(), part, budget) {
                         Ok(found) => all.extend(found),
                         Err(_) => return Err(values),
                     }
                 }
                 all
             }
-            Step::Exists(left) => filtered(values, |item| {
-                let found = walk(vec![item], left, depth).unwrap_or_else(|at_hand| at_hand);
+            Step::Exists(left) => filtered(values, budget, |item| {
+                let found = walk(vec![item], left, budget).unwrap_or_else(|at_hand| at_hand);
                 Ok(!found.is_empty())
             })?,
-            Step::Filter { left, operator, right } => filtered(values, |item| {
-                let side = |steps| match walk(vec![item], steps, depth) {
+            Step::Filter { left, operator, right } => filtered(values, budget, |item| {
+                let side = |steps| match walk(vec![item], steps, budget) {
                     Ok(found) if found.len() > 1 => Err(()),
                     Ok(found) => Ok(found.into_iter().next()),
                     Err(_) => Err(()),
@@ -123,21 +154,30 @@ fn children(value: &Value) -> Vec<&Value> {
     }
 }
 
-/// A value with children, and all such below it.
-fn descend<'a>(value: &'a Value, depth: usize, out: &mut Vec<&'a Value>) {
+fn children_count(value: &Value) -> usize {
+    match value {
+        Value::Object(map) => map.len(),
+        Value::Array(items) => items.len(),
+        _ => 0,
+    }
+}
+
+/// A value with children, and all such below it; `None` if the budget ends before.
+fn descend<'a>(value: &'a Value, depth: usize, budget: &Budget, out: &mut Vec<&'a Value>) -> Option<()> {
+    budget.spend(1 + children_count(value))?;
     let below = children(value);
     if below.is_empty() || depth > DEPTH_MAX {
         // A text counts as the list of its bytes.
         if value.as_str().is_some_and(|text| !text.is_empty()) {
             out.push(value);
         }
-        return;
+        return Some(());
     }
     out.push(value);
-    below.iter().for_each(|child| descend(child, depth + 1, out));
+    below.iter().try_for_each(|child| descend(child, depth + 1, budget, out))
 }
 
-fn sliced(values: Vec<&Value>, slice: Slice) -> Found<'_> {
+fn sliced<'a>(values: Vec<&'a Value>, slice: Slice, budget: &Budget) -> Found<'a> {
     let mut out = Vec::new();
     for value in &values {
         if value.is_null() {
@@ -160,16 +200,22 @@ fn sliced(values: Vec<&Value>, slice: Slice) -> Found<'_> {
         let step = usize::try_from(slice.step.unwrap_or(1)).unwrap_or(0);
         let (Ok(first), Ok(end)) = (usize::try_from(from), usize::try_from(to)) else { return Err(values) };
         let Some(part) = items.get(first..end).filter(|_| step > 0) else { return Err(values) };
+        budget.spend(part.len() / step).ok_or_else(Vec::new)?;
         out.extend(part.iter().step_by(step));
     }
     Ok(out)
 }
 
 /// The items of lists that pass.
-fn filtered<'a>(values: Vec<&'a Value>, passes: impl Fn(&'a Value) -> Result<bool, ()>) -> Found<'a> {
+fn filtered<'a>(
+    values: Vec<&'a Value>,
+    budget: &Budget,
+    passes: impl Fn(&'a Value) -> Result<bool, ()>,
+) -> Found<'a> {
     let mut out = Vec::new();
     for value in &values {
         let Value::Array(items) = value else { return Err(values) };
+        budget.spend(items.len()).ok_or_else(Vec::new)?;
         for item in items {
             match passes(item) {
                 Ok(true) => out.push(item),
@@ -219,7 +265,7 @@ mod tests {
         let object = json::parse(OBJECT.as_bytes()).unwrap().value;
         let shown = match JsonPath::parse(path) {
             None => "invalid".to_string(),
-            Some(path) => match path.first(&object) {
+            Some(path) => match path.first(&object, &Budget::for_row()) {
                 None => "-".to_string(),
                 Some(value) => {
                     let mut out = Vec::new();
@@ -289,6 +335,19 @@ mod tests {
         ] {
             check(path, expected);
         }
+    }
+
+    #[test]
+    fn the_work_of_a_row_is_limited() {
+        // 90 levels and ten descents are billions of ways to the same values.
+        let nested = format!("{}1{}", r#"{"a":"#.repeat(90), "}".repeat(90));
+        let object = json::parse(nested.as_bytes()).unwrap().value;
+        let (budget, path) = (Budget::for_row(), JsonPath::parse(&"..a".repeat(10)).unwrap());
+        assert_eq!(path.first(&object, &budget), None);
+        assert_eq!(budget.0.get(), 0);
+        // The columns of a row share what there is.
+        assert_eq!(JsonPath::parse(".a").unwrap().first(&object, &budget), None);
+        assert!(JsonPath::parse("..a..a").unwrap().first(&object, &Budget::for_row()).is_some());
     }
 
     #[test]

@@ -7,6 +7,10 @@ use super::{ParseError, failure, too_deep};
 use crate::base64;
 use std::collections::{HashMap, HashSet};
 
+/// How many bytes the expansions of all aliases of a document may have together, as JSON. go-yaml counts only their
+/// nodes, and so lets a megabyte of aliases of one long text become gigabytes.
+const ALIAS_BYTES_MAX: usize = 8 << 20;
+
 /// The value of the document, and the complaints of strict reading.
 pub(super) fn decode(document: &Document, depth_max: usize) -> Result<(Tree, Vec<String>), ParseError> {
     let mut decoder = Decoder {
@@ -16,6 +20,7 @@ pub(super) fn decode(document: &Document, depth_max: usize) -> Result<(Tree, Vec
         repeated: Vec::new(),
         steps: 0,
         alias_steps: 0,
+        alias_bytes: 0,
     };
     let tree = decoder.node(document.root, 0)?;
     Ok((tree, decoder.repeated))
@@ -29,6 +34,8 @@ struct Decoder<'a> {
     repeated: Vec<String>,
     steps: u32,
     alias_steps: u32,
+    /// How many bytes were copied on behalf of aliases.
+    alias_bytes: usize,
 }
 
 /// The members of a map that is being read.
@@ -43,7 +50,10 @@ impl Decoder<'_> {
         self.count_step(depth)?;
         let Some(node) = self.document.nodes.get(position) else { return Ok(Tree::Null) };
         match &node.kind {
-            Kind::Scalar(scalar) => decode_scalar(scalar),
+            Kind::Scalar(scalar) => {
+                self.charge_alias_bytes(scalar.text.len())?;
+                decode_scalar(scalar)
+            }
             Kind::Alias { name, target } => {
                 self.enter_alias(position, name)?;
                 let tree = self.node(*target, depth + 1)?;
@@ -142,13 +152,25 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// Charges the text of a scalar, with its quotes and comma, if an alias makes another copy of it.
+    fn charge_alias_bytes(&mut self, text_bytes: usize) -> Result<(), ParseError> {
+        if self.expanding.is_empty() {
+            return Ok(());
+        }
+        self.alias_bytes = self.alias_bytes.saturating_add(text_bytes.saturating_add(3));
+        if self.alias_bytes > ALIAS_BYTES_MAX {
+            return Err(excessive_aliasing());
+        }
+        Ok(())
+    }
+
     /// Counts one decoded node; too many of them by way of aliases, or too deep, is an error.
     fn count_step(&mut self, depth: usize) -> Result<(), ParseError> {
         self.steps += 1;
         self.alias_steps += u32::from(!self.expanding.is_empty());
         let share = f64::from(self.alias_steps) / f64::from(self.steps);
         if self.alias_steps > 100 && self.steps > 1000 && share > alias_share_max(self.steps) {
-            return Err(failure("document contains excessive aliasing"));
+            return Err(excessive_aliasing());
         }
         // A key or an item that is no collection sits one below the innermost.
         if depth > self.depth_max {
@@ -168,6 +190,10 @@ fn alias_share_max(steps: u32) -> f64 {
         HIGH.. => 0.10,
         _ => 0.99 - 0.89 * f64::from(steps - LOW) / f64::from(HIGH - LOW),
     }
+}
+
+fn excessive_aliasing() -> ParseError {
+    failure("document contains excessive aliasing")
 }
 
 fn not_a_map() -> ParseError {

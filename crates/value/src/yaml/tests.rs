@@ -192,6 +192,26 @@ fn aliases_and_nesting_are_limited() {
 }
 
 #[test]
+fn what_aliases_expand_to_is_limited_by_bytes() {
+    let bomb = |text_bytes: usize, aliases: usize, alias: &str| {
+        let mut document = format!("a: &a {}\nb:\n", "x".repeat(text_bytes));
+        (0..aliases).for_each(|_| document.push_str(alias));
+        document
+    };
+    let refused = |document: String| parse(document.as_bytes()).unwrap_err().to_string();
+    // A megabyte and 20,000 aliases would be 20 GB.
+    assert_eq!(refused(bomb(1 << 20, 20_000, "- *a\n")), "yaml: document contains excessive aliasing");
+    // Few aliases are enough if the text is long, and keys count like values.
+    assert_eq!(refused(bomb(1 << 20, 9, "- *a\n")), "yaml: document contains excessive aliasing");
+    assert_eq!(refused(bomb(1 << 20, 9, "- *a : 1\n")), "yaml: document contains excessive aliasing");
+    let merged = format!("a: &a {{{}: 1}}\nb:\n{}", "k".repeat(1000), "- <<: *a\n".repeat(10_000));
+    assert_eq!(refused(merged), "yaml: document contains excessive aliasing");
+
+    let fine = parse(bomb(1 << 20, 7, "- *a\n").as_bytes()).unwrap().value;
+    assert_eq!(fine.items_at(&["b"]).len(), 7);
+}
+
+#[test]
 fn trees_print_as_in_go_yaml() {
     let words = "word ".repeat(20);
     let (long, folded) =
