@@ -1,169 +1,181 @@
-//! Go's regular expressions: written anew for ours, and kept once they are compiled.
+//! Go's regular expressions: `parse` reads them to a tree, from which `automaton` or, for what is too large for that, `wide`
+//! makes something that searches texts. What Go accepts can always be compiled.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, OnceLock, PoisonError};
+mod automaton;
+mod cache;
+mod class;
+mod parse;
+mod tree;
+mod wide;
 
-use pintle_value::Str;
-use regex::Regex;
+#[cfg(test)]
+mod tests;
 
-mod syntax;
+use std::ops::Range;
+use std::sync::Arc;
 
-pub use syntax::error;
+pub use cache::Pattern;
+use parse::Parsed;
+use tree::Tree;
 
-/// How many compiled patterns are kept.
-const PATTERNS_MAX: usize = 4096;
-/// How large a compiled pattern may get.
-const PATTERN_BYTES_MAX: usize = 4 << 20;
+/// How high trees may be to be compiled on the caller's stack.
+const HEIGHT_SHALLOW: u32 = 50;
+/// Room to compile the highest tree. Only what is used of it takes memory.
+const DEEP_STACK_BYTES: usize = 32 << 20;
 
-/// Whether `pattern` is found in `text`. A pattern that cannot be compiled is found nowhere.
+/// Whether `pattern` is found in `text`. A pattern that is wrong is found nowhere.
 pub fn is_match(pattern: &str, text: &str) -> bool {
-    compile(pattern).is_ok_and(|regex| regex.is_match(text))
+    cache::get(pattern).is_ok_and(|regex| regex.is_match(text))
 }
 
 /// The compiled pattern, or what Go says is wrong with it: `error parsing regexp: …`.
-pub fn compile(pattern: &str) -> Result<Regex, String> {
-    static KEPT: OnceLock<Mutex<HashMap<Str, Result<Regex, String>>>> = OnceLock::new();
-    let kept = KEPT.get_or_init(Mutex::default);
-    let known = |kept: &HashMap<Str, Result<Regex, String>>| kept.get(pattern).cloned();
-    if let Some(regex) = known(&kept.lock().unwrap_or_else(PoisonError::into_inner)) {
-        return regex;
-    }
-    let regex = compiled(pattern);
-    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-    if kept.len() >= PATTERNS_MAX {
-        kept.clear();
-    }
-    kept.insert(pattern.into(), regex.clone());
-    regex
+pub fn compile(pattern: &str) -> Result<Arc<Regex>, String> {
+    cache::get(pattern).map_err(|why| why.to_string())
 }
 
-fn compiled(pattern: &str) -> Result<Regex, String> {
-    if let Some(why) = error(pattern) {
-        return Err(format!("error parsing regexp: {why}"));
+/// What is wrong with a pattern, in Go's words: `error parsing regexp: …`.
+pub fn error(pattern: &str) -> Option<String> {
+    parse::parse(pattern).err().map(full_text)
+}
+
+fn full_text(why: String) -> String {
+    format!("error parsing regexp: {why}")
+}
+
+/// A compiled expression.
+#[derive(Debug)]
+pub struct Regex {
+    engine: Engine,
+    groups: usize,
+}
+
+#[derive(Debug)]
+enum Engine {
+    Automaton(regex_automata::meta::Regex),
+    Wide(wide::Program),
+}
+
+/// Where a match and its groups are. Only the first nine groups are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Captures(Vec<Option<Range<usize>>>);
+
+impl Captures {
+    /// The place of a group, or of the whole match for 0.
+    pub fn get(&self, group: usize) -> Option<Range<usize>> {
+        self.0.get(group)?.clone()
     }
-    let built = regex::RegexBuilder::new(&translated(pattern)).size_limit(PATTERN_BYTES_MAX).build();
-    built.map_err(|err| match err {
-        regex::Error::CompiledTooBig(_) => format!("error parsing regexp: expression too large: `{pattern}`"),
-        _ => format!("error parsing regexp: invalid escape sequence: `{pattern}`"),
+
+    /// The place of the match.
+    pub fn whole(&self) -> Range<usize> {
+        self.get(0).unwrap_or(0..0)
+    }
+}
+
+impl Regex {
+    fn new(pattern: &str) -> Result<Self, String> {
+        let Parsed { tree, groups } = parse::parse(pattern).map_err(full_text)?;
+        Ok(Regex { engine: on_large_stack(&tree, Engine::of), groups: groups as usize })
+    }
+
+    /// How many groups the pattern has.
+    pub fn groups(&self) -> usize {
+        self.groups
+    }
+
+    /// About how much memory the expression takes, with what its searches need.
+    fn bytes(&self) -> usize {
+        match &self.engine {
+            // A search takes about as much again for each set of threads.
+            Engine::Automaton(regex) => 3 * regex.memory_usage(),
+            Engine::Wide(program) => program.bytes(),
+        }
+    }
+
+    /// Whether the expression matches anywhere in the text.
+    pub fn is_match(&self, text: &str) -> bool {
+        match &self.engine {
+            Engine::Automaton(regex) => regex.is_match(text),
+            Engine::Wide(program) => program.is_match(text),
+        }
+    }
+
+    /// The first match.
+    pub fn find(&self, text: &str) -> Option<Range<usize>> {
+        match &self.engine {
+            Engine::Automaton(regex) => regex.find(text).map(|found| found.range()),
+            Engine::Wide(_) => self.captures_from(text, 0).map(|found| found.whole()),
+        }
+    }
+
+    /// The first match and its groups.
+    pub fn captures(&self, text: &str) -> Option<Captures> {
+        self.captures_from(text, 0)
+    }
+
+    /// All matches that do not overlap. An empty one right behind another does not count, as in Go.
+    pub fn captures_iter<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Captures> + 'a {
+        let mut at = Some(0);
+        let mut last_end = None;
+        std::iter::from_fn(move || {
+            loop {
+                let start = at?;
+                let Some(found) = self.captures_from(text, start) else {
+                    at = None;
+                    return None;
+                };
+                let Range { start: first, end } = found.whole();
+                at = if end > start {
+                    Some(end)
+                } else {
+                    text.get(start..).and_then(|rest| rest.chars().next()).map(|c| start + c.len_utf8())
+                };
+                let repeats = first == end && last_end == Some(first);
+                last_end = Some(end);
+                if !repeats {
+                    return Some(found);
+                }
+            }
+        })
+    }
+
+    fn captures_from(&self, text: &str, start: usize) -> Option<Captures> {
+        let count = (self.groups + 1).min(wide::GROUPS_MAX);
+        match &self.engine {
+            Engine::Automaton(regex) => {
+                let mut found = regex.create_captures();
+                regex.search_captures(&regex_automata::Input::new(text).range(start..), &mut found);
+                found.get_match()?;
+                Some(Captures(
+                    (0..count).map(|group| found.get_group(group).map(|span| span.range())).collect(),
+                ))
+            }
+            Engine::Wide(program) => {
+                let slots = program.captures(text, start)?;
+                let groups = slots.as_chunks::<2>().0.iter().take(count);
+                Some(Captures(groups.map(|[start, end]| Some((*start)?..(*end)?)).collect()))
+            }
+        }
+    }
+}
+
+impl Engine {
+    fn of(tree: &Tree) -> Self {
+        match automaton::build(tree) {
+            Some(regex) => Engine::Automaton(regex),
+            None => Engine::Wide(wide::Program::of(tree)),
+        }
+    }
+}
+
+/// Runs what follows the tree down on a stack that is large enough for it.
+fn on_large_stack<T: Send>(tree: &Tree, run: fn(&Tree) -> T) -> T {
+    if tree.height <= HEIGHT_SHALLOW {
+        return run(tree);
+    }
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(DEEP_STACK_BYTES);
+        let worker = thread.spawn_scoped(scope, || run(tree)).ok();
+        // Without a thread the caller's stack must do.
+        worker.and_then(|worker| worker.join().ok()).unwrap_or_else(|| run(tree))
     })
-}
-
-/// A pattern of Go's in the words of ours: classes are ASCII there, and brackets within brackets mean themselves.
-fn translated(pattern: &str) -> String {
-    let mut out = String::with_capacity(pattern.len() + 16);
-    let mut rest = pattern;
-    let mut in_class = false;
-    let mut class_start = false;
-    while let Some(c) = rest.chars().next() {
-        let starts = std::mem::take(&mut class_start);
-        if c == '\\' {
-            rest = escape(rest, in_class, &mut out);
-            continue;
-        }
-        if in_class && rest.starts_with("[:") {
-            let end = rest.find(":]").map_or(2, |end| end + 2);
-            out.push_str(rest.get(..end).unwrap_or(rest));
-            rest = rest.get(end..).unwrap_or("");
-            continue;
-        }
-        match c {
-            '[' if !in_class => {
-                in_class = true;
-                class_start = true;
-                out.push(c);
-            }
-            '^' if starts => {
-                class_start = true;
-                out.push(c);
-            }
-            ']' if in_class && !starts => {
-                in_class = false;
-                out.push(c);
-            }
-            // A dash before a class stands for itself.
-            '-' if in_class && rest.starts_with("-\\") && !rest.starts_with("-\\x") => out.push_str("\\-"),
-            '[' | ']' | '&' | '~' if in_class => {
-                out.push('\\');
-                out.push(c);
-            }
-            '{' if !in_class && !is_repetition(rest) => out.push_str("\\{"),
-            _ => out.push(c),
-        }
-        rest = rest.get(c.len_utf8()..).unwrap_or("");
-    }
-    out
-}
-
-/// Whether a brace begins `{2}`, `{2,}` or `{2,3}`.
-fn is_repetition(rest: &str) -> bool {
-    let Some((inner, _)) = rest.get(1..).and_then(|rest| rest.split_once('}')) else { return false };
-    let (low, high) = inner.split_once(',').unwrap_or((inner, ""));
-    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-    !low.is_empty() && digits(low) && digits(high)
-}
-
-/// Writes what begins with a backslash; answers with what follows.
-fn escape<'a>(rest: &'a str, in_class: bool, out: &mut String) -> &'a str {
-    let mut chars = rest.chars();
-    chars.next();
-    let Some(c) = chars.next() else {
-        out.push('\\');
-        return "";
-    };
-    if c == 'Q' {
-        let quoted = chars.as_str();
-        let (quoted, after) = quoted.split_once("\\E").unwrap_or((quoted, ""));
-        out.push_str(&regex::escape(quoted));
-        return after;
-    }
-    let class = match c {
-        'd' => "0-9",
-        'w' => "0-9A-Za-z_",
-        's' => "\\t\\n\\f\\r ",
-        'D' => "^0-9",
-        'W' => "^0-9A-Za-z_",
-        'S' => "^\\t\\n\\f\\r ",
-        'b' if !in_class => {
-            out.push_str("(?-u:\\b)");
-            return chars.as_str();
-        }
-        _ => {
-            out.push('\\');
-            out.push(c);
-            return chars.as_str();
-        }
-    };
-    if in_class && !class.starts_with('^') {
-        out.push_str(class);
-    } else {
-        out.push('[');
-        out.push_str(class);
-        out.push(']');
-    }
-    chars.as_str()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_mean_what_they_mean_in_go() {
-        let cases = [
-            ("^[a-z]+$", "abc", true),
-            ("[0-9]{2}", "a1b2", false),
-            (r"^\d+$", "٣", false),
-            (r"^[\w.-]+$", "a_b.c-d", true),
-            (r"^\Qa.b\E$", "a.b", true),
-            (r"^\Qa.b\E$", "axb", false),
-            ("^[[a]+$", "[a", true),
-            ("^{,2}$", "{,2}", true),
-            ("^[[:alpha:]]+$", "ab", true),
-            (r"^[a-z0-9-\p{L}]+$", "a-é", true),
-            ("(", "x", false),
-        ];
-        for (pattern, text, expected) in cases {
-            assert_eq!(is_match(pattern, text), expected, "{pattern} {text}");
-        }
-    }
 }

@@ -38,7 +38,7 @@ fn timestamps(checked: &Checked, report: &mut dyn FnMut(Id, String)) {
 /// `a.matches('(')`. In `matches(a, '(')` cel-go looks at the first argument too, which is not the pattern.
 fn patterns(checked: &Checked, report: &mut dyn FnMut(Id, String)) {
     first_literals(checked, "matches", report, |_, literal| match literal {
-        Literal::String(pattern) => regexp::compile(pattern).is_ok(),
+        Literal::String(pattern) => regexp::error(pattern).is_none(),
         _ => true,
     });
 }

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use ::regex::{Captures, Regex};
 use pintle_value::quote::go_quoted;
 
 use super::Library;
 use super::operand::{Outcome, int, part, string, text};
 use crate::decl::{Function, Overload, Prepared};
-use crate::regexp;
+use crate::regexp::{self, Captures, Pattern, Regex};
 use crate::types::Type;
 use crate::value::{EvalError, Value};
+
+/// How long a text may become by replacements: each may be longer than what it replaces.
+const REPLACED_BYTES_MAX: usize = 16 << 20;
 
 /// `regex.extract`, `regex.extractAll` and `regex.replace`. Needs optional values.
 pub fn library() -> Library {
@@ -26,7 +28,7 @@ pub fn library() -> Library {
                     "regex_extract_string_string",
                     two.clone(),
                     Type::optional(text.clone()),
-                    |args| extract(args, &one_group(args)?),
+                    |args| extract(args, &*one_group(args)?),
                 )
                 .prepared(|args| prepared(args, one_group, extract))],
             ),
@@ -36,7 +38,7 @@ pub fn library() -> Library {
                     "regex_extractAll_string_string",
                     two,
                     Type::list(text.clone()),
-                    |args| extract_all(args, &one_group(args)?),
+                    |args| extract_all(args, &*one_group(args)?),
                 )
                 .prepared(|args| prepared(args, one_group, extract_all))],
             ),
@@ -65,24 +67,26 @@ pub fn library() -> Library {
 /// A call with its constant pattern, the second argument, compiled once.
 pub(super) fn prepared(
     args: &[Option<Value<'static>>],
-    compile: fn(&[Value<'_>]) -> Result<Regex, EvalError>,
+    compile: fn(&[Value<'_>]) -> Result<Arc<Regex>, EvalError>,
     run: for<'a> fn(&[Value<'a>], &Regex) -> Outcome<'a>,
 ) -> Option<Prepared> {
     let pattern = args.get(1)?.clone()?;
-    let regex = compile(&[Value::Null, pattern]).ok()?;
-    Some(Arc::new(move |args| run(args, &regex)))
+    compile(&[Value::Null, pattern.clone()]).ok()?;
+    let Value::String(pattern) = pattern else { return None };
+    let pattern = Pattern::new(pattern.as_str()).ok()?;
+    Some(Arc::new(move |args| run(args, &*pattern.regex().map_err(EvalError::Failed)?)))
 }
 
-fn any_groups(args: &[Value<'_>]) -> Result<Regex, EvalError> {
+fn any_groups(args: &[Value<'_>]) -> Result<Arc<Regex>, EvalError> {
     regexp::compile(text(args, 1)?).map_err(EvalError::Failed)
 }
 
 /// The pattern; it may have one group at most.
-fn one_group(args: &[Value<'_>]) -> Result<Regex, EvalError> {
+fn one_group(args: &[Value<'_>]) -> Result<Arc<Regex>, EvalError> {
     let pattern = text(args, 1)?;
     let regex = regexp::compile(pattern)
         .map_err(|error| EvalError::Failed(format!("given regex is invalid: {error}")))?;
-    if regex.captures_len() > 2 {
+    if regex.groups() > 1 {
         let pattern = go_quoted(pattern);
         return Err(EvalError::Failed(format!(
             "regular expression has more than one capturing group: {pattern}"
@@ -92,31 +96,38 @@ fn one_group(args: &[Value<'_>]) -> Result<Regex, EvalError> {
 }
 
 /// What the group matched, or all where there is none; nothing for an empty group.
-fn captured<'a>(args: &[Value<'a>], captures: &Captures<'_>) -> Result<Option<Value<'a>>, EvalError> {
+fn captured<'a>(
+    args: &[Value<'a>],
+    regex: &Regex,
+    captures: &Captures,
+) -> Result<Option<Value<'a>>, EvalError> {
     let whole = string(args, 0)?;
-    let found = match captures.len() {
-        1 => captures.get(0),
+    let found = match regex.groups() {
+        0 => captures.get(0),
         _ => captures.get(1).filter(|group| !group.is_empty()),
     };
-    Ok(found.map(|found| part(whole, found.range())))
+    Ok(found.map(|found| part(whole, found)))
 }
 
 fn extract<'a>(args: &[Value<'a>], regex: &Regex) -> Outcome<'a> {
     let Some(captures) = regex.captures(text(args, 0)?) else {
         return Ok(Value::Optional(None));
     };
-    Ok(captured(args, &captures)?.map_or(Value::Optional(None), Value::some))
+    Ok(captured(args, regex, &captures)?.map_or(Value::Optional(None), Value::some))
 }
 
 fn extract_all<'a>(args: &[Value<'a>], regex: &Regex) -> Outcome<'a> {
     let mut found = Vec::new();
     for captures in regex.captures_iter(text(args, 0)?) {
-        found.extend(captured(args, &captures)?);
+        found.extend(captured(args, regex, &captures)?);
     }
     Ok(Value::list(found))
 }
 
-fn replace<'a>(args: &[Value<'a>], compile: fn(&[Value<'_>]) -> Result<Regex, EvalError>) -> Outcome<'a> {
+fn replace<'a>(
+    args: &[Value<'a>],
+    compile: fn(&[Value<'_>]) -> Result<Arc<Regex>, EvalError>,
+) -> Outcome<'a> {
     let (whole, replacement) = (text(args, 0)?, text(args, 2)?);
     let most = if args.len() > 3 { int(args, 3)? } else { -1 };
     if most == 0 {
@@ -129,17 +140,26 @@ fn replace<'a>(args: &[Value<'a>], compile: fn(&[Value<'_>]) -> Result<Regex, Ev
     let mut out = String::with_capacity(whole.len());
     let mut end = 0;
     for captures in regex.captures_iter(whole).take(usize::try_from(most).unwrap_or(usize::MAX)) {
-        let Some(found) = captures.get(0) else { continue };
-        out.push_str(whole.get(end..found.start()).unwrap_or(""));
-        push_replacement(replacement, &captures, &mut out)?;
-        end = found.end();
+        let found = captures.whole();
+        out.push_str(whole.get(end..found.start).unwrap_or(""));
+        push_replacement(replacement, whole, &regex, &captures, &mut out)?;
+        if out.len() > REPLACED_BYTES_MAX {
+            return Err(EvalError::Failed("replaced text is too long".into()));
+        }
+        end = found.end;
     }
     out.push_str(whole.get(end..).unwrap_or(""));
     Ok(out.into())
 }
 
 /// `\1` stands for a group, `\\` for itself.
-fn push_replacement(replacement: &str, captures: &Captures<'_>, out: &mut String) -> Result<(), EvalError> {
+fn push_replacement(
+    replacement: &str,
+    whole: &str,
+    regex: &Regex,
+    captures: &Captures,
+    out: &mut String,
+) -> Result<(), EvalError> {
     let mut rest = replacement.chars();
     while let Some(c) = rest.next() {
         if c != '\\' {
@@ -159,13 +179,13 @@ fn push_replacement(replacement: &str, captures: &Captures<'_>, out: &mut String
         let Some(group) = group.map(|group| group as usize) else {
             return invalid("must be followed by a digit or \\");
         };
-        if group >= captures.len() {
+        if group > regex.groups() {
             return Err(EvalError::Failed(format!(
                 "replacement string references group {group} but regex has only {} group(s)",
-                captures.len() - 1
+                regex.groups()
             )));
         }
-        out.push_str(captures.get(group).map_or("", |found| found.as_str()));
+        out.push_str(captures.get(group).and_then(|found| whole.get(found)).unwrap_or(""));
     }
     Ok(())
 }

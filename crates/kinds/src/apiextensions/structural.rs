@@ -192,7 +192,7 @@ fn value_validation(
     }
     let pattern = v.text("pattern");
     if let Some(why) = regexp::error(pattern) {
-        let detail = format!("must be a valid regular expression, but isn't: error parsing regexp: {why}");
+        let detail = format!("must be a valid regular expression, but isn't: {why}");
         errors.invalid(&path.field("pattern"), pattern, &detail);
     }
 }

@@ -1,14 +1,13 @@
 //! `find` and `findAll`: parts of a text that match a pattern.
 
-use ::regex::Regex;
-
 use crate::decl::{Function, Overload};
 use crate::library::Library;
 use crate::library::operand::{Outcome, int, part, string, text};
 use crate::library::regex::prepared;
-use crate::regexp;
+use crate::regexp::{self, Regex};
 use crate::types::Type;
 use crate::value::{EvalError, Value};
+use std::sync::Arc;
 
 /// `find` and `findAll`.
 pub fn library() -> Library {
@@ -20,7 +19,7 @@ pub fn library() -> Library {
             Function::new(
                 "find",
                 [Overload::method("string_find_string", two.clone(), Type::String, |args| {
-                    find(args, &compiled(args)?)
+                    find(args, &*compiled(args)?)
                 })
                 .prepared(|args| prepared(args, compiled, find))],
             ),
@@ -28,11 +27,11 @@ pub fn library() -> Library {
                 "findAll",
                 [
                     Overload::method("string_find_all_string", two, texts.clone(), |args| {
-                        find_all(args, &compiled(args)?)
+                        find_all(args, &*compiled(args)?)
                     })
                     .prepared(|args| prepared(args, compiled, find_all)),
                     Overload::method("string_find_all_string_int", three, texts, |args| {
-                        find_all(args, &compiled(args)?)
+                        find_all(args, &*compiled(args)?)
                     })
                     .prepared(|args| prepared(args, compiled, find_all)),
                 ],
@@ -42,13 +41,13 @@ pub fn library() -> Library {
     }
 }
 
-fn compiled(args: &[Value<'_>]) -> Result<Regex, EvalError> {
+fn compiled(args: &[Value<'_>]) -> Result<Arc<Regex>, EvalError> {
     regexp::compile(text(args, 1)?).map_err(|error| EvalError::Failed(format!("Illegal regex: {error}")))
 }
 
 fn find<'a>(args: &[Value<'a>], regex: &Regex) -> Outcome<'a> {
     let whole = string(args, 0)?;
-    let found = regex.find(whole.as_str()).map_or(0..0, |found| found.range());
+    let found = regex.find(whole.as_str()).unwrap_or(0..0);
     Ok(part(whole, found))
 }
 
@@ -56,6 +55,6 @@ fn find<'a>(args: &[Value<'a>], regex: &Regex) -> Outcome<'a> {
 fn find_all<'a>(args: &[Value<'a>], regex: &Regex) -> Outcome<'a> {
     let whole = string(args, 0)?;
     let most = if args.len() > 2 { int(args, 2)? } else { -1 };
-    let found = regex.find_iter(whole.as_str()).take(usize::try_from(most).unwrap_or(usize::MAX));
-    Ok(Value::list(found.map(|found| part(whole, found.range())).collect()))
+    let found = regex.captures_iter(whole.as_str()).take(usize::try_from(most).unwrap_or(usize::MAX));
+    Ok(Value::list(found.map(|found| part(whole, found.whole())).collect()))
 }

@@ -58,9 +58,12 @@ fn matches<'a>(args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
 /// A constant pattern is compiled once.
 fn prepare(args: &[Option<Value<'static>>]) -> Option<Prepared> {
     let [_, Some(Value::String(pattern))] = args else { return None };
-    let regex = regexp::compile(pattern.as_str()).ok()?;
+    let pattern = regexp::Pattern::new(pattern.as_str()).ok()?;
     Some(Arc::new(move |args: &[Value<'_>]| match args.first() {
-        Some(Value::String(text)) => Ok(Value::Bool(regex.is_match(text.as_str()))),
+        Some(Value::String(text)) => {
+            let regex = pattern.regex().map_err(EvalError::Failed)?;
+            Ok(Value::Bool(regex.is_match(text.as_str())))
+        }
         _ => Err(EvalError::NoSuchOverload),
     }))
 }
