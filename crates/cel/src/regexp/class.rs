@@ -153,10 +153,13 @@ pub(super) fn posix(name: &str) -> Option<Class> {
     Some(Class(ranges.iter().map(|&(first, last)| (u32::from(first), u32::from(last))).collect()))
 }
 
+/// Classes by their canonical names, with and without case.
+type Tables = HashMap<(String, bool), Arc<Class>>;
+
 /// The members of a category or script, `None` if Go knows none of that name. Go looks names up without regard to case,
 /// blanks, underscores and hyphens.
 pub(super) fn property(name: &str, folded: bool) -> Option<Arc<Class>> {
-    static TABLES: OnceLock<Mutex<HashMap<(String, bool), Arc<Class>>>> = OnceLock::new();
+    static TABLES: OnceLock<Mutex<Tables>> = OnceLock::new();
     let canonical: String =
         name.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).map(|c| c.to_ascii_lowercase()).collect();
     if canonical.is_empty() || !canonical.bytes().all(|byte| byte.is_ascii_alphanumeric()) {

@@ -241,13 +241,9 @@ impl Program {
                     }
                     stack.push((at + 1, slots));
                 }
-                Some(Instruction::Look(look)) => {
-                    if place.allows(*look) {
-                        stack.push((at + 1, slots));
-                    }
-                }
+                Some(Instruction::Look(look)) if place.allows(*look) => stack.push((at + 1, slots)),
+                Some(Instruction::Look(_)) | None => {}
                 Some(_) => threads.list.push((at, slots)),
-                None => {}
             }
         }
     }
