@@ -2,8 +2,9 @@
 
 use crate::aggregate::{self, Aggregated};
 use crate::api::{Api, ApiRequest, ApiResponse};
-use crate::health::Health;
-use crate::metrics::{Labels, Metrics};
+use crate::completion::Completion;
+use crate::health::{self, Health};
+use crate::metrics::{InFlight, Labels, Metrics};
 use crate::negotiate::{Accept, Encoding, Media};
 use crate::openid::OpenId;
 use crate::peer::Peer;
@@ -80,33 +81,49 @@ where
 {
     let began = Instant::now();
     let id = request_id(request.headers());
-    context.metrics.request_begins();
     let (parts, body) = request.into_parts();
+    let mut record = Record::new(&parts.method);
     // The documents of OpenAPI v3 are sent as they are: their tags are those of the plain text.
     let gzip = context.compression
         && !parts.uri.path().starts_with("/openapi/v3")
         && compress::asked_for(&headers::first(&parts.headers, "accept-encoding"));
 
-    let mut warnings = Vec::new();
-    let (labels, answer) = match read(&parts) {
-        Err(response) => (Labels::default(), response),
-        Ok(_) if expects_the_unknown(&parts) => (Labels::default(), ApiResponse::empty(417)),
-        Ok(read) => {
-            let labels = labels(&read.info, &read.method);
-            let answer = answer(context, peer, &parts, read, body, &id, began, &mut warnings).await;
-            (labels, answer)
-        }
+    let answer = match read(&parts) {
+        Err(response) => response,
+        Ok(_) if expects_the_unknown(&parts) => ApiResponse::empty(417),
+        Ok(read) => answer(context, peer, &parts, read, body, &id, began, &mut record).await,
     };
 
-    let mut response = finish(answer, warnings, gzip);
+    let mut response = finish(answer, record.warnings, gzip);
     set(response.headers_mut(), "audit-id", &id);
     if let Some(directives) = &context.strict_transport {
         response.headers_mut().insert("strict-transport-security", directives.clone());
     }
     let code = response.status().as_u16();
     tracing::debug!(method = %parts.method, uri = %parts.uri, code, took = ?began.elapsed(), "request");
-    context.metrics.request_ends(labels, code, began.elapsed());
-    response
+    let completion = Completion {
+        metrics: Arc::clone(&context.metrics),
+        labels: record.labels,
+        began,
+        code,
+        bytes: 0,
+        _in_flight: record.in_flight,
+    };
+    response.map(|body| completion.after(body))
+}
+
+/// What is noted of a request while it is worked on.
+struct Record {
+    labels: Labels,
+    warnings: Vec<String>,
+    in_flight: InFlight,
+}
+
+impl Record {
+    fn new(method: &http::Method) -> Self {
+        let mutating = !matches!(*method, http::Method::GET | http::Method::HEAD | http::Method::OPTIONS);
+        Record { labels: Labels::other(method), warnings: Vec::new(), in_flight: InFlight::begin(mutating) }
+    }
 }
 
 /// Whether a client of HTTP/1 waits for something else than `100 Continue`.
@@ -127,7 +144,7 @@ async fn answer<B>(
     body: B,
     id: &str,
     began: Instant,
-    warnings: &mut Vec<String>,
+    record: &mut Record,
 ) -> ApiResponse
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -140,7 +157,8 @@ where
     };
     let Read { info, query, accept, method } = read;
 
-    let user = match authenticate(context, peer, &parts.headers, &info.path, warnings).await {
+    let authenticated = authenticate(context, peer, &parts.headers, &info.path, &mut record.warnings).await;
+    let user = match authenticated {
         Ok(user) => user,
         Err(status) => return respond::status(&status, errors),
     };
@@ -161,6 +179,9 @@ where
     }
     let state = context.api.discovery();
     if !info.resource_request {
+        if health::ENDPOINTS.iter().any(|name| info.path.strip_prefix('/') == Some(*name)) {
+            record.labels = Labels::health(&info.path, &parts.method);
+        }
         let if_none_match = &*headers::first(&parts.headers, "if-none-match");
         let asked = nonresource::Asked {
             method: &method,
@@ -182,7 +203,12 @@ where
         Err(response) => return response,
     };
     if let Some(warning) = &routed.target.version().deprecation {
-        warnings.push(warning.to_string());
+        record.warnings.push(warning.to_string());
+    }
+    record.labels = Labels::of(&info, &routed.target, &query);
+    let long_running = info.long_running();
+    if long_running {
+        record.in_flight = InFlight::long_running(&record.labels);
     }
     let is_log = info.subresource == "log" && routed.target.action == route::Action::Get;
     if routed.target.action == route::Action::Connect || is_log {
@@ -191,7 +217,6 @@ where
         let request = Streamed { parts, info: &info, target, query: &query, user: &user, errors };
         return request.serve(context, passthrough::body(body)).await;
     }
-    let long_running = info.long_running();
     let watches = matches!(routed.target.action, route::Action::Watch | route::Action::WatchOne);
     let wants_socket = watches && websocket::asked_for(&parts.headers);
     let socket = parts.extensions.get::<hyper::upgrade::OnUpgrade>().filter(|_| wants_socket).cloned();
@@ -435,27 +460,6 @@ fn random_uuid() -> String {
         return String::new();
     }
     pintle_meta::generated::uid(bytes).into()
-}
-
-fn labels(info: &RequestInfo, method: &str) -> Labels {
-    let verb = match info.verb.as_str() {
-        "get" | "create" | "update" | "delete" if info.resource_request => method.to_string(),
-        verb => verb.to_uppercase(),
-    };
-    let scope = match (info.resource_request, info.name.is_empty(), info.namespace.is_empty()) {
-        (false, _, _) => "",
-        (true, false, _) => "resource",
-        (true, true, false) => "namespace",
-        (true, true, true) => "cluster",
-    };
-    Labels {
-        verb,
-        group: info.group.clone(),
-        version: info.version.clone(),
-        resource: info.resource.clone(),
-        subresource: info.subresource.clone(),
-        scope,
-    }
 }
 
 fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {

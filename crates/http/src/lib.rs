@@ -5,6 +5,7 @@ mod aggregate;
 pub mod api;
 pub mod body;
 mod chain;
+mod completion;
 mod compress;
 pub mod discovery;
 mod headers;

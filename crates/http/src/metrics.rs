@@ -1,36 +1,166 @@
-//! Counters for `/metrics`, in the text format that Prometheus reads.
+//! What is counted of each request. Labels come from routes that exist, never from the text of a path.
 
-use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use crate::Body;
+use crate::requestinfo::RequestInfo;
+use crate::route::{Action, Target};
+use bytes::Bytes;
+use pintle_metrics::{Handle, OTHER, Text, families, label_text};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
-/// Upper bounds of the buckets of request durations, in seconds.
-const BUCKETS: &[f64] = &[
-    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
-    20.0, 30.0, 45.0, 60.0,
-];
-/// Most label sets that are kept; what comes after is not counted, so that odd paths cannot fill the memory.
-const SERIES_MAX: usize = 10_000;
+/// Most label sets of requests; whatever comes after counts as `other`.
+const SERIES_MAX: usize = pintle_metrics::SERIES_MAX;
 
 /// What a request counts under.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Labels {
-    pub(crate) verb: String,
+    pub(crate) component: &'static str,
+    pub(crate) verb: &'static str,
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) resource: String,
     pub(crate) subresource: String,
     pub(crate) scope: &'static str,
+    pub(crate) dry_run: &'static str,
 }
 
-#[derive(Default)]
-struct Series {
-    by_code: BTreeMap<u16, u64>,
-    buckets: [u64; BUCKETS.len()],
-    sum_seconds: f64,
-    count: u64,
+impl Labels {
+    /// A request that no route serves.
+    pub(crate) fn other(method: &http::Method) -> Self {
+        Labels {
+            component: "apiserver",
+            verb: clean_method(method.as_str()),
+            group: String::new(),
+            version: String::new(),
+            resource: OTHER.into(),
+            subresource: String::new(),
+            scope: "",
+            dry_run: "",
+        }
+    }
+
+    /// One of the three health documents.
+    pub(crate) fn health(path: &str, method: &http::Method) -> Self {
+        Labels {
+            component: "",
+            resource: String::new(),
+            subresource: path.to_string(),
+            ..Self::other(method)
+        }
+    }
+
+    /// A request for a resource that is served.
+    pub(crate) fn of(info: &RequestInfo, target: &Target, query: &[(String, String)]) -> Self {
+        let kind = target.kind();
+        Labels {
+            component: "apiserver",
+            verb: verb_of(target, info),
+            group: kind.group.to_string(),
+            version: target.version().name.to_string(),
+            resource: kind.plural.to_string(),
+            subresource: target.subresource().map(|s| s.name.to_string()).unwrap_or_default(),
+            scope: scope_of(info),
+            dry_run: dry_run_of(query),
+        }
+    }
+
+    fn values(&self) -> [&str; 8] {
+        [
+            self.component,
+            self.dry_run,
+            &self.group,
+            &self.resource,
+            self.scope,
+            &self.subresource,
+            self.verb,
+            &self.version,
+        ]
+    }
+
+    /// Without `dry_run`.
+    fn plain_values(&self) -> [&str; 7] {
+        [self.component, &self.group, &self.resource, self.scope, &self.subresource, self.verb, &self.version]
+    }
+}
+
+/// The verbs of kube-apiserver's metrics: methods, but for lists, watches, applies and connects.
+fn verb_of(target: &Target, info: &RequestInfo) -> &'static str {
+    use crate::route::PatchType::{ApplyCbor, ApplyYaml};
+    match target.action {
+        Action::Get => "GET",
+        Action::List if info.name.is_empty() => "LIST",
+        // A list that a field selector narrows to one name has the scope of a resource and counts as a get.
+        Action::List => "GET",
+        Action::Watch | Action::WatchOne => "WATCH",
+        Action::Create => "POST",
+        Action::Update => "PUT",
+        Action::Patch(ApplyYaml | ApplyCbor) => "APPLY",
+        Action::Patch(_) => "PATCH",
+        Action::Delete | Action::DeleteCollection => "DELETE",
+        Action::Connect => "CONNECT",
+    }
+}
+
+fn clean_method(method: &str) -> &'static str {
+    const METHODS: [&str; 5] = ["DELETE", "GET", "PATCH", "POST", "PUT"];
+    METHODS.into_iter().find(|known| *known == method).unwrap_or(OTHER)
+}
+
+fn scope_of(info: &RequestInfo) -> &'static str {
+    if !info.name.is_empty() || info.verb == "create" {
+        "resource"
+    } else if info.namespace.is_empty() {
+        "cluster"
+    } else {
+        "namespace"
+    }
+}
+
+fn dry_run_of(query: &[(String, String)]) -> &'static str {
+    let mut values = query.iter().filter(|(key, _)| key == "dryRun").map(|(_, value)| value.as_str());
+    match values.next() {
+        None => "",
+        Some("All") if values.all(|v| v == "All") => "All",
+        Some(_) => "invalid",
+    }
+}
+
+/// The series of one label set, looked up once for each request.
+struct RequestSeries {
+    labels: Labels,
+    by_code: RwLock<Vec<(u16, Handle)>>,
+    duration: Handle,
+    sli: Option<Handle>,
+    sizes: Option<Handle>,
+}
+
+impl RequestSeries {
+    fn new(labels: Labels) -> Self {
+        let plain = labels.plain_values();
+        RequestSeries {
+            by_code: RwLock::default(),
+            duration: families::REQUEST_DURATION.with(&labels.values()),
+            sli: (!matches!(labels.verb, "WATCH" | "CONNECT")).then(|| families::REQUEST_SLI.with(&plain)),
+            sizes: matches!(labels.verb, "GET" | "LIST").then(|| families::RESPONSE_SIZES.with(&plain)),
+            labels,
+        }
+    }
+
+    fn count(&self, code: u16) {
+        let find = |all: &[(u16, Handle)]| all.iter().find(|(c, _)| *c == code).map(|(_, h)| Arc::clone(h));
+        let known = find(&self.by_code.read().unwrap_or_else(PoisonError::into_inner));
+        let series = known.unwrap_or_else(|| {
+            let text = code.to_string();
+            let [component, dry_run, rest @ ..] = self.labels.values();
+            let mut values = vec![text.as_str(), component, dry_run];
+            values.extend(rest);
+            let series = families::REQUEST_TOTAL.with(&values);
+            self.by_code.write().unwrap_or_else(PoisonError::into_inner).push((code, Arc::clone(&series)));
+            series
+        });
+        series.add(1);
+    }
 }
 
 /// A figure that somebody else keeps: name, help, and where to read it.
@@ -39,27 +169,12 @@ type Gauge = (&'static str, &'static str, Box<dyn Fn() -> f64 + Send + Sync>);
 /// Appends metrics that somebody else keeps.
 type Source = Box<dyn Fn(&mut String) + Send + Sync>;
 
-/// All counters.
+/// What is counted of requests, and what others add to `/metrics`.
+#[derive(Default)]
 pub struct Metrics {
-    started: Instant,
-    started_unix: Duration,
-    series: Mutex<BTreeMap<Labels, Series>>,
-    inflight: AtomicI64,
+    requests: RwLock<HashMap<String, Arc<RequestSeries>>>,
     gauges: Mutex<Vec<Gauge>>,
     sources: Mutex<Vec<Source>>,
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        Metrics {
-            started: Instant::now(),
-            started_unix: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
-            series: Mutex::default(),
-            inflight: AtomicI64::new(0),
-            gauges: Mutex::default(),
-            sources: Mutex::default(),
-        }
-    }
 }
 
 impl Metrics {
@@ -70,136 +185,132 @@ impl Metrics {
         help: &'static str,
         read: impl Fn() -> f64 + Send + Sync + 'static,
     ) {
-        if let Ok(mut gauges) = self.gauges.lock() {
-            gauges.push((name, help, Box::new(read)));
-        }
+        self.gauges.lock().unwrap_or_else(PoisonError::into_inner).push((name, help, Box::new(read)));
     }
 
     /// Adds text that somebody else writes when it is asked for.
     pub fn add_source(&self, write: impl Fn(&mut String) + Send + Sync + 'static) {
-        if let Ok(mut sources) = self.sources.lock() {
-            sources.push(Box::new(write));
-        }
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(write));
     }
 
-    pub(crate) fn request_begins(&self) {
-        self.inflight.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn request_ends(&self, labels: Labels, code: u16, took: Duration) {
-        self.inflight.fetch_sub(1, Ordering::Relaxed);
-        let Ok(mut all) = self.series.lock() else { return };
-        if all.len() >= SERIES_MAX && !all.contains_key(&labels) {
-            return;
-        }
-        let series = all.entry(labels).or_default();
-        *series.by_code.entry(code).or_default() += 1;
+    /// Counts a request that is answered.
+    pub(crate) fn request_ends(&self, labels: &Labels, code: u16, took: Duration, bytes: u64) {
+        let series = self.series(labels);
         let seconds = took.as_secs_f64();
-        series.sum_seconds += seconds;
-        series.count += 1;
-        for (bucket, bound) in series.buckets.iter_mut().zip(BUCKETS) {
-            *bucket += u64::from(seconds <= *bound);
+        series.count(code);
+        series.duration.observe(families::REQUEST_DURATION.buckets(), seconds);
+        if let Some(sli) = &series.sli {
+            sli.observe(families::REQUEST_SLI.buckets(), seconds);
         }
+        if let Some(sizes) = &series.sizes {
+            #[expect(clippy::cast_precision_loss, reason = "a size to be put in a bucket")]
+            sizes.observe(families::RESPONSE_SIZES.buckets(), bytes as f64);
+        }
+    }
+
+    fn series(&self, labels: &Labels) -> Arc<RequestSeries> {
+        const NAMES: [&str; 8] = ["", "", "", "", "", "", "", ""];
+        let key = label_text(&NAMES, &labels.values());
+        if let Some(series) = self.requests.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Arc::clone(series);
+        }
+        let mut all = self.requests.write().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= SERIES_MAX && !all.contains_key(&key) {
+            drop(all);
+            let other = Labels::other(&http::Method::GET);
+            return Arc::new(RequestSeries::new(other));
+        }
+        Arc::clone(all.entry(key).or_insert_with(|| Arc::new(RequestSeries::new(labels.clone()))))
     }
 
     /// Forgets what was counted.
     pub(crate) fn reset(&self) {
-        if let Ok(mut series) = self.series.lock() {
-            series.clear();
-        }
+        self.requests.write().unwrap_or_else(PoisonError::into_inner).clear();
+        pintle_metrics::reset();
     }
 
-    /// The text of `/metrics`.
-    pub(crate) fn render(&self) -> String {
-        let mut out = String::with_capacity(16 * 1024);
-        self.render_requests(&mut out);
-        let inflight = self.inflight.load(Ordering::Relaxed);
-        head(&mut out, "apiserver_current_inflight_requests", "gauge", "Requests that are being worked on.");
-        _ = writeln!(out, "apiserver_current_inflight_requests{{request_kind=\"readOnly\"}} {inflight}");
-        if let Ok(gauges) = self.gauges.lock() {
-            for (name, help, read) in gauges.iter() {
-                head(&mut out, name, "gauge", help);
-                _ = writeln!(out, "{name} {}", read());
-            }
+    /// The text of `/metrics`, made piece by piece while it is sent.
+    pub(crate) fn text(&self) -> Body {
+        let mut added = String::new();
+        for (name, help, read) in self.gauges.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let value = pintle_metrics::go_float(read());
+            added.push_str(&format!("# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n"));
         }
-        if let Ok(sources) = self.sources.lock() {
-            sources.iter().for_each(|write| write(&mut out));
-        }
-        self.render_process(&mut out);
-        out
-    }
-
-    fn render_requests(&self, out: &mut String) {
-        let Ok(all) = self.series.lock() else { return };
-        head(out, "apiserver_request_total", "counter", "Requests by verb, resource and status code.");
-        for (labels, series) in all.iter() {
-            for (code, count) in &series.by_code {
-                let base = labels.render();
-                _ = writeln!(out, "apiserver_request_total{{code=\"{code}\",{base}}} {count}");
-            }
-        }
-        head(out, "apiserver_request_duration_seconds", "histogram", "Duration of requests.");
-        for (labels, series) in all.iter() {
-            let base = labels.render();
-            let name = "apiserver_request_duration_seconds";
-            for (bound, count) in BUCKETS.iter().zip(series.buckets) {
-                _ = writeln!(out, "{name}_bucket{{{base},le=\"{bound}\"}} {count}");
-            }
-            _ = writeln!(out, "{name}_bucket{{{base},le=\"+Inf\"}} {}", series.count);
-            _ = writeln!(out, "{name}_sum{{{base}}} {}", series.sum_seconds);
-            _ = writeln!(out, "{name}_count{{{base}}} {}", series.count);
-        }
-    }
-
-    fn render_process(&self, out: &mut String) {
-        head(out, "process_start_time_seconds", "gauge", "When the process began, in seconds since 1970.");
-        _ = writeln!(out, "process_start_time_seconds {}", self.started_unix.as_secs_f64());
-        head(out, "process_uptime_seconds", "gauge", "How long the process has run.");
-        _ = writeln!(out, "process_uptime_seconds {}", self.started.elapsed().as_secs_f64());
-        if let Some(bytes) = resident_bytes() {
-            head(out, "process_resident_memory_bytes", "gauge", "Resident memory.");
-            _ = writeln!(out, "process_resident_memory_bytes {bytes}");
-        }
+        let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        sources.iter().for_each(|write| write(&mut added));
+        let pieces = Text::default().chain(Some(added).filter(|text| !text.is_empty()));
+        Body::lazy(pieces.map(Bytes::from), None)
     }
 }
 
-impl Labels {
-    fn render(&self) -> String {
-        let Labels { verb, group, version, resource, subresource, scope } = self;
-        format!(
-            "component=\"apiserver\",group=\"{group}\",resource=\"{resource}\",scope=\"{scope}\",subresource=\"{subresource}\",verb=\"{verb}\",version=\"{version}\""
-        )
+/// Counts a request as in flight until it is dropped, however the request ends.
+pub(crate) struct InFlight(Handle);
+
+impl InFlight {
+    pub(crate) fn begin(mutating: bool) -> Self {
+        static HANDLES: LazyLock<[Handle; 2]> =
+            LazyLock::new(|| ["readOnly", "mutating"].map(|kind| families::INFLIGHT.with(&[kind])));
+        let [read_only, mutating_handle] = &*HANDLES;
+        let handle = if mutating { mutating_handle } else { read_only };
+        handle.shift(1.0);
+        InFlight(Arc::clone(handle))
+    }
+
+    /// The same for a request that stays open, such as a watch.
+    pub(crate) fn long_running(labels: &Labels) -> Self {
+        let handle = families::LONG_RUNNING.with(&labels.plain_values());
+        handle.shift(1.0);
+        InFlight(handle)
     }
 }
 
-fn head(out: &mut String, name: &str, type_: &str, help: &str) {
-    _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {type_}");
-}
-
-/// Resident memory, where the system tells.
-fn resident_bytes() -> Option<u64> {
-    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
-    Some(pages * 4096)
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.shift(-1.0);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::query;
 
-    #[test]
-    fn requests_are_counted_by_label_and_code() {
+    async fn text(metrics: &Metrics) -> String {
+        use http_body_util::BodyExt;
+        String::from_utf8(metrics.text().collect().await.unwrap().to_bytes().to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn requests_are_counted_by_label_and_code() {
         let metrics = Metrics::default();
         let labels =
-            Labels { verb: "GET".into(), resource: "pods".into(), scope: "namespace", ..Labels::default() };
+            Labels { resource: "pods".into(), scope: "namespace", ..Labels::other(&http::Method::GET) };
         for code in [200, 200, 404] {
-            metrics.request_begins();
-            metrics.request_ends(labels.clone(), code, Duration::from_millis(30));
+            metrics.request_ends(&labels, code, Duration::from_millis(30), 7);
         }
-        let text = metrics.render();
-        assert!(text.contains("apiserver_request_total{code=\"200\",component=\"apiserver\",group=\"\",resource=\"pods\",scope=\"namespace\",subresource=\"\",verb=\"GET\",version=\"\"} 2\n"));
+        let text = text(&metrics).await;
+        assert!(text.contains("apiserver_request_total{code=\"200\",component=\"apiserver\",dry_run=\"\",group=\"\",resource=\"pods\",scope=\"namespace\",subresource=\"\",verb=\"GET\",version=\"\"} 2\n"), "{text}");
         assert!(text.contains("le=\"0.025\"} 0\n"));
         assert!(text.contains("le=\"0.05\"} 3\n"));
-        assert!(text.contains("apiserver_current_inflight_requests{request_kind=\"readOnly\"} 0\n"));
+    }
+
+    #[tokio::test]
+    async fn a_request_in_flight_is_counted_until_it_is_dropped() {
+        let metrics = Metrics::default();
+        let guards = [InFlight::begin(true), InFlight::begin(true)];
+        assert!(text(&metrics).await.contains("requests{request_kind=\"mutating\"} 2\n"));
+        drop(guards);
+        assert!(text(&metrics).await.contains("requests{request_kind=\"mutating\"} 0\n"));
+    }
+
+    #[test]
+    fn methods_and_dry_runs_come_from_closed_sets() {
+        let odd = http::Method::from_bytes(b"FOO").unwrap();
+        assert_eq!(Labels::other(&odd).verb, "other");
+        for (query, want) in
+            [("", ""), ("dryRun=All", "All"), ("dryRun=All&dryRun=All", "All"), ("dryRun=x\"y", "invalid")]
+        {
+            assert_eq!(dry_run_of(&query::parse(query)), want);
+        }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn serve(context: &Context, state: &DiscoveryState, asked: &Asked<'_>
             context.metrics.reset();
             ApiResponse::new(200, "text/plain; charset=utf-8", "metrics reset\n")
         }
-        "/metrics" => ApiResponse::new(200, METRICS_TYPE, context.metrics.render()),
+        "/metrics" => ApiResponse::new(200, METRICS_TYPE, context.metrics.text()),
         "/.well-known/openid-configuration" | "/.well-known/openid-configuration/" => {
             openid(context, asked, |o| o.configuration())
         }

@@ -17,6 +17,7 @@ mod following;
 mod informers;
 mod kubectl;
 mod memory;
+mod metrics;
 mod process;
 mod transcripts;
 mod unreadable;

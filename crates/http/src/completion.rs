@@ -1,0 +1,69 @@
+//! What happens when an answer is complete: the request is counted and whatever it held is given back. This happens once, when
+//! the last byte of the body is made or the client is gone, however the request ends.
+
+use crate::body::{Aborted, Body, Chunks};
+use crate::metrics::{InFlight, Labels, Metrics};
+use bytes::Bytes;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+/// Runs when it is dropped.
+pub(crate) struct Completion {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) labels: Labels,
+    pub(crate) began: Instant,
+    pub(crate) code: u16,
+    pub(crate) bytes: u64,
+    /// Falls with the completion.
+    pub(crate) _in_flight: InFlight,
+}
+
+impl Drop for Completion {
+    fn drop(&mut self) {
+        self.metrics.request_ends(&self.labels, self.code, self.began.elapsed(), self.bytes);
+    }
+}
+
+impl Completion {
+    /// Completes now for a body that is there, or when the last piece of it is made.
+    pub(crate) fn after(mut self, body: Body) -> Body {
+        match body {
+            Body::Full(bytes) => {
+                self.bytes = u64::try_from(bytes.len()).unwrap_or(0);
+                Body::Full(bytes)
+            }
+            Body::Chunks(chunks) => Body::Chunks(Box::pin(Observed { chunks, completion: Some(self) })),
+        }
+    }
+}
+
+struct Observed {
+    chunks: Pin<Box<dyn Chunks>>,
+    completion: Option<Completion>,
+}
+
+impl Chunks for Observed {
+    fn poll_chunk(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
+        let polled = self.chunks.as_mut().poll_chunk(cx);
+        match &polled {
+            Poll::Ready(Some(Ok(chunk))) => {
+                if let Some(completion) = &mut self.completion {
+                    completion.bytes += u64::try_from(chunk.len()).unwrap_or(0);
+                }
+            }
+            Poll::Ready(_) => self.completion = None,
+            Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn remaining(&self) -> Option<u64> {
+        self.chunks.remaining()
+    }
+
+    fn has_more_than(mut self: Pin<&mut Self>, bytes: u64) -> bool {
+        self.chunks.as_mut().has_more_than(bytes)
+    }
+}

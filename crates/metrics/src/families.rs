@@ -1,0 +1,72 @@
+//! The table of all families: names, types, labels and buckets are those of kube-apiserver, so that dashboards and alerts
+//! made for it work.
+
+use crate::Type::{Counter, Gauge, Histogram, Read, ReadCounter};
+use crate::{Family, process};
+
+/// Durations of requests, in seconds.
+const REQUEST_SECONDS: &[f64] = &[
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
+    20.0, 30.0, 45.0, 60.0,
+];
+/// The same for service level indicators, which start at 50 ms.
+const SLI_SECONDS: &[f64] = &[
+    0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
+    45.0, 60.0,
+];
+/// Powers of two from a millisecond.
+const DOUBLING_SECONDS: &[f64] = &[
+    0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
+];
+const FILTER_SECONDS: &[f64] =
+    &[0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0, 10.0, 15.0, 30.0];
+const RESPONSE_BYTES: &[f64] = &[1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+const BODY_BYTES: &[f64] = &[
+    5e4, 1.5e5, 2.5e5, 3.5e5, 4.5e5, 5.5e5, 6.5e5, 7.5e5, 8.5e5, 9.5e5, 1.05e6, 1.15e6, 1.25e6, 1.35e6,
+    1.45e6, 1.55e6, 1.65e6, 1.75e6, 1.85e6, 1.95e6, 2.05e6, 2.15e6, 2.25e6, 2.35e6, 2.45e6, 2.55e6, 2.65e6,
+    2.75e6, 2.85e6, 2.95e6, 3.05e6,
+];
+
+/// Labels of a request.
+const REQUEST: &[&str] = &["component", "group", "resource", "scope", "subresource", "verb", "version"];
+
+macro_rules! families {
+    ($($(#[$doc:meta])* $id:ident = $name:literal, $type_:expr, $labels:expr, $help:literal;)*) => {
+        $(#[doc = $help] pub static $id: Family = Family::new($name, $type_, $labels, $help);)*
+        /// All families, in the order of their text.
+        pub static ALL: &[&Family] = &[$(&$id),*];
+    };
+}
+
+families! {
+    AUDIT_EVENTS = "apiserver_audit_event_total", Counter, &[], "Audit events that were generated and sent to the backends.";
+    AUDIT_LEVELS = "apiserver_audit_level_total", Counter, &["level"], "Policy levels of requests that are audited.";
+    AUDIT_REJECTED = "apiserver_audit_requests_rejected_total", Counter, &[], "Requests that were rejected because an audit backend failed.";
+    AUDIT_ERRORS = "apiserver_audit_error_total", Counter, &["plugin"], "Audit events that a backend lost.";
+    INFLIGHT = "apiserver_current_inflight_requests", Gauge, &["request_kind"], "Requests that are being worked on.";
+    INQUEUE = "apiserver_current_inqueue_requests", Gauge, &["request_kind"], "Requests that wait in queues.";
+    LONG_RUNNING = "apiserver_longrunning_requests", Gauge, REQUEST, "Long-running requests that are open.";
+    REQUEST_BODY = "apiserver_request_body_size_bytes", Histogram(BODY_BYTES), &["group", "resource", "verb"], "Sizes of request bodies.";
+    REQUEST_DURATION = "apiserver_request_duration_seconds", Histogram(REQUEST_SECONDS), &["component", "dry_run", "group", "resource", "scope", "subresource", "verb", "version"], "Durations of requests.";
+    REQUEST_FILTER = "apiserver_request_filter_duration_seconds", Histogram(FILTER_SECONDS), &["filter"], "Durations of the filters before a request is handled.";
+    REQUEST_SLI = "apiserver_request_sli_duration_seconds", Histogram(SLI_SECONDS), REQUEST, "Durations of requests without the time of webhooks and of waiting in queues.";
+    REQUEST_TERMINATIONS = "apiserver_request_terminations_total", Counter, &["code", "component", "group", "resource", "scope", "subresource", "verb", "version"], "Requests that the server ended in self-defence.";
+    REQUEST_TOTAL = "apiserver_request_total", Counter, &["code", "component", "dry_run", "group", "resource", "scope", "subresource", "verb", "version"], "Requests by verb, resource and status code.";
+    RESPONSE_SIZES = "apiserver_response_sizes", Histogram(RESPONSE_BYTES), REQUEST, "Sizes of answers to gets and lists.";
+    TLS_HANDSHAKE_ERRORS = "apiserver_tls_handshake_errors_total", Counter, &[], "TLS handshakes that failed.";
+    AUTHENTICATED_USERS = "authenticated_user_requests", Counter, &["username"], "Requests by user; the user is \"other\" but for a few well-known names.";
+    AUTHENTICATION_ATTEMPTS = "authentication_attempts", Counter, &["result"], "Authentications by result.";
+    AUTHENTICATION_DURATION = "authentication_duration_seconds", Histogram(DOUBLING_SECONDS), &["result"], "Durations of authentications.";
+    AUTHORIZATION_ATTEMPTS = "authorization_attempts_total", Counter, &["result"], "Authorizations by result.";
+    AUTHORIZATION_DURATION = "authorization_duration_seconds", Histogram(DOUBLING_SECONDS), &["result"], "Durations of authorizations.";
+    FIELD_VALIDATION = "field_validation_request_duration_seconds", Histogram(SLI_SECONDS), &["field_validation"], "Durations of writes by how they validate fields.";
+    CPU_SECONDS = "process_cpu_seconds_total", ReadCounter(process::cpu_seconds), &[], "Processor time of the user and the system.";
+    FILES_MAX = "process_max_fds", Read(process::open_files_max), &[], "Most open file descriptors.";
+    NETWORK_RECEIVED = "process_network_receive_bytes_total", ReadCounter(process::network_received), &[], "Bytes received over the network.";
+    NETWORK_SENT = "process_network_transmit_bytes_total", ReadCounter(process::network_sent), &[], "Bytes sent over the network.";
+    FILES = "process_open_fds", Read(process::open_files), &[], "Open file descriptors.";
+    RESIDENT_BYTES = "process_resident_memory_bytes", Read(process::resident_bytes), &[], "Resident memory.";
+    START_TIME = "process_start_time_seconds", Read(process::start_time), &[], "When the process began, in seconds since 1970.";
+    VIRTUAL_BYTES = "process_virtual_memory_bytes", Read(process::virtual_bytes), &[], "Virtual memory.";
+    VIRTUAL_BYTES_MAX = "process_virtual_memory_max_bytes", Read(process::virtual_bytes_max), &[], "Most virtual memory.";
+}

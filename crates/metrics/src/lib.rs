@@ -1,0 +1,377 @@
+//! Metric families, counters that cost a few nanoseconds, and the text that Prometheus reads. [`families`] is the one table of
+//! all families; no other place declares one.
+//!
+//! The memory of a family is bounded by design: label values are cut at [`VALUE_BYTES_MAX`], and a family has at most
+//! [`SERIES_MAX`] series. Beyond that everything counts in one series whose label values are `other`.
+
+pub mod families;
+mod process;
+mod series;
+
+pub use series::{Handle, Series};
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::ops::Bound;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Most series of one family.
+pub const SERIES_MAX: usize = 10_000;
+/// Longest label value; the rest is cut off.
+pub const VALUE_BYTES_MAX: usize = 253;
+/// The label value of everything that has no series of its own.
+pub const OTHER: &str = "other";
+/// How much text [`Text`] makes at a time.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// What a family measures.
+#[derive(Clone, Copy)]
+pub enum Type {
+    /// A number that only grows.
+    Counter,
+    /// A number that goes up and down.
+    Gauge,
+    /// Observations, counted by these upper bounds.
+    Histogram(&'static [f64]),
+    /// Sum and number of observations.
+    Summary,
+    /// A gauge whose series are read when the text is made.
+    Read(fn(&mut Samples)),
+    /// A counter whose series are read when the text is made.
+    ReadCounter(fn(&mut Samples)),
+}
+
+/// Series that are read when the text is made: label text and value.
+#[derive(Default)]
+pub struct Samples(Vec<(String, f64)>);
+
+impl Samples {
+    /// Adds a value without labels.
+    pub fn push(&mut self, value: f64) {
+        self.0.push((String::new(), value));
+    }
+}
+
+/// A family: its name, type, labels, and the series that were counted so far.
+pub struct Family {
+    name: &'static str,
+    help: &'static str,
+    type_: Type,
+    labels: &'static [&'static str],
+    /// By label text, such as `code="200",verb="GET"`.
+    series: RwLock<BTreeMap<Box<str>, Arc<Series>>>,
+}
+
+impl Family {
+    /// A family of this name and type; `labels` are sorted.
+    pub const fn new(
+        name: &'static str,
+        type_: Type,
+        labels: &'static [&'static str],
+        help: &'static str,
+    ) -> Self {
+        Family { name, help, type_, labels, series: RwLock::new(BTreeMap::new()) }
+    }
+
+    /// The name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The series with these label values, in the order of the labels. Keep it where the same series counts often.
+    pub fn with(&self, values: &[&str]) -> Arc<Series> {
+        self.with_text(&label_text(self.labels, values))
+    }
+
+    fn with_text(&self, text: &str) -> Arc<Series> {
+        if let Some(series) = self.series.read().unwrap_or_else(PoisonError::into_inner).get(text) {
+            return Arc::clone(series);
+        }
+        let mut all = self.series.write().unwrap_or_else(PoisonError::into_inner);
+        let key = if all.len() >= SERIES_MAX && !all.contains_key(text) {
+            label_text(self.labels, &vec![OTHER; self.labels.len()])
+        } else {
+            text.to_string()
+        };
+        Arc::clone(all.entry(key.into()).or_insert_with(|| Arc::new(Series::new(self.buckets()))))
+    }
+
+    /// Counts one.
+    pub fn inc(&self, values: &[&str]) {
+        self.with(values).add(1);
+    }
+
+    /// Counts many.
+    pub fn add(&self, values: &[&str], count: u64) {
+        self.with(values).add(count);
+    }
+
+    /// Sets a gauge.
+    pub fn set(&self, values: &[&str], value: f64) {
+        self.with(values).set(value);
+    }
+
+    /// Counts an observation of a histogram or summary.
+    pub fn observe(&self, values: &[&str], value: f64) {
+        self.with(values).observe(self.buckets(), value);
+    }
+
+    /// The bounds of the buckets, without the last one, which has none.
+    pub fn buckets(&self) -> &'static [f64] {
+        match self.type_ {
+            Type::Histogram(bounds) => bounds,
+            _ => &[],
+        }
+    }
+
+    /// Forgets what was counted. Series that somebody holds count on, unseen.
+    pub fn reset(&self) {
+        self.series.write().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Forgets one series, such as that of an object that is gone.
+    pub fn remove(&self, values: &[&str]) {
+        let text = label_text(self.labels, values);
+        self.series.write().unwrap_or_else(PoisonError::into_inner).remove(text.as_str());
+    }
+
+    fn head(&self, out: &mut String) {
+        let type_ = match self.type_ {
+            Type::Counter | Type::ReadCounter(_) => "counter",
+            Type::Gauge | Type::Read(_) => "gauge",
+            Type::Histogram(_) => "histogram",
+            Type::Summary => "summary",
+        };
+        _ = writeln!(out, "# HELP {} {}\n# TYPE {} {type_}", self.name, self.help, self.name);
+    }
+
+    /// Appends series after `after` until there is a piece of text; returns where to go on, if there is more.
+    fn render(&self, after: Option<&str>, out: &mut String) -> Option<Box<str>> {
+        if let Type::Read(read) | Type::ReadCounter(read) = self.type_ {
+            let mut samples = Samples::default();
+            read(&mut samples);
+            if !samples.0.is_empty() {
+                self.head(out);
+            }
+            for (labels, value) in samples.0 {
+                sample(out, self.name, "", &labels, value);
+            }
+            return None;
+        }
+        let all = self.series.read().unwrap_or_else(PoisonError::into_inner);
+        if after.is_none() {
+            // A family without labels is there from the start, as in the client library of Prometheus.
+            if all.is_empty() && !self.labels.is_empty() {
+                return None;
+            }
+            self.head(out);
+            if all.is_empty() {
+                self.render_series("", &Series::new(self.buckets()), out);
+            }
+        }
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        for (labels, series) in all.range::<str, _>((from, Bound::Unbounded)) {
+            self.render_series(labels, series, out);
+            if out.len() >= PIECE_BYTES {
+                return Some(labels.clone());
+            }
+        }
+        None
+    }
+
+    fn render_series(&self, labels: &str, series: &Series, out: &mut String) {
+        match self.type_ {
+            Type::Histogram(bounds) => {
+                let mut count = 0;
+                let separator = if labels.is_empty() { "" } else { "," };
+                for (bound, in_bucket) in bounds.iter().zip(series.bucket_counts()) {
+                    count += in_bucket;
+                    _ = writeln!(
+                        out,
+                        "{}_bucket{{{labels}{separator}le=\"{}\"}} {count}",
+                        self.name,
+                        go_float(*bound)
+                    );
+                }
+                let total = series.count();
+                _ = writeln!(out, "{}_bucket{{{labels}{separator}le=\"+Inf\"}} {total}", self.name);
+                sample(out, self.name, "_sum", labels, series.value());
+                sample_int(out, self.name, "_count", labels, total);
+            }
+            Type::Summary => {
+                sample(out, self.name, "_sum", labels, series.value());
+                sample_int(out, self.name, "_count", labels, series.count());
+            }
+            Type::Gauge => sample(out, self.name, "", labels, series.value()),
+            _ => sample_int(out, self.name, "", labels, series.count()),
+        }
+    }
+}
+
+/// The text of all families, piece by piece.
+#[derive(Default)]
+pub struct Text {
+    family: usize,
+    after: Option<Box<str>>,
+}
+
+impl Iterator for Text {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        let mut out = String::new();
+        while out.len() < PIECE_BYTES {
+            let Some(family) = families::ALL.get(self.family) else { break };
+            self.after = family.render(self.after.as_deref(), &mut out);
+            if self.after.is_none() {
+                self.family += 1;
+            }
+        }
+        (!out.is_empty()).then_some(out)
+    }
+}
+
+/// Forgets everything that was counted; gauges stay, they say what is now.
+pub fn reset() {
+    families::ALL.iter().filter(|f| !matches!(f.type_, Type::Gauge)).for_each(|family| family.reset());
+}
+
+/// `a="1",b="2"`, values escaped and cut.
+pub fn label_text(names: &[&str], values: &[&str]) -> String {
+    let mut out = String::with_capacity(names.len() * 24);
+    for (name, value) in names.iter().zip(values) {
+        if !out.is_empty() {
+            out.push(',');
+        }
+        out.push_str(name);
+        out.push_str("=\"");
+        escape(value, &mut out);
+        out.push('"');
+    }
+    out
+}
+
+fn escape(value: &str, out: &mut String) {
+    let end = (0..=VALUE_BYTES_MAX.min(value.len())).rev().find(|at| value.is_char_boundary(*at));
+    for c in value.get(..end.unwrap_or(0)).unwrap_or("").chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            '\n' => out.push_str("\\n"),
+            c => out.push(c),
+        }
+    }
+}
+
+fn sample(out: &mut String, name: &str, suffix: &str, labels: &str, value: f64) {
+    write_sample(out, name, suffix, labels, &go_float(value));
+}
+
+fn sample_int(out: &mut String, name: &str, suffix: &str, labels: &str, value: u64) {
+    write_sample(out, name, suffix, labels, &value.to_string());
+}
+
+fn write_sample(out: &mut String, name: &str, suffix: &str, labels: &str, value: &str) {
+    _ = if labels.is_empty() {
+        writeln!(out, "{name}{suffix} {value}")
+    } else {
+        writeln!(out, "{name}{suffix}{{{labels}}} {value}")
+    };
+}
+
+/// A number as Go's `strconv.FormatFloat(v, 'g', -1, 64)` writes it.
+pub fn go_float(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".into();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "+Inf".into() } else { "-Inf".into() };
+    }
+    let scientific = format!("{value:e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if value == 0.0 || (-4..6).contains(&exponent) {
+        return format!("{value}");
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{mantissa}e{sign}{:02}", exponent.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(family: &Family) -> String {
+        let mut out = String::new();
+        let mut after = family.render(None, &mut out);
+        while let Some(at) = after {
+            after = family.render(Some(&at), &mut out);
+        }
+        out
+    }
+
+    #[test]
+    fn series_are_written_as_prometheus_reads_them() {
+        let counter = Family::new("requests_total", Type::Counter, &["code", "verb"], "Requests.");
+        assert_eq!(text(&counter), "");
+        counter.inc(&["200", "GET"]);
+        counter.add(&["200", "GET"], 2);
+        counter.inc(&["404", "a\"b\\c\nd"]);
+        assert_eq!(
+            text(&counter),
+            "# HELP requests_total Requests.\n# TYPE requests_total counter\n\
+             requests_total{code=\"200\",verb=\"GET\"} 3\n\
+             requests_total{code=\"404\",verb=\"a\\\"b\\\\c\\nd\"} 1\n"
+        );
+        let histogram = Family::new("seconds", Type::Histogram(&[0.005, 1.0]), &[], "Time.");
+        histogram.observe(&[], 0.5);
+        histogram.observe(&[], 4.0);
+        assert_eq!(
+            text(&histogram),
+            "# HELP seconds Time.\n# TYPE seconds histogram\n\
+             seconds_bucket{le=\"0.005\"} 0\nseconds_bucket{le=\"1\"} 1\nseconds_bucket{le=\"+Inf\"} 2\n\
+             seconds_sum 4.5\nseconds_count 2\n"
+        );
+    }
+
+    #[test]
+    fn the_number_of_series_is_bounded() {
+        let counter = Family::new("c", Type::Counter, &["path"], "Paths.");
+        for n in 0..SERIES_MAX + 500 {
+            counter.inc(&[&n.to_string()]);
+        }
+        counter.inc(&[&"x".repeat(1 << 20)]);
+        assert_eq!(counter.series.read().unwrap().len(), SERIES_MAX + 1);
+        assert!(text(&counter).contains("c{path=\"other\"} 501\n"));
+        let long = Family::new("c", Type::Counter, &["path"], "Paths.");
+        long.inc(&[&"é".repeat(1 << 20)]);
+        assert!(text(&long).len() < 2 * VALUE_BYTES_MAX);
+    }
+
+    #[test]
+    fn every_family_is_declared_once_with_sorted_labels() {
+        let mut names: Vec<&str> = families::ALL.iter().map(|f| f.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        for family in families::ALL {
+            assert!(family.labels.is_sorted(), "{}", family.name);
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_as_go_writes_them() {
+        for (value, want) in [
+            (0.0, "0"),
+            (1e-5, "1e-05"),
+            (0.0001, "0.0001"),
+            (2.592e6, "2.592e+06"),
+            (100.0, "100"),
+            (1e9, "1e+09"),
+            (f64::INFINITY, "+Inf"),
+        ] {
+            assert_eq!(go_float(value), want);
+        }
+    }
+}

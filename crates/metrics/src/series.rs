@@ -1,0 +1,65 @@
+//! One series of a family: atomics that are counted without a lock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A counter, gauge or histogram with fixed label values.
+pub struct Series {
+    /// How often it was counted or observed.
+    count: AtomicU64,
+    /// The bits of a float: a gauge's value or the sum of observations.
+    value: AtomicU64,
+    /// Observations by bucket, each in one bucket only.
+    buckets: Box<[AtomicU64]>,
+}
+
+/// A series that somebody keeps, to count without looking it up.
+pub type Handle = Arc<Series>;
+
+impl Series {
+    pub(crate) fn new(bounds: &[f64]) -> Self {
+        Series {
+            count: AtomicU64::new(0),
+            value: AtomicU64::new(0),
+            buckets: bounds.iter().map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// Counts this many.
+    pub fn add(&self, count: u64) {
+        self.count.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Sets a gauge.
+    pub fn set(&self, value: f64) {
+        self.value.store(value.to_bits(), Ordering::Relaxed);
+    }
+
+    /// Adds to a gauge.
+    pub fn shift(&self, by: f64) {
+        let add = |bits| Some((f64::from_bits(bits) + by).to_bits());
+        _ = self.value.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+    }
+
+    /// Counts an observation; `bounds` are those of the family.
+    pub fn observe(&self, bounds: &[f64], value: f64) {
+        let bucket = bounds.partition_point(|bound| *bound < value);
+        if let Some(bucket) = self.buckets.get(bucket) {
+            bucket.fetch_add(1, Ordering::Relaxed);
+        }
+        self.shift(value);
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn bucket_counts(&self) -> impl Iterator<Item = u64> + '_ {
+        self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn value(&self) -> f64 {
+        f64::from_bits(self.value.load(Ordering::Relaxed))
+    }
+}
