@@ -1,8 +1,8 @@
 //! What is stored along with an object, in one transaction: the addresses and node ports of a service, and what an
 //! object uses of its quotas. A write that loses a race for any of them is tried again from the beginning.
 //!
-//! An address that is taken is an IPAddress; a node port that is taken is a key of its own in the store, so that two
-//! services can never get the same one, whatever happens in between.
+//! An address that is taken is an IPAddress; node ports that are taken are bits of one value, which is changed only as it
+//! was read. So two services can never get the same one, whatever happens in between.
 
 mod ports;
 mod quota;
@@ -14,6 +14,7 @@ use pintle_meta::{Status, net};
 use pintle_schema::typed;
 use pintle_store::{Expect, Revision, Write};
 use pintle_value::Value;
+use ports::Taken;
 use std::net::IpAddr;
 
 const MANAGER: &str = "kube-apiserver";
@@ -35,14 +36,14 @@ impl Engine {
         if !is_service(target) || !target.subresource.is_empty() {
             return Ok(Vec::new());
         }
-        let state = self.store.snapshot_state();
+        let taken = self.taken_ports();
         let mut pool = Pool {
             ranges: &self.service_ranges,
             dry_run: request.dry_run,
             ip_taken: &|ip| {
                 self.address(ip).is_some_and(|target| self.kept(&target.kind, &target.name).is_some())
             },
-            port_taken: &|port| state.get(&ports::key(port)).is_some(),
+            port_taken: &|port| taken.ports.contains(&port),
             random: &mut || self.random.number(),
         };
         let name = candidate.str_at(&["metadata", "name"]).to_string();
@@ -53,16 +54,16 @@ impl Engine {
         if request.dry_run {
             return Ok(Vec::new());
         }
-        Ok(self.settle(old, Some(candidate)))
+        Ok(self.settle(taken, old, Some(candidate)))
     }
 
     /// What is to be removed along with an object that goes.
     pub(crate) fn release(&self, target: &Target, last: &Value) -> Vec<Write> {
-        if is_service(target) { self.settle(Some(last), None) } else { Vec::new() }
+        if is_service(target) { self.settle(self.taken_ports(), Some(last), None) } else { Vec::new() }
     }
 
     /// What turns the addresses and ports of one service into those of another.
-    fn settle(&self, old: Option<&Value>, new: Option<&Value>) -> Vec<Write> {
+    fn settle(&self, taken: Taken, old: Option<&Value>, new: Option<&Value>) -> Vec<Write> {
         let (had, has) = (addresses(old), addresses(new));
         let mut writes = Vec::new();
         if let Some(service) = new {
@@ -70,7 +71,7 @@ impl Engine {
             writes.extend(added.filter_map(|ip| self.put_address(*ip, service)));
         }
         writes.extend(had.iter().filter(|ip| !has.contains(ip)).filter_map(|ip| self.delete_address(*ip)));
-        writes.extend(self.settle_ports(&ports::of(old), &ports::of(new), new));
+        writes.extend(self.settle_ports(taken, &ports::of(old), &ports::of(new)));
         writes
     }
 

@@ -9,6 +9,7 @@
 mod codec;
 mod definition;
 mod kubernetes;
+pub(crate) mod range;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -36,7 +37,7 @@ pub struct Unreadable(pub String);
 
 /// Whether a key holds an API object. The others (allocation ranges, the leases of servers, the compaction
 /// protocol) have values of their own, which are neither converted nor encrypted.
-pub(crate) fn is_object_key(key: &str) -> bool {
+pub fn is_object_key(key: &str) -> bool {
     let Some(path) = key.strip_prefix("/registry/") else { return false };
     !["ranges/", "masterleases/", "peerserverleases/"].iter().any(|folder| path.starts_with(folder))
 }

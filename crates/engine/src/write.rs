@@ -448,8 +448,8 @@ impl Engine {
             candidate.remove_at(&["metadata", key]);
         }
         let encoded = object::encode(&target.kind, &candidate);
-        let is_stored = || encoded == *live.object.value() && !self.store.is_outdated(&target.store_key());
-        if !removes && is_stored() {
+        let is_same = encoded == *live.object.value() && !removes;
+        if is_same && !self.store.is_outdated(&target.store_key()).await {
             return Ok(Attempt::Done(Written { object: live.object, created: false, warnings }));
         }
         if request.dry_run {

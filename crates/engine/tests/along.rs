@@ -120,12 +120,16 @@ fn names(engine: &Engine, group: &str, plural: &str) -> BTreeSet<String> {
     engine.objects(group, plural, "").iter().map(|o| o.str_at(&["metadata", "name"]).to_string()).collect()
 }
 
-fn taken_ports(engine: &Engine) -> BTreeSet<String> {
+/// The bits of the allocation of node ports.
+fn taken_ports(engine: &Engine) -> Vec<u32> {
     let state = engine.store.snapshot_state();
-    state
-        .prefix("/registry/ranges/servicenodeports/")
-        .map(|(key, _)| key.rsplit('/').next().unwrap().to_string())
-        .collect()
+    let Some(entry) = state.get("/registry/ranges/servicenodeports") else { return Vec::new() };
+    let tree = pintle_value::json::parse(&entry.value).unwrap().value;
+    let bits = pintle_value::base64::decode(tree.str_at(&["data"])).unwrap();
+    let places = bits.iter().rev().enumerate().flat_map(|(at, byte)| {
+        (0..8).filter(move |bit| byte >> bit & 1 == 1).map(move |bit| at as u32 * 8 + bit)
+    });
+    places.collect()
 }
 
 fn service(name: &str, kind: &str) -> String {

@@ -219,8 +219,8 @@ pub trait Store: Send + Sync {
     }
 
     /// Whether the value under `key` would be stored differently today, for instance under another encryption key.
-    fn is_outdated(&self, _key: &str) -> bool {
-        false
+    fn is_outdated<'a>(&'a self, _key: &'a str) -> BoxFuture<'a, bool> {
+        Box::pin(std::future::ready(false))
     }
 
     /// The revision up to which history is gone: a restart would load only what came after it.

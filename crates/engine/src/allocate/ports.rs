@@ -1,15 +1,18 @@
-//! Node ports that are taken: one key each, which names the service that has it.
+//! Node ports that are taken: one value for all of them, as kube-apiserver has it. Every change of it is conditional on
+//! the revision that was read, so two services never get the same port, on however many servers.
 
 use crate::Engine;
-use pintle_store::{Expect, Write};
+use crate::stored::range::{NODE_PORTS, decode_ports, encode_ports};
+use pintle_store::{Expect, Revision, Write};
 use pintle_value::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-const PREFIX: &str = "/registry/ranges/servicenodeports/";
-
-/// Where a port is taken.
-pub(super) fn key(port: i64) -> String {
-    format!("{PREFIX}{port}")
+/// The allocation as it is stored.
+pub(super) struct Taken {
+    /// The ports.
+    pub(super) ports: BTreeSet<i64>,
+    /// Its revision; none where there is no allocation.
+    revision: Option<Revision>,
 }
 
 /// The ports that a service has on nodes.
@@ -20,44 +23,50 @@ pub(super) fn of(service: Option<&Value>) -> BTreeSet<i64> {
     ports.chain(health).filter_map(Value::as_int).filter(|port| *port != 0).collect()
 }
 
-fn owner(service: &Value) -> String {
-    format!("{}/{}", service.str_at(&["metadata", "namespace"]), service.str_at(&["metadata", "name"]))
-}
-
 impl Engine {
-    /// What turns one set of ports into another. `service` has the new ones.
+    /// The ports that are taken now.
+    pub(super) fn taken_ports(&self) -> Taken {
+        let state = self.store.snapshot_state();
+        let entry = state.get(NODE_PORTS);
+        let range = &self.service_ranges.node_ports;
+        let ports = entry.and_then(|entry| decode_ports(range, &entry.value));
+        Taken { ports: ports.unwrap_or_default(), revision: entry.map(|entry| entry.modified) }
+    }
+
+    /// What turns one set of ports of a service into another. The allocation must be as it was in `taken`.
     pub(super) fn settle_ports(
         &self,
+        taken: Taken,
         had: &BTreeSet<i64>,
         has: &BTreeSet<i64>,
-        service: Option<&Value>,
-    ) -> Vec<Write> {
-        let state = self.store.snapshot_state();
-        let mut writes = Vec::new();
-        if let Some(service) = service {
-            let added = has.difference(had);
-            writes.extend(added.map(|port| Write::put(key(*port), Expect::Absent, owner(service))));
-        }
-        for key in had.difference(has).map(|port| key(*port)) {
-            if let Some(entry) = state.get(&key) {
-                writes.push(Write::delete(key, Expect::Revision(entry.modified)));
-            }
-        }
-        writes
+    ) -> Option<Write> {
+        let mut ports = taken.ports.clone();
+        had.difference(has).for_each(|port| _ = ports.remove(port));
+        ports.extend(has.difference(had));
+        (ports != taken.ports).then(|| self.put_ports(taken.revision, &ports))
+    }
+
+    fn put_ports(&self, revision: Option<Revision>, ports: &BTreeSet<i64>) -> Write {
+        let expect = revision.map_or(Expect::Absent, Expect::Revision);
+        Write::put(NODE_PORTS, expect, encode_ports(&self.service_ranges.node_ports, ports))
     }
 
     /// What brings the taken ports in line with the services that there are.
     pub(super) fn repair_ports(&self, services: &[Value]) -> Vec<Write> {
-        let mut wanted: BTreeMap<String, String> = BTreeMap::new();
-        for service in services {
-            wanted.extend(of(Some(service)).into_iter().map(|port| (key(port), owner(service))));
+        let wanted: BTreeSet<i64> = services.iter().flat_map(|service| of(Some(service))).collect();
+        let taken = self.taken_ports();
+        let range = &self.service_ranges.node_ports;
+        let wanted = wanted.into_iter().filter(|port| range.contains(port)).collect();
+        let is_right = taken.revision.is_some() && taken.ports == wanted;
+        let mut writes: Vec<Write> = Vec::new();
+        if !is_right {
+            writes.push(self.put_ports(taken.revision, &wanted));
         }
+        // Earlier versions of this server had a key for each port.
         let state = self.store.snapshot_state();
-        let stale = state.prefix(PREFIX).filter(|(key, _)| !wanted.contains_key(&***key));
-        let mut writes: Vec<Write> =
-            stale.map(|(key, entry)| Write::delete(key.clone(), Expect::Revision(entry.modified))).collect();
-        let missing = wanted.iter().filter(|(key, _)| state.get(key).is_none());
-        writes.extend(missing.map(|(key, owner)| Write::put(key.as_str(), Expect::Absent, owner.clone())));
+        let old = format!("{NODE_PORTS}/");
+        let stale = state.prefix(&old);
+        writes.extend(stale.map(|(key, entry)| Write::delete(key.clone(), Expect::Revision(entry.modified))));
         writes
     }
 }

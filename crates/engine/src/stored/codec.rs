@@ -52,13 +52,13 @@ impl Codec {
 
     /// The bytes to store for an object in memory.
     pub(super) fn encode(&self, key: &str, value: &Bytes) -> Result<Bytes, TransformError> {
-        if !is_object_key(key) {
-            return Ok(value.clone());
-        }
         let formed = match &self.form {
             None => value.clone(),
             Some(form) => form.encode(key, value),
         };
+        if !is_object_key(key) {
+            return Ok(formed);
+        }
         let (group, resource) = self.resource(key);
         self.encryption.seal(&group, &resource, &self.store_key(key), &formed)
     }

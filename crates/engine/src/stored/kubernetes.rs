@@ -4,7 +4,7 @@
 //! JSON with sorted keys, or CBOR. A value says by its first bytes what it is, whatever the flags say: other servers
 //! may have written it.
 
-use super::{StoredForm, Unreadable, definition, is_object_key, versions};
+use super::{StoredForm, Unreadable, definition, is_object_key, range, versions};
 use crate::object;
 use bytes::Bytes;
 use pintle_cache::{mark_outdated, value_header};
@@ -47,6 +47,7 @@ impl StorageMediaType {
 pub struct KubernetesForm {
     /// The built-in kinds by where their objects are.
     builtin: HashMap<Str, Stored>,
+    media: StorageMediaType,
     /// Whether custom resources are written as CBOR (feature gate `CBORServingAndStorage`).
     cbor: bool,
 }
@@ -81,7 +82,7 @@ impl KubernetesForm {
             let api_version = versions::stored_as(&kind);
             (kind.store_prefix.clone(), Stored { kind, api_version, encoding })
         };
-        KubernetesForm { builtin: kinds.map(stored).collect(), cbor }
+        KubernetesForm { builtin: kinds.map(stored).collect(), media, cbor }
     }
 
     /// The built-in kind that a key belongs to: prefixes end in a slash, and keys have few of those.
@@ -93,6 +94,9 @@ impl KubernetesForm {
 
 impl StoredForm for KubernetesForm {
     fn encode(&self, key: &str, value: &Bytes) -> Bytes {
+        if key == range::NODE_PORTS {
+            return range::encode(self.media, value);
+        }
         if !is_object_key(key) {
             return value.clone();
         }
@@ -112,6 +116,9 @@ impl StoredForm for KubernetesForm {
     }
 
     fn decode(&self, key: &str, stored: &Bytes) -> Result<Bytes, Unreadable> {
+        if key == range::NODE_PORTS {
+            return range::decode(stored);
+        }
         if !is_object_key(key) {
             return Ok(stored.clone());
         }

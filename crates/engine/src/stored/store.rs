@@ -96,13 +96,21 @@ impl Store for FormStore {
         self.inner.removes_expired()
     }
 
-    fn is_outdated(&self, key: &str) -> bool {
-        self.codec.encrypts()
-            && self
-                .inner
-                .snapshot_state()
-                .get(key)
-                .is_some_and(|entry| self.codec.is_outdated(key, &entry.value))
+    fn is_outdated<'a>(&'a self, key: &'a str) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            if !self.codec.encrypts() {
+                return false;
+            }
+            // An engine that others write to has no values in memory.
+            let state = match self.inner.is_shared() {
+                false => self.inner.snapshot_state(),
+                true => match self.inner.read_at(key, self.inner.revision()).await {
+                    Ok(state) => state,
+                    Err(_) => return false,
+                },
+            };
+            state.get(key).is_some_and(|entry| self.codec.is_outdated(key, &entry.value))
+        })
     }
 
     fn compacted(&self) -> Revision {

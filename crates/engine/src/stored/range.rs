@@ -1,0 +1,160 @@
+//! The allocation of node ports, which is stored in one value: `RangeAllocation`, a range and a bit for each port.
+//!
+//! In memory the value is its JSON, as kube-apiserver stores it with `--storage-media-type=application/json`.
+
+use super::{StorageMediaType, Unreadable};
+use bytes::Bytes;
+use pintle_schema::proto;
+use pintle_value::{Value, base64, json};
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
+/// Where the allocation of node ports is.
+pub(crate) const NODE_PORTS: &str = "/registry/ranges/servicenodeports";
+
+const API_VERSION: &str = "v1";
+const KIND: &str = "RangeAllocation";
+/// The message of metadata that says nothing.
+const NO_METADATA: [u8; 16] = [0x0a, 0, 0x12, 0, 0x1a, 0, 0x22, 0, 0x2a, 0, 0x32, 0, 0x38, 0, 0x42, 0];
+
+/// The value in memory for these ports.
+pub(crate) fn encode_ports(range: &RangeInclusive<i64>, taken: &BTreeSet<i64>) -> Bytes {
+    let within = taken.iter().filter(|port| range.contains(port)).map(|port| port - range.start());
+    let offsets: Vec<usize> = within.filter_map(|offset| usize::try_from(offset).ok()).collect();
+    // A big-endian integer without leading zeros: bit n is the port n after the first.
+    let mut bits = vec![0u8; offsets.last().map_or(0, |last| last / 8 + 1)];
+    for offset in offsets {
+        let from_end = bits.len() - 1 - offset / 8;
+        if let Some(byte) = bits.get_mut(from_end) {
+            *byte |= 1 << (offset % 8);
+        }
+    }
+    write_json(&format!("{}-{}", range.start(), range.end()), &bits)
+}
+
+/// The ports that a value, in memory or stored, has as taken; `None` where it is of another range or cannot be read.
+pub(crate) fn decode_ports(range: &RangeInclusive<i64>, value: &Bytes) -> Option<BTreeSet<i64>> {
+    let tree = json::parse(&decode(value).ok()?).ok()?.value;
+    if tree.str_at(&["range"]) != format!("{}-{}", range.start(), range.end()) {
+        return None;
+    }
+    let bits = base64::decode(tree.str_at(&["data"])).ok()?;
+    let mut ports = BTreeSet::new();
+    for (at, byte) in bits.iter().rev().enumerate() {
+        for bit in (0..8).filter(|bit| byte >> bit & 1 == 1) {
+            ports.insert(range.start() + i64::try_from(at * 8 + bit).ok()?);
+        }
+    }
+    Some(ports)
+}
+
+fn write_json(range: &str, data: &[u8]) -> Bytes {
+    let mut out =
+        format!("{{\"kind\":\"{KIND}\",\"apiVersion\":\"{API_VERSION}\",\"metadata\":{{}},\"range\":")
+            .into_bytes();
+    json::write_string(range, &mut out);
+    out.extend_from_slice(format!(",\"data\":\"{}\"}}\n", base64::encode(data)).as_bytes());
+    Bytes::from(out)
+}
+
+/// The stored value for one in memory.
+pub(super) fn encode(media: StorageMediaType, value: &Bytes) -> Bytes {
+    let tree = match media {
+        StorageMediaType::Json | StorageMediaType::Yaml => return value.clone(),
+        StorageMediaType::Protobuf => json::parse(value).map(|parsed| parsed.value).unwrap_or(Value::Null),
+    };
+    let mut message = Vec::new();
+    put(1, &NO_METADATA, &mut message);
+    put(2, tree.str_at(&["range"]).as_bytes(), &mut message);
+    put(3, &base64::decode(tree.str_at(&["data"])).unwrap_or_default(), &mut message);
+    let mut names = Vec::new();
+    put(1, API_VERSION.as_bytes(), &mut names);
+    put(2, KIND.as_bytes(), &mut names);
+    let mut out = proto::MAGIC.to_vec();
+    put(1, &names, &mut out);
+    put(2, &message, &mut out);
+    put(3, b"", &mut out);
+    put(4, b"", &mut out);
+    Bytes::from(out)
+}
+
+/// The value in memory for a stored one.
+pub(super) fn decode(stored: &Bytes) -> Result<Bytes, Unreadable> {
+    if !stored.starts_with(proto::MAGIC) {
+        return Ok(stored.clone());
+    }
+    let envelope = proto::open(stored).map_err(|error| Unreadable(error.to_string()))?;
+    let (mut range, mut data) = (String::new(), Vec::new());
+    let mut rest = envelope.raw;
+    while !rest.is_empty() {
+        let malformed = || Unreadable("unexpected EOF".to_string());
+        let (number, bytes, after) = take(rest).ok_or_else(malformed)?;
+        match number {
+            2 => range = String::from_utf8_lossy(bytes).into_owned(),
+            3 => data = bytes.to_vec(),
+            _ => {}
+        }
+        rest = after;
+    }
+    Ok(write_json(&range, &data))
+}
+
+fn put(number: u8, bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(number << 3 | 2);
+    let mut length = bytes.len();
+    while length >= 0x80 {
+        out.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    out.push(length as u8);
+    out.extend_from_slice(bytes);
+}
+
+/// The next member of a message whose members are all bytes: its number, its bytes, the rest.
+fn take(message: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (tag, mut rest) = message.split_first()?;
+    if tag & 7 != 2 {
+        return None;
+    }
+    let mut length = 0usize;
+    for shift in (0..35).step_by(7) {
+        let (byte, after) = rest.split_first()?;
+        rest = after;
+        length |= usize::from(byte & 0x7f) << shift;
+        if *byte < 0x80 {
+            let (bytes, rest) = rest.split_at_checked(length)?;
+            return Some((tag >> 3, bytes, rest));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_bits() {
+        let range = 30000..=32767;
+        for (ports, data) in
+            [(&[][..], ""), (&[30001], "Ag=="), (&[30001, 30009], "AgI="), (&[30050], "BAAAAAAAAA==")]
+        {
+            let taken: BTreeSet<i64> = ports.iter().copied().collect();
+            let value = encode_ports(&range, &taken);
+            let text = String::from_utf8_lossy(&value).into_owned();
+            assert!(text.ends_with(&format!("\"data\":\"{data}\"}}\n")), "{text}");
+            for media in [StorageMediaType::Json, StorageMediaType::Protobuf] {
+                assert_eq!(decode_ports(&range, &encode(media, &value)), Some(taken.clone()));
+            }
+            assert_eq!(decode_ports(&(1..=2), &value), None);
+        }
+    }
+
+    #[test]
+    fn the_message_is_that_of_kube_apiserver() {
+        let value = encode_ports(&(30000..=32767), &BTreeSet::from([30001]));
+        let stored = encode(StorageMediaType::Protobuf, &value);
+        let expected = b"k8s\0\n\x15\n\x02v1\x12\x0fRangeAllocation\x12\"\n\x10\n\0\x12\0\x1a\0\"\0*\x002\x008\0B\0\x12\x0b30000-32767\x1a\x01\x02\x1a\0\"\0";
+        assert_eq!(stored, expected.as_slice());
+    }
+}
