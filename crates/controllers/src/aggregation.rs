@@ -7,8 +7,7 @@ mod discovery;
 mod resolve;
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
-pub use discovery::{RemoteKind, RemoteResource, RemoteSubresource, RemoteVersion};
+pub use discovery::{RemoteKind, RemoteResource, RemoteSpec, RemoteSubresource, RemoteVersion};
 use imbl::OrdMap;
 use pintle_cache::{CloseReason, Filter, Item};
 use pintle_engine::{Engine, Target};
@@ -84,10 +83,8 @@ pub struct Remote {
     pub transport: Result<Arc<Transport>, String>,
     /// What the transport was made with.
     trust: RemoteTrust,
-    /// What it said of this version, and its OpenAPI v2 document; `None` before the first answer.
+    /// What it said of this version; `None` before the first answer.
     pub document: Option<Arc<RemoteVersion>>,
-    /// See `document`.
-    pub openapi: Option<Bytes>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -294,7 +291,6 @@ impl Aggregation {
                 transport: same
                     .map_or_else(|| self.transport(&service, &trust), |same| same.transport.clone()),
                 document: before.and_then(|before| before.document.clone()),
-                openapi: before.and_then(|before| before.openapi.clone()),
                 service,
                 trust,
             }
@@ -326,14 +322,12 @@ impl Aggregation {
         let (Ok(certificate), Ok(key)) = (std::fs::read(certificate), std::fs::read(key)) else {
             return false;
         };
+        // A pair that does not fit is half written: the next look finds the rest.
+        if Identity::from_pem(&certificate, &key).is_err() {
+            return false;
+        }
         let read = Some((certificate, key));
-        if **self.pem.load() == read
-            || Identity::from_pem(
-                &read.as_ref().map_or(vec![], |r| r.0.clone()),
-                &read.as_ref().map_or(vec![], |r| r.1.clone()),
-            )
-            .is_err()
-        {
+        if **self.pem.load() == read {
             return false;
         }
         self.pem.store(Arc::new(read));
@@ -343,38 +337,34 @@ impl Aggregation {
 
     /// Remembers what an extension server said of itself.
     fn take_documents(&self, name: &str, outcome: &Outcome) {
-        self.change(|services| {
-            let Some(known) = services.by_name.get(name) else { return };
-            let Some(remote) = &known.remote else { return };
-            let document = match (&outcome.document, &remote.document) {
-                (Some(document), _) => Arc::new(document.clone()),
-                // What was known stays known, but it is stale.
-                (None, Some(old)) => Arc::new(RemoteVersion { is_stale: true, ..(**old).clone() }),
-                (None, None) => Arc::new(RemoteVersion { is_stale: true, ..RemoteVersion::default() }),
-            };
-            let unchanged = remote.document.as_ref().is_some_and(|old| **old == *document)
-                && (outcome.openapi.is_none() || outcome.openapi == remote.openapi);
-            if unchanged {
-                return;
-            }
-            let remote = Remote {
-                service: remote.service.clone(),
-                is_available: remote.is_available,
-                transport: remote.transport.clone(),
-                trust: remote.trust.clone(),
-                document: Some(document),
-                openapi: outcome.openapi.clone().or_else(|| remote.openapi.clone()),
-            };
-            let changed = ApiService {
-                name: known.name.clone(),
-                group: known.group.clone(),
-                version: known.version.clone(),
-                group_priority: known.group_priority,
-                version_priority: known.version_priority,
-                remote: Some(remote),
-            };
-            services.by_name.insert(name.into(), Arc::new(changed));
-        });
+        let services = self.services();
+        let Some(known) = services.by_name.get(name).cloned() else { return };
+        let Some(remote) = &known.remote else { return };
+        let document = match (&outcome.document, &remote.document) {
+            (Some(document), _) => document.clone(),
+            // What was known stays known, but it is stale.
+            (None, Some(old)) => RemoteVersion { is_stale: true, ..RemoteVersion::clone(old) },
+            (None, None) => RemoteVersion { is_stale: true, ..RemoteVersion::default() },
+        };
+        if remote.document.as_ref().is_some_and(|old| **old == document) {
+            return;
+        }
+        let remote = Remote {
+            service: remote.service.clone(),
+            is_available: remote.is_available,
+            transport: remote.transport.clone(),
+            trust: remote.trust.clone(),
+            document: Some(Arc::new(document)),
+        };
+        let changed = ApiService {
+            name: known.name.clone(),
+            group: known.group.clone(),
+            version: known.version.clone(),
+            group_priority: known.group_priority,
+            version_priority: known.version_priority,
+            remote: Some(remote),
+        };
+        self.change(|services| _ = services.by_name.insert(name.into(), Arc::new(changed)));
     }
 
     fn target(&self, name: &str) -> Option<Target> {
@@ -388,7 +378,6 @@ pub(crate) struct Outcome {
     /// Whether it is to be tried again soon.
     failed: bool,
     document: Option<RemoteVersion>,
-    openapi: Option<Bytes>,
 }
 
 /// Which APIServices are to be checked, and when.

@@ -8,6 +8,7 @@ mod apiservice;
 mod ending;
 mod names;
 
+use apiservice::next_registration;
 use names::Claims;
 use pintle_cache::{CloseReason, Filter, Item, Resource, WatchStart, Watcher};
 use pintle_engine::{Engine, Target};
@@ -105,6 +106,7 @@ impl Definitions {
     pub(crate) async fn run(mut self) {
         let mut failed = BTreeSet::new();
         let mut swept = false;
+        let mut registrations = self.follow_registrations();
         loop {
             while let Some(name) = self.due.pop_first() {
                 if let Err(status) = self.attend(&name).await {
@@ -119,6 +121,13 @@ impl Definitions {
             }
             let item = tokio::select! {
                 item = self.watcher.next() => item,
+                registration = next_registration(&mut registrations) => {
+                    match registration {
+                        Some(name) => self.restore_registration(&name).await,
+                        None => registrations = self.follow_registrations(),
+                    }
+                    continue;
+                }
                 Some(ended) = self.endings.join_next() => {
                     self.ended(ended.ok());
                     continue;

@@ -28,8 +28,11 @@ pub(crate) struct Aggregated<'a> {
     pub(crate) deadline: Option<Instant>,
 }
 
-/// The APIService of a request, if an extension server is to answer it.
+/// The APIService of a request, if an extension server is to answer it: of objects, of discovery, or of the OpenAPI v3
+/// document of a version.
 pub(crate) fn find(aggregation: &Aggregation, path: &str) -> Option<Arc<ApiService>> {
+    let document = path.strip_prefix("/openapi/v3").filter(|rest| rest.split('/').count() == 4);
+    let path = document.unwrap_or(path);
     let mut steps = path.strip_prefix('/')?.split('/');
     let (group, version) = match steps.next()? {
         "apis" => (steps.next()?, steps.next()?),

@@ -3,9 +3,9 @@
 use crate::api::ApiResponse;
 use crate::body::{Aborted, Body, Chunks};
 use bytes::Bytes;
-use http::Response;
-use http::header::{CACHE_CONTROL, HeaderMap, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::request::Parts;
+use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
@@ -53,6 +53,13 @@ where
 pub(crate) fn answer(response: Response<ProxyBody>, deadline: Option<Instant>) -> ApiResponse {
     let (parts, body) = response.into_parts();
     let mut headers = parts.headers;
+    // Go's server leaves these out of answers without a body.
+    if matches!(parts.status.as_u16(), 204 | 304) {
+        headers.remove(CONTENT_LENGTH);
+    }
+    if parts.status == StatusCode::NOT_MODIFIED {
+        headers.remove(CONTENT_TYPE);
+    }
     if let Some(theirs) = headers.remove(CACHE_CONTROL) {
         // As in kube-apiserver both are sent: ours first.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));

@@ -16,6 +16,7 @@ use crate::negotiate::Media;
 use crate::requestinfo::RequestInfo;
 use crate::route::Action;
 use arc_swap::ArcSwap;
+use pintle_controllers::aggregation::Aggregation;
 use pintle_engine::{Access, Engine, ListRequest, Target};
 use pintle_kinds::Types;
 use pintle_meta::Status;
@@ -32,21 +33,30 @@ pub struct Resources {
     discovery: ArcSwap<Published>,
     /// Least time a watch without a timeout of its own lasts.
     min_request_timeout: Duration,
+    aggregation: Arc<Aggregation>,
 }
 
 /// Discovery documents and the state of the registry they were made from.
 struct Published {
-    changes: u64,
+    changes: (u64, u64),
     state: Arc<DiscoveryState>,
 }
 
 impl Resources {
     /// Serves `engine`; `types` are the schemas of kinds that are no resources, `access` answers reviews.
-    pub fn new(engine: Arc<Engine>, access: Access, types: Types, min_request_timeout: Duration) -> Self {
-        let changes = engine.registry.changes();
-        let state = Arc::new(DiscoveryState::new(engine.registry.kinds().groups(), None));
+    pub fn new(
+        engine: Arc<Engine>,
+        access: Access,
+        types: Types,
+        min_request_timeout: Duration,
+        aggregation: Arc<Aggregation>,
+    ) -> Self {
+        let services = aggregation.services();
+        let changes = (engine.registry.changes(), services.changes);
+        let state = Arc::new(DiscoveryState::new(engine.registry.kinds().groups(), &services, None));
         let discovery = ArcSwap::from_pointee(Published { changes, state });
-        Resources { engine, access, types, discovery, min_request_timeout }
+        drop(services);
+        Resources { engine, access, types, discovery, min_request_timeout, aggregation }
     }
 
     async fn answer(&self, request: &ApiRequest) -> Result<ApiResponse, Status> {
@@ -149,13 +159,14 @@ impl Api for Resources {
     }
 
     fn discovery(&self) -> Arc<DiscoveryState> {
-        let changes = self.engine.registry.changes();
+        let services = self.aggregation.services();
+        let changes = (self.engine.registry.changes(), services.changes);
         let published = self.discovery.load();
         if published.changes == changes {
             return published.state.clone();
         }
-        let state =
-            Arc::new(DiscoveryState::new(self.engine.registry.kinds().groups(), Some(&published.state)));
+        let kinds = self.engine.registry.kinds();
+        let state = Arc::new(DiscoveryState::new(kinds.groups(), &services, Some(&published.state)));
         self.discovery.store(Arc::new(Published { changes, state: state.clone() }));
         state
     }

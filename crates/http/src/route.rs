@@ -328,6 +328,13 @@ fn negotiated(
             _ => Ok(accept),
         }
     });
+    // What others answer is negotiated with them.
+    let accept = match accept {
+        Err(_) if *action == Action::Connect => {
+            Accept::parse("", None, "").for_resource(media, &standard, table)
+        }
+        other => other,
+    };
     // That a kind is deprecated is said by what comes before the negotiation.
     accept.map_err(|mut status| {
         status.warnings.extend(resource.kind_version().deprecation.as_ref().map(ToString::to_string));

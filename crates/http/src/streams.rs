@@ -1,5 +1,7 @@
 //! Requests that go through to nodes, pods and services: logs, exec, attach, portforward and proxied paths.
 
+mod translate;
+
 use crate::api::{ApiResponse, LocateRequest, Located};
 use crate::chain::Context;
 use crate::negotiate::Encoding;
@@ -22,6 +24,7 @@ use pintle_proxy::{
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use translate::Translation;
 
 /// How much of the text of a kubelet's error is told.
 const REFUSAL_BYTES_MAX: usize = 50_000;
@@ -178,6 +181,11 @@ impl Streamed<'_> {
     async fn stream(&self, streams: &Streams, location: &Location) -> Result<ApiResponse, Status> {
         if !is_upgrade(&self.parts.headers) {
             return Err(Status::bad_request("Upgrade request required"));
+        }
+        match Translation::of(&self.parts.headers, &self.info.subresource) {
+            Some(Translation::Command) => return Ok(self.command(streams, location)),
+            Some(Translation::Tunnel(protocols)) => return self.tunnel(streams, location, &protocols).await,
+            None => {}
         }
         let transport = streams.transport(location.backend);
         let query = parameters(location);

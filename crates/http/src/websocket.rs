@@ -67,7 +67,8 @@ pub(crate) fn remove_token(headers: &mut HeaderMap) {
     }
 }
 
-fn protocols(headers: &HeaderMap) -> Vec<String> {
+/// The subprotocols that a client offers.
+pub(crate) fn protocols(headers: &HeaderMap) -> Vec<String> {
     let all = headers.get_all("sec-websocket-protocol").iter().map(headers::text);
     let texts: Vec<_> = all.collect();
     let each = texts.iter().flat_map(|text| text.split(',')).map(str::trim).filter(|p| !p.is_empty());
@@ -100,6 +101,28 @@ pub(crate) fn switch(headers: &HeaderMap, upgrade: OnUpgrade, answer: ApiRespons
             send(TokioIo::new(upgraded), stream, kind).await;
         }
     });
+    let protocol =
+        protocols(headers).into_iter().find(|p| !p.starts_with(TOKEN_PROTOCOL)).unwrap_or_default();
+    switching(&key, &protocol)
+}
+
+/// The answer to a handshake that asks for `protocol` ("" for none), or why it is refused.
+pub(crate) fn accept(headers: &HeaderMap, protocol: &str) -> ApiResponse {
+    let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or("");
+    let key = header("sec-websocket-key");
+    if key.is_empty() {
+        return refusal(400, "mismatch challenge/response");
+    }
+    if header("sec-websocket-version") != "13" {
+        let mut refused = refusal(400, "missing or bad WebSocket Version");
+        refused.set_header("sec-websocket-version", "13");
+        return refused;
+    }
+    switching(key, protocol)
+}
+
+/// The answer that changes the protocol.
+fn switching(key: &str, protocol: &str) -> ApiResponse {
     let digest = aws_lc_rs::digest::digest(
         &aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY,
         format!("{key}{SALT}").as_bytes(),
@@ -108,7 +131,7 @@ pub(crate) fn switch(headers: &HeaderMap, upgrade: OnUpgrade, answer: ApiRespons
     response.set_header("upgrade", "websocket");
     response.set_header("connection", "Upgrade");
     response.set_header("sec-websocket-accept", &base64::encode(digest.as_ref()));
-    if let Some(protocol) = protocols(headers).iter().find(|p| !p.starts_with(TOKEN_PROTOCOL)) {
+    if !protocol.is_empty() {
         response.set_header("sec-websocket-protocol", protocol);
     }
     response

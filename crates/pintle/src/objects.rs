@@ -84,6 +84,7 @@ pub(crate) async fn open(
 /// Makes what a fresh server needs and is not there.
 async fn bootstrap_objects(engine: &Arc<Engine>, config: &Config) -> Result<(), Status> {
     make(engine, config).await?;
+    register_versions(engine).await?;
     make_service_network(engine, config).await?;
     engine.repair_allocations().await
 }
@@ -162,13 +163,68 @@ async fn make(engine: &Arc<Engine>, config: &Config) -> Result<(), Status> {
         for object in wave {
             let Some(target) = target_of(engine, &object) else { continue };
             let engine = Arc::clone(engine);
-            tasks.spawn(async move {
-                engine.ensure(&target, bootstrap::manager(&target.kind.group), object).await
-            });
+            tasks.spawn(async move { make_one(&engine, &target, object).await });
         }
         while let Some(made) = tasks.join_next().await {
             made.map_err(|e| Status::internal(&e.to_string()))??;
         }
+    }
+    Ok(())
+}
+
+/// The label of registrations that a start brings back to what they were.
+const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
+
+/// Makes one object, unless it is there. A registration of a group of this server is brought back to what it should be,
+/// unless somebody took its label away.
+async fn make_one(engine: &Engine, target: &pintle_engine::Target, object: Value) -> Result<(), Status> {
+    let manager = bootstrap::manager(&target.kind.group);
+    let spec = object.get("spec").cloned().unwrap_or_default();
+    let is_registration = target.kind.kind == "APIService";
+    engine.ensure(target, manager, object).await?;
+    if !is_registration {
+        return Ok(());
+    }
+    let restore = |live: &mut Value| {
+        if live.str_at(&["metadata", "labels", AUTOMANAGED]) == "onstart" {
+            live.set_at(&["spec"], spec.clone());
+        }
+    };
+    engine.mutate(target, Some(manager), restore).await
+}
+
+/// Registers the versions that are served though a fresh server does not serve them (`--runtime-config`).
+async fn register_versions(engine: &Engine) -> Result<(), Status> {
+    let kinds = engine.registry.kinds();
+    let mut versions: std::collections::BTreeSet<(&str, &str)> = Default::default();
+    for (group, members) in kinds.groups() {
+        let own = members.iter().flat_map(|kind| &kind.versions);
+        let served = own.filter(|version| version.served && version.group == *group);
+        versions.extend(served.map(|version| (group.as_str(), version.name.as_str())));
+    }
+    for (group, version) in versions.into_iter().filter(|(group, _)| *group != "apiregistration.k8s.io") {
+        let name = format!("{version}.{group}");
+        let Some(target) = engine.target("apiregistration.k8s.io", "v1", "apiservices", "", &name) else {
+            continue;
+        };
+        let stage = |word: &str| version.contains(word);
+        let priority = if stage("alpha") {
+            1
+        } else if stage("beta") {
+            9
+        } else {
+            15
+        };
+        let mut object = Value::object();
+        object.set_at(&["apiVersion"], "apiregistration.k8s.io/v1".into());
+        object.set_at(&["kind"], "APIService".into());
+        object.set_at(&["metadata", "name"], name.as_str().into());
+        object.set_at(&["metadata", "labels", AUTOMANAGED], "onstart".into());
+        object.set_at(&["spec", "group"], group.into());
+        object.set_at(&["spec", "version"], version.into());
+        object.set_at(&["spec", "groupPriorityMinimum"], Value::Int(16_000));
+        object.set_at(&["spec", "versionPriority"], Value::Int(priority));
+        engine.ensure(&target, bootstrap::manager("apiregistration.k8s.io"), object).await?;
     }
     Ok(())
 }

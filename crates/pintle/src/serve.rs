@@ -143,7 +143,8 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
         token_seconds_max: config.token_seconds_max,
         extend_tokens: config.extend_tokens,
     };
-    let resources = Resources::new(engine.clone(), access, types, config.min_request_timeout);
+    let resources =
+        Resources::new(engine.clone(), access, types, config.min_request_timeout, aggregation.clone());
     let api: Arc<dyn Api> = Arc::new(resources);
 
     let address = listener.local_addr().map_err(|e| ServeError::Listen(config.bind, e))?;

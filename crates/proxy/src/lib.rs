@@ -5,11 +5,14 @@ pub mod dial;
 pub mod forward;
 pub mod header;
 pub mod rewrite;
+mod spdy;
 mod stall;
 pub mod tls;
+pub mod translate;
 pub mod transport;
 pub mod tunnel;
 mod verify;
+mod websocket;
 
 mod url;
 

@@ -51,10 +51,8 @@ pub(super) async fn check(aggregation: &Aggregation, name: &str) -> Outcome {
     failed |= write(aggregation, name, &condition).await;
     let mut outcome = Outcome { failed, ..Outcome::default() };
     if condition.status == "True" {
-        let (document, openapi) = discovery::fetch(aggregation, &service, remote).await;
-        outcome.failed |= document.is_none();
-        outcome.document = document;
-        outcome.openapi = openapi;
+        outcome.document = discovery::fetch(aggregation, &service, remote).await;
+        outcome.failed |= outcome.document.is_none();
     }
     outcome
 }

@@ -6,12 +6,19 @@ use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http_body_util::{BodyExt, Limited};
 use pintle_value::{Value, json};
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Largest document that is read, and how long it may take.
 const DOCUMENT_BYTES_MAX: usize = 32 << 20;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Most definitions that are taken from one document, and how deep they are looked into.
+const DEFINITIONS_MAX: usize = 10_000;
+const DEPTH_MAX: usize = 128;
+const JSON: &str = "application/json";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// What an extension server serves in one version of a group.
@@ -21,7 +28,30 @@ pub struct RemoteVersion {
     pub resources: Vec<RemoteResource>,
     /// Whether the server could not be asked lately.
     pub is_stale: bool,
+    /// What the server's OpenAPI v2 document says of the group.
+    pub openapi_v2: Option<Arc<RemoteSpec>>,
+    /// Where the server's OpenAPI v3 document of the version is, with its hash; "" where it has none.
+    pub openapi_v3: String,
 }
+
+/// The part of an OpenAPI v2 document that describes one group.
+#[derive(Debug, Default)]
+pub struct RemoteSpec {
+    /// Hash of the document that it was taken from.
+    pub hash: u64,
+    /// Paths of the group.
+    pub paths: Vec<(String, Value)>,
+    /// Definitions that they use.
+    pub definitions: Vec<(String, Value)>,
+}
+
+impl PartialEq for RemoteSpec {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash
+    }
+}
+
+impl Eq for RemoteSpec {}
 
 /// Group, version and kind of what is answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,23 +90,81 @@ pub(super) fn path(group: &str, version: &str) -> String {
     if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") }
 }
 
-/// Asks for the documents; `None` for what could not be had.
+/// Asks for the documents; `None` where the extension server does not say what it serves.
 pub(super) async fn fetch(
     aggregation: &Aggregation,
     service: &ApiService,
     remote: &Remote,
-) -> (Option<RemoteVersion>, Option<Bytes>) {
-    let openapi = get(aggregation, remote, "/openapi/v2", "application/json").await.map(|(_, body)| body);
+) -> Option<RemoteVersion> {
+    let mut version = resources(aggregation, service, remote).await?;
+    if let Some((_, body)) = get(aggregation, remote, "/openapi/v2", JSON).await {
+        version.openapi_v2 = spec(&body, &service.group).map(Arc::new);
+    }
+    if let Some((_, body)) = get(aggregation, remote, "/openapi/v3", JSON).await
+        && let Ok(parsed) = json::parse(&body)
+    {
+        let name = format!("apis/{}/{}", service.group, service.version);
+        version.openapi_v3 = parsed.value.str_at(&["paths", &name, "serverRelativeURL"]).to_string();
+    }
+    Some(version)
+}
+
+async fn resources(
+    aggregation: &Aggregation,
+    service: &ApiService,
+    remote: &Remote,
+) -> Option<RemoteVersion> {
     if let Some((media, body)) = get(aggregation, remote, "/apis", AGGREGATED).await
         && media.replace(' ', "").contains("as=APIGroupDiscoveryList")
         && let Ok(parsed) = json::parse(&body)
     {
-        return (Some(aggregated(&parsed.value, service)), openapi);
+        return Some(aggregated(&parsed.value, service));
     }
-    let path = path(&service.group, &service.version);
-    let legacy = get(aggregation, remote, &path, "application/json").await;
-    let parsed = legacy.and_then(|(_, body)| json::parse(&body).ok());
-    (parsed.map(|parsed| from_legacy(&parsed.value, service)), openapi)
+    let (_, body) = get(aggregation, remote, &path(&service.group, &service.version), JSON).await?;
+    Some(from_legacy(&json::parse(&body).ok()?.value, service))
+}
+
+/// What an OpenAPI v2 document says of a group: its paths, and the definitions that they use.
+fn spec(document: &[u8], group: &str) -> Option<RemoteSpec> {
+    let mut hasher = std::hash::DefaultHasher::new();
+    document.hash(&mut hasher);
+    let hash = hasher.finish();
+    let tree = json::parse(document).ok()?.value;
+    let prefix = format!("/apis/{group}/");
+    let all = tree.get("paths").and_then(Value::as_object)?;
+    let own = all.iter().filter(|(path, _)| path.starts_with(&prefix));
+    let paths: Vec<(String, Value)> = own.map(|(path, item)| (path.to_string(), item.clone())).collect();
+    let mut wanted: Vec<String> = Vec::new();
+    paths.iter().for_each(|(_, item)| references(item, 0, &mut wanted));
+    let mut definitions: BTreeMap<String, Value> = BTreeMap::new();
+    while let Some(name) = wanted.pop() {
+        if definitions.contains_key(&name) || definitions.len() >= DEFINITIONS_MAX {
+            continue;
+        }
+        let Some(found) = tree.at(&["definitions", &name]) else { continue };
+        references(found, 0, &mut wanted);
+        definitions.insert(name, found.clone());
+    }
+    Some(RemoteSpec { hash, paths, definitions: definitions.into_iter().collect() })
+}
+
+/// The names of definitions that a tree refers to.
+fn references(tree: &Value, depth: usize, out: &mut Vec<String>) {
+    if depth > DEPTH_MAX {
+        return;
+    }
+    match tree {
+        Value::Object(members) => {
+            for (key, value) in members.iter() {
+                match value.as_str().and_then(|text| text.strip_prefix("#/definitions/")) {
+                    Some(name) if key.as_str() == "$ref" => out.push(name.to_string()),
+                    _ => references(value, depth + 1, out),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| references(item, depth + 1, out)),
+        _ => {}
+    }
 }
 
 /// Type and content of a document; `None` where the answer is no success.
@@ -129,7 +217,7 @@ fn aggregated(document: &Value, service: &ApiService) -> RemoteVersion {
             })
             .collect(),
     };
-    RemoteVersion { resources: resources.iter().map(resource).collect(), is_stale: false }
+    RemoteVersion { resources: resources.iter().map(resource).collect(), ..RemoteVersion::default() }
 }
 
 /// One version out of the old kind of document, where subresources are resources with a slash in their name.

@@ -1,6 +1,7 @@
 //! The registrations of the groups and versions that definitions serve: they come and go with them.
 
 use super::Definitions;
+use pintle_cache::{CloseReason, Filter, Item, WatchStart, Watcher};
 use pintle_meta::Status;
 use pintle_meta::options::DeleteOptions;
 use pintle_value::{Str, Value};
@@ -54,6 +55,38 @@ impl Definitions {
         }
     }
 
+    /// Watches registrations; `None` where they are not served.
+    pub(super) fn follow_registrations(&self) -> Option<Watcher> {
+        self.engine.cache.resource(PREFIX)?.watch(WatchStart::FromNow, Filter::default()).ok()
+    }
+
+    /// Makes a registration again that somebody deleted or changed, if a definition still serves its version.
+    pub(super) async fn restore_registration(&self, name: &str) {
+        let Some((version, group)) = name.split_once('.') else { return };
+        if !self.claims.serves(group, version) {
+            return;
+        }
+        let Some(target) = self.engine.target("apiregistration.k8s.io", "v1", "apiservices", "", name) else {
+            return;
+        };
+        let wanted = registration(name, group, version);
+        let restored = match self.engine.ensure(&target, "kube-apiserver", wanted.clone()).await {
+            Ok(()) => {
+                let spec = wanted.get("spec").cloned().unwrap_or_default();
+                let change = |live: &mut Value| {
+                    if live.str_at(&["metadata", "labels", AUTOMANAGED]) == "true" {
+                        live.set_at(&["spec"], spec.clone());
+                    }
+                };
+                self.engine.mutate(&target, Some("kube-apiserver"), change).await
+            }
+            failed => failed,
+        };
+        if let Err(status) = restored {
+            tracing::warn!(registration = name, error = %status.message, "registration could not be restored");
+        }
+    }
+
     /// Brings the registration of one version in line with the definitions.
     async fn register_version(&self, group: &str, version: &str) -> Result<(), Status> {
         let name = format!("{version}.{group}");
@@ -75,6 +108,20 @@ impl Definitions {
         {
             Err(status) if status.code != 404 => Err(status),
             _ => Ok(()),
+        }
+    }
+}
+
+/// The name of the next registration that changed; `None` where the watch has to be begun anew.
+pub(super) async fn next_registration(watcher: &mut Option<Watcher>) -> Option<Str> {
+    let Some(watcher) = watcher else { return std::future::pending().await };
+    loop {
+        match watcher.next().await {
+            Some(Item::Event(delivery)) => return Some(delivery.object().name().into()),
+            Some(Item::InitialEventsEnd(_) | Item::Bookmark(_)) => {}
+            Some(Item::Closed(CloseReason::Slow)) => return None,
+            // The definitions' own watch ends with the cache, too.
+            Some(Item::Closed(_)) | None => return std::future::pending().await,
         }
     }
 }

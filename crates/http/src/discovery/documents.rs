@@ -1,9 +1,10 @@
 //! The documents of discovery: legacy ones for groups and versions, and the aggregated one.
 
 use super::node::Node;
-use super::{Document, Group, Resource, Version};
+use super::{Document, Group, Listed, Resource, Source, Version};
 use aws_lc_rs::digest;
 use bytes::Bytes;
+use pintle_controllers::aggregation::{RemoteKind, RemoteResource, RemoteSubresource, RemoteVersion};
 use pintle_kinds::{Subresource, Verbs};
 use pintle_meta::{GroupVersion, GroupVersionKind};
 use std::fmt::Write;
@@ -36,18 +37,25 @@ pub(super) fn group(group: &Group) -> Node {
     Node::Object(members)
 }
 
+/// The versions that an old document of a group names: all, where no APIService names any.
+pub(super) fn listed(group: &Group) -> Vec<&Listed> {
+    let named: Vec<&Listed> = group.listing.iter().filter(|version| version.is_listed).collect();
+    if named.is_empty() { group.listing.iter().collect() } else { named }
+}
+
 fn group_members(group: &Group) -> Vec<(&'static str, Node)> {
-    let version = |v: &Version| {
+    let version = |v: &Listed| {
         Node::Object(vec![
-            ("groupVersion", Node::text(group_version(group, v))),
+            ("groupVersion", Node::text(GroupVersion::new(&group.name, &v.name).to_string())),
             ("version", Node::text(&v.name)),
         ])
     };
+    let versions = listed(group);
     let mut members = vec![
         ("name", Node::text(&group.name)),
-        ("versions", Node::List(group.versions.iter().map(version).collect())),
+        ("versions", Node::List(versions.iter().map(|v| version(v)).collect())),
     ];
-    if let Some(preferred) = group.versions.first() {
+    if let Some(preferred) = versions.first() {
         members.push(("preferredVersion", version(preferred)));
     }
     members
@@ -148,8 +156,63 @@ pub(super) fn aggregated_group(group: &Group) -> Node {
     }
     Node::Object(vec![
         ("metadata", Node::Object(metadata)),
-        ("versions", Node::List(group.versions.iter().map(|v| aggregated_version(group, v)).collect())),
+        ("versions", Node::List(group.listing.iter().filter_map(|v| aggregated_listed(group, v)).collect())),
     ])
+}
+
+fn aggregated_listed(group: &Group, listed: &Listed) -> Option<Node> {
+    match &listed.source {
+        Source::Own(at) => Some(aggregated_version(group, group.versions.get(*at)?)),
+        Source::Remote(remote) => Some(aggregated_remote(&listed.name, remote)),
+    }
+}
+
+/// A version that an extension server serves, as it said.
+fn aggregated_remote(name: &str, remote: &RemoteVersion) -> Node {
+    let kind = |kind: &RemoteKind| {
+        Node::Object(vec![
+            ("group", Node::text(&kind.group)),
+            ("version", Node::text(&kind.version)),
+            ("kind", Node::text(&kind.kind)),
+        ])
+    };
+    let resource = |resource: &RemoteResource| {
+        let mut members = vec![
+            ("resource", Node::text(&resource.resource)),
+            ("responseKind", kind(&resource.response_kind)),
+            ("scope", Node::text(if resource.is_namespaced { "Namespaced" } else { "Cluster" })),
+            ("singularResource", Node::text(&resource.singular)),
+            ("verbs", Node::texts(&resource.verbs)),
+        ];
+        if !resource.short_names.is_empty() {
+            members.push(("shortNames", Node::texts(&resource.short_names)));
+        }
+        if !resource.categories.is_empty() {
+            members.push(("categories", Node::texts(&resource.categories)));
+        }
+        if !resource.subresources.is_empty() {
+            let sub = |sub: &RemoteSubresource| {
+                Node::Object(vec![
+                    ("subresource", Node::text(&sub.subresource)),
+                    ("responseKind", kind(&sub.response_kind)),
+                    ("verbs", Node::texts(&sub.verbs)),
+                ])
+            };
+            members.push(("subresources", Node::List(resource.subresources.iter().map(sub).collect())));
+        }
+        Node::Object(members)
+    };
+    let mut members = vec![("version", Node::text(name))];
+    if !remote.resources.is_empty() {
+        members.push(("resources", Node::List(remote.resources.iter().map(resource).collect())));
+    }
+    members.push(("freshness", Node::text(freshness(remote))));
+    Node::Object(members)
+}
+
+/// Whether an extension server could be asked lately.
+pub(super) fn freshness(remote: &RemoteVersion) -> &'static str {
+    if remote.is_stale { "Stale" } else { "Current" }
 }
 
 fn aggregated_version(group: &Group, version: &Version) -> Node {

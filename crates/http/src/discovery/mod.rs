@@ -13,6 +13,7 @@ use crate::openapi::{Documents, Part};
 use bytes::Bytes;
 use imbl::OrdMap;
 use node::Node;
+use pintle_controllers::aggregation::{ApiServices, RemoteVersion};
 use pintle_engine::Members;
 use pintle_kinds::{Kind, KindVersion};
 use pintle_value::Str;
@@ -23,8 +24,10 @@ use std::sync::{Arc, OnceLock};
 #[derive(Default)]
 pub struct DiscoveryState {
     /// Named groups in order of priority.
-    groups: OrdMap<(usize, Str), Arc<Group>>,
+    groups: OrdMap<order::Rank, Arc<Group>>,
     by_name: OrdMap<Str, Arc<Group>>,
+    /// What APIServices say of each group.
+    registered: OrdMap<Str, Arc<Registered>>,
     aggregated_core: OnceLock<Document>,
     aggregated_groups: OnceLock<Document>,
     /// OpenAPI documents that belong to no group.
@@ -48,13 +51,79 @@ pub struct Group {
     pub installed: bool,
     /// Its versions, preferred first.
     pub versions: Vec<Version>,
+    /// Its versions as clients are told of them, preferred first; those of extension servers are among them.
+    pub(crate) listing: Vec<Listed>,
+    /// Whether an APIService names it: others are left out of the list of groups.
+    pub(crate) is_listed: bool,
     /// What it was made from, to see whether it changed.
     members: Members,
+    registered: Option<Arc<Registered>>,
     aggregated: OnceLock<Bytes>,
     /// Its OpenAPI documents by version; "" is the group's own.
     pub(crate) openapi: Documents,
     /// What it adds to the document of OpenAPI v2, if it is part of the server.
     pub(crate) part: Part,
+}
+
+/// A version of a group as clients are told of it.
+pub(crate) struct Listed {
+    /// Its name.
+    pub(crate) name: String,
+    /// Whether the old documents name it.
+    pub(crate) is_listed: bool,
+    /// Whose it is.
+    pub(crate) source: Source,
+}
+
+/// Who serves a version.
+pub(crate) enum Source {
+    /// This server: the index among the group's versions.
+    Own(usize),
+    /// An extension server, and what it said.
+    Remote(Arc<RemoteVersion>),
+}
+
+/// What APIServices say of one group.
+#[derive(Default, PartialEq)]
+struct Registered {
+    /// The greatest priority of the group, and the first APIService that has it.
+    priority: i64,
+    name: Str,
+    /// Version, its priority, and what the extension server said, if one serves it.
+    versions: Vec<(Str, i64, Option<Arc<RemoteVersion>>)>,
+}
+
+impl Registered {
+    /// What APIServices say, by group. Facts that are the same as before are taken from `previous`.
+    fn all(services: &ApiServices, previous: &OrdMap<Str, Arc<Registered>>) -> OrdMap<Str, Arc<Registered>> {
+        let mut by_group: BTreeMap<Str, Registered> = BTreeMap::new();
+        // By name, so that of APIServices with the same priority the first counts.
+        for service in services.iter() {
+            let group = by_group.entry(service.group.clone()).or_default();
+            if service.group_priority > group.priority || group.versions.is_empty() {
+                group.priority = service.group_priority;
+                group.name = service.name.clone();
+            }
+            let remote = service.remote.as_ref();
+            let document = remote.map(|remote| match remote.document.as_ref() {
+                Some(document) if !remote.is_available && !document.is_stale => {
+                    Arc::new(RemoteVersion { is_stale: true, ..RemoteVersion::clone(document) })
+                }
+                Some(document) => document.clone(),
+                None => Arc::new(RemoteVersion { is_stale: true, ..RemoteVersion::default() }),
+            });
+            group.versions.push((service.version.clone(), service.version_priority, document));
+        }
+        let same = |name: &Str, made: Registered| match previous.get(name) {
+            Some(old) if **old == made => old.clone(),
+            _ => Arc::new(made),
+        };
+        by_group.into_iter().map(|(name, made)| (name.clone(), same(&name, made))).collect()
+    }
+
+    fn has_remote(&self) -> bool {
+        self.versions.iter().any(|(_, _, remote)| remote.is_some())
+    }
 }
 
 /// One version of a group.
@@ -85,32 +154,74 @@ impl Resource {
 }
 
 impl DiscoveryState {
-    /// The state of these groups. Groups that are made of the same kinds as in `previous` are taken from there.
-    pub fn new(members: &OrdMap<Str, Members>, previous: Option<&DiscoveryState>) -> Self {
-        let (mut groups, mut by_name) = match previous {
-            Some(previous) => (previous.groups.clone(), previous.by_name.clone()),
+    /// The state of these groups. Groups that are made of the same kinds and APIServices as in `previous` are taken from
+    /// there.
+    pub fn new(
+        members: &OrdMap<Str, Members>,
+        services: &ApiServices,
+        previous: Option<&DiscoveryState>,
+    ) -> Self {
+        let (mut groups, mut by_name, before) = match previous {
+            Some(previous) => {
+                (previous.groups.clone(), previous.by_name.clone(), previous.registered.clone())
+            }
             None => Default::default(),
         };
-        for (name, members) in members {
-            let old = by_name.get(name);
-            if old.is_some_and(|group| Arc::ptr_eq(&group.members, members)) {
+        let registered = Registered::all(services, &before);
+        let none = Members::default();
+        let remote_only =
+            registered.iter().filter(|(name, group)| !members.contains_key(*name) && group.has_remote());
+        let wanted: Vec<(&Str, &Members)> =
+            members.iter().chain(remote_only.map(|(name, _)| (name, &none))).collect();
+        for (name, members) in &wanted {
+            let facts = registered.get(*name);
+            let old = by_name.get(*name);
+            let is_same = |group: &Arc<Group>| {
+                let same_members =
+                    Arc::ptr_eq(&group.members, members) || (group.members.is_empty() && members.is_empty());
+                let same_facts = match (&group.registered, facts) {
+                    (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+                    (None, None) => true,
+                    _ => false,
+                };
+                same_members && same_facts
+            };
+            if old.is_some_and(is_same) {
                 continue;
             }
-            let group = Arc::new(Group::new(name, members.clone(), old.map(|group| &**group)));
+            let rank = |group: &Group| {
+                let facts = group.registered.as_deref();
+                order::group_rank(&group.name, facts.map(|facts| (facts.priority, &facts.name)))
+            };
+            if let Some(old) = old {
+                groups.remove(&rank(old));
+            }
+            let everything_listed = services.changes == 0;
+            let made = Group::new(
+                name,
+                (*members).clone(),
+                facts.cloned(),
+                everything_listed,
+                old.map(|group| &**group),
+            );
+            let group = Arc::new(made);
             if !name.is_empty() {
-                groups.insert(order::group_rank(name), group.clone());
+                groups.insert(rank(&group), group.clone());
             }
-            by_name.insert(name.clone(), group);
+            by_name.insert((*name).clone(), group);
         }
-        if by_name.len() > members.len() {
-            let gone: Vec<Str> =
-                by_name.keys().filter(|name| !members.contains_key(*name)).cloned().collect();
+        if by_name.len() > wanted.len() {
+            let stays: std::collections::BTreeSet<&Str> = wanted.iter().map(|(name, _)| *name).collect();
+            let gone: Vec<Str> = by_name.keys().filter(|name| !stays.contains(name)).cloned().collect();
             for name in gone {
-                groups.remove(&order::group_rank(&name));
-                by_name.remove(&name);
+                if let Some(group) = by_name.remove(&name) {
+                    let facts = group.registered.as_deref();
+                    let facts = facts.map(|facts| (facts.priority, &facts.name));
+                    groups.remove(&order::group_rank(&name, facts));
+                }
             }
         }
-        DiscoveryState { groups, by_name, ..DiscoveryState::default() }
+        DiscoveryState { groups, by_name, registered, ..DiscoveryState::default() }
     }
 
     /// Named groups in order of priority.
@@ -147,13 +258,24 @@ impl DiscoveryState {
 
     /// `/apis`.
     pub(crate) fn group_list(&self) -> Node {
-        documents::group_list(self.groups.values().map(|g| &**g))
+        documents::group_list(self.listed_groups())
+    }
+
+    /// The groups of the old list: those that an APIService names.
+    pub(crate) fn listed_groups(&self) -> impl Iterator<Item = &Group> {
+        self.groups.values().map(|group| &**group).filter(|group| group.is_listed)
     }
 }
 
 impl Group {
     /// A group of these kinds. What was made of kinds that were there before is taken from `previous`.
-    fn new(name: &str, members: Members, previous: Option<&Group>) -> Self {
+    fn new(
+        name: &str,
+        members: Members,
+        registered: Option<Arc<Registered>>,
+        everything_listed: bool,
+        previous: Option<&Group>,
+    ) -> Self {
         let mut versions: BTreeMap<&str, Vec<Resource>> = BTreeMap::new();
         for kind in members.iter() {
             for (index, version) in kind.versions.iter().enumerate() {
@@ -177,11 +299,16 @@ impl Group {
             version.resources.sort_by(|a, b| a.kind.plural.cmp(&b.kind.plural));
         }
         let installed = name.is_empty() || order::is_installed(name);
+        let listing = listing(&versions, registered.as_deref(), everything_listed || !installed);
+        let is_listed = name == AGGREGATOR || listing.iter().any(|version| version.is_listed);
         Group {
             name: name.to_string(),
             installed,
             versions,
+            listing,
+            is_listed,
             members,
+            registered,
             aggregated: OnceLock::new(),
             openapi: Documents::default(),
             part: Part::default(),
@@ -196,6 +323,36 @@ impl Group {
     fn aggregated(&self) -> &Bytes {
         self.aggregated.get_or_init(|| documents::aggregated_group(self).to_json(false).into())
     }
+}
+
+/// The group of APIServices themselves has none.
+const AGGREGATOR: &str = "apiregistration.k8s.io";
+/// The priority of versions that no APIService names.
+const VERSION_PRIORITY: i64 = 100;
+
+/// The versions of a group as clients are told of them: its own, and those of extension servers, by priority.
+fn listing(versions: &[Version], registered: Option<&Registered>, without_registration: bool) -> Vec<Listed> {
+    let facts = registered.map(|facts| facts.versions.as_slice()).unwrap_or_default();
+    let of = |name: &str| facts.iter().find(|(version, ..)| version == name);
+    let own = versions
+        .iter()
+        .enumerate()
+        .filter(|(_, version)| of(&version.name).is_none_or(|(_, _, remote)| remote.is_none()));
+    let own = own.map(|(at, version)| {
+        let registration = of(&version.name);
+        let priority = registration.map_or(VERSION_PRIORITY, |(_, priority, _)| *priority);
+        let is_listed = registration.is_some() || without_registration;
+        (priority, Listed { name: version.name.clone(), is_listed, source: Source::Own(at) })
+    });
+    let remote = facts.iter().filter_map(|(name, priority, remote)| {
+        let source = Source::Remote(remote.clone()?);
+        Some((*priority, Listed { name: name.to_string(), is_listed: true, source }))
+    });
+    let mut all: Vec<(i64, Listed)> = own.chain(remote).collect();
+    all.sort_by(|(a, left), (b, right)| {
+        b.cmp(a).then_with(|| order::compare_versions(&left.name, &right.name))
+    });
+    all.into_iter().map(|(_, listed)| listed).collect()
 }
 
 impl Version {

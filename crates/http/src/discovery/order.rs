@@ -3,41 +3,54 @@
 use pintle_value::Str;
 use std::cmp::{Ordering, Reverse};
 
-/// The groups that are part of the server, most important first: of kinds with the same name, clients take the one
-/// whose group comes first.
-const INSTALLED: &[&str] = &[
-    "apiregistration.k8s.io",
-    "apps",
-    "events.k8s.io",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "autoscaling",
-    "batch",
-    "certificates.k8s.io",
-    "networking.k8s.io",
-    "policy",
-    "rbac.authorization.k8s.io",
-    "storage.k8s.io",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "scheduling.k8s.io",
-    "coordination.k8s.io",
-    "node.k8s.io",
-    "discovery.k8s.io",
-    "resource.k8s.io",
-    "flowcontrol.apiserver.k8s.io",
-    "internal.apiserver.k8s.io",
-    "storagemigration.k8s.io",
+/// The groups that are part of the server and their priorities: of kinds with the same name, clients take the one whose
+/// group comes first. APIServices may say otherwise.
+const INSTALLED: &[(&str, i64)] = &[
+    ("apiregistration.k8s.io", 20001),
+    ("apps", 17800),
+    ("events.k8s.io", 17750),
+    ("authentication.k8s.io", 17700),
+    ("authorization.k8s.io", 17600),
+    ("autoscaling", 17500),
+    ("batch", 17400),
+    ("certificates.k8s.io", 17300),
+    ("networking.k8s.io", 17200),
+    ("policy", 17100),
+    ("rbac.authorization.k8s.io", 17000),
+    ("storage.k8s.io", 16800),
+    ("admissionregistration.k8s.io", 16700),
+    ("apiextensions.k8s.io", 16700),
+    ("scheduling.k8s.io", 16600),
+    ("coordination.k8s.io", 16500),
+    ("node.k8s.io", 16300),
+    ("discovery.k8s.io", 16200),
+    ("resource.k8s.io", 16200),
+    ("flowcontrol.apiserver.k8s.io", 16100),
+    ("internal.apiserver.k8s.io", 16000),
+    ("storagemigration.k8s.io", 15900),
 ];
+
+/// The priority of groups that objects define.
+const DEFINED: i64 = 1000;
+/// The aggregator's own group comes first, whatever APIServices say.
+const AGGREGATOR: &str = "apiregistration.k8s.io";
 
 /// Whether a named group is part of the server.
 pub(super) fn is_installed(group: &str) -> bool {
-    INSTALLED.contains(&group)
+    INSTALLED.iter().any(|(name, _)| *name == group)
 }
 
-/// What groups are sorted by: those of the server first, then the others by name.
-pub(super) fn group_rank(group: &str) -> (usize, Str) {
-    (INSTALLED.iter().position(|g| *g == group).unwrap_or(INSTALLED.len()), group.into())
+/// What groups are sorted by: the greatest priority of their APIServices, then the name of that APIService.
+pub(super) type Rank = (Reverse<i64>, Str, Str);
+
+/// The rank of a group. `registered` is the greatest priority of its APIServices and the name of the first that has it.
+pub(super) fn group_rank(group: &str, registered: Option<(i64, &Str)>) -> Rank {
+    let own = INSTALLED.iter().find(|(name, _)| *name == group).map(|(_, priority)| *priority);
+    let (priority, tie) = match registered.filter(|_| group != AGGREGATOR) {
+        Some((priority, tie)) => (priority, tie.clone()),
+        None => (own.unwrap_or(DEFINED), Str::from(format!("v1.{group}"))),
+    };
+    (Reverse(priority), tie, group.into())
 }
 
 /// Best version first: stable before beta before alpha, higher numbers before lower ones, then all other names.

@@ -1,9 +1,10 @@
 //! Discovery documents in Kubernetes protobuf.
 
-use super::documents::{group_version, response_group_version, verbs};
-use super::{Group, Resource, Version};
+use super::documents::{freshness, group_version, listed, response_group_version, verbs};
+use super::{Group, Listed, Resource, Source, Version};
 use crate::statuspb::{Writer, envelope};
-use pintle_meta::GroupVersionKind;
+use pintle_controllers::aggregation::{RemoteKind, RemoteResource};
+use pintle_meta::{GroupVersion, GroupVersionKind};
 
 /// `/api`.
 pub(super) fn core_versions(group: Option<&Group>, address: &str) -> Vec<u8> {
@@ -35,16 +36,17 @@ pub(super) fn group(group: &Group) -> Vec<u8> {
 }
 
 fn write_group(out: &mut Writer, group: &Group) {
-    let version = |w: &mut Writer, v: &Version| {
-        w.string(1, &group_version(group, v));
+    let version = |w: &mut Writer, v: &Listed| {
+        w.string(1, &GroupVersion::new(&group.name, &v.name).to_string());
         w.string(2, &v.name);
     };
     out.string(1, &group.name);
-    for v in &group.versions {
+    let versions = listed(group);
+    for v in &versions {
         out.message(2, |w| version(w, v));
     }
     out.message(3, |w| {
-        if let Some(preferred) = group.versions.first() {
+        if let Some(preferred) = versions.first() {
             version(w, preferred);
         }
     });
@@ -109,18 +111,52 @@ pub(super) fn aggregated<'a>(groups: impl Iterator<Item = &'a Group>) -> Vec<u8>
     for group in groups {
         out.message(2, |w| {
             w.message(1, |w| w.string(1, &group.name));
-            for version in &group.versions {
+            for listed in &group.listing {
                 w.message(2, |w| {
-                    w.string(1, &version.name);
-                    for resource in &version.resources {
-                        w.message(2, |w| aggregated_resource(w, group, version, resource));
+                    w.string(1, &listed.name);
+                    match &listed.source {
+                        Source::Own(at) => {
+                            let Some(version) = group.versions.get(*at) else { return };
+                            for resource in &version.resources {
+                                w.message(2, |w| aggregated_resource(w, group, version, resource));
+                            }
+                            w.string(3, "Current");
+                        }
+                        Source::Remote(remote) => {
+                            for resource in &remote.resources {
+                                w.message(2, |w| remote_resource(w, resource));
+                            }
+                            w.string(3, freshness(remote));
+                        }
                     }
-                    w.string(3, "Current");
                 });
             }
         });
     }
     envelope("apidiscovery.k8s.io/v2", "APIGroupDiscoveryList", &out.0)
+}
+
+/// A resource of an extension server.
+fn remote_resource(out: &mut Writer, resource: &RemoteResource) {
+    let kind = |w: &mut Writer, kind: &RemoteKind| {
+        w.string(1, &kind.group);
+        w.string(2, &kind.version);
+        w.string(3, &kind.kind);
+    };
+    out.string(1, &resource.resource);
+    out.message(2, |w| kind(w, &resource.response_kind));
+    out.string(3, if resource.is_namespaced { "Namespaced" } else { "Cluster" });
+    out.string(4, &resource.singular);
+    for (field, texts) in [(5, &resource.verbs), (6, &resource.short_names), (7, &resource.categories)] {
+        texts.iter().for_each(|text| out.string(field, text));
+    }
+    for sub in &resource.subresources {
+        out.message(8, |w| {
+            w.string(1, &sub.subresource);
+            w.message(2, |w| kind(w, &sub.response_kind));
+            sub.verbs.iter().for_each(|verb| w.string(4, verb));
+        });
+    }
 }
 
 fn aggregated_resource(out: &mut Writer, group: &Group, version: &Version, resource: &Resource) {

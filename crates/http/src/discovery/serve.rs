@@ -65,7 +65,7 @@ fn group_list(state: &DiscoveryState, asked: &Asked<'_>) -> ApiResponse {
         asked,
         Media::WITHOUT_CBOR,
         || state.group_list(),
-        || protobuf::group_list(state.groups().map(|g| &**g)),
+        || protobuf::group_list(state.listed_groups()),
     )
 }
 

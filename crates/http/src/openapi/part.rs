@@ -6,6 +6,7 @@ use super::operations::Paths;
 use super::proto;
 use super::schemas;
 use super::text::Text;
+use pintle_controllers::aggregation::RemoteSpec;
 use pintle_value::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -75,6 +76,14 @@ impl Part {
 }
 
 impl Members {
+    /// The part of an extension server's document.
+    pub(super) fn of_spec(spec: &RemoteSpec, form: Form) -> Self {
+        let paths = spec.paths.iter().map(|(name, item)| Member::path(name, item, Dialect::V2, form));
+        let schemas =
+            spec.definitions.iter().map(|(name, item)| Member::schema(name, item, Dialect::V2, form));
+        Members { paths: paths.collect(), schemas: schemas.collect(), uses: BTreeSet::new() }
+    }
+
     fn new(content: &Content, dialect: Dialect, form: Form) -> Self {
         let mut uses = BTreeSet::new();
         let mut paths = Vec::with_capacity(content.paths.len());

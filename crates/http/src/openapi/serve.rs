@@ -4,6 +4,7 @@ use super::part::Form;
 use super::v2::{v2, v2_hash};
 use super::{Rendered, Source, document_names, v3, v3_hash};
 use crate::api::ApiResponse;
+use crate::discovery;
 use crate::negotiate::Accept;
 use crate::{Body, query};
 use pintle_value::{Map, Str, Value, json};
@@ -86,11 +87,20 @@ fn index(source: Source<'_>, asked: &Asked<'_>) -> ApiResponse {
         entry.set_at(&["serverRelativeURL"], address(&name, &hash).into());
         Some((Str::from(name), entry))
     };
+    let mut paths = document_names(source.state).into_iter().filter_map(entry).collect::<Map>();
+    for group in source.state.groups() {
+        for version in &group.listing {
+            if let discovery::Source::Remote(remote) = &version.source
+                && !remote.openapi_v3.is_empty()
+            {
+                let mut entry = Value::object();
+                entry.set_at(&["serverRelativeURL"], remote.openapi_v3.as_str().into());
+                paths.insert(Str::from(format!("apis/{}/{}", group.name, version.name)), entry);
+            }
+        }
+    }
     let mut tree = Value::object();
-    tree.set_at(
-        &["paths"],
-        document_names(source.state).into_iter().filter_map(entry).collect::<Map>().into(),
-    );
+    tree.set_at(&["paths"], paths.into());
     let mut out = Vec::new();
     json::print(&tree, &mut out);
     ApiResponse::new(200, "text/plain; charset=utf-8", out)

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 fn state() -> DiscoveryState {
     let kinds: Vec<Arc<Kind>> = pintle_kinds::builtin().kinds.into_iter().map(Arc::new).collect();
-    DiscoveryState::new(pintle_engine::Registry::new(kinds).kinds().groups(), None)
+    DiscoveryState::new(pintle_engine::Registry::new(kinds).kinds().groups(), &Default::default(), None)
 }
 
 fn parsed(rendered: &Rendered) -> Value {
@@ -68,7 +68,7 @@ fn state_with(custom: &[(&str, &str, &str)], previous: Option<&DiscoveryState>) 
         });
         Arc::make_mut(groups.entry((*group).into()).or_default()).push(made);
     }
-    DiscoveryState::new(&groups, previous)
+    DiscoveryState::new(&groups, &Default::default(), previous)
 }
 
 fn definition(kind: &Kind) -> Option<Value> {

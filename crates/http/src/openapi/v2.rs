@@ -2,12 +2,13 @@
 
 use super::model::{Dialect, object, texts};
 use super::operations::{Paths, of_version};
-use super::part::{Content, Form, Part};
+use super::part::{Content, Form, Members, Part};
 use super::stitch::{Frame, merged};
 use super::{
     OTHERS, Rendered, Source, custom_parts, group_paths, hash, identify, info, other_paths, schemas, security,
 };
-use crate::discovery::{DiscoveryState, Group};
+use crate::discovery::{self, DiscoveryState, Group};
+use pintle_controllers::aggregation::RemoteSpec;
 use pintle_value::{Map, Value};
 use std::sync::{Arc, OnceLock};
 
@@ -26,7 +27,10 @@ pub(super) fn v2(source: Source<'_>, form: Form) -> Arc<Rendered> {
             }
         }
         let custom = custom_parts(source, &custom, Dialect::V2, form);
-        let parts = || own.iter().chain(&custom);
+        let remote: Vec<Members> =
+            every_spec(source.state).map(|spec| Members::of_spec(spec, form)).collect();
+        // Of paths and definitions with the same name those of this server stay.
+        let parts = || remote.iter().chain(own.iter().copied()).chain(custom.iter().copied());
         let frame = Frame {
             dialect: Dialect::V2,
             head: object([("swagger", "2.0".into()), ("info", info())]),
@@ -48,6 +52,7 @@ pub(super) fn v2_hash(source: Source<'_>, form: Form) -> Arc<str> {
         for group in every_group(source.state) {
             group.versions.iter().for_each(|version| identify(group, version, &mut text));
         }
+        every_spec(source.state).for_each(|spec| text.push_str(&format!(" {:x}", spec.hash)));
         hash(text.as_bytes())
     })
 }
@@ -55,6 +60,15 @@ pub(super) fn v2_hash(source: Source<'_>, form: Form) -> Arc<str> {
 /// The core group, then the named ones.
 fn every_group(state: &DiscoveryState) -> impl Iterator<Item = &Group> {
     state.group("").into_iter().chain(state.groups().map(|group| &**group))
+}
+
+/// What extension servers say of their groups.
+fn every_spec(state: &DiscoveryState) -> impl Iterator<Item = &RemoteSpec> {
+    let listed = state.groups().flat_map(|group| &group.listing);
+    listed.filter_map(|version| match &version.source {
+        discovery::Source::Remote(remote) => remote.openapi_v2.as_deref(),
+        discovery::Source::Own(_) => None,
+    })
 }
 
 /// What belongs to no group: the same in every server.

@@ -1,0 +1,406 @@
+//! A command's streams between a WebSocket client (`v5.channel.k8s.io`) and a kubelet that speaks SPDY, and port
+//! forwarding whose SPDY bytes travel in WebSocket messages.
+
+use crate::stall::StallGuard;
+use crate::{spdy, websocket};
+use bytes::Bytes;
+use pintle_value::{Value, json};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+
+/// How long a side may leave a full buffer unread.
+const STALL_MAX: Duration = Duration::from_secs(60);
+/// Pings and pongs that wait to be sent.
+const CONTROL_MAX: usize = 8;
+/// How often an idle kubelet is sent a ping.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+/// Most bytes of the status that a kubelet sends at the end.
+const STATUS_BYTES_MAX: usize = 64 * 1024;
+
+const STDIN: u8 = 0;
+const STDOUT: u8 = 1;
+const STDERR: u8 = 2;
+const ERROR: u8 = 3;
+const RESIZE: u8 = 4;
+/// The channel whose messages name a channel that is over.
+const CLOSED: u8 = 255;
+
+/// Which streams a command has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are the API's own")]
+pub struct StreamOptions {
+    pub stdin: bool,
+    pub stdout: bool,
+    pub stderr: bool,
+    pub tty: bool,
+}
+
+/// The numbers that the streams of a command have at the kubelet.
+struct Numbers {
+    error: u32,
+    stdin: Option<u32>,
+    stdout: Option<u32>,
+    stderr: Option<u32>,
+    resize: Option<u32>,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It succeeded.
+    Success,
+    /// It exited with this code.
+    Exit(u8),
+    /// It could not be run, or its end is not known.
+    Failed(String),
+}
+
+/// Says hello to a client before its command runs: an empty message, as kube-apiserver sends.
+pub async fn greet(client: &mut (impl AsyncWrite + Unpin), options: StreamOptions) -> std::io::Result<()> {
+    let channel = match options {
+        StreamOptions { stdout: true, .. } => STDOUT,
+        StreamOptions { stderr: true, .. } => STDERR,
+        _ => ERROR,
+    };
+    websocket::write_binary(client, Some(channel), b"").await
+}
+
+/// Tells a client how its command ended, and closes.
+pub async fn finish(client: &mut (impl AsyncWrite + Unpin), status: &[u8]) {
+    // The client may be gone already; there is nobody else to tell.
+    _ = websocket::write_binary(client, Some(ERROR), status).await;
+    _ = websocket::write_close(client).await;
+    _ = client.shutdown().await;
+}
+
+/// Runs a command: bytes flow between client and kubelet until the kubelet says how it ended or the client is gone.
+/// `protocol` is what the kubelet chose. Returns the client's writing side, and the end; `None` where the client left.
+pub async fn run<C, K>(
+    client: C,
+    kubelet: K,
+    options: StreamOptions,
+    protocol: &str,
+) -> (impl AsyncWrite + Unpin + use<C, K>, Option<Ended>)
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+    K: AsyncRead + AsyncWrite + Unpin,
+{
+    let (client_reader, mut client_writer) = tokio::io::split(StallGuard::new(client, STALL_MAX));
+    let (kubelet_reader, mut kubelet_writer) = tokio::io::split(StallGuard::new(kubelet, STALL_MAX));
+    let has_resize = options.tty && !matches!(protocol, "" | "channel.k8s.io" | "v2.channel.k8s.io");
+    let numbers = match open_streams(&mut kubelet_writer, options, has_resize).await {
+        Ok(numbers) => numbers,
+        Err(error) => return (client_writer, Some(Ended::Failed(error.to_string()))),
+    };
+    let (pongs, to_client) = mpsc::channel(CONTROL_MAX);
+    let (pings, to_kubelet) = mpsc::channel(CONTROL_MAX);
+    let message = {
+        let upwards = client_to_kubelet(client_reader, kubelet_writer, &numbers, pongs, to_kubelet);
+        let downwards = kubelet_to_client(kubelet_reader, &mut client_writer, &numbers, pings, to_client);
+        let mut upwards = std::pin::pin!(upwards);
+        let mut downwards = std::pin::pin!(downwards);
+        tokio::select! {
+            message = &mut downwards => Some(message),
+            left = &mut upwards => match left {
+                // Nothing more comes from the client, but it still listens.
+                Left::Quiet => Some(downwards.await),
+                Left::Gone => None,
+            },
+        }
+    };
+    let Some(message) = message else { return (client_writer, None) };
+    let ended = match message {
+        Ok(message) => decode(&message, protocol),
+        Err(why) => Ended::Failed(why),
+    };
+    (client_writer, Some(ended))
+}
+
+async fn open_streams(
+    kubelet: &mut (impl AsyncWrite + Unpin),
+    options: StreamOptions,
+    has_resize: bool,
+) -> std::io::Result<Numbers> {
+    let mut next = 1;
+    let mut numbers = Numbers { error: 1, stdin: None, stdout: None, stderr: None, resize: None };
+    spdy::open(kubelet, next, &[("streamtype", "error")]).await?;
+    for (wanted, name, number) in [
+        (options.stdin, "stdin", &mut numbers.stdin),
+        (options.stdout, "stdout", &mut numbers.stdout),
+        (options.stderr && !options.tty, "stderr", &mut numbers.stderr),
+        (has_resize, "resize", &mut numbers.resize),
+    ] {
+        if wanted {
+            next += 2;
+            spdy::open(kubelet, next, &[("streamtype", name)]).await?;
+            *number = Some(next);
+        }
+    }
+    Ok(numbers)
+}
+
+/// Why nothing more comes from a client.
+enum Left {
+    Quiet,
+    Gone,
+}
+
+/// What a client sends: input and the size of its terminal, to the streams that they belong to.
+async fn client_to_kubelet(
+    client: impl AsyncRead + Unpin,
+    mut kubelet: impl AsyncWrite + Unpin,
+    numbers: &Numbers,
+    pongs: mpsc::Sender<Bytes>,
+    mut pings: mpsc::Receiver<u32>,
+) -> Left {
+    // The frames of the client arrive through a channel, because reading one must not be broken off.
+    let (events, mut received) = mpsc::channel(1);
+    let read = async move {
+        let mut reader = websocket::Reader::new(client);
+        loop {
+            let event = reader.next().await.unwrap_or(websocket::Event::Close);
+            let is_end = event == websocket::Event::Close;
+            if events.send(event).await.is_err() || is_end {
+                return;
+            }
+        }
+    };
+    let write = async move {
+        let mut channel = None;
+        let mut timer = tokio::time::interval(PING_INTERVAL);
+        timer.tick().await;
+        let mut number = 1_u32;
+        loop {
+            let event = tokio::select! {
+                event = received.recv() => event,
+                Some(answer) = pings.recv() => {
+                    if spdy::ping(&mut kubelet, answer).await.is_err() {
+                        return Left::Quiet;
+                    }
+                    continue;
+                }
+                _ = timer.tick() => {
+                    if spdy::ping(&mut kubelet, number).await.is_err() {
+                        return Left::Quiet;
+                    }
+                    number = number.wrapping_add(2);
+                    continue;
+                }
+            };
+            let mut bytes = match event {
+                Some(websocket::Event::Data { bytes, is_first, .. }) => {
+                    if is_first {
+                        channel = None;
+                    }
+                    bytes
+                }
+                Some(websocket::Event::Ping(bytes)) => {
+                    // One that finds no room is not answered: the client sends too many.
+                    _ = pongs.try_send(bytes);
+                    continue;
+                }
+                Some(websocket::Event::Close) | None => return Left::Gone,
+            };
+            if channel.is_none() && !bytes.is_empty() {
+                channel = bytes.split_to(1).first().copied();
+            }
+            let (stream, is_last) = match channel {
+                Some(STDIN) => (numbers.stdin, false),
+                Some(RESIZE) => (numbers.resize, false),
+                Some(CLOSED) => match bytes.first() {
+                    Some(&STDIN) => (numbers.stdin, true),
+                    Some(&RESIZE) => (numbers.resize, true),
+                    _ => (None, false),
+                },
+                _ => (None, false),
+            };
+            let Some(stream) = stream else { continue };
+            let payload = if is_last { &[][..] } else { &bytes[..] };
+            if (is_last || !payload.is_empty())
+                && spdy::data(&mut kubelet, stream, payload, is_last).await.is_err()
+            {
+                return Left::Quiet;
+            }
+        }
+    };
+    tokio::select! {
+        left = write => left,
+        () = async { read.await; std::future::pending::<()>().await } => Left::Gone,
+    }
+}
+
+/// What a kubelet sends: output to the client. Returns what came over the error stream once all streams are over.
+async fn kubelet_to_client(
+    kubelet: impl AsyncRead + Unpin,
+    client: &mut (impl AsyncWrite + Unpin),
+    numbers: &Numbers,
+    pings: mpsc::Sender<u32>,
+    mut pongs: mpsc::Receiver<Bytes>,
+) -> Result<Vec<u8>, String> {
+    let (events, mut received) = mpsc::channel(1);
+    let read = async move {
+        let mut reader = spdy::Reader::new(kubelet);
+        loop {
+            let event = reader.next().await.unwrap_or(spdy::Event::End);
+            let is_end = event == spdy::Event::End;
+            if events.send(event).await.is_err() || is_end {
+                return;
+            }
+        }
+    };
+    let write = async move {
+        let mut open: Vec<u32> =
+            [Some(numbers.error), numbers.stdout, numbers.stderr].into_iter().flatten().collect();
+        let mut message = Vec::new();
+        while !open.is_empty() {
+            let event = tokio::select! {
+                event = received.recv() => event,
+                Some(pong) = pongs.recv() => {
+                    websocket::write_pong(client, &pong).await.map_err(|error| error.to_string())?;
+                    continue;
+                }
+            };
+            match event {
+                Some(spdy::Event::Data { stream, bytes, is_last }) => {
+                    let channel = match stream {
+                        _ if Some(stream) == numbers.stdout => Some(STDOUT),
+                        _ if Some(stream) == numbers.stderr => Some(STDERR),
+                        _ => None,
+                    };
+                    if stream == numbers.error && message.len() + bytes.len() <= STATUS_BYTES_MAX {
+                        message.extend_from_slice(&bytes);
+                    }
+                    if let Some(channel) = channel.filter(|_| !bytes.is_empty()) {
+                        let written = websocket::write_binary(client, Some(channel), &bytes).await;
+                        written.map_err(|error| error.to_string())?;
+                    }
+                    if is_last {
+                        open.retain(|number| *number != stream);
+                    }
+                }
+                Some(spdy::Event::Reset(stream)) => open.retain(|number| *number != stream),
+                Some(spdy::Event::Ping(number)) => {
+                    if number % 2 == 0 {
+                        _ = pings.try_send(number);
+                    }
+                }
+                // A connection that ends is the end of its streams, as in client-go.
+                Some(spdy::Event::End) | None => break,
+            }
+        }
+        Ok(message)
+    };
+    tokio::select! {
+        message = write => message,
+        () = async { read.await; std::future::pending::<()>().await } => Ok(Vec::new()),
+    }
+}
+
+/// What the error stream says. From the fourth version of the protocol on it is a `Status`.
+fn decode(message: &[u8], protocol: &str) -> Ended {
+    if message.is_empty() {
+        return Ended::Success;
+    }
+    let text = String::from_utf8_lossy(message);
+    if !matches!(protocol, "v4.channel.k8s.io" | "v5.channel.k8s.io") {
+        return Ended::Failed(format!("error executing remote command: {text}"));
+    }
+    let Ok(parsed) = json::parse(message) else {
+        return Ended::Failed(format!("error stream protocol error: invalid status in {text:?}"));
+    };
+    let status = parsed.value;
+    match status.str_at(&["status"]) {
+        "Success" => return Ended::Success,
+        "Failure" => {}
+        _ => return Ended::Failed("error stream protocol error: unknown error".to_string()),
+    }
+    if status.str_at(&["reason"]) != "NonZeroExitCode" {
+        return Ended::Failed(status.str_at(&["message"]).to_string());
+    }
+    if status.get("details").is_none_or(Value::is_null) {
+        return Ended::Failed("error stream protocol error: details must be set".to_string());
+    }
+    let causes = status.items_at(&["details", "causes"]);
+    let Some(cause) = causes.iter().find(|cause| cause.str_at(&["reason"]) == "ExitCode") else {
+        return Ended::Failed("error stream protocol error: no ExitCode cause given".to_string());
+    };
+    let code = cause.str_at(&["message"]);
+    match code.parse() {
+        Ok(code) => Ended::Exit(code),
+        Err(_) => Ended::Failed(format!("error stream protocol error: invalid exit code value {code:?}")),
+    }
+}
+
+/// Forwards ports: what the client's messages hold goes to the kubelet, and its bytes come back as messages.
+pub async fn tunnel<C, K>(client: C, kubelet: K)
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+    K: AsyncRead + AsyncWrite + Unpin,
+{
+    let (client_reader, mut client_writer) = tokio::io::split(StallGuard::new(client, STALL_MAX));
+    let (mut kubelet_reader, mut kubelet_writer) = tokio::io::split(StallGuard::new(kubelet, STALL_MAX));
+    let (pongs, mut to_client) = mpsc::channel::<Bytes>(CONTROL_MAX);
+    let upwards = async move {
+        let mut reader = websocket::Reader::new(client_reader);
+        loop {
+            match reader.next().await {
+                Ok(websocket::Event::Data { bytes, is_text: false, .. }) => {
+                    let written = kubelet_writer.write_all(&bytes).await;
+                    if written.is_err() || kubelet_writer.flush().await.is_err() {
+                        return;
+                    }
+                }
+                Ok(websocket::Event::Ping(bytes)) => _ = pongs.try_send(bytes),
+                Ok(websocket::Event::Data { .. } | websocket::Event::Close) | Err(_) => return,
+            }
+        }
+    };
+    let downwards = async {
+        let mut buffer = vec![0; websocket::PIECE_BYTES];
+        loop {
+            let written = tokio::select! {
+                read = tokio::io::AsyncReadExt::read(&mut kubelet_reader, &mut buffer) => match read {
+                    Ok(0) | Err(_) => return,
+                    Ok(size) => {
+                        let bytes = buffer.get(..size).unwrap_or_default();
+                        websocket::write_binary(&mut client_writer, None, bytes).await
+                    }
+                },
+                Some(pong) = to_client.recv() => websocket::write_pong(&mut client_writer, &pong).await,
+            };
+            if written.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = upwards => {}
+        () = downwards => {}
+    }
+    _ = websocket::write_close(&mut client_writer).await;
+    _ = client_writer.shutdown().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_of_commands() {
+        let v4 = "v4.channel.k8s.io";
+        for (message, protocol, want) in [
+            ("", v4, Ended::Success),
+            (r#"{"status":"Success"}"#, v4, Ended::Success),
+            (
+                r#"{"status":"Failure","reason":"NonZeroExitCode","details":{"causes":[{"reason":"ExitCode","message":"3"}]}}"#,
+                v4,
+                Ended::Exit(3),
+            ),
+            (r#"{"status":"Failure","message":"it broke"}"#, v4, Ended::Failed("it broke".into())),
+            ("broken", "", Ended::Failed("error executing remote command: broken".into())),
+        ] {
+            assert_eq!(decode(message.as_bytes(), protocol), want, "{message}");
+        }
+    }
+}
