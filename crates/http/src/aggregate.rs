@@ -7,7 +7,7 @@ use http::header::HeaderValue;
 use http::request::Parts;
 use pintle_auth::UserInfo;
 use pintle_controllers::aggregation::{Aggregation, ApiService, Remote};
-use pintle_proxy::header::{RemoteUser, is_upgrade};
+use pintle_proxy::header::{IdentityHeaders, RemoteUser, is_upgrade};
 use pintle_proxy::rewrite::Links;
 use pintle_proxy::{Forward, RequestBody, Upgrade, encode_query};
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub(crate) struct Aggregated<'a> {
     pub(crate) user: &'a UserInfo,
     /// The id of the request, which the extension server is told.
     pub(crate) id: &'a str,
+    /// Headers that claim an identity.
+    pub(crate) identity: &'a IdentityHeaders,
     /// When the answer must be over; streams have none.
     pub(crate) deadline: Option<Instant>,
 }
@@ -60,7 +62,7 @@ impl Aggregated<'_> {
         let Ok(to) = aggregation.resolve(&remote.service) else {
             return respond::text(503, "service unavailable");
         };
-        let mut headers = passthrough::headers(self.parts);
+        let mut headers = passthrough::headers(self.parts, self.identity);
         self.remote_user().set(&mut headers);
         if let Ok(id) = HeaderValue::from_str(self.id) {
             headers.insert("audit-id", id);

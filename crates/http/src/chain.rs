@@ -170,7 +170,8 @@ where
         && let Some(remote) = &service.remote
     {
         let deadline = (!info.long_running()).then(|| began + timeout);
-        let request = Aggregated { parts, info: &info, query: &query, user: &user, id, deadline };
+        let identity = &context.streams.identity;
+        let request = Aggregated { parts, info: &info, query: &query, user: &user, id, identity, deadline };
         let work = request.serve(&context.aggregation, remote, passthrough::body(body));
         return match deadline {
             Some(_) => tokio::time::timeout(timeout, work).await.unwrap_or_else(|_| respond::timed_out()),

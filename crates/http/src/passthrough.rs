@@ -9,6 +9,7 @@ use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use pintle_proxy::header::IdentityHeaders;
 use pintle_proxy::{BoxError, ProxyBody, RequestBody, tunnel};
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -33,9 +34,9 @@ pub(crate) fn host(parts: &Parts) -> String {
 }
 
 /// The headers that are passed on: all but credentials and claims of an identity.
-pub(crate) fn headers(parts: &Parts) -> HeaderMap {
+pub(crate) fn headers(parts: &Parts, identity: &IdentityHeaders) -> HeaderMap {
     let mut headers = parts.headers.clone();
-    pintle_proxy::header::remove_credentials(&mut headers);
+    identity.remove(&mut headers);
     crate::websocket::remove_token(&mut headers);
     headers
 }

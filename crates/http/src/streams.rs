@@ -15,7 +15,7 @@ use http_body_util::{BodyExt, Limited};
 use pintle_auth::UserInfo;
 use pintle_engine::{Backend, Location, NodeSettings};
 use pintle_meta::{GroupResource, Status};
-use pintle_proxy::header::is_upgrade;
+use pintle_proxy::header::{IdentityHeaders, is_upgrade};
 use pintle_proxy::rewrite::Links;
 use pintle_proxy::{
     Address, Dialer, Forward, ForwardError, Identity, ProxyBody, RequestBody, TlsOptions, Transport, Trust,
@@ -33,6 +33,8 @@ const REFUSAL_BYTES_MAX: usize = 50_000;
 pub struct Streams {
     /// What the flags say of kubelets.
     pub settings: NodeSettings,
+    /// Headers that claim an identity: they are passed on to nobody.
+    pub identity: IdentityHeaders,
     kubelet: Arc<Transport>,
     unverified_kubelet: Arc<Transport>,
     workload: Arc<Transport>,
@@ -52,6 +54,7 @@ impl Streams {
     /// Transports for the flags. The error says which certificate cannot be used.
     pub fn new(
         settings: NodeSettings,
+        identity: IdentityHeaders,
         dialer: &Dialer,
         certificates: &KubeletCertificates,
     ) -> Result<Self, String> {
@@ -66,6 +69,7 @@ impl Streams {
         let trust = certificates.authority.as_deref().map_or(Trust::Anyone, Trust::Bundle);
         Ok(Streams {
             settings,
+            identity,
             kubelet: transport(trust, true)?,
             unverified_kubelet: transport(Trust::Anyone, true)?,
             workload: transport(Trust::Anyone, false)?,
@@ -161,7 +165,7 @@ impl Streamed<'_> {
         let prefix = self.info.path.strip_suffix(path.as_str()).unwrap_or(&self.info.path).to_string();
         // kube-apiserver does not pass on the query of an upgrade.
         let query = if upgrades { "" } else { query };
-        let forward = self.forward(location, path, query.to_string(), Some(prefix));
+        let forward = self.forward(streams, location, path, query.to_string(), Some(prefix));
         if upgrades {
             return self.upgraded(forward.upgrade(transport).await);
         }
@@ -189,7 +193,7 @@ impl Streamed<'_> {
         }
         let transport = streams.transport(location.backend);
         let query = parameters(location);
-        let forward = self.forward(location, location.path.clone(), query, None);
+        let forward = self.forward(streams, location, location.path.clone(), query, None);
         self.upgraded(forward.upgrade(transport).await)
     }
 
@@ -201,7 +205,14 @@ impl Streamed<'_> {
         }
     }
 
-    fn forward(&self, location: &Location, path: String, query: String, prefix: Option<String>) -> Forward {
+    fn forward(
+        &self,
+        streams: &Streams,
+        location: &Location,
+        path: String,
+        query: String,
+        prefix: Option<String>,
+    ) -> Forward {
         let to = address(location);
         let host = passthrough::host(self.parts);
         let links = prefix.map(|prefix| Links {
@@ -212,7 +223,7 @@ impl Streamed<'_> {
         });
         Forward {
             method: self.parts.method.clone(),
-            headers: passthrough::headers(self.parts),
+            headers: passthrough::headers(self.parts, &streams.identity),
             to,
             path,
             query,

@@ -5,6 +5,7 @@ use crate::flags::{FlagError, Flags};
 use pintle_controllers::aggregation::AggregationSettings;
 use pintle_engine::NodeSettings;
 use pintle_http::streams::{KubeletCertificates, Streams};
+use pintle_proxy::header::IdentityHeaders;
 use pintle_proxy::{ConnectProxy, Dialer, Identity, TlsOptions, Trust};
 use pintle_value::{Value, json, yaml};
 use std::path::{Path, PathBuf};
@@ -46,7 +47,12 @@ impl Proxying {
         };
         let settings =
             NodeSettings { preferred_address_types: flags.list("kubelet-preferred-address-types") };
-        let streams = Streams::new(settings, &dialer, &certificates)
+        let names =
+            ["requestheader-username-headers", "requestheader-uid-headers", "requestheader-group-headers"];
+        let names: Vec<String> = names.iter().flat_map(|name| flags.list(name)).collect();
+        let prefixes = flags.list("requestheader-extra-headers-prefix");
+        let identity = IdentityHeaders::new(names.iter(), prefixes.iter());
+        let streams = Streams::new(settings, identity, &dialer, &certificates)
             .map_err(|why| FlagError::new(&format!("certificates towards kubelets: {why}")))?;
         Ok(Proxying {
             aggregation: AggregationSettings {

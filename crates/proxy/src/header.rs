@@ -62,21 +62,44 @@ pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// Takes away the credentials of the client and whatever claims an identity: they are not passed on to anybody.
-pub fn remove_credentials(headers: &mut HeaderMap) {
-    headers.remove(header::AUTHORIZATION);
-    let claims: Vec<HeaderName> = headers
-        .keys()
-        .filter(|name| {
-            let name = name.as_str();
-            matches!(name, USER | UID | GROUP)
-                || name.starts_with(EXTRA_PREFIX)
-                || name.starts_with(IMPERSONATE_PREFIX)
-        })
-        .cloned()
-        .collect();
-    for name in claims {
-        headers.remove(name);
+/// Headers by which front proxies name users, beside the usual ones: what a client sends in them is never passed on.
+#[derive(Clone, Debug, Default)]
+pub struct IdentityHeaders {
+    names: Vec<HeaderName>,
+    prefixes: Vec<String>,
+}
+
+impl IdentityHeaders {
+    /// Those of the flags. What cannot be the name of a header is left out.
+    pub fn new<'a>(
+        names: impl Iterator<Item = &'a String>,
+        prefixes: impl Iterator<Item = &'a String>,
+    ) -> Self {
+        IdentityHeaders {
+            names: names.filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok()).collect(),
+            prefixes: prefixes.map(|prefix| prefix.to_ascii_lowercase()).collect(),
+        }
+    }
+
+    /// Takes away the credentials of the client and whatever claims an identity: an extension server believes what
+    /// comes from this server, so that nothing of the kind may come from a client.
+    pub fn remove(&self, headers: &mut HeaderMap) {
+        headers.remove(header::AUTHORIZATION);
+        let claims: Vec<HeaderName> = headers
+            .keys()
+            .filter(|header| {
+                let name = header.as_str();
+                matches!(name, USER | UID | GROUP)
+                    || name.starts_with(EXTRA_PREFIX)
+                    || name.starts_with(IMPERSONATE_PREFIX)
+                    || self.names.contains(header)
+                    || self.prefixes.iter().any(|prefix| name.starts_with(prefix))
+            })
+            .cloned()
+            .collect();
+        for name in claims {
+            headers.remove(name);
+        }
     }
 }
 
@@ -116,7 +139,7 @@ pub struct RemoteUser<'a> {
 impl RemoteUser<'_> {
     /// Tells an extension server who asks.
     pub fn set(&self, headers: &mut HeaderMap) {
-        remove_credentials(headers);
+        IdentityHeaders::default().remove(headers);
         let value = |text: &str| HeaderValue::from_bytes(text.as_bytes()).ok();
         if let Some(name) = value(self.name) {
             headers.insert(USER, name);
@@ -184,9 +207,12 @@ mod tests {
             ("x-remote-group", "system:masters"),
             ("x-remote-extra-scope", "all"),
             ("impersonate-user", "admin"),
+            ("x-my-user", "root"),
+            ("x-my-extra-scope", "all"),
             ("cookie", "a=b"),
         ]);
-        remove_credentials(&mut given);
+        let (names, prefixes) = (["X-My-User".to_string()], ["X-My-Extra-".to_string()]);
+        IdentityHeaders::new(names.iter(), prefixes.iter()).remove(&mut given);
         assert_eq!(given, headers(&[("cookie", "a=b")]));
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Nothing here depends on the server's own crates: everything goes over the wire.
 
+pub mod backend;
 pub mod cbor;
 pub mod client;
 pub mod server;

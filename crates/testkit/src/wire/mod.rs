@@ -251,6 +251,10 @@ fn parse_head(bytes: &[u8]) -> Result<Head, WireError> {
 }
 
 fn framing_of(head: &Head, to_head: bool) -> Result<Framing, WireError> {
+    if head.status == 101 {
+        // Bytes of another protocol, until one side ends.
+        return Ok(Framing::UntilClose);
+    }
     if to_head || matches!(head.status, 100..200 | 204 | 304) {
         return Ok(Framing::Done);
     }

@@ -19,6 +19,7 @@ mod kubectl;
 mod memory;
 mod metrics;
 mod process;
+mod proxy;
 mod transcripts;
 mod unreadable;
 mod watchers;

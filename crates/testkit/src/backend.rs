@@ -1,0 +1,358 @@
+//! Backends of a server under test: an HTTPS server that answers by a function (an extension API server, what a pod
+//! runs) and a small kubelet that has logs and really runs the commands of `exec`, over SPDY/3.1.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use base64::Engine as _;
+use flate2::{Decompress, FlushDecompress};
+use rcgen::{CertificateParams, KeyPair};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+
+/// A request as a backend received it.
+#[derive(Clone, Debug, Default)]
+pub struct Received {
+    /// Method.
+    pub method: String,
+    /// Path and query.
+    pub target: String,
+    /// Headers in order, names in small letters.
+    pub headers: Vec<(String, String)>,
+    /// Body.
+    pub body: Vec<u8>,
+}
+
+impl Received {
+    /// All values of a header.
+    pub fn header(&self, name: &str) -> Vec<&str> {
+        self.headers.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str()).collect()
+    }
+
+    /// All values of a query parameter.
+    pub fn parameter(&self, name: &str) -> Vec<String> {
+        let query = self.target.split_once('?').map_or("", |(_, query)| query);
+        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.filter(|(key, _)| *key == name).map(|(_, value)| decoded(value)).collect()
+    }
+}
+
+/// A percent-encoded text as it was.
+fn decoded(text: &str) -> String {
+    let mut out = Vec::new();
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'+' => out.push(b' '),
+            b'%' => {
+                let digits: Vec<u8> = bytes.by_ref().take(2).collect();
+                let text = String::from_utf8_lossy(&digits).into_owned();
+                out.push(u8::from_str_radix(&text, 16).unwrap_or(b'?'));
+            }
+            other => out.push(other),
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// What a backend answers.
+pub struct Reply {
+    /// Status code.
+    pub code: u16,
+    /// Headers.
+    pub headers: Vec<(&'static str, String)>,
+    /// Body.
+    pub body: Vec<u8>,
+}
+
+impl Reply {
+    /// An answer of this type.
+    pub fn new(code: u16, content_type: &str, body: impl Into<Vec<u8>>) -> Reply {
+        Reply { code, headers: vec![("Content-Type", content_type.to_owned())], body: body.into() }
+    }
+}
+
+/// How a backend answers.
+pub type Answers = dyn Fn(&Received) -> Reply + Send + Sync;
+
+/// A running backend; dropping it ends it.
+pub struct Backend {
+    port: u16,
+    authority: String,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Backend {
+    /// Starts a backend on 127.0.0.1 whose certificate is for these names.
+    pub async fn start(
+        names: &[&str],
+        answers: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    ) -> io::Result<Backend> {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let key = KeyPair::generate().map_err(io::Error::other)?;
+        let certificate =
+            CertificateParams::new(names).and_then(|p| p.self_signed(&key)).map_err(io::Error::other)?;
+        let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .and_then(|builder| {
+                builder.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], private)
+            })
+            .map_err(io::Error::other)?;
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let port = listener.local_addr()?.port();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let answers: Arc<Answers> = Arc::new(answers);
+        let task = tokio::spawn(async move {
+            // The connections end with this task.
+            let mut connections = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let (acceptor, answers) = (acceptor.clone(), answers.clone());
+                connections.spawn(async move {
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        // A client that hangs up is none of our business.
+                        _ = serve(stream, &*answers).await;
+                    }
+                });
+            }
+        });
+        let authority = base64::engine::general_purpose::STANDARD.encode(certificate.pem());
+        Ok(Backend { port, authority, task })
+    }
+
+    /// Starts a kubelet: `exec` runs commands, anything else is answered with the text of the request.
+    pub async fn kubelet() -> io::Result<Backend> {
+        Backend::start(&["127.0.0.1"], |received| match received.target.split(['/', '?']).nth(1) {
+            Some("containerLogs") if received.target.contains("/moved") => Reply {
+                headers: vec![("Location", "https://169.254.169.254/".to_owned())],
+                ..Reply::new(302, "text/plain", "")
+            },
+            _ => Reply::new(200, "text/plain", format!("{} {}\n", received.method, received.target)),
+        })
+        .await
+    }
+
+    /// The port it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its certificate as a `caBundle`.
+    pub fn ca_bundle(&self) -> &str {
+        &self.authority
+    }
+}
+
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, answers: &Answers) -> io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let Some(received) = read_request(&mut stream).await? else { return Ok(()) };
+        if received.header("upgrade").first().is_some_and(|word| word.eq_ignore_ascii_case("spdy/3.1")) {
+            return exec(stream, &received).await;
+        }
+        let reply = answers(&received);
+        let mut head = format!("HTTP/1.1 {} x\r\nContent-Length: {}\r\n", reply.code, reply.body.len());
+        for (name, value) in &reply.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str("\r\n");
+        stream.write_all(head.as_bytes()).await?;
+        stream.write_all(&reply.body).await?;
+        stream.flush().await?;
+    }
+}
+
+async fn read_request(stream: &mut BufReader<impl AsyncRead + Unpin>) -> io::Result<Option<Received>> {
+    let mut line = String::new();
+    if stream.read_line(&mut line).await? == 0 {
+        return Ok(None);
+    }
+    let mut words = line.split_whitespace().map(str::to_owned);
+    let mut received = Received {
+        method: words.next().unwrap_or_default(),
+        target: words.next().unwrap_or_default(),
+        ..Received::default()
+    };
+    loop {
+        line.clear();
+        stream.read_line(&mut line).await?;
+        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        received.headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+    }
+    let length = received.header("content-length").first().and_then(|text| text.parse().ok()).unwrap_or(0);
+    received.body.resize(length, 0);
+    stream.read_exact(&mut received.body).await?;
+    Ok(Some(received))
+}
+
+/// What the threads of a command say.
+enum Said {
+    Output(&'static str, Vec<u8>),
+    End(&'static str),
+    Exit(i32),
+}
+
+/// Runs a command over the streams that the client opens.
+async fn exec(stream: BufReader<impl AsyncRead + AsyncWrite + Unpin>, received: &Received) -> io::Result<()> {
+    let chosen = received.header("x-stream-protocol-version");
+    let chosen = chosen.first().copied().unwrap_or("v4.channel.k8s.io").to_owned();
+    let mut stream = stream;
+    let head = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: {chosen}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.flush().await?;
+    let asks = |name: &str| received.parameter(name).first().is_some_and(|value| value == "1");
+    let wanted = 1 + usize::from(asks("input")) + usize::from(asks("output")) + usize::from(asks("error"));
+    let mut unpacker = Decompress::new(true);
+    let mut streams: BTreeMap<String, u32> = BTreeMap::new();
+    let (to_input, input) = std::sync::mpsc::channel::<Vec<u8>>();
+    let (said, mut saying) = mpsc::channel(16);
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    while streams.len() < wanted {
+        let Some(Frame::Open(number, name)) = read_frame(&mut reader, &mut unpacker).await? else {
+            return Ok(());
+        };
+        streams.insert(name, number);
+    }
+    start(received.parameter("command"), input, said);
+    let stdin = streams.get("stdin").copied();
+    let reading = async move {
+        let mut to_input = Some(to_input);
+        while let Ok(Some(frame)) = read_frame(&mut reader, &mut unpacker).await {
+            if let Frame::Data(number, bytes, is_last) = frame
+                && Some(number) == stdin
+            {
+                if let Some(input) = to_input.as_ref().filter(|_| !bytes.is_empty()) {
+                    _ = input.send(bytes);
+                }
+                if is_last {
+                    to_input = None;
+                }
+            }
+        }
+    };
+    let writing = async move {
+        while let Some(said) = saying.recv().await {
+            let (name, bytes, is_last) = match said {
+                Said::Output(name, bytes) => (name, bytes, false),
+                Said::End(name) => (name, Vec::new(), true),
+                Said::Exit(0) => ("error", br#"{"metadata":{},"status":"Success"}"#.to_vec(), true),
+                Said::Exit(code) => {
+                    let status = format!(
+                        r#"{{"metadata":{{}},"status":"Failure","reason":"NonZeroExitCode","details":{{"causes":[{{"reason":"ExitCode","message":"{code}"}}]}}}}"#
+                    );
+                    ("error", status.into_bytes(), true)
+                }
+            };
+            let Some(number) = streams.get(name) else { continue };
+            let length = u32::try_from(bytes.len()).unwrap_or(0) | u32::from(is_last) << 24;
+            writer.write_all(&number.to_be_bytes()).await?;
+            writer.write_all(&length.to_be_bytes()).await?;
+            writer.write_all(&bytes).await?;
+            writer.flush().await?;
+        }
+        writer.shutdown().await
+    };
+    tokio::select! {
+        written = writing => written,
+        () = async { reading.await; std::future::pending::<()>().await } => Ok(()),
+    }
+}
+
+/// Starts a command with threads for its three streams.
+fn start(command: Vec<String>, input: std::sync::mpsc::Receiver<Vec<u8>>, said: mpsc::Sender<Said>) {
+    std::thread::spawn(move || {
+        let mut words = command.into_iter();
+        let child = Command::new(words.next().unwrap_or_default())
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let Ok(mut child) = child else {
+            _ = said.blocking_send(Said::Exit(127));
+            return;
+        };
+        let stdin = child.stdin.take();
+        std::thread::spawn(move || {
+            let Some(mut stdin) = stdin else { return };
+            while let Ok(bytes) = input.recv() {
+                if stdin.write_all(&bytes).is_err() {
+                    return;
+                }
+            }
+        });
+        let copies = [
+            child.stdout.take().map(|out| copy("stdout", out, said.clone())),
+            child.stderr.take().map(|err| copy("stderr", err, said.clone())),
+        ];
+        for copy in copies.into_iter().flatten() {
+            _ = copy.join();
+        }
+        let code = child.wait().ok().and_then(|status| status.code()).unwrap_or(-1);
+        _ = said.blocking_send(Said::Exit(code));
+    });
+}
+
+fn copy(
+    name: &'static str,
+    mut from: impl Read + Send + 'static,
+    said: mpsc::Sender<Said>,
+) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 16 * 1024];
+        while let Ok(size) = from.read(&mut buffer) {
+            let bytes = buffer.get(..size).unwrap_or_default().to_vec();
+            if bytes.is_empty() || said.blocking_send(Said::Output(name, bytes)).is_err() {
+                break;
+            }
+        }
+        _ = said.blocking_send(Said::End(name));
+    })
+}
+
+/// A frame as far as a kubelet needs it.
+enum Frame {
+    Open(u32, String),
+    Data(u32, Vec<u8>, bool),
+    Other,
+}
+
+async fn read_frame(
+    reader: &mut (impl AsyncRead + Unpin),
+    unpacker: &mut Decompress,
+) -> io::Result<Option<Frame>> {
+    let Ok(first) = reader.read_u32().await else { return Ok(None) };
+    let second = reader.read_u32().await?;
+    let mut body = vec![0; usize::try_from(second & 0x00ff_ffff).unwrap_or(0)];
+    reader.read_exact(&mut body).await?;
+    if first & 0x8000_0000 == 0 {
+        return Ok(Some(Frame::Data(first, body, second >> 24 & 1 == 1)));
+    }
+    if first & 0xffff != 1 {
+        return Ok(Some(Frame::Other));
+    }
+    let number = body.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
+    let mut headers = Vec::with_capacity(4096);
+    unpacker
+        .decompress_vec(body.get(10..).unwrap_or_default(), &mut headers, FlushDecompress::Sync)
+        .map_err(io::Error::other)?;
+    let text = String::from_utf8_lossy(&headers).into_owned();
+    let names = ["error", "stdin", "stdout", "stderr", "resize"];
+    let name = names.into_iter().find(|name| text.ends_with(name)).unwrap_or("");
+    Ok(Some(Frame::Open(number, name.to_owned())))
+}
