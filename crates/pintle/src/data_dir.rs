@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct DataDir {
     path: PathBuf,
     _lock: Option<File>,
+    /// Whether it goes when the process ends.
+    temporary: bool,
 }
 
 /// The folder cannot be used.
@@ -29,10 +31,16 @@ impl DataDir {
         let path = path.canonicalize().map_err(failed)?;
         let lock = private_file(&path.join("lock"), false).map_err(failed)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(DataDir { path, _lock: Some(lock) }),
+            Ok(()) => Ok(DataDir { path, _lock: Some(lock), temporary: false }),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(DataDirError::Locked(path)),
             Err(e) => Err(failed(e.into())),
         }
+    }
+
+    /// A folder that a server may be using, for reading.
+    pub(crate) fn beside(path: &Path) -> Result<Self, DataDirError> {
+        let path = path.canonicalize().map_err(|e| DataDirError::Io(path.to_path_buf(), e))?;
+        Ok(DataDir { path, _lock: None, temporary: false })
     }
 
     /// A new folder for the files that people and tools read, where data is kept in memory.
@@ -40,7 +48,7 @@ impl DataDir {
         let path = std::env::temp_dir().join(format!("pintle-{}", std::process::id()));
         let failed = |e: io::Error| DataDirError::Io(path.clone(), e);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed)?;
-        Ok(DataDir { path, _lock: None })
+        Ok(DataDir { path, _lock: None, temporary: true })
     }
 
     /// Where it is.
@@ -61,6 +69,15 @@ impl DataDir {
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), DataDirError> {
         let target = self.path.join(name);
         write_whole(&target, bytes).map_err(|e| DataDirError::Io(target, e))
+    }
+}
+
+impl Drop for DataDir {
+    fn drop(&mut self) {
+        if self.temporary {
+            // Only admin.kubeconfig and the port are in it.
+            let _ = fs::remove_dir_all(&self.path);
+        }
     }
 }
 

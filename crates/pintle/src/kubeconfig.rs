@@ -1,4 +1,4 @@
-//! `admin.kubeconfig`: how kubectl and other clients reach this server as its administrator.
+//! Kubeconfigs: how kubectl and other clients reach this server, as its administrator or somebody else.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,6 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 pub(crate) struct Kubeconfig<'a> {
     /// `https://…`
     pub(crate) server: &'a str,
+    /// Name of the user.
+    pub(crate) user: &'a str,
     /// PEM of the authority that signed the serving certificate.
     pub(crate) authority: &'a str,
     /// PEM of the client certificate.
@@ -25,25 +27,46 @@ kind: Config
 clusters:
 - name: pintle
   cluster:
-    server: {}
-    certificate-authority-data: {}
+    server: {server}
+    certificate-authority-data: {authority}
 users:
-- name: admin
+- name: {user}
   user:
-    client-certificate-data: {}
-    client-key-data: {}
+    client-certificate-data: {certificate}
+    client-key-data: {key}
 contexts:
 - name: pintle
   context:
     cluster: pintle
-    user: admin
+    user: {user}
 current-context: pintle
 preferences: {{}}
 ",
-            self.server,
-            encode(self.authority),
-            encode(self.certificate),
-            encode(self.key)
+            server = self.server,
+            user = quoted(self.user),
+            authority = encode(self.authority),
+            certificate = encode(self.certificate),
+            key = encode(self.key)
         )
     }
+}
+
+/// The text in a `…-data` field.
+pub(crate) fn decode(data: &str) -> Option<String> {
+    STANDARD
+        .decode(data)
+        .ok()
+        .filter(|bytes| !bytes.is_empty())
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+}
+
+/// A name as a YAML scalar: quoted unless it is plain letters.
+fn quoted(name: &str) -> String {
+    let plain = name.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-') && name.len() > 5;
+    if plain || name == "admin" {
+        return name.to_string();
+    }
+    let mut out = Vec::new();
+    pintle_value::json::write_string(name, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
 }

@@ -30,7 +30,7 @@ pub(crate) struct Objects {
 pub(crate) enum ObjectsError {
     #[error(transparent)]
     Admission(#[from] SettingsError),
-    #[error(transparent)]
+    #[error("{0}{hint}", hint = recovery_hint(.0))]
     Store(#[from] OpenError),
     #[error(transparent)]
     Encryption(#[from] ConfigError),
@@ -40,6 +40,13 @@ pub(crate) enum ObjectsError {
 
 /// What all keys begin with.
 const KEY_PREFIX: &str = "/registry";
+
+fn recovery_hint(error: &OpenError) -> &'static str {
+    match error {
+        OpenError::Corrupt { .. } => " (pintle recover --dry-run says what can be read and what is lost)",
+        _ => "",
+    }
+}
 
 /// Opens the store in `folder` (or in memory) and serves the built-in kinds from it.
 pub(crate) async fn open(

@@ -2,7 +2,12 @@
 //! key of service-account tokens. Kept in the data folder, made where they are missing.
 
 use crate::data_dir::{DataDir, DataDirError};
-use pintle_auth::authn::keys::{KeyError, SigningKey};
+use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
+use aws_lc_rs::rsa;
+use aws_lc_rs::signature::KeyPair as _;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use pintle_auth::authn::keys::{Algorithm, KeyError, SigningKey, VerifyingKey};
 use pintle_http::tls::ServingCertificate;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
@@ -82,11 +87,17 @@ impl Keep<'_> {
 }
 
 impl Authority {
+    /// The authority of a data folder, if it has one.
+    pub(crate) fn load(keep: Keep<'_>) -> Result<Option<Self>, PkiError> {
+        let Some(pair) = keep.read_pair("ca")? else { return Ok(None) };
+        let issuer = Issuer::new(authority_params(), KeyPair::from_pem(&pair.key)?);
+        Ok(Some(Authority { issuer, certificate: pair.certificate }))
+    }
+
     /// The authority that is kept, or a new one.
     pub(crate) fn load_or_make(keep: Keep<'_>) -> Result<Self, PkiError> {
-        if let Some(pair) = keep.read_pair("ca")? {
-            let issuer = Issuer::new(authority_params(), KeyPair::from_pem(&pair.key)?);
-            return Ok(Authority { issuer, certificate: pair.certificate });
+        if let Some(kept) = Authority::load(keep)? {
+            return Ok(kept);
         }
         let params = authority_params();
         let key = KeyPair::generate()?;
@@ -120,6 +131,14 @@ impl Authority {
         self.issue(keep, "admin", params)
     }
 
+    /// A new client certificate, which is not kept.
+    pub(crate) fn client(&self, user: &str, groups: &[&str], life: Duration) -> Result<Pair, PkiError> {
+        let mut params = params(user, groups);
+        params.not_after = (SystemTime::now() + life).into();
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.issue(Keep(None), "", params)
+    }
+
     fn issue(&self, keep: Keep<'_>, name: &str, mut params: CertificateParams) -> Result<Pair, PkiError> {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
         params.use_authority_key_identifier_extension = true;
@@ -131,18 +150,47 @@ impl Authority {
     }
 }
 
-/// The key of service-account tokens, kept or new.
+/// The key that signs service-account tokens, kept or new. It is an RSA key, which every verifier of tokens knows. An
+/// ECDSA key of an older build becomes one of [`older_account_keys`].
 pub(crate) fn account_key(keep: Keep<'_>) -> Result<SigningKey, PkiError> {
-    let pem = match keep.read("pki/sa.key")? {
-        Some(pem) => pem,
-        None => {
-            let key = KeyPair::generate()?;
-            keep.write("pki/sa.key", &key.serialize_pem())?;
-            keep.write("pki/sa.pub", &key.public_key_pem())?;
-            key.serialize_pem()
+    if let Some(pem) = keep.read("pki/sa.key")? {
+        let key = SigningKey::from_pem(pem.as_bytes())?;
+        if key.verifying.algorithm == Algorithm::RS256 {
+            return Ok(key);
         }
-    };
+        if let Some(public) = keep.read("pki/sa.pub")? {
+            keep.write(OLDER_ACCOUNT_KEYS, &public)?;
+        }
+    }
+    let key = rsa::KeyPair::generate(rsa::KeySize::Rsa2048).map_err(|_| KeyError::Unusable)?;
+    let private: Pkcs8V1Der<'_> = key.as_der().map_err(|_| KeyError::Unusable)?;
+    let public: PublicKeyX509Der<'_> = key.public_key().as_der().map_err(|_| KeyError::Unusable)?;
+    let pem = to_pem("PRIVATE KEY", private.as_ref());
+    keep.write("pki/sa.pub", &to_pem("PUBLIC KEY", public.as_ref()))?;
+    keep.write("pki/sa.key", &pem)?;
     Ok(SigningKey::from_pem(pem.as_bytes())?)
+}
+
+/// Keys that signed service-account tokens before; those tokens stay good.
+pub(crate) fn older_account_keys(keep: Keep<'_>) -> Result<Vec<VerifyingKey>, PkiError> {
+    match keep.read(OLDER_ACCOUNT_KEYS)? {
+        Some(pem) => Ok(VerifyingKey::all_from_pem(pem.as_bytes())?),
+        None => Ok(Vec::new()),
+    }
+}
+
+const OLDER_ACCOUNT_KEYS: &str = "pki/sa-older.pub";
+
+fn to_pem(label: &str, der: &[u8]) -> String {
+    const LINE: usize = 64;
+    let text = STANDARD.encode(der);
+    let mut out = format!("-----BEGIN {label}-----\n");
+    for line in text.as_bytes().chunks(LINE) {
+        out.push_str(&String::from_utf8_lossy(line));
+        out.push('\n');
+    }
+    out.push_str(&format!("-----END {label}-----\n"));
+    out
 }
 
 /// What the authority says of itself. Of this, what it signs repeats only the name and the id of its key, so that an
@@ -258,5 +306,22 @@ mod tests {
         let more = serving_names(&["127.0.0.1".parse().unwrap(), "10.0.0.1".parse().unwrap()], &[]).unwrap();
         assert!(!still_good(&pair.certificate, &more));
         assert!(!still_good("nonsense", &names));
+    }
+
+    #[test]
+    fn an_ecdsa_account_key_is_replaced_and_stays_good_for_verification() {
+        let path = std::env::temp_dir().join(format!("pintle-pki-{}", std::process::id()));
+        let folder = DataDir::open(&path).unwrap();
+        let keep = Keep(Some(&folder));
+        let old = KeyPair::generate().unwrap();
+        keep.write("pki/sa.key", &old.serialize_pem()).unwrap();
+        keep.write("pki/sa.pub", &old.public_key_pem()).unwrap();
+        let first = account_key(keep).unwrap();
+        assert_eq!(first.verifying.algorithm, Algorithm::RS256);
+        assert_eq!(account_key(keep).unwrap().verifying.kid, first.verifying.kid, "it is kept");
+        let older = older_account_keys(keep).unwrap();
+        assert_eq!(older.iter().map(|key| key.algorithm).collect::<Vec<_>>(), [Algorithm::ES256]);
+        drop(folder);
+        std::fs::remove_dir_all(path).unwrap();
     }
 }

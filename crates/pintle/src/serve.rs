@@ -192,6 +192,7 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
     let url = format!("https://{public}");
     let kubeconfig = Kubeconfig {
         server: &url,
+        user: "admin",
         authority: &serving_authority,
         certificate: &admin.certificate,
         key: &admin.key,
@@ -298,6 +299,7 @@ fn account_tokens(config: &Config, keep: Keep<'_>) -> Result<ServiceAccountToken
     }
     if keys.is_empty() {
         keys.push(signer.verifying.clone());
+        keys.extend(pki::older_account_keys(keep)?);
     }
     Ok(ServiceAccountTokens {
         issuers: config.issuers.clone(),

@@ -38,10 +38,7 @@ impl FlagError {
 
 /// Reads a command line without the program's name.
 pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Invocation, FlagError> {
-    let mut args: Vec<String> = args.into_iter().map(dashes_for_underscores).collect();
-    if args.first().is_some_and(|a| a == "serve") {
-        args.remove(0);
-    }
+    let args: Vec<String> = args.into_iter().map(dashes_for_underscores).collect();
     match command().try_get_matches_from(args) {
         Ok(matches) => {
             let flags = Flags { matches };
@@ -52,7 +49,20 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Invocation
             }
         }
         Err(e) if e.kind() == clap::error::ErrorKind::DisplayHelp => Ok(Invocation::Print(help())),
+        Err(e) if e.kind() == clap::error::ErrorKind::UnknownArgument => Err(unknown_argument(&e)),
         Err(e) => Err(FlagError(first_line(&e.to_string()))),
+    }
+}
+
+/// A flag that does not exist, with the nearest that does.
+fn unknown_argument(error: &clap::Error) -> FlagError {
+    let given = match error.get(clap::error::ContextKind::InvalidArg) {
+        Some(clap::error::ContextValue::String(given)) => given.as_str(),
+        _ => return FlagError(first_line(&error.to_string())),
+    };
+    match given.strip_prefix("--") {
+        Some(name) => FlagError(crate::commands::unknown("flag", name, FLAGS.iter().map(|flag| flag.name))),
+        None => FlagError(format!("unexpected argument {given:?}")),
     }
 }
 
@@ -248,10 +258,15 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or("bad command line").trim_start_matches("error: ").to_string()
 }
 
-fn help() -> String {
+/// The text of `--help`.
+pub(crate) fn help() -> String {
     let mut out = String::from(
-        "The Kubernetes API server in one binary.\n\nUsage:\n  pintle [serve] [flags]\n\nFlags:\n",
+        "The Kubernetes API server in one binary.\n\nUsage:\n  pintle [serve] [flags]\n  pintle COMMAND [flags]\n\nCommands:\n",
     );
+    for command in crate::commands::SUBCOMMANDS {
+        out.push_str(&format!("  {:<12} {}\n", command.name, command.summary));
+    }
+    out.push_str("\npintle COMMAND --help says more about one.\n\nFlags of serve:\n");
     for flag in FLAGS {
         let Some(text) = flag.help else { continue };
         push_flag(&mut out, flag, text);
@@ -303,7 +318,7 @@ mod tests {
 
     #[test]
     fn forms_of_values() {
-        let f = flags("serve --secure-port=0 --anonymous-auth=false --allow-privileged --authorization-mode Node,RBAC --authorization-mode=Webhook -v=3 --request_timeout 1m5s").unwrap();
+        let f = flags("--secure-port=0 --anonymous-auth=false --allow-privileged --authorization-mode Node,RBAC --authorization-mode=Webhook -v=3 --request_timeout 1m5s").unwrap();
         assert_eq!(f.int("secure-port"), 0);
         assert!(!f.bool("anonymous-auth"));
         assert!(f.bool("allow-privileged"));

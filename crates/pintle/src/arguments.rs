@@ -1,0 +1,80 @@
+//! The command lines of the smaller commands: a few flags with values, switches, and operands.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// What a command understands.
+pub(crate) struct Syntax {
+    /// The text of `--help`.
+    pub(crate) usage: &'static str,
+    /// Flags with a value, without dashes.
+    pub(crate) values: &'static [&'static str],
+    /// Flags without one.
+    pub(crate) switches: &'static [&'static str],
+    /// How many operands there must be.
+    pub(crate) operands: usize,
+}
+
+/// A command line as it was understood.
+#[derive(Debug, Default)]
+pub(crate) struct Arguments {
+    values: BTreeMap<&'static str, Vec<String>>,
+    switches: Vec<&'static str>,
+    /// The words that are no flags.
+    pub(crate) operands: Vec<String>,
+}
+
+/// Reads a command line; `None` if it asked for help, which was printed.
+pub(crate) fn parse(syntax: &Syntax, args: Vec<String>) -> Result<Option<Arguments>, String> {
+    let mut parsed = Arguments::default();
+    let mut args = args.into_iter();
+    while let Some(arg) = args.next() {
+        if arg == "-h" || arg == "--help" {
+            _ = crate::commands::print(syntax.usage);
+            return Ok(None);
+        }
+        let Some(flag) = arg.strip_prefix("--") else {
+            parsed.operands.push(arg);
+            continue;
+        };
+        let (name, inline) = match flag.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_string())),
+            None => (flag, None),
+        };
+        if let Some(name) = syntax.values.iter().find(|known| **known == name) {
+            let value = inline.or_else(|| args.next()).ok_or_else(|| format!("--{name} needs a value"))?;
+            parsed.values.entry(name).or_default().push(value);
+        } else if let Some(name) = syntax.switches.iter().find(|known| **known == name) {
+            parsed.switches.push(name);
+        } else {
+            let all = syntax.values.iter().chain(syntax.switches).copied();
+            return Err(crate::commands::unknown("flag", name, all));
+        }
+    }
+    match parsed.operands.len().cmp(&syntax.operands) {
+        std::cmp::Ordering::Equal => Ok(Some(parsed)),
+        _ => Err(syntax.usage.lines().next().unwrap_or_default().to_string()),
+    }
+}
+
+impl Arguments {
+    /// The last value of a flag.
+    pub(crate) fn value(&self, name: &str) -> Option<&str> {
+        self.values.get(name).and_then(|all| all.last()).map(String::as_str)
+    }
+
+    /// All values of a flag, in order.
+    pub(crate) fn values(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.values.get(name).into_iter().flatten().map(String::as_str)
+    }
+
+    /// Whether a switch was given.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.switches.contains(&name)
+    }
+
+    /// The data folder that `--data-dir` names, or the server's default.
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        PathBuf::from(self.value("data-dir").unwrap_or("./pintle-data"))
+    }
+}

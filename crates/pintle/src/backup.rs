@@ -1,0 +1,169 @@
+//! `pintle backup` and `pintle restore`: all objects to a file, also while the server runs, and back.
+
+use crate::arguments::{self, Syntax};
+use crate::data_dir::DataDir;
+use pintle_store::{Options, REVISION_JUMP, Revision, Snapshot};
+use pintle_value::json;
+use std::fs::{File, OpenOptions};
+use std::io::{BufReader, BufWriter, IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+const BACKUP: Syntax = Syntax {
+    usage: "\
+Usage: pintle backup FILE [--data-dir DIR]
+
+Writes all objects, as they are at one moment, to FILE. The server may be running and is not disturbed. Values that the
+server encrypts are encrypted in the file, too. Keys and certificates (DIR/pki) are not in it.
+
+      --data-dir DIR  The server's data folder (default ./pintle-data)
+",
+    values: &["data-dir"],
+    switches: &[],
+    operands: 1,
+};
+
+const RESTORE: Syntax = Syntax {
+    usage: "\
+Usage: pintle restore FILE [--data-dir DIR]
+
+Makes a new store in DIR from a backup, reads it again and compares every object. A store that is there already is not
+touched: move DIR/store away first; leave DIR/pki where it is. Revisions go on far after those of the backup, so that none
+that a client has seen comes again.
+
+      --data-dir DIR  The server's data folder (default ./pintle-data)
+",
+    values: &["data-dir"],
+    switches: &[],
+    operands: 1,
+};
+
+/// Runs `pintle backup`.
+pub(crate) fn backup(args: Vec<String>) -> Result<(), String> {
+    let Some(arguments) = arguments::parse(&BACKUP, args)? else { return Ok(()) };
+    let store = arguments.data_dir().join("store");
+    let state = pintle_store::read_state(&store)
+        .map_err(|error| format!("cannot read the store in {}: {error}", store.display()))?;
+    let file = PathBuf::from(&arguments.operands[0]);
+    write(&state, &file).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+    let text =
+        format!("{} objects at revision {} are in {}\n", state.len(), state.revision(), file.display());
+    _ = crate::commands::print(&text);
+    Ok(())
+}
+
+/// Writes the file whole or not at all, for its owner only.
+fn write(state: &Snapshot, target: &Path) -> std::io::Result<()> {
+    let mut beside = target.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = PathBuf::from(beside);
+    let file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&beside)?;
+    let mut out = BufWriter::new(Counted { file, written: 0, progress: Progress::new("written") });
+    let outcome = pintle_store::write_backup(state, &mut out).and_then(|()| {
+        out.flush()?;
+        out.get_ref().file.sync_all()?;
+        std::fs::rename(&beside, target)
+    });
+    out.get_mut().progress.end();
+    outcome.inspect_err(|_| _ = std::fs::remove_file(&beside))
+}
+
+/// Runs `pintle restore`.
+pub(crate) fn restore(args: Vec<String>) -> Result<(), String> {
+    let Some(arguments) = arguments::parse(&RESTORE, args)? else { return Ok(()) };
+    let source = PathBuf::from(&arguments.operands[0]);
+    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", source.display());
+    let mut input = BufReader::new(File::open(&source).map_err(|e| named(&e))?);
+    let state = pintle_store::read_backup(&mut input).map_err(|e| named(&e))?;
+    let path = arguments.data_dir();
+    let _held = DataDir::open(&path).map_err(|e| e.to_string())?;
+    let store = path.join("store");
+    let renumbered = state.renumbered(Revision(state.revision().0.saturating_add(REVISION_JUMP)));
+    pintle_store::restore(&store, &renumbered, &Options::default())
+        .map_err(|error| format!("{}: {error}", store.display()))?;
+    let restored = pintle_store::read_state(&store).map_err(|error| error.to_string())?;
+    let unreadable = compare(&state, &restored)?;
+    let text = format!(
+        "{} objects are restored and compared; the store goes on at revision {}\n",
+        restored.len(),
+        restored.revision()
+    );
+    _ = crate::commands::print(&text);
+    match unreadable.as_slice() {
+        [] => Ok(()),
+        [first, ..] => Err(format!(
+            "{} objects are as they were in the backup, but cannot be read, such as {first}",
+            unreadable.len()
+        )),
+    }
+}
+
+/// Every object must be there with the same bytes, and no other. Returns those that are no JSON though they look so.
+fn compare(backup: &Snapshot, restored: &Snapshot) -> Result<Vec<String>, String> {
+    let mut progress = Progress::new("compared");
+    let mut unreadable = Vec::new();
+    if backup.len() != restored.len() {
+        return Err(format!("{} objects were restored instead of {}", restored.len(), backup.len()));
+    }
+    for (index, (key, entry)) in backup.iter().enumerate() {
+        progress.show(index as u64, "objects");
+        match restored.get(key) {
+            Some(found) if found.value == entry.value && found.modified > entry.modified => {}
+            _ => return Err(format!("{key} was not restored as it is in the backup")),
+        }
+        if entry.value.starts_with(b"{") && json::parse(&entry.value).is_err() {
+            unreadable.push(key.to_string());
+        }
+    }
+    progress.end();
+    Ok(unreadable)
+}
+
+/// A line on a terminal that says how far it got.
+struct Progress {
+    verb: &'static str,
+    terminal: bool,
+    shown: u64,
+}
+
+impl Progress {
+    fn new(verb: &'static str) -> Progress {
+        Progress { verb, terminal: std::io::stderr().is_terminal(), shown: 0 }
+    }
+
+    /// Shows `done`, now and then.
+    fn show(&mut self, done: u64, unit: &str) {
+        const STEP: u64 = 1000;
+        if self.terminal && done >= self.shown + STEP {
+            self.shown = done;
+            _ = write!(std::io::stderr(), "\r{done} {unit} {}", self.verb);
+        }
+    }
+
+    fn end(&mut self) {
+        if self.shown > 0 {
+            _ = writeln!(std::io::stderr());
+            self.shown = 0;
+        }
+    }
+}
+
+/// A file that says how much was written to it.
+struct Counted {
+    file: File,
+    written: u64,
+    progress: Progress,
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let count = self.file.write(bytes)?;
+        self.written += count as u64;
+        self.progress.show(self.written >> 10, "KiB");
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
+}

@@ -1,0 +1,128 @@
+//! `pintle certs` and `pintle kubeconfig`: what certificates a data folder has, and a new one for a person.
+
+use crate::arguments::{self, Syntax};
+use crate::data_dir::DataDir;
+use crate::kubeconfig::Kubeconfig;
+use crate::pki::{self, Authority, Keep};
+use pintle_value::yaml;
+use std::fmt::Write;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+const LIST: Syntax = Syntax {
+    usage: "\
+Usage: pintle certs [--data-dir DIR]
+
+Shows the certificates and keys in DIR/pki: whose they are, who signed them and until when they are good. The server
+renews its own certificates before they end.
+
+      --data-dir DIR  The server's data folder (default ./pintle-data)
+",
+    values: &["data-dir"],
+    switches: &[],
+    operands: 0,
+};
+
+const KUBECONFIG: Syntax = Syntax {
+    usage: "\
+Usage: pintle kubeconfig --user NAME [--group GROUP]… [--days N] [--server URL] [--data-dir DIR]
+
+Makes a client certificate for a person, signed by the server's own authority, and prints a kubeconfig with it. What the
+person may do, roles say. A certificate cannot be taken back before it ends.
+
+      --user NAME     Name of the user
+      --group GROUP   A group of the user; may be repeated
+      --days N        How long the certificate is good (default 365)
+      --server URL    Where the server is (default: as in DIR/admin.kubeconfig)
+      --data-dir DIR  The server's data folder (default ./pintle-data)
+",
+    values: &["user", "group", "days", "server", "data-dir"],
+    switches: &[],
+    operands: 0,
+};
+
+const DAY_SECONDS: u64 = 24 * 3600;
+/// The longest life of a certificate that can be asked for, in days.
+const DAYS_MAX: u64 = 3650;
+
+/// Runs `pintle certs`.
+pub(crate) fn list(args: Vec<String>) -> Result<(), String> {
+    let Some(arguments) = arguments::parse(&LIST, args)? else { return Ok(()) };
+    let folder = arguments.data_dir().join("pki");
+    let read = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut names: Vec<String> =
+        read.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let mut out =
+        format!("{:<16} {:<44} {:<14} {:<22} {}\n", "FILE", "SUBJECT", "SIGNED BY", "UNTIL", "DAYS LEFT");
+    for name in names.iter().filter(|name| name.ends_with(".crt")) {
+        let path = folder.join(name);
+        let pem = pki::read_file(&path).map_err(|error| error.to_string())?;
+        for der in pki::certificates(&pem, &path).map_err(|error| error.to_string())? {
+            let (_, certificate) =
+                X509Certificate::from_der(&der).map_err(|error| format!("{}: {error}", path.display()))?;
+            out.push_str(&row(name, &certificate, i64::try_from(now).unwrap_or(i64::MAX)));
+        }
+    }
+    for name in names.iter().filter(|name| name.starts_with("sa") && name.ends_with(".pub")) {
+        _ = writeln!(out, "{name:<16} {:<44} {:<14} does not end", "key of service-account tokens", "-");
+    }
+    _ = crate::commands::print(&out);
+    Ok(())
+}
+
+fn row(name: &str, certificate: &X509Certificate<'_>, now: i64) -> String {
+    let until = certificate.validity().not_after.timestamp();
+    let left = (until - now).div_euclid(DAY_SECONDS.cast_signed());
+    let left = if until <= now { "ENDED".to_string() } else { left.to_string() };
+    let issuer = certificate.issuer().iter_common_name().next().and_then(|cn| cn.as_str().ok()).unwrap_or("");
+    format!(
+        "{name:<16} {:<44} {issuer:<14} {:<22} {left}\n",
+        certificate.subject().to_string(),
+        pintle_meta::Timestamp::from_seconds(until).rfc3339(),
+    )
+}
+
+/// Runs `pintle kubeconfig`.
+pub(crate) fn kubeconfig(args: Vec<String>) -> Result<(), String> {
+    let Some(arguments) = arguments::parse(&KUBECONFIG, args)? else { return Ok(()) };
+    let user = arguments.value("user").filter(|name| !name.is_empty()).ok_or("--user must be given")?;
+    let groups: Vec<&str> = arguments.values("group").collect();
+    let days = match arguments.value("days").map(str::parse) {
+        None => 365,
+        Some(Ok(days)) if (1..=DAYS_MAX).contains(&days) => days,
+        Some(_) => return Err(format!("--days must be between 1 and {DAYS_MAX}")),
+    };
+    let path = arguments.data_dir();
+    let (server, authority) = reach(&path.join("admin.kubeconfig"))?;
+    let folder = DataDir::beside(&path).map_err(|error| error.to_string())?;
+    let own = Authority::load(Keep(Some(&folder)))
+        .map_err(|error| error.to_string())?
+        .ok_or_else(|| format!("{} has no authority of its own", path.display()))?;
+    let pair = own
+        .client(user, &groups, Duration::from_secs(days * DAY_SECONDS))
+        .map_err(|error| error.to_string())?;
+    let text = Kubeconfig {
+        server: arguments.value("server").unwrap_or(&server),
+        user,
+        authority: &authority,
+        certificate: &pair.certificate,
+        key: &pair.key,
+    };
+    _ = crate::commands::print(&text.render());
+    Ok(())
+}
+
+/// Address and authority of the server, from the administrator's kubeconfig.
+fn reach(path: &Path) -> Result<(String, String), String> {
+    let named = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+    let bytes = std::fs::read(path).map_err(|error| named(&error))?;
+    let parsed = yaml::parse(&bytes).map_err(|error| named(&error))?;
+    let clusters = parsed.value.items_at(&["clusters"]);
+    let cluster = clusters.first().ok_or_else(|| named(&"it names no cluster"))?;
+    let authority = cluster.str_at(&["cluster", "certificate-authority-data"]);
+    let authority = crate::kubeconfig::decode(authority).ok_or_else(|| named(&"it has no authority"))?;
+    Ok((cluster.str_at(&["cluster", "server"]).to_string(), authority))
+}

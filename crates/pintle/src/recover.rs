@@ -1,0 +1,66 @@
+//! `pintle recover`: goes on with what can be read of a damaged store, and says what is lost.
+
+use crate::arguments::{self, Syntax};
+use crate::data_dir::DataDir;
+use pintle_store::{Options, Recovery};
+use std::fmt::Write;
+
+const SYNTAX: Syntax = Syntax {
+    usage: "\
+Usage: pintle recover [--data-dir DIR] [--dry-run]
+
+Reads a damaged store as far as it is sound, says which file is damaged and which changes are lost, and makes the store
+usable again. Files that cannot be read are copied to lost-segment-… first. The server must not be running.
+
+      --data-dir DIR  The server's data folder (default ./pintle-data)
+      --dry-run       Only say it
+",
+    values: &["data-dir"],
+    switches: &["dry-run"],
+    operands: 0,
+};
+
+/// Runs the command with the arguments after its name.
+pub(crate) fn run(args: Vec<String>) -> Result<(), String> {
+    let Some(arguments) = arguments::parse(&SYNTAX, args)? else { return Ok(()) };
+    let path = arguments.data_dir();
+    let store = path.join("store");
+    if !store.is_dir() {
+        return Err(format!("there is no store in {}", path.display()));
+    }
+    let _held = DataDir::open(&path).map_err(|error| error.to_string())?;
+    let dry_run = arguments.has("dry-run");
+    let found =
+        pintle_store::recover(&store, &Options::default(), dry_run).map_err(|error| error.to_string())?;
+    let text = match found {
+        Some(recovery) => report(&recovery, dry_run),
+        None => "The store is sound; nothing was changed.\n".to_string(),
+    };
+    _ = crate::commands::print(&text);
+    Ok(())
+}
+
+fn report(recovery: &Recovery, dry_run: bool) -> String {
+    let mut out = String::from("Damage:\n");
+    for line in &recovery.damage {
+        _ = writeln!(out, "  {line}");
+    }
+    let Recovery { read_until, known_until, entries, .. } = recovery;
+    _ = writeln!(out, "Every change up to revision {read_until} could be read: {entries} objects are there.");
+    _ = match known_until.0.saturating_sub(read_until.0) {
+        0 => writeln!(out, "Lost: changes after revision {read_until}, if there were any."),
+        lost => writeln!(
+            out,
+            "Lost: {lost} changes up to revision {known_until}, and later ones, if there were any."
+        ),
+    };
+    for file in &recovery.saved {
+        let verb = if dry_run { "would be" } else { "is" };
+        _ = writeln!(out, "What could not be read {verb} in store/{file}");
+    }
+    _ = match dry_run {
+        true => writeln!(out, "Nothing was changed (--dry-run)."),
+        false => writeln!(out, "The store goes on at revision {}.", recovery.revision),
+    };
+    out
+}
