@@ -15,7 +15,7 @@ impl Plugin for NamespaceLifecycle {
         "NamespaceLifecycle"
     }
 
-    fn mutate(&self, request: &Attributes<'_>, _object: &mut Value, world: &dyn World) -> Result<(), Status> {
+    fn mutate(&self, request: &Attributes<'_>, object: &mut Value, world: &dyn World) -> Result<(), Status> {
         let exempt =
             request.is("", "namespaces") || request.is("authorization.k8s.io", "localsubjectaccessreviews");
         if request.namespace.is_empty() || exempt {
@@ -25,7 +25,7 @@ impl Plugin for NamespaceLifecycle {
             return Err(Status::not_found(&GroupResource::new("", "namespaces"), request.namespace));
         };
         if request.operation == Operation::Create && namespace.str_at(&["status", "phase"]) == "Terminating" {
-            return Err(terminating(request));
+            return Err(terminating(request, object));
         }
         Ok(())
     }
@@ -48,10 +48,15 @@ impl Plugin for NamespaceLifecycle {
     }
 }
 
-fn terminating(request: &Attributes<'_>) -> Status {
+fn terminating(request: &Attributes<'_>, object: &Value) -> Status {
     let namespace = request.namespace;
     let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
-    let mut status = Status::forbidden(&request.kind.group_resource(), request.name, &why);
+    let mut status = request.forbidden(Some(object), &why);
+    // Events are one kind in two groups; the text names the group of the request.
+    let resource = GroupResource::new(&request.version.group, &request.kind.plural);
+    if resource != request.kind.group_resource() {
+        status = Status::forbidden(&resource, &status.details.name, &why);
+    }
     status.details.causes.push(Cause {
         reason: "NamespaceTerminating".into(),
         message: format!("namespace {namespace} is being terminated"),

@@ -141,6 +141,18 @@ impl Cache {
         }
     }
 
+    /// Refuses lists of revisions before `revision` from now on, as kube-apiserver does once etcd was compacted to it:
+    /// also of resources that have not changed since. Watches go on from older revisions as long as their
+    /// events are retained, as from kube-apiserver's watch cache.
+    pub fn compact_lists(&self, revision: u64) {
+        self.shared.compact(revision);
+    }
+
+    /// Whether [`Cache::shutdown`] was called.
+    pub fn is_closed(&self) -> bool {
+        self.shared.is_closed()
+    }
+
     /// Ends all watches, all waits and the task. Reads still work.
     pub fn shutdown(&self) {
         self.shared.close();

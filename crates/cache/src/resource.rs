@@ -124,6 +124,10 @@ impl Resource {
         if revision < oldest {
             return Err(RevisionError::Expired { requested: revision, oldest });
         }
+        let oldest = self.shared.compacted();
+        if revision < oldest {
+            return Err(RevisionError::Expired { requested: revision, oldest });
+        }
         match self.snapshot(revision) {
             Some(view) => Ok(view),
             None => self.rebuild(revision),

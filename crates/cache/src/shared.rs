@@ -11,6 +11,8 @@ use tokio::time::Instant;
 pub(crate) struct Shared {
     pub(crate) options: Options,
     published: AtomicU64,
+    /// Views of earlier revisions are gone, see [`crate::Cache::compact_lists`].
+    compacted: AtomicU64,
     /// Lists of revisions before this one are refused, because the store's backend refuses them.
     lists_from: AtomicU64,
     /// Counts how often everything was loaded anew.
@@ -25,11 +27,22 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// The oldest revision that lists may show.
+    pub(crate) fn compacted(&self) -> u64 {
+        self.compacted.load(Ordering::Acquire)
+    }
+
+    /// Lists of revisions before `revision` are refused from now on.
+    pub(crate) fn compact(&self, revision: u64) {
+        self.compacted.fetch_max(revision, Ordering::AcqRel);
+    }
+
     pub(crate) fn new(options: Options) -> Shared {
         Shared {
             wildcard: Group::new(SEGMENT_EVENTS_ALL, options.wildcard_events_max),
             options,
             published: AtomicU64::new(0),
+            compacted: AtomicU64::new(0),
             lists_from: AtomicU64::new(0),
             resets: AtomicU64::new(0),
             announced: watch::Sender::new(0),

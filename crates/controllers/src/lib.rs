@@ -8,6 +8,7 @@ mod definition;
 mod event;
 mod flow_schema;
 mod garbage;
+pub mod identity;
 mod namespace;
 mod quota;
 mod service_account;
@@ -21,8 +22,9 @@ use tokio::task::JoinHandle;
 pub const NAMES: [&str; 5] =
     ["flow-schema", "garbage-collector", "namespace", "resourcequota", "serviceaccount"];
 
-/// Those that `*` does not mean: a plain API server answers as if nobody did their work.
-pub const OFF_BY_DEFAULT: [&str; 2] = ["resourcequota", "serviceaccount"];
+/// Those that `*` does not mean where the command line is one of kube-apiserver: what they do is then done by a
+/// kube-controller-manager, or by nobody, as clients of a plain API server expect.
+pub const NOT_BESIDE_OTHERS: [&str; 2] = ["resourcequota", "serviceaccount"];
 
 /// Serves what definitions define, and starts that controller and those that `enabled` names. Events live for
 /// `event_life`; zero is for ever. They end when the cache shuts down or with the runtime.

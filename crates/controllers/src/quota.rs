@@ -1,5 +1,5 @@
-//! What quotas count, counted again: their status follows their spec and the objects of their namespace. Off unless
-//! it is asked for: a plain API server only adds what is created to a status that somebody else keeps.
+//! What quotas count, counted again: their status follows their spec and the objects of their namespace. Admission
+//! only adds what is created to that status.
 
 use pintle_admission::quota::recount;
 use pintle_cache::{CloseReason, Filter, Item};

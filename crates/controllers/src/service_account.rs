@@ -1,5 +1,5 @@
-//! The `default` service account of each namespace. Off unless it is asked for: a plain API server has no such
-//! controller, and whoever makes pods without one makes the account first.
+//! The `default` service account of each namespace, without which no pod can be created. Beside a
+//! kube-controller-manager this does no harm: whoever comes second finds the account.
 
 use pintle_cache::{CloseReason, Filter, Item};
 use pintle_engine::Engine;

@@ -321,8 +321,13 @@ impl Engine {
                 if self.asks_others() {
                     self.admit_deletion(deletion, told, &object::tree(&object)?, warnings).await?;
                 }
+                let revision = object.revision();
                 let live = Live { object, tree: marked.clone() };
-                self.remove(target, live, marked, dry_run).await
+                match self.remove(target, live, marked.clone(), dry_run).await? {
+                    // Somebody else removed what this request marked: for its client it is deleted, as in kube-apiserver.
+                    Attempt::Again if self.is_gone(target, &marked) => removed(target, marked, revision),
+                    attempt => Ok(attempt),
+                }
             }
             other => Ok(other),
         }
@@ -332,10 +337,9 @@ impl Engine {
         &self,
         target: &Target,
         live: Live,
-        mut last: Value,
+        last: Value,
         dry_run: bool,
     ) -> Result<Attempt, Status> {
-        let uid = live.tree.str_at(&["metadata", "uid"]).to_string();
         let mut revision = live.object.revision();
         if !dry_run {
             match self.erase(target, Expect::Revision(Revision(revision)), &live.tree).await {
@@ -344,14 +348,17 @@ impl Engine {
                 Err(error) => return Err(crate::status::write_error(error)),
             }
         }
-        if target.kind.rules.delete_returns_object {
-            last.remove_at(&["metadata", "resourceVersion"]);
-            let encoded = object::encode(&target.kind, &last);
-            let object = object::unstored(target, &encoded, &last, revision)?;
-            return Ok(Attempt::Done(Deleted::Object { object, gone: true }));
+        removed(target, last, revision)
+    }
+
+    /// Whether an object is no longer there, or another one has its name.
+    fn is_gone(&self, target: &Target, object: &Value) -> bool {
+        let uid = |tree: &Value| tree.str_at(&["metadata", "uid"]).to_string();
+        match self.live(target) {
+            Ok(Some(live)) => uid(&live.tree) != uid(object),
+            Ok(None) => true,
+            Err(_) => false,
         }
-        let status = Status::deleted(&target.group_resource(), &target.name, &uid);
-        Ok(Attempt::Done(Deleted::Status(Box::new(status))))
     }
 
     /// Deletes an object that cannot be read. One that can is refused: this is not how to delete it.
@@ -405,6 +412,18 @@ enum Grace {
     Wait(i64),
     Shorten { seconds: i64, deadline: i64 },
     Pending,
+}
+
+/// The answer to a deletion after which the object is gone; `last` is what it was.
+fn removed(target: &Target, mut last: Value, revision: u64) -> Result<Attempt, Status> {
+    if target.kind.rules.delete_returns_object {
+        last.remove_at(&["metadata", "resourceVersion"]);
+        let encoded = object::encode(&target.kind, &last);
+        let object = object::unstored(target, &encoded, &last, revision)?;
+        return Ok(Attempt::Done(Deleted::Object { object, gone: true }));
+    }
+    let status = Status::deleted(&target.group_resource(), &target.name, last.str_at(&["metadata", "uid"]));
+    Ok(Attempt::Done(Deleted::Status(Box::new(status))))
 }
 
 /// A deletion that is already under way answers with the object, or with what its kind answers when it is done.

@@ -60,6 +60,12 @@ pub(crate) struct Config {
     pub(crate) external_host: String,
     /// Where the cluster reaches this server, if it can.
     pub(crate) advertise: Option<IpAddr>,
+    /// What `--advertise-address` says.
+    pub(crate) advertise_given: Option<IpAddr>,
+    /// Whether the command line is none of kube-apiserver: nobody else looks after service accounts and quotas.
+    pub(crate) alone: bool,
+    /// Whether old revisions are forgotten.
+    pub(crate) compacts: bool,
     /// Whether the cluster is told.
     pub(crate) publishes_endpoint: bool,
     /// How long events are kept; zero is for ever.
@@ -139,6 +145,19 @@ const DEFAULT_STREAMS_MAX: u32 = 100;
 /// As good as for ever; the room for history is limited all the same.
 const RETENTION_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
+/// Flags without which no kube-apiserver starts, or that say who provides identities. Where one is given, Pintle stands in
+/// the place of a kube-apiserver, beside whatever else the cluster runs.
+const OF_KUBE_APISERVER: [&str; 8] = [
+    "authentication-config",
+    "client-ca-file",
+    "etcd-servers",
+    "service-account-issuer",
+    "service-account-key-file",
+    "service-account-signing-key-file",
+    "service-cluster-ip-range",
+    "token-auth-file",
+];
+
 /// Flags that cannot be obeyed, and what would not hold if they were ignored like others.
 const NOT_TO_BE_IGNORED: [(&str, &str); 2] = [
     ("authorization-config", "others would decide what is allowed"),
@@ -146,11 +165,11 @@ const NOT_TO_BE_IGNORED: [(&str, &str); 2] = [
 ];
 
 impl Config {
-    /// Whether a controller runs in this process: named, or by `*` unless it is off by default or `-name` leaves it
-    /// out.
+    /// Whether a controller runs in this process: named, or by `*` unless somebody else does its work or `-name` leaves
+    /// it out.
     pub(crate) fn runs_controller(&self, name: &str) -> bool {
         let says = |text: &str| self.controllers.iter().any(|c| c == text);
-        let by_default = !pintle_controllers::OFF_BY_DEFAULT.contains(&name);
+        let by_default = self.alone || !pintle_controllers::NOT_BESIDE_OTHERS.contains(&name);
         says(name) || (says("*") && by_default && !says(&format!("-{name}")))
     }
 
@@ -207,7 +226,7 @@ impl Config {
             min_request_timeout: Duration::from_secs(
                 u64::try_from(flags.int("min-request-timeout")).unwrap_or(0),
             ),
-            controllers: flags.list("controllers"),
+            controllers: controllers(flags)?,
             enabled_plugins: flags.list("enable-admission-plugins"),
             disabled_plugins: flags.list("disable-admission-plugins"),
             service_ranges: service_ranges(flags)?,
@@ -224,6 +243,9 @@ impl Config {
             strict_transport: strict_transport(&flags.list("strict-transport-security-directives"))?,
             external_host: flags.text("external-hostname").to_string(),
             advertise: flags.ip("advertise-address").or_else(|| endpoint::host_address(ip)),
+            advertise_given: flags.ip("advertise-address"),
+            alone: !OF_KUBE_APISERVER.iter().any(|name| flags.given(name)),
+            compacts: !flags.duration("etcd-compaction-interval").is_zero(),
             publishes_endpoint: flags.text("endpoint-reconciler-type") != "none",
             event_life: flags.duration("event-ttl"),
             retention: match flags.duration("etcd-compaction-interval") {
@@ -242,6 +264,19 @@ impl Config {
     pub(crate) fn gate(&self, name: &str) -> bool {
         self.gates.get(name).copied().unwrap_or(false)
     }
+}
+
+/// Names of controllers, `-name` and `*`.
+fn controllers(flags: &Flags) -> Result<Vec<String>, FlagError> {
+    let named = flags.list("controllers");
+    for item in &named {
+        let name = item.strip_prefix('-').unwrap_or(item);
+        if item != "*" && !pintle_controllers::NAMES.contains(&name) {
+            let all = pintle_controllers::NAMES.into_iter();
+            return Err(FlagError::new(&crate::commands::unknown("controller", name, all)));
+        }
+    }
+    Ok(named)
 }
 
 fn path(flags: &Flags, name: &str) -> Option<PathBuf> {

@@ -18,6 +18,7 @@ mod pki;
 mod proxying;
 mod recover;
 mod serve;
+mod upkeep;
 
 use std::process::ExitCode;
 

@@ -236,6 +236,20 @@ async fn register_versions(engine: &Engine) -> Result<(), Status> {
     Ok(())
 }
 
+/// Makes the service `kubernetes` and takes its address, unless it is there.
+pub(crate) async fn ensure_service(engine: &Engine, config: &Config) -> Result<(), Status> {
+    let address = config.service_network.first_host().to_string();
+    let is_service = |object: &Value| object.str_at(&["kind"]) == "Service";
+    for object in bootstrap::objects(&address, "").filter(is_service) {
+        let Some(target) = target_of(engine, &object) else { continue };
+        if engine.object_tree(&target)?.is_none() {
+            engine.ensure(&target, bootstrap::manager(&target.kind.group), object).await?;
+            engine.repair_allocations().await?;
+        }
+    }
+    Ok(())
+}
+
 /// Makes the ServiceCIDR of the networks that the flags name.
 async fn make_service_network(engine: &Engine, config: &Config) -> Result<(), Status> {
     let networks = config.service_ranges.networks.iter().map(|network| Value::from(network.network_text()));

@@ -6,7 +6,7 @@ use crate::flags::{FlagError, Flags};
 use crate::kubeconfig::Kubeconfig;
 use crate::objects::{Objects, ObjectsError};
 use crate::pki::{self, Authority, Keep, Pair, PkiError};
-use crate::{data_dir, endpoint, objects};
+use crate::{data_dir, endpoint, objects, upkeep};
 use pintle_auth::authn::bootstrap::BootstrapTokens;
 use pintle_auth::authn::front_proxy::FrontProxy;
 use pintle_auth::authn::keys::VerifyingKey;
@@ -78,9 +78,17 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
     let began = Instant::now();
     log_to_stderr(flags.int("v"));
     let config = Config::new(flags)?;
-    let idle = flags.without_effect();
-    if !idle.is_empty() {
-        tracing::warn!("flags without effect here: --{}", idle.join(", --"));
+    // Where it is not said, kube-apiserver's recorded answers allow it.
+    pintle_kinds::set_allow_privileged(!flags.given("allow-privileged") || flags.bool("allow-privileged"));
+    let (harmless, missed) = flags.without_effect();
+    if !missed.is_empty() {
+        tracing::warn!(
+            "these flags have no effect here, and the cluster would behave otherwise with them: --{}",
+            missed.join(", --")
+        );
+    }
+    if !harmless.is_empty() {
+        tracing::info!("flags without effect here: --{}", harmless.join(", --"));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(STACK_BYTES)
@@ -88,10 +96,10 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
         .build()
         .map_err(ServeError::Runtime)?;
     // On a thread of the runtime, because objects that are read at the start may be as deep as those of requests.
-    runtime.block_on(async { tokio::spawn(serve(config, began)).await.map_err(ServeError::Ended)? })
+    runtime.block_on(async { tokio::spawn(serve(Arc::new(config), began)).await.map_err(ServeError::Ended)? })
 }
 
-async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
+async fn serve(config: Arc<Config>, began: Instant) -> Result<(), ServeError> {
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
     // First of all: a port that is taken is told before anything is done to the data.
     let listener = TcpListener::bind(config.bind).await.map_err(|e| ServeError::Listen(config.bind, e))?;
@@ -149,12 +157,11 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
 
     let address = listener.local_addr().map_err(|e| ServeError::Listen(config.bind, e))?;
     endpoint::publish(&engine, &config, address).await?;
-    let public = format!("{}", SocketAddr::new(reachable(address.ip()), address.port()));
+    upkeep::start(&engine, &config, address);
+    let local = SocketAddr::new(reachable(address.ip()), address.port());
+    let public = published(&config, local);
     let jwks_uri = match config.jwks_uri.as_str() {
-        "" => {
-            let host = Some(config.external_host.clone()).filter(|h| !h.is_empty());
-            format!("https://{}/openid/v1/jwks", host.unwrap_or_else(|| public.clone()))
-        }
+        "" => format!("https://{public}/openid/v1/jwks"),
         given => given.to_string(),
     };
     let metrics = Metrics::default();
@@ -189,7 +196,8 @@ async fn serve(config: Config, began: Instant) -> Result<(), ServeError> {
     let server_config = ServerConfig { tls, streams_max: config.streams_max, drain_timeout: DRAIN_TIMEOUT };
     let server = Server::new(listener, server_config, context);
 
-    let url = format!("https://{public}");
+    // Whoever listens on loopback only is not reached by the address that is advertised.
+    let url = format!("https://{}", if address.ip().is_loopback() { local.to_string() } else { public });
     let kubeconfig = Kubeconfig {
         server: &url,
         user: "admin",
@@ -324,6 +332,19 @@ fn authorizer(modes: &[AuthorizationMode], rbac: &Arc<Rbac>) -> Arc<dyn Authoriz
         }
     }
     Arc::new(Union(all))
+}
+
+/// The address that clients are told in `/api` and by OpenID discovery: `--external-hostname` or `--advertise-address`
+/// where they are given.
+fn published(config: &Config, local: SocketAddr) -> String {
+    match (config.external_host.as_str(), config.advertise_given) {
+        ("", Some(ip)) => SocketAddr::new(ip, local.port()).to_string(),
+        ("", None) => local.to_string(),
+        (host, _) => match host.parse::<IpAddr>() {
+            Ok(ip) => SocketAddr::new(ip, local.port()).to_string(),
+            Err(_) => format!("{host}:{}", local.port()),
+        },
+    }
 }
 
 /// The address at which clients on this machine reach a listener.

@@ -18,13 +18,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 const USAGE: &str = "\
-Usage: pintle check FILE… [--json]
+Usage: pintle check FILE… [--json] [--strict]
 
 Checks CustomResourceDefinitions, and the custom resources of these files that they define, as the server would when
 they are created: with its code and its words, but without a server. FILE may be a folder, or - for stdin. What the CEL
 rules of a definition may cost is shown beside their limits.
 
-      --json  Write a list of what was found.
+      --json    Write a list of what was found.
+      --strict  Fail also when an object was skipped, or when nothing was checked.
 
 Ends with 0 when everything would be accepted, with 1 when something would not, with 2 when it could not be read.
 ";
@@ -34,10 +35,11 @@ const UNREADABLE: u8 = 2;
 
 /// Runs the command with the arguments after its name.
 pub(crate) fn run(args: impl Iterator<Item = String>) -> ExitCode {
-    let (mut json, mut files) = (false, Vec::new());
+    let (mut json, mut strict, mut files) = (false, false, Vec::new());
     for arg in args {
         match arg.as_str() {
             "--json" => json = true,
+            "--strict" => strict = true,
             "-h" | "--help" => return print(USAGE, ExitCode::SUCCESS),
             other if other.starts_with("--") => return refuse(&format!("unknown flag {other}")),
             _ => files.push(arg),
@@ -60,7 +62,12 @@ pub(crate) fn run(args: impl Iterator<Item = String>) -> ExitCode {
         Ok(Err(why)) => return refuse(&why),
         Err(error) => return refuse(&error.to_string()),
     };
-    let bad = found.iter().any(|finding| matches!(finding.outcome, Outcome::Refused(_)));
+    let skipped = found.iter().filter(|finding| matches!(finding.outcome, Outcome::Skipped(_))).count();
+    if skipped == found.len() {
+        _ = writeln!(std::io::stderr(), "pintle check: nothing was checked");
+    }
+    let refused = found.iter().any(|finding| matches!(finding.outcome, Outcome::Refused(_)));
+    let bad = refused || (strict && (skipped > 0 || found.is_empty()));
     let text = if json { report::json(&found) } else { report::text(&found) };
     print(&text, if bad { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }

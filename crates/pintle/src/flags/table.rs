@@ -43,6 +43,30 @@ const fn accepted(name: &'static str, type_: Type, default: &'static str) -> Fla
     Flag { name, type_, default, help: None }
 }
 
+/// Whether a flag that is ignored changes nothing that a cluster could notice: how much memory, time and log a
+/// kube-apiserver may use for what is done otherwise here.
+pub(crate) fn is_harmless(name: &str) -> bool {
+    const PREFIXES: [&str; 7] =
+        ["log-", "watch-cache", "etcd-count-", "etcd-db-", "storage-", "tracing-", "show-hidden-"];
+    const NAMES: [&str; 14] = [
+        "contention-profiling",
+        "debug-socket-path",
+        "delete-collection-workers",
+        "enable-garbage-collector",
+        "enable-logs-handler",
+        "etcd-healthcheck-timeout",
+        "etcd-readycheck-timeout",
+        "goaway-chance",
+        "lease-reuse-duration-seconds",
+        "logging-format",
+        "permit-address-sharing",
+        "permit-port-sharing",
+        "profiling",
+        "vmodule",
+    ];
+    NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
 use Type::{Bool, Duration, Float, Int, IntList, Ip, List, Map, Text};
 
 /// All flags.
@@ -53,8 +77,8 @@ pub(crate) const FLAGS: &[Flag] = &[
         "controllers",
         List,
         "*",
-        "Controllers that run inside the server: * for those on by default (flow-schema, garbage-collector, namespace), \
-         -name to leave one out; resourcequota and serviceaccount run only when they are named",
+        "Controllers that run inside the server: flow-schema, garbage-collector, namespace, resourcequota, serviceaccount. \
+         * is all of them, on a command line of kube-apiserver without the last two; -name leaves one out",
     ),
     used(
         "advertise-address",
@@ -312,7 +336,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     accepted("vmodule", List, ""),
     accepted("tracing-config-file", Text, ""),
     accepted("aggregator-reject-forwarding-redirect", Bool, "true"),
-    accepted("allow-privileged", Bool, ""),
+    used("allow-privileged", Bool, "", "Whether containers may be privileged; =false refuses them"),
     accepted("coordinated-leadership-lease-duration", Duration, "15s"),
     accepted("coordinated-leadership-renew-deadline", Duration, "10s"),
     accepted("coordinated-leadership-retry-period", Duration, "2s"),

@@ -59,6 +59,11 @@ pub(crate) fn run(args: impl IntoIterator<Item = String>) -> Result<(), OwnersEr
         return out.write_all(USAGE.as_bytes()).map_err(OwnersError::Write);
     }
     let objects = objects(load(&options)?);
+    if objects.iter().any(|object| object.items_at(&["metadata", "managedFields"]).is_empty()) {
+        // kubectl leaves them out unless it is told otherwise.
+        let hint = "an object has no managedFields, so nobody is shown as an owner (kubectl get hides them: use --show-managed-fields)";
+        _ = writeln!(std::io::stderr(), "pintle owners: {hint}");
+    }
     let coloured = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let text = if options.json {
         print::json(&objects)

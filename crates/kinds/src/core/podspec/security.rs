@@ -10,14 +10,27 @@ use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Longest name of a sysctl.
 const SYSCTL_BYTES_MAX: usize = 253;
 /// Longest name of an AppArmor profile on the node.
 const APPARMOR_PROFILE_BYTES_MAX: usize = 4095;
 const PROFILE_TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
+/// Whether privileged containers are refused (`--allow-privileged=false`). For the whole process, as in
+/// kube-apiserver, because every pod template of every kind is checked by it.
+static PRIVILEGED_REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// Says whether containers may be privileged.
+pub fn set_allow_privileged(allow: bool) {
+    PRIVILEGED_REFUSED.store(!allow, Ordering::Relaxed);
+}
+
 /// Checks the security context of a container. `host_users`: the pod shares the users of the host.
 pub(crate) fn container(context: &Value, host_users: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+    if flag(context, "privileged") && PRIVILEGED_REFUSED.load(Ordering::Relaxed) {
+        errors.forbidden(&path.field("privileged"), "disallowed by cluster policy");
+    }
     id(context, "runAsUser", path, errors);
     id(context, "runAsGroup", path, errors);
     if let Some(mount) = opt_text(context, "procMount") {
