@@ -79,6 +79,21 @@ fn pins_are_bounded() {
 }
 
 #[test]
+fn lists_of_compacted_revisions_are_refused_though_nothing_changed() {
+    let clock = Arc::new(ManualClock::new(0));
+    let mut fixture = Fixture::new(options(&clock));
+    fixture.set("a/x", Some("1"));
+    let seen = fixture.pods.view().revision();
+    fixture.pods.pin(&fixture.pods.view());
+    fixture.cache.compact_lists(seen);
+    assert!(fixture.pods.view_at(seen).is_ok(), "the revision itself can be listed");
+    fixture.cache.compact_lists(seen + 1);
+    assert!(fixture.pods.view_at(seen).is_err());
+    fixture.cache.compact_lists(seen);
+    assert!(fixture.pods.view_at(seen).is_err(), "it never comes back");
+}
+
+#[test]
 fn ranges_follow_key_order() {
     let mut fixture = Fixture::new(Options::default());
     for key in ["a/x", "a-b/x", "a/y", "b/x", "a/z"] {

@@ -16,6 +16,7 @@ mod examples;
 mod following;
 mod informers;
 mod kubectl;
+mod maintenance;
 mod memory;
 mod metrics;
 mod process;
