@@ -347,6 +347,20 @@ impl Object {
         self.encodings.get(CONVERTED | u32::from(version))
     }
 
+    /// The same object with nothing that was made of it.
+    pub fn without_encodings(&self) -> Object {
+        Object {
+            key: self.key.clone(),
+            revision: self.revision,
+            created: self.created,
+            value: self.value.clone(),
+            standing: self.standing.clone(),
+            extracted: self.extracted.clone(),
+            encodings: Encodings::default(),
+            metadata: AtomicU64::new(0),
+        }
+    }
+
     /// Keeps this object as it is in another version of its kind.
     pub fn keep_converted(&self, version: u16, json: Bytes) {
         self.encodings.keep_up_to(ENCODINGS_MAX + CONVERTED_MAX, CONVERTED | u32::from(version), json);

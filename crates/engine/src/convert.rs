@@ -93,6 +93,16 @@ impl Engine {
         faults
     }
 
+    /// The object without what a webhook made of it before, so that `prepare` asks again.
+    pub(crate) fn unconverted(&self, target: &Target, object: Arc<Object>) -> Arc<Object> {
+        match target.kind.conversion {
+            Some(_) if kept_version(&target.kind, &object) != target.version => {
+                Arc::new(object.without_encodings())
+            }
+            _ => object,
+        }
+    }
+
     /// Whether a webhook must be asked before the object can be shown.
     fn needs_webhook(&self, target: &Target, object: &Object) -> bool {
         target.kind.conversion.is_some()

@@ -17,6 +17,9 @@ use pintle_schema::typed::{self, Strict};
 use pintle_value::json::Parsed as Document;
 use pintle_value::{Path, Str, Value, cbor, json, yaml};
 
+/// The version in which kube-apiserver works on all kinds. Bodies that name it are of the wrong version.
+pub(crate) const INTERNAL_VERSION: &str = "__internal";
+
 /// How a body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {

@@ -128,6 +128,7 @@ impl Engine {
         if matches!(step, Step::Pending) {
             return Ok(Attempt::Done(pending(target, live)));
         }
+        let live = Live { object: self.unconverted(target, live.object), tree: live.tree };
         self.prepare(target, std::slice::from_ref(&live.object)).await?;
         let old = match target.working() == target.kind.storage && target.kind.conversion.is_none() {
             true => Cow::Borrowed(&live.tree),

@@ -165,6 +165,18 @@ impl Engine {
     fn is_registered(&self, kinds: &Kinds, kind: &str, version: &GroupVersion) -> bool {
         kinds.by_kind(version, kind.strip_suffix("List").unwrap_or(kind)).is_some()
     }
+
+    /// Whether a version has this built-in kind or a list of it. The internal version has all kinds of its group.
+    fn is_built_in(&self, kinds: &Kinds, kind: &str, version: &GroupVersion) -> bool {
+        let kind = kind.strip_suffix("List").unwrap_or(kind);
+        if version.version == decode::INTERNAL_VERSION {
+            let is_it = |found: &Arc<Kind>| {
+                found.group == version.group && found.kind == kind && found.storage_version().schema.is_go()
+            };
+            return kinds.all().any(is_it);
+        }
+        kinds.by_kind(version, kind).is_some_and(|(found, _)| found.storage_version().schema.is_go())
+    }
 }
 
 impl Engine {

@@ -59,6 +59,9 @@ impl Engine {
         self.wait_for(wanted).await?;
         let found = self.kept(&target.kind, &target.object_key());
         let found = found.ok_or_else(|| Status::not_found(&target.group_resource(), &target.name))?;
+        // kube-apiserver reads the store here and asks a conversion webhook anew; what it has in memory serves only those
+        // who ask for any version.
+        let found = if resource_version.is_empty() { self.unconverted(target, found) } else { found };
         self.prepare(target, std::slice::from_ref(&found)).await?;
         Ok(found)
     }
@@ -174,7 +177,12 @@ impl Engine {
         let exact = match options.resource_version_match {
             Some(VersionMatch::Exact) => true,
             Some(VersionMatch::NotOlderThan) => false,
-            None => options.limit > 0 && wanted > 0,
+            // The old form names a moment only of whole collections. A selector of one name is a read of one key to
+            // kube-apiserver, and those are of the present.
+            None => {
+                let one_name = options.field_selector.required_value("metadata.name").is_some();
+                options.limit > 0 && wanted > 0 && !one_name
+            }
         };
         // When to ask again is not said where the store would be asked.
         let late = |status: Status| if exact { too_late(wanted, self.cache.revision()) } else { status };

@@ -137,7 +137,7 @@ impl Engine {
         let target = &request.target;
         let face = self.face(target)?;
         let kinds = self.registry.kinds();
-        let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_registered(&kinds, kind, gv);
+        let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_built_in(&kinds, kind, gv);
         let cx =
             propose::Context { target: &face, validation: request.validation(), registered: &registered };
         let Change::Create(body) = &request.change else {

@@ -1,7 +1,7 @@
 //! What is wrong with an object: metadata, then the schema, then the rules of the kind; all errors at once.
 
 use crate::{Target, subresource};
-use pintle_kinds::{Namespace, Scope};
+use pintle_kinds::{Kind, Namespace, Scope};
 use pintle_meta::field::{ErrorKind, FieldError};
 use pintle_meta::{FieldErrors, Status, names, objectmeta};
 use pintle_schema::{Schema, Shape, rules, structural};
@@ -20,13 +20,30 @@ pub(crate) fn create(target: &Target, object: &Value, namespace: &Namespace<'_>)
         let own_rule = |name: &str, prefix: bool| kind.hooks.name_errors(name, prefix);
         objectmeta::validate_create(meta, kind.namespaced, &own_rule, &path, &mut errors);
     }
+    let of_metadata = errors.0.len();
     validate_by_schema(target, object, None, &mut errors);
     validate_by_rules(target, object, None, 0, &mut errors, &mut Vec::new());
     kind.hooks.validate_create_in(target.kind_version(), object, &mut errors);
+    add_core_finalizers(kind, meta, of_metadata, &mut errors);
     if errors.is_empty() {
         objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
     }
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&kind.group_kind(), name, &errors)) }
+}
+
+/// Adds what is wrong with finalizers without a domain behind the other errors of the metadata, where kube-apiserver lists
+/// them, unless the kind's own checks have found it already.
+fn add_core_finalizers(kind: &Kind, meta: &Value, at: usize, errors: &mut FieldErrors) {
+    let has_rule = kind.storage_version().schema.is_go() && kind.hooks.knows_finalizers();
+    if !has_rule || !kind.hooks.validates_metadata() {
+        return;
+    }
+    let mut found = FieldErrors::new();
+    objectmeta::validate_core_finalizers(meta, &Path::of("metadata"), &mut found);
+    let is_known = found.0.first().is_some_and(|first| errors.0.contains(first));
+    if !is_known {
+        errors.0.splice(at..at, found.0);
+    }
 }
 
 /// What the schema of a custom resource has against an object; built-in kinds are checked by their hooks.

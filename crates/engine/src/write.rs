@@ -262,7 +262,7 @@ impl Engine {
         let now = self.now_text();
         let manager = metadata::manager(&request.field_manager, &request.user_agent);
         let kinds = self.registry.kinds();
-        let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_registered(&kinds, kind, gv);
+        let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_built_in(&kinds, kind, gv);
         let owner = ownership::Owner { manager: &manager, now: &now };
         let cx = propose::Context { target, validation: request.validation(), registered: &registered };
         let proposed = match &request.change {

@@ -4,6 +4,7 @@ use crate::field::{Named, Plain, Shown, is_print, quoted};
 use crate::selector::label_validation::validate_labels;
 use crate::{FieldErrors, GroupVersion, names};
 use pintle_value::{Map, Path, Str, Value};
+use std::collections::HashSet;
 
 /// Complaint about a field that must stay as it is.
 pub const IMMUTABLE: &str = "field is immutable";
@@ -260,6 +261,7 @@ pub fn validate_core_finalizer_name(name: &str, path: &Path<'_>, errors: &mut Fi
 
 /// Checks that an object being deleted gets no further finalizers.
 pub fn validate_no_new_finalizers(new: &[Str], old: &[Str], path: &Path<'_>, errors: &mut FieldErrors) {
+    let old: HashSet<&Str> = old.iter().collect();
     let mut added: Vec<&Str> = new.iter().filter(|f| !old.contains(f)).collect();
     added.sort_unstable();
     added.dedup();

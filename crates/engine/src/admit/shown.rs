@@ -112,7 +112,7 @@ impl Engine {
     ) -> Result<Value, Status> {
         let target = Target { version: shown.version, ..target.clone() };
         let kinds = self.registry.kinds();
-        let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_registered(&kinds, kind, gv);
+        let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_built_in(&kinds, kind, gv);
         let expected = decode::expected_object(&target.kind, target.kind_version(), &registered);
         let schema = &target.kind_version().schema;
         let mut object = match decode::decode_plain(document.clone(), &expected) {

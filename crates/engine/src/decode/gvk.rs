@@ -1,6 +1,6 @@
 //! Which kind a body says it is, and whether that is taken here.
 
-use super::{Expected, Media, Parsed, Refusal, api_version, cbor_words, known};
+use super::{Expected, INTERNAL_VERSION, Media, Parsed, Refusal, api_version, cbor_words, known};
 use pintle_meta::{GroupKind, GroupVersion, field::quoted};
 use pintle_value::{Map, Str, Value};
 
@@ -121,8 +121,7 @@ pub(super) fn settle(
     let home = known::home_group(expected.group, expected.kind);
     let same_kind =
         gvk.kind == expected.kind && known::home_group(&gvk.group_version.group, &gvk.kind) == home;
-    let registered = (expected.registered)(&gvk.kind, &gvk.group_version)
-        || known::is_unserved(&gvk.kind, &gvk.group_version);
+    let registered = is_in_scheme(&gvk, expected);
     if !expected.lenient && same_version {
         return Err(Refusal::OtherKind(GroupKind::new(&gvk.group_version.group, &gvk.kind)));
     }
@@ -132,7 +131,10 @@ pub(super) fn settle(
     let why = if registered {
         format!(
             "converting ({}.{}) to ({}.{}): unknown conversion",
-            gvk.group_version.version,
+            match gvk.group_version.version.as_str() {
+                INTERNAL_VERSION => go_package(&gvk.group_version.group),
+                version => version,
+            },
             gvk.kind,
             go_package(home),
             expected.kind
@@ -146,6 +148,18 @@ pub(super) fn settle(
         )
     };
     Err(gvk.unfit(why))
+}
+
+/// Whether the Go scheme that reads the expected kind knows the kind of the body.
+fn is_in_scheme(gvk: &BodyGvk, expected: &Expected<'_>) -> bool {
+    let BodyGvk { group_version, kind } = gvk;
+    if known::is_everywhere(kind, group_version) {
+        return true;
+    }
+    scheme(&group_version.group) == scheme(expected.group)
+        && ((expected.registered)(kind, group_version)
+            || known::is_unserved(kind, group_version)
+            || known::is_only_a_body(kind, group_version))
 }
 
 /// The Go package of a group's internal types, as it appears in errors.

@@ -62,6 +62,21 @@ pub(super) fn is_unserved(kind: &str, version: &GroupVersion) -> bool {
     UNSERVED.iter().any(|(of, kinds)| *of == version && kinds.split(' ').any(|known| known == kind))
 }
 
+/// Whether every Go scheme knows the kind: those that belong to no group, which are all in `v1`.
+pub(super) fn is_everywhere(kind: &str, version: &GroupVersion) -> bool {
+    const KINDS: &str = "APIGroup APIGroupList APIResourceList APIVersions CreateOptions DeleteOptions GetOptions \
+                         ListOptions PatchOptions Status UpdateOptions WatchEvent";
+    version.group.is_empty() && version.version == "v1" && KINDS.split(' ').any(|known| known == kind)
+}
+
+/// Whether the main scheme knows the kind, which no resource has.
+pub(super) fn is_only_a_body(kind: &str, version: &GroupVersion) -> bool {
+    const KINDS: &str = "List NodeConfigSource NodeProxyOptions PodAttachOptions PodExecOptions PodLogOptions \
+                         PodPortForwardOptions PodProxyOptions PodStatusResult RangeAllocation SerializedReference \
+                         ServiceProxyOptions";
+    version.group.is_empty() && version.version == "v1" && KINDS.split(' ').any(|known| known == kind)
+}
+
 /// Whether a kind may come in this version to where a newer one is expected: of evictions the fields stayed the same.
 pub(super) fn is_still_taken(kind: &str, version: &GroupVersion) -> bool {
     kind == "Eviction" && version.group == "policy" && version.version == "v1beta1"

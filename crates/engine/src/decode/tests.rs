@@ -69,6 +69,27 @@ fn refusals_are_in_the_words_of_each_encoding() {
             cannot("Pod in version \"v1\"", "converting (v1.Pod) to (core.Service): unknown conversion"),
         ),
         (
+            br#"{"kind":"List","apiVersion":"v1","items":[]}"#,
+            Media::Json,
+            cannot("List in version \"v1\"", "converting (v1.List) to (core.Service): unknown conversion"),
+        ),
+        (
+            br#"{"kind":"Status","apiVersion":"v1"}"#,
+            Media::Json,
+            cannot(
+                "Status in version \"v1\"",
+                "converting (v1.Status) to (core.Service): unknown conversion",
+            ),
+        ),
+        (
+            br#"{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1"}"#,
+            Media::Json,
+            cannot(
+                "CustomResourceDefinition in version \"v1\"",
+                "no kind \"CustomResourceDefinition\" is registered for version \"apiextensions.k8s.io/v1\" in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+            ),
+        ),
+        (
             br#"{"spec":{"ports":[{"port":1e999}]}}"#,
             Media::Json,
             cannot(

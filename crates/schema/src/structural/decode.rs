@@ -9,6 +9,8 @@ use pintle_value::{Path, Str, Value};
 /// Makes an untyped tree the canonical tree of a custom resource. Unknown fields are dropped and collected.
 pub fn decode(schema: &Schema, mut tree: Value, strict: &mut Strict) -> Result<Value, TypeError> {
     let metadata = take_metadata(schema, &mut tree, strict)?;
+    // Defaults come first: those inside of the metadata of embedded objects are pruned and read like what was sent.
+    default(schema.arena(), schema.root(), &mut tree);
     let mut unknown = Vec::new();
     prune(schema.arena(), schema.root(), &mut tree, &Path::ROOT, &mut unknown);
     unknown.sort_unstable();
@@ -17,7 +19,6 @@ pub fn decode(schema: &Schema, mut tree: Value, strict: &mut Strict) -> Result<V
         let coerce = Coerce { schema, metadata: &schema.at(metadata) };
         coerce.node(schema.root(), &mut tree, &Path::ROOT, &mut strict.unknown)?;
     }
-    default(schema.arena(), schema.root(), &mut tree);
     prune_nulls(schema.arena(), schema.root(), &mut tree);
     if let Some(metadata) = metadata {
         tree.set_at(&["metadata"], metadata);
@@ -29,6 +30,7 @@ pub fn decode(schema: &Schema, mut tree: Value, strict: &mut Strict) -> Result<V
 pub fn decode_applied(schema: &Schema, mut tree: Value) -> Result<Value, TypeError> {
     let metadata = take_metadata(schema, &mut tree, &mut Strict::default())?;
     default(schema.arena(), schema.root(), &mut tree);
+    coerce_embedded(schema, &mut tree);
     if let Some(metadata) = metadata {
         tree.set_at(&["metadata"], metadata);
     }
@@ -39,9 +41,18 @@ pub fn decode_applied(schema: &Schema, mut tree: Value) -> Result<Value, TypeErr
 pub fn coerce(schema: &Schema, tree: &mut Value) {
     let metadata = tree.as_object_mut().and_then(|map| map.remove("metadata"));
     prune(schema.arena(), schema.root(), tree, &Path::ROOT, &mut Vec::new());
+    coerce_embedded(schema, tree);
     prune_nulls(schema.arena(), schema.root(), tree);
     if let Some(metadata) = metadata {
         tree.set_at(&["metadata"], metadata);
+    }
+}
+
+/// Drops what Go does not know of the metadata of embedded objects. Metadata that cannot be read stays as it is.
+fn coerce_embedded(schema: &Schema, tree: &mut Value) {
+    if let Some(metadata) = schema.node().metadata {
+        let coerce = Coerce { schema, metadata: &schema.at(metadata) };
+        _ = coerce.node(schema.root(), tree, &Path::ROOT, &mut Vec::new());
     }
 }
 

@@ -178,6 +178,7 @@ fn obey_directives(
     key: &str,
 ) -> Merged<(Vec<Value>, Vec<Value>)> {
     let mut plain = Vec::with_capacity(patch.len());
+    let mut deleted: HashMap<Vec<u8>, Value> = HashMap::new();
     let mut replace = false;
     for item in patch {
         let Value::Object(map) = item else { return Err(not_a_map(&item)) };
@@ -187,7 +188,9 @@ fn obey_directives(
         };
         match directive.as_str() {
             Some("delete") => match map.get(key) {
-                Some(gone) => original.retain(|live| live.get(key) != Some(gone)),
+                Some(gone) => {
+                    deleted.insert(shown::identity(gone), gone.clone());
+                }
                 None => return Err(no_merge_key(map, key)),
             },
             Some("replace") => replace = true,
@@ -197,6 +200,10 @@ fn obey_directives(
                 return Err(bad_directive(&directive, map));
             }
         }
+    }
+    if !deleted.is_empty() {
+        let is_deleted = |id: &Value| deleted.get(&shown::identity(id)) == Some(id);
+        original.retain(|live| !live.get(key).is_some_and(is_deleted));
     }
     Ok(if replace { (plain, Vec::new()) } else { (original, plain) })
 }
