@@ -12,6 +12,7 @@ use pintle_meta::{FieldErrors, GroupKind, Status, Timestamp};
 use pintle_store::{Expect, Revision, Write, WriteError};
 use pintle_value::{Path, Value};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// How often a deletion is tried again when others get in between.
@@ -449,7 +450,10 @@ fn apply_propagation(target: &Target, object: &mut Value, options: &DeleteOption
     if foreground {
         new.push(FOREGROUND.into());
     }
-    let same = old.len() == new.len() && old.iter().all(|f| new.contains(f));
+    // By hash: an object may have tens of thousands of finalizers.
+    let known: HashSet<&str> = new.iter().filter_map(Value::as_str).collect();
+    let is_known = |finalizer: &Value| finalizer.as_str().is_some_and(|text| known.contains(text));
+    let same = old.len() == new.len() && old.iter().all(is_known);
     if same {
         return;
     }

@@ -2,7 +2,8 @@
 
 use crate::Target;
 use pintle_meta::Status;
-use pintle_value::{Str, Value};
+use pintle_value::{Str, Value, json};
+use std::collections::HashSet;
 
 /// Forgets what only the server may set, before a new object is looked at.
 pub(crate) fn wipe_system_fields(object: &mut Value) {
@@ -69,8 +70,12 @@ pub(crate) fn dedup_owner_references(object: &mut Value, when: Dedup) -> Option<
     let refs = object.at_mut(&["metadata", "ownerReferences"])?.as_array_mut()?;
     let mut kept: Vec<Value> = Vec::with_capacity(refs.len());
     let mut repeated: Vec<String> = Vec::new();
+    // By what they say as JSON: thousands of references are not compared with each other.
+    let mut seen = HashSet::with_capacity(refs.len());
     for reference in refs.drain(..) {
-        if kept.contains(&reference) {
+        let mut text = Vec::new();
+        json::print(&reference, &mut text);
+        if !seen.insert(text) {
             repeated.push(reference.str_at(&["uid"]).to_string());
         } else {
             kept.push(reference);
