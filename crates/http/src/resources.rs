@@ -233,7 +233,7 @@ mod tests {
         };
         registry.define(custom("deployments", "a.example.com")).unwrap();
         registry.define(custom("nodes", "a.example.com")).unwrap();
-        let state = DiscoveryState::new(registry.kinds().groups(), None);
+        let state = DiscoveryState::new(registry.kinds().groups(), &Default::default(), None);
         let mut executed = 0;
         for (base, plural) in [
             ("/api/v1", "pods"),

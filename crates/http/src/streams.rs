@@ -8,6 +8,7 @@ use crate::negotiate::Encoding;
 use crate::requestinfo::RequestInfo;
 use crate::route::Target;
 use crate::{passthrough, respond};
+use arc_swap::ArcSwap;
 use http::header::{HOST, HeaderValue, LOCATION, USER_AGENT};
 use http::request::Parts;
 use http::{Method, Request};
@@ -22,8 +23,10 @@ use pintle_proxy::{
     Upgrade, empty_body, encode_query, escape_path, join_keeping_slash,
 };
 use std::fmt::Write;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use translate::Translation;
 
 /// How much of the text of a kubelet's error is told.
@@ -35,8 +38,11 @@ pub struct Streams {
     pub settings: NodeSettings,
     /// Headers that claim an identity: they are passed on to nobody.
     pub identity: IdentityHeaders,
-    kubelet: Arc<Transport>,
-    unverified_kubelet: Arc<Transport>,
+    certificates: KubeletCertificates,
+    dialer: Dialer,
+    kubelets: ArcSwap<Kubelets>,
+    /// When the files of the client certificate were last looked at.
+    looked_at: Mutex<Instant>,
     workload: Arc<Transport>,
     log_tls_failures: AtomicU64,
 }
@@ -44,10 +50,47 @@ pub struct Streams {
 /// What the flags say of certificates towards kubelets.
 #[derive(Default)]
 pub struct KubeletCertificates {
-    /// PEM of the client certificate and its key.
-    pub client: Option<(Vec<u8>, Vec<u8>)>,
+    /// Files of the client certificate and its key; they are read again when they change.
+    pub client: Option<(PathBuf, PathBuf)>,
     /// PEM of the authorities of kubelets; `None`: any certificate is believed.
     pub authority: Option<Vec<u8>>,
+}
+
+/// How often the files of the client certificate are looked at, at most.
+const CERTIFICATE_POLL: Duration = Duration::from_secs(5);
+
+/// PEM of a certificate and its key.
+type Pair = (Vec<u8>, Vec<u8>);
+
+/// The ways to kubelets, and the client certificate that they were made with.
+struct Kubelets {
+    verified: Arc<Transport>,
+    unverified: Arc<Transport>,
+    pair: Option<Pair>,
+}
+
+impl Kubelets {
+    fn new(certificates: &KubeletCertificates, dialer: &Dialer, pair: Option<Pair>) -> Result<Self, String> {
+        let transport = |trust: Trust<'_>| -> Result<Arc<Transport>, String> {
+            let identity = match &pair {
+                Some((certificate, key)) => Some(Identity::from_pem(certificate, key)?),
+                None => None,
+            };
+            let options = TlsOptions::new(trust, None, identity)?;
+            Ok(Arc::new(Transport::new(dialer.clone(), Some(options))))
+        };
+        let trust = certificates.authority.as_deref().map_or(Trust::Anyone, Trust::Bundle);
+        Ok(Kubelets { verified: transport(trust)?, unverified: transport(Trust::Anyone)?, pair })
+    }
+}
+
+impl KubeletCertificates {
+    fn read(&self) -> Result<Option<Pair>, String> {
+        let Some((certificate, key)) = &self.client else { return Ok(None) };
+        let file =
+            |path: &PathBuf| std::fs::read(path).map_err(|e| format!("cannot read {}: {e}", path.display()));
+        Ok(Some((file(certificate)?, file(key)?)))
+    }
 }
 
 impl Streams {
@@ -56,25 +99,40 @@ impl Streams {
         settings: NodeSettings,
         identity: IdentityHeaders,
         dialer: &Dialer,
-        certificates: &KubeletCertificates,
+        certificates: KubeletCertificates,
     ) -> Result<Self, String> {
-        let transport = |trust: Trust<'_>, shows_certificate: bool| -> Result<Arc<Transport>, String> {
-            let identity = match certificates.client.as_ref().filter(|_| shows_certificate) {
-                Some((certificate, key)) => Some(Identity::from_pem(certificate, key)?),
-                None => None,
-            };
-            let options = TlsOptions::new(trust, None, identity)?;
-            Ok(Arc::new(Transport::new(dialer.clone(), Some(options))))
-        };
-        let trust = certificates.authority.as_deref().map_or(Trust::Anyone, Trust::Bundle);
+        let kubelets = Kubelets::new(&certificates, dialer, certificates.read()?)?;
+        let options = TlsOptions::new(Trust::Anyone, None, None)?;
         Ok(Streams {
             settings,
             identity,
-            kubelet: transport(trust, true)?,
-            unverified_kubelet: transport(Trust::Anyone, true)?,
-            workload: transport(Trust::Anyone, false)?,
+            certificates,
+            dialer: dialer.clone(),
+            kubelets: ArcSwap::from_pointee(kubelets),
+            looked_at: Mutex::new(Instant::now()),
+            workload: Arc::new(Transport::new(dialer.clone(), Some(options))),
             log_tls_failures: AtomicU64::new(0),
         })
+    }
+
+    /// The ways to kubelets, with the client certificate that the files have now. A pair that cannot be used is left
+    /// alone: it may be half written.
+    fn kubelets(&self) -> Arc<Kubelets> {
+        let is_due = self.looked_at.lock().is_ok_and(|mut at| {
+            let is_due = at.elapsed() >= CERTIFICATE_POLL;
+            if is_due {
+                *at = Instant::now();
+            }
+            is_due
+        });
+        if is_due
+            && let Ok(pair) = self.certificates.read()
+            && pair != self.kubelets.load().pair
+            && let Ok(made) = Kubelets::new(&self.certificates, &self.dialer, pair)
+        {
+            self.kubelets.store(Arc::new(made));
+        }
+        self.kubelets.load_full()
     }
 
     /// Appends the metrics of logs.
@@ -88,11 +146,11 @@ impl Streams {
         _ = writeln!(out, "{name} {}", self.log_tls_failures.load(Ordering::Relaxed));
     }
 
-    fn transport(&self, backend: Backend) -> &Arc<Transport> {
+    fn transport(&self, backend: Backend) -> Arc<Transport> {
         match backend {
-            Backend::Kubelet => &self.kubelet,
-            Backend::UnverifiedKubelet => &self.unverified_kubelet,
-            Backend::Workload => &self.workload,
+            Backend::Kubelet => self.kubelets().verified.clone(),
+            Backend::UnverifiedKubelet => self.kubelets().unverified.clone(),
+            Backend::Workload => self.workload.clone(),
         }
     }
 }
@@ -167,9 +225,9 @@ impl Streamed<'_> {
         let query = if upgrades { "" } else { query };
         let forward = self.forward(streams, location, path, query.to_string(), Some(prefix));
         if upgrades {
-            return self.upgraded(forward.upgrade(transport).await);
+            return self.upgraded(forward.upgrade(&transport).await);
         }
-        forward.send(transport, body).await.map(|answer| passthrough::answer(answer, None)).map_err(refusal)
+        forward.send(&transport, body).await.map(|answer| passthrough::answer(answer, None)).map_err(refusal)
     }
 
     fn root_redirect(&self, query: &str) -> ApiResponse {
@@ -194,7 +252,7 @@ impl Streamed<'_> {
         let transport = streams.transport(location.backend);
         let query = parameters(location);
         let forward = self.forward(streams, location, location.path.clone(), query, None);
-        self.upgraded(forward.upgrade(transport).await)
+        self.upgraded(forward.upgrade(&transport).await)
     }
 
     fn upgraded(&self, upgrade: Result<Upgrade, ForwardError>) -> Result<ApiResponse, Status> {

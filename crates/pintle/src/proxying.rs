@@ -36,10 +36,7 @@ impl Proxying {
             });
         let kubelet = pair(flags, "kubelet-client-certificate", "kubelet-client-key")?;
         let certificates = KubeletCertificates {
-            client: match kubelet {
-                Some((certificate, key)) => Some((read(&certificate)?, read(&key)?)),
-                None => None,
-            },
+            client: kubelet,
             authority: match path(flags, "kubelet-certificate-authority") {
                 Some(file) => Some(read(&file)?),
                 None => None,
@@ -52,7 +49,7 @@ impl Proxying {
         let names: Vec<String> = names.iter().flat_map(|name| flags.list(name)).collect();
         let prefixes = flags.list("requestheader-extra-headers-prefix");
         let identity = IdentityHeaders::new(names.iter(), prefixes.iter());
-        let streams = Streams::new(settings, identity, &dialer, &certificates)
+        let streams = Streams::new(settings, identity, &dialer, certificates)
             .map_err(|why| FlagError::new(&format!("certificates towards kubelets: {why}")))?;
         Ok(Proxying {
             aggregation: AggregationSettings {

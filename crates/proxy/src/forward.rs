@@ -8,7 +8,9 @@ use crate::transport::{
 };
 use crate::url::{escape_path, join};
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, LOCATION};
+use http::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, LOCATION, TRANSFER_ENCODING,
+};
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body::Body as _;
 use hyper::client::conn::http1;
@@ -101,6 +103,9 @@ impl Forward {
 
     /// Asks the backend to switch protocols, on a connection of its own.
     pub async fn upgrade(mut self, transport: &Transport) -> Result<Upgrade, ForwardError> {
+        // A body that was announced does not come: the backend must not take the first bytes of the tunnel for it.
+        self.headers.remove(CONTENT_LENGTH);
+        self.headers.remove(TRANSFER_ENCODING);
         header::append_forwarded_for(&mut self.headers, self.client);
         let request = self.request(empty_body())?;
         let stream = transport

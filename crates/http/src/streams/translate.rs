@@ -149,7 +149,7 @@ impl Kubelet {
             links: None,
             rejects_redirects: true,
         };
-        Kubelet { forward, transport: streams.transport(location.backend).clone(), url }
+        Kubelet { forward, transport: streams.transport(location.backend), url }
     }
 
     /// The connection and the protocol that the kubelet chose. The error is client-go's.

@@ -353,7 +353,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         "",
         "PEM file of the authorities of kubelets; empty: any certificate is believed",
     ),
-    used("kubelet-client-certificate", Text, "", "PEM file of the certificate that kubelets are shown"),
+    used(
+        "kubelet-client-certificate",
+        Text,
+        "",
+        "PEM file of the certificate that kubelets are shown; read again when it changes",
+    ),
     used("kubelet-client-key", Text, "", "PEM file of its key"),
     used(
         "kubelet-preferred-address-types",
