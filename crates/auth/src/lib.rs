@@ -2,6 +2,7 @@
 
 pub mod authn;
 pub mod authz;
+mod config_file;
 pub mod impersonate;
 mod user;
 

@@ -339,6 +339,28 @@ impl Checked {
         cost::estimate(self, model)
     }
 
+    /// Whether it reads or tests this field of the variable, as `variable.field` or `variable.?field`.
+    pub fn selects_field(&self, variable: &str, field: &str) -> bool {
+        use crate::ast::{ExprKind, Literal, operators};
+        let is_variable = |expr: &Expr| matches!(&expr.kind, ExprKind::Ident(name) if name.trim_start_matches('.') == variable);
+        let mut open = vec![&self.ast.root];
+        while let Some(expr) = open.pop() {
+            let found = match &expr.kind {
+                ExprKind::Select { operand, field: name, .. } => &**name == field && is_variable(operand),
+                ExprKind::Call { function, args, .. } if &**function == operators::OPT_SELECT => {
+                    matches!(args.as_slice(), [operand, Expr { kind: ExprKind::Literal(Literal::String(name)), .. }]
+                        if &**name == field && is_variable(operand))
+                }
+                _ => false,
+            };
+            if found {
+                return true;
+            }
+            open.extend(expr.children());
+        }
+        false
+    }
+
     /// Whether it reads the variable.
     pub fn uses(&self, variable: &str) -> bool {
         fn within(checked: &Checked, expr: &Expr, variable: &str) -> bool {

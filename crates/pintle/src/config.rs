@@ -1,5 +1,6 @@
 //! `Config`: what the flags mean, checked.
 
+use crate::authentication::Authentication;
 use crate::encryption::EncryptionFlags;
 use crate::endpoint;
 use crate::flags::{FlagError, Flags};
@@ -35,6 +36,8 @@ pub(crate) struct Config {
     pub(crate) jwks_uri: String,
     pub(crate) gates: BTreeMap<&'static str, bool>,
     pub(crate) anonymous: bool,
+    pub(crate) authentication: Authentication,
+    pub(crate) token_webhook: TokenWebhookConfig,
     pub(crate) front_proxy: FrontProxyConfig,
     pub(crate) bootstrap_tokens: bool,
     /// Whether the token of a Secret counts only while the Secret holds it.
@@ -76,6 +79,15 @@ pub(crate) struct Config {
     pub(crate) git_version: String,
     /// Requests that others answer.
     pub(crate) proxying: Proxying,
+}
+
+/// `--authentication-token-webhook-*`: the webhook that knows tokens.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TokenWebhookConfig {
+    pub(crate) kubeconfig: Option<PathBuf>,
+    pub(crate) version: String,
+    /// How long its answers count.
+    pub(crate) life: Duration,
 }
 
 /// `--requestheader-*`: the proxy that may name users.
@@ -208,7 +220,7 @@ impl Config {
             token_file: path(flags, "token-auth-file"),
             authorization_modes: authorization_modes(flags)?,
             service_network: service_network(flags)?,
-            issuers,
+            issuers: issuers.clone(),
             audiences,
             account_key_files: flags
                 .list("service-account-key-file")
@@ -219,6 +231,12 @@ impl Config {
             jwks_uri: flags.text("service-account-jwks-uri").to_string(),
             gates: flags.gates()?,
             anonymous: flags.bool("anonymous-auth"),
+            authentication: Authentication::new(flags, &issuers)?,
+            token_webhook: TokenWebhookConfig {
+                kubeconfig: path(flags, "authentication-token-webhook-config-file"),
+                version: flags.text("authentication-token-webhook-version").to_string(),
+                life: flags.duration("authentication-token-webhook-cache-ttl"),
+            },
             front_proxy: FrontProxyConfig::new(flags),
             bootstrap_tokens: flags.bool("enable-bootstrap-token-auth"),
             lookup_tokens: flags.bool("service-account-lookup"),

@@ -1,6 +1,7 @@
 //! `pintle`: the Kubernetes API server in one binary.
 
 mod arguments;
+mod authentication;
 mod backup;
 mod bootstrap;
 mod certs;

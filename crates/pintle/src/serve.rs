@@ -8,10 +8,13 @@ use crate::objects::{Objects, ObjectsError};
 use crate::pki::{self, Authority, Keep, Pair, PkiError};
 use crate::{data_dir, endpoint, objects, upkeep};
 use pintle_auth::authn::bootstrap::BootstrapTokens;
+use pintle_auth::authn::config::AnonymousConfig;
 use pintle_auth::authn::front_proxy::FrontProxy;
 use pintle_auth::authn::keys::VerifyingKey;
+use pintle_auth::authn::oidc::Issuers;
 use pintle_auth::authn::service_account::{BoundObjects, ServiceAccountTokens, SignatureCache};
 use pintle_auth::authn::token_file::{TokenFile, TokenFileError};
+use pintle_auth::authn::webhook::TokenWebhook;
 use pintle_auth::authn::x509::{AuthorityError, ClientAuthorities};
 use pintle_auth::authz::rbac::Rbac;
 use pintle_auth::authz::{AlwaysAllow, AlwaysDeny, PrivilegedGroup, Union};
@@ -24,6 +27,7 @@ use pintle_http::openid::OpenId;
 use pintle_http::resources::Resources;
 use pintle_http::server::ServerContext;
 use pintle_http::{Api, Metrics, Server, ServerConfig, tls};
+use pintle_webhook::ReviewClient;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -119,6 +123,12 @@ async fn serve(config: Arc<Config>, began: Instant) -> Result<(), ServeError> {
     let token_objects: Arc<dyn BoundObjects> = Arc::new(TokenObjects(engine.clone()));
     account_tokens.objects = Some(token_objects.clone());
     let account_keys = account_tokens.keys.clone();
+    let providers = &config.authentication;
+    let issuers = Issuers::start(&providers.config.jwt, &providers.algorithms);
+    let issuers = issuers.map_err(|why| FlagError::new(&why))?;
+    let anonymous = providers.config.anonymous.clone();
+    let anonymous = anonymous
+        .unwrap_or_else(|| AnonymousConfig { enabled: config.anonymous, ..AnonymousConfig::default() });
     let authenticator = Arc::new(Authenticator {
         front_proxy: front_proxy(&config)?,
         certificates: Some(client_authorities(&config, &authority)?),
@@ -126,8 +136,11 @@ async fn serve(config: Arc<Config>, began: Instant) -> Result<(), ServeError> {
         service_accounts: Some(account_tokens),
         bootstrap: config.bootstrap_tokens.then_some(BootstrapTokens(token_objects)),
         audiences: config.audiences.clone(),
+        issuers: arc_swap::ArcSwap::from_pointee(issuers),
+        webhook: token_webhook(&config)?,
         // Where everything is allowed, it is so only to those who say who they are.
-        anonymous: config.anonymous && !config.authorization_modes.contains(&AuthorizationMode::AlwaysAllow),
+        anonymous: anonymous.enabled && !config.authorization_modes.contains(&AuthorizationMode::AlwaysAllow),
+        anonymous_paths: anonymous.paths,
     });
     let mut hints = authenticator.certificates.as_ref().map(ClientAuthorities::subjects).unwrap_or_default();
     hints.extend(authenticator.front_proxy.iter().flat_map(|proxy| proxy.authorities.subjects()));
@@ -140,6 +153,8 @@ async fn serve(config: Arc<Config>, began: Instant) -> Result<(), ServeError> {
     let storage = engine.clone();
     health.set_storage_check(move || !storage.has_unreadable_values());
     rbac.set(engine.policy());
+    // Ends with the runtime.
+    tokio::spawn(config.authentication.clone().follow(authenticator.clone()));
     tokio::spawn(objects::follow_policy(engine.clone(), rbac.clone()));
     pintle_controllers::start(&engine, config.event_life, |name| config.runs_controller(name));
     let aggregation = Aggregation::new(engine.clone(), config.proxying.aggregation.clone());
@@ -286,6 +301,18 @@ fn front_proxy(config: &Config) -> Result<Option<FrontProxy>, ServeError> {
         group_headers: proxy.group_headers.clone(),
         extra_prefixes: proxy.extra_prefixes.clone(),
     }))
+}
+
+/// The webhook that knows tokens, where one is named.
+fn token_webhook(config: &Config) -> Result<Option<TokenWebhook>, ServeError> {
+    let settings = &config.token_webhook;
+    let Some(path) = &settings.kubeconfig else { return Ok(None) };
+    let webhook = pintle_webhook::Kubeconfig::load(path)
+        .and_then(|kubeconfig| ReviewClient::new(kubeconfig, None))
+        .and_then(|client| {
+            TokenWebhook::new(client, &settings.version, config.audiences.clone(), settings.life)
+        });
+    Ok(Some(webhook.map_err(|why| FlagError::new(&why))?))
 }
 
 fn static_tokens(config: &Config) -> Result<TokenFile, ServeError> {

@@ -52,7 +52,13 @@ pub(crate) async fn open(
     connect(host, *port, name, &options).await.map_err(Fault::Unreachable)
 }
 
-async fn connect(host: &str, port: u16, name: &str, options: &TlsOptions) -> Result<Connection, String> {
+/// Opens a connection to a host whose certificate is for `name`, unless `options` say another.
+pub(crate) async fn connect(
+    host: &str,
+    port: u16,
+    name: &str,
+    options: &TlsOptions,
+) -> Result<Connection, String> {
     let stream = Dialer::Direct.dial(host, port).await?;
     let stream = tls::connect(stream, options, name).await?;
     let (sender, connection) =

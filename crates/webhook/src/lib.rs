@@ -2,6 +2,11 @@
 //! gives. Knows nothing of what is asked or answered.
 
 mod connect;
+mod https;
+mod kubeconfig;
+
+pub use https::{HttpsAnswer, HttpsClient, HttpsRequest, Identity};
+pub use kubeconfig::{Kubeconfig, ReviewClient};
 
 use bytes::Bytes;
 use connect::Connections;
@@ -322,6 +327,16 @@ impl Route {
         };
         let path_and_query = format!("{}?timeout={}s", cleaned(path), timeout.as_secs());
         Route::of(authority, path_and_query)
+    }
+
+    /// The parts of an `https` address as it stands.
+    fn of_url(url: &str) -> Option<Self> {
+        let rest = url.strip_prefix("https://")?;
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at_checked(end)?;
+        let path = path.split('#').next().unwrap_or("");
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        Some(Route::of(authority.to_string(), format!("{slash}{path}")))
     }
 
     fn of(authority: String, path_and_query: String) -> Self {

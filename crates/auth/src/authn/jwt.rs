@@ -12,7 +12,8 @@ const TOKEN_BYTES_MAX: usize = 64 * 1024;
 pub struct Token<'a> {
     signed: &'a [u8],
     signature: Vec<u8>,
-    algorithm: String,
+    /// What it says it is signed with.
+    pub algorithm: String,
     /// Name of the key it says it is signed with, or "".
     pub kid: String,
     /// What it claims.
@@ -35,6 +36,11 @@ impl<'a> Token<'a> {
             kid: header.str_at(&["kid"]).to_string(),
             claims: decode(claims)?,
         })
+    }
+
+    /// What is signed, and the signature.
+    pub fn signed_parts(&self) -> (&[u8], &[u8]) {
+        (self.signed, &self.signature)
     }
 
     /// Whether `key` signed it, with the key's own algorithm.

@@ -1,22 +1,28 @@
 //! Authentication. Asked in kube-apiserver's order: front proxy, client certificate, then the bearer token by the token file, as one
-//! of a service account, as a bootstrap token; whoever has no credentials at all is anonymous, where that is on.
+//! of a service account, as a bootstrap token, as one of an OpenID provider, by a webhook; whoever has no credentials at all is anonymous, where that is on.
 
 pub mod bootstrap;
 mod cache;
+pub mod config;
 pub mod front_proxy;
 pub mod jwt;
 pub mod keys;
+pub mod oidc;
 pub mod service_account;
 pub mod token_file;
+pub mod webhook;
 pub mod x509;
 
 use crate::{UserInfo, aggregate};
+use arc_swap::ArcSwap;
 use bootstrap::BootstrapTokens;
 use front_proxy::FrontProxy;
 use http::HeaderMap;
+use oidc::Issuers;
 use service_account::ServiceAccountTokens;
 use std::time::SystemTime;
 use token_file::TokenFile;
+use webhook::TokenWebhook;
 use x509::{ClientAuthorities, PeerCertificates};
 
 /// What a request brings to prove who makes it.
@@ -72,8 +78,14 @@ pub struct Authenticator {
     pub bootstrap: Option<BootstrapTokens>,
     /// Audiences of this server.
     pub audiences: Vec<String>,
+    /// Tokens of OpenID providers; they can be exchanged while requests are served.
+    pub issuers: ArcSwap<Issuers>,
+    /// A webhook that knows tokens.
+    pub webhook: Option<TokenWebhook>,
     /// Whether requests without credentials are let in as anonymous.
     pub anonymous: bool,
+    /// The paths at which they are; none are all.
+    pub anonymous_paths: Vec<String>,
 }
 
 const EXTRA_SPACE: &str =
@@ -113,7 +125,9 @@ impl Authenticator {
         }
         match refused.is_empty() {
             false => Err(Unauthorized(aggregate(refused))),
-            true if self.anonymous => Ok(Authenticated { user: UserInfo::anonymous(), warning }),
+            true if self.may_be_anonymous(credentials.path) => {
+                Ok(Authenticated { user: UserInfo::anonymous(), warning })
+            }
             true => Err(Unauthorized("no credentials".into())),
         }
     }
@@ -147,9 +161,30 @@ impl Authenticator {
         {
             return Ok(TokenUser { user, audiences: own, warning: None });
         }
+        let issuers = self.issuers.load_full();
+        if !issuers.is_empty() && ours {
+            match issuers.authenticate(token, now).await {
+                Ok(Some(user)) => return Ok(TokenUser { user, audiences: own, warning: None }),
+                Ok(None) => {}
+                Err(why) => refused.push(why),
+            }
+        }
+        if let Some(webhook) = &self.webhook {
+            match webhook.authenticate(token, audiences).await {
+                Ok(Some(found)) => return Ok(found),
+                Ok(None) => {}
+                Err(why) => refused.push(why),
+            }
+        }
         // kube-apiserver asks the authenticator of its own loopback token first, which refuses everything else.
         refused.insert(0, INVALID_TOKEN.to_string());
         Err(Unauthorized(aggregate(refused)))
+    }
+}
+
+impl Authenticator {
+    fn may_be_anonymous(&self, path: &str) -> bool {
+        self.anonymous && (self.anonymous_paths.is_empty() || self.anonymous_paths.iter().any(|p| p == path))
     }
 }
 

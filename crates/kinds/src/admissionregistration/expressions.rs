@@ -164,6 +164,20 @@ fn map(value: &Arc<Shape>) -> Arc<Shape> {
 }
 
 /// What expressions see of a request.
+/// `kubernetes.UserInfo`: a user as expressions see it.
+pub fn user_shape() -> Arc<Shape> {
+    let text = scalar(ShapeKind::String);
+    object(
+        "kubernetes.UserInfo",
+        &[
+            ("username", &text, false),
+            ("uid", &text, false),
+            ("groups", &list(&text), false),
+            ("extra", &map(&list(&text)), false),
+        ],
+    )
+}
+
 fn request() -> Arc<Shape> {
     let text = scalar(ShapeKind::String);
     let gvk = object(
@@ -174,15 +188,7 @@ fn request() -> Arc<Shape> {
         "kubernetes.GroupVersionResource",
         &[("group", &text, true), ("version", &text, true), ("resource", &text, true)],
     );
-    let user = object(
-        "kubernetes.UserInfo",
-        &[
-            ("username", &text, false),
-            ("uid", &text, false),
-            ("groups", &list(&text), false),
-            ("extra", &map(&list(&text)), false),
-        ],
-    );
+    let user = user_shape();
     object(
         "kubernetes.AdmissionRequest",
         &[

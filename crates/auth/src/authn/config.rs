@@ -1,0 +1,242 @@
+//! `AuthenticationConfiguration`: the file of `--authentication-config`, and what the `--oidc-*` flags say in its terms.
+
+use super::oidc;
+use crate::config_file::{self, Fields};
+use pintle_meta::FieldErrors;
+use pintle_value::{Path, Value};
+
+/// Most issuers.
+const ISSUERS_MAX: usize = 64;
+
+/// Who may prove their identity by tokens of providers, and who may be anonymous.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AuthenticationConfig {
+    /// The issuers of tokens.
+    pub jwt: Vec<JwtConfig>,
+    /// Who may be anonymous; `None` leaves it to the flag.
+    pub anonymous: Option<AnonymousConfig>,
+}
+
+/// Who may be anonymous.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AnonymousConfig {
+    /// Whether anybody may.
+    pub enabled: bool,
+    /// The paths at which they may; none are all.
+    pub paths: Vec<String>,
+}
+
+/// One issuer of tokens.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the names are the API's own")]
+pub struct JwtConfig {
+    pub url: String,
+    pub discovery_url: String,
+    pub certificate_authority: String,
+    pub audiences: Vec<String>,
+    pub audience_match_policy: String,
+    pub egress: String,
+    pub username: ClaimSource,
+    pub groups: ClaimSource,
+    pub uid: ClaimSource,
+    pub extra: Vec<(String, String)>,
+    pub claim_rules: Vec<ClaimRule>,
+    pub user_rules: Vec<UserRule>,
+}
+
+/// Where a part of a user comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are the API's own")]
+pub struct ClaimSource {
+    pub claim: String,
+    pub prefix: Option<String>,
+    pub expression: String,
+}
+
+/// What claims must be like.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are the API's own")]
+pub struct ClaimRule {
+    pub claim: String,
+    pub required_value: String,
+    pub expression: String,
+    pub message: String,
+}
+
+/// What a user must be like.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are the API's own")]
+pub struct UserRule {
+    pub expression: String,
+    pub message: String,
+}
+
+const SOURCE: Fields = Fields(&[("claim", None), ("prefix", None), ("expression", None)]);
+const FIELDS: Fields = Fields(&[
+    (
+        "jwt",
+        Some(&Fields(&[
+            (
+                "issuer",
+                Some(&Fields(&[
+                    ("url", None),
+                    ("discoveryURL", None),
+                    ("certificateAuthority", None),
+                    ("audiences", None),
+                    ("audienceMatchPolicy", None),
+                    ("egressSelectorType", None),
+                ])),
+            ),
+            (
+                "claimValidationRules",
+                Some(&Fields(&[
+                    ("claim", None),
+                    ("requiredValue", None),
+                    ("expression", None),
+                    ("message", None),
+                ])),
+            ),
+            (
+                "claimMappings",
+                Some(&Fields(&[
+                    ("username", Some(&SOURCE)),
+                    ("groups", Some(&SOURCE)),
+                    ("uid", Some(&Fields(&[("claim", None), ("expression", None)]))),
+                    ("extra", Some(&Fields(&[("key", None), ("valueExpression", None)]))),
+                ])),
+            ),
+            ("userValidationRules", Some(&Fields(&[("expression", None), ("message", None)]))),
+        ])),
+    ),
+    ("anonymous", Some(&Fields(&[("enabled", None), ("conditions", Some(&Fields(&[("path", None)])))]))),
+]);
+
+impl AuthenticationConfig {
+    /// Reads the text of a file. The error is in kube-apiserver's words, without the name of the file.
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
+        let versions = ["v1", "v1beta1", "v1alpha1"];
+        let tree = config_file::decode(text, "AuthenticationConfiguration", &versions, &FIELDS)?;
+        let anonymous = tree.get("anonymous").filter(|value| !value.is_null()).map(|value| AnonymousConfig {
+            enabled: value.at(&["enabled"]).and_then(Value::as_bool).unwrap_or(false),
+            paths: value
+                .items_at(&["conditions"])
+                .iter()
+                .map(|condition| condition.str_at(&["path"]).to_string())
+                .collect(),
+        });
+        Ok(AuthenticationConfig { jwt: tree.items_at(&["jwt"]).iter().map(issuer).collect(), anonymous })
+    }
+
+    /// What is wrong with it, as one text. `disallowed` are the issuers of service accounts.
+    pub fn validate(&self, disallowed: &[String]) -> Result<(), String> {
+        let mut errors = FieldErrors::new();
+        let root = Path::of("jwt");
+        if self.jwt.len() > ISSUERS_MAX {
+            errors.too_many(&root, self.jwt.len(), ISSUERS_MAX);
+        }
+        for (index, jwt) in self.jwt.iter().enumerate().take(ISSUERS_MAX) {
+            let path = root.index(index);
+            oidc::validate(jwt, disallowed, &path, &mut errors);
+            let earlier = self.jwt.iter().take(index);
+            let path = path.field("issuer");
+            if earlier.clone().any(|other| other.url == jwt.url) {
+                errors.duplicate(&path.field("url"), jwt.url.as_str());
+            }
+            if !jwt.discovery_url.is_empty()
+                && earlier.clone().any(|other| other.discovery_url == jwt.discovery_url)
+            {
+                errors.duplicate(&path.field("discoveryURL"), jwt.discovery_url.as_str());
+            }
+        }
+        if let Some(anonymous) = self.anonymous.as_ref().filter(|a| !a.enabled && !a.paths.is_empty()) {
+            let root = Path::of("anonymous");
+            oidc::invalid_conditions(&anonymous.paths, &root.field("conditions"), &mut errors);
+        }
+        match errors.is_empty() {
+            true => Ok(()),
+            false => Err(format!("invalid authentication configuration: {}", errors.sentence())),
+        }
+    }
+}
+
+fn issuer(tree: &Value) -> JwtConfig {
+    let text = |path: &[&str]| tree.str_at(path).to_string();
+    let source = |name: &str| ClaimSource {
+        claim: text(&["claimMappings", name, "claim"]),
+        prefix: tree.at(&["claimMappings", name, "prefix"]).and_then(Value::as_str).map(str::to_string),
+        expression: text(&["claimMappings", name, "expression"]),
+    };
+    let items = |path: &[&str]| tree.items_at(path).iter();
+    JwtConfig {
+        url: text(&["issuer", "url"]),
+        discovery_url: text(&["issuer", "discoveryURL"]),
+        certificate_authority: text(&["issuer", "certificateAuthority"]),
+        audiences: items(&["issuer", "audiences"]).map(|a| a.as_str().unwrap_or("").to_string()).collect(),
+        audience_match_policy: text(&["issuer", "audienceMatchPolicy"]),
+        egress: text(&["issuer", "egressSelectorType"]),
+        username: source("username"),
+        groups: source("groups"),
+        uid: source("uid"),
+        extra: items(&["claimMappings", "extra"])
+            .map(|e| (e.str_at(&["key"]).to_string(), e.str_at(&["valueExpression"]).to_string()))
+            .collect(),
+        claim_rules: items(&["claimValidationRules"])
+            .map(|rule| ClaimRule {
+                claim: rule.str_at(&["claim"]).to_string(),
+                required_value: rule.str_at(&["requiredValue"]).to_string(),
+                expression: rule.str_at(&["expression"]).to_string(),
+                message: rule.str_at(&["message"]).to_string(),
+            })
+            .collect(),
+        user_rules: items(&["userValidationRules"])
+            .map(|rule| UserRule {
+                expression: rule.str_at(&["expression"]).to_string(),
+                message: rule.str_at(&["message"]).to_string(),
+            })
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        let checked = AuthenticationConfig::parse(text.as_bytes())
+            .and_then(|config| config.validate(&["https://own".to_string()]));
+        checked.err().unwrap_or_default()
+    }
+
+    #[test]
+    fn files_that_are_refused() {
+        let head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n";
+        let jwt = |issuer: &str, rest: &str| {
+            format!(
+                "{head}jwt: [{{issuer: {{{issuer}}}, claimMappings: {{username: {{claim: sub, prefix: ''}}}}{rest}}}]"
+            )
+        };
+        let good = "url: 'https://i', audiences: [a]";
+        for (text, want) in [
+            (String::new(), "empty config data"),
+            (jwt(good, ""), ""),
+            (jwt("audiences: [a]", ""), "jwt[0].issuer.url: Required value"),
+            (
+                jwt("url: 'https://own', audiences: [a]", ""),
+                "URL must not overlap with disallowed issuers: [https://own]",
+            ),
+            (jwt(good, ", colour: red"), "strict decoding error: unknown field \"jwt[0].colour\""),
+            (jwt(good, ", claimValidationRules: [{expression: '1'}]"), "must evaluate to bool"),
+            (
+                jwt(good, ", userValidationRules: [{expression: 'user.name'}]"),
+                "compilation failed: ERROR: <input>:1:5: undefined field 'name'",
+            ),
+            (
+                format!("{head}anonymous: {{enabled: false, conditions: [{{path: /a}}]}}"),
+                "anonymous.conditions: Invalid value: [{\"Path\":\"/a\"}]: enabled should be set to true",
+            ),
+        ] {
+            let why = refusal(&text);
+            assert!(if want.is_empty() { why.is_empty() } else { why.contains(want) }, "{text}: {why}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Tokens of OpenID providers: one authenticator per issuer of the authentication configuration.
+
+mod distributed;
+mod jwks;
+mod mapping;
+mod provider;
+mod rules;
+
+pub use jwks::ALGORITHMS;
+pub(super) use rules::{invalid_conditions, validate};
+
+use super::cache::{self, Cache};
+use super::config::JwtConfig;
+use crate::UserInfo;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use distributed::Distributed;
+use mapping::Mapping;
+use pintle_value::{Value, json};
+use pintle_webhook::{HttpsClient, Identity};
+use provider::{Expected, Provider};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use tokio::task::JoinHandle;
+
+/// How long an accepted token is not looked at again, and how much room such tokens may take.
+const CACHE_LIFE: Duration = Duration::from_secs(10);
+const CACHE_BYTES_MAX: usize = 16 << 20;
+
+/// The authenticators of all issuers of one configuration. Their tasks end when they are dropped.
+#[derive(Default)]
+pub struct Issuers(Vec<Issuer>);
+
+struct Issuer {
+    url: String,
+    provider: Arc<Provider>,
+    mapping: Mapping,
+    distributed: Option<Distributed>,
+    cache: Cache<Arc<UserInfo>>,
+    discovery: JoinHandle<()>,
+}
+
+impl Drop for Issuer {
+    fn drop(&mut self) {
+        self.discovery.abort();
+    }
+}
+
+impl Issuers {
+    /// Starts to look for the providers. Must be called within a runtime. The configuration must be valid.
+    pub fn start(configs: &[JwtConfig], algorithms: &[String]) -> Result<Self, String> {
+        configs.iter().map(|config| Issuer::start(config, algorithms)).collect::<Result<_, _>>().map(Issuers)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Waits until all providers are found, but no longer than `timeout`.
+    pub async fn wait_until_ready(&self, timeout: Duration) -> bool {
+        let until = Instant::now() + timeout;
+        while !self.0.iter().all(|issuer| issuer.provider.is_ready()) {
+            if Instant::now() >= until {
+                return false;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        true
+    }
+
+    /// The user of a token; `None` is a token of somebody else.
+    pub(super) async fn authenticate(
+        &self,
+        token: &str,
+        now: SystemTime,
+    ) -> Result<Option<UserInfo>, String> {
+        let Some(issuer) = untrusted_issuer(token) else { return Ok(None) };
+        let Some(known) = self.0.iter().find(|known| known.url == issuer) else { return Ok(None) };
+        known.authenticate(token, now).await.map(Some)
+    }
+}
+
+impl Issuer {
+    fn start(config: &JwtConfig, algorithms: &[String]) -> Result<Self, String> {
+        let authorities = config.certificate_authority.clone().into_bytes();
+        let client = Arc::new(HttpsClient::new(&Identity { authorities, ..Identity::default() })?);
+        let expected = |issuer: String, discovery_url| Expected {
+            issuer,
+            discovery_url,
+            audiences: config.audiences.clone(),
+            algorithms: algorithms.to_vec(),
+        };
+        let discovery_url = Some(config.discovery_url.clone()).filter(|url| !url.is_empty());
+        let provider = Arc::new(Provider::new(expected(config.url.clone(), discovery_url), client.clone()));
+        let looked_for = provider.clone();
+        let groups = &config.groups.claim;
+        Ok(Issuer {
+            url: config.url.clone(),
+            mapping: rules::mapping(config)?,
+            distributed: (!groups.is_empty()).then(|| {
+                let (audiences, algorithms) = (config.audiences.clone(), algorithms.to_vec());
+                Distributed::new(groups.clone(), audiences, algorithms, client)
+            }),
+            provider,
+            cache: Cache::new(CACHE_BYTES_MAX),
+            discovery: tokio::spawn(async move { looked_for.discover().await }),
+        })
+    }
+
+    async fn authenticate(&self, token: &str, now: SystemTime) -> Result<UserInfo, String> {
+        let (key, instant) = (cache::key(token, None), Instant::now());
+        if let Some(user) = self.cache.get(&key, instant) {
+            return Ok((*user).clone());
+        }
+        if !self.provider.is_ready() {
+            return Err("oidc: authenticator not initialized".to_string());
+        }
+        let seconds = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        let verified = self.provider.verify(token, seconds).await;
+        let mut claims = verified.map_err(|why| format!("oidc: verify token: {why}"))?;
+        if let Some(distributed) = &self.distributed {
+            let expanded = distributed.expand(&mut claims, seconds).await;
+            expanded.map_err(|why| format!("oidc: could not expand distributed claims: {why}"))?;
+        }
+        let user = self.mapping.user(&claims)?;
+        let expiry = claims.get("exp").and_then(Value::as_int).unwrap_or(0);
+        let left = Duration::from_secs(u64::try_from(expiry.saturating_sub(seconds)).unwrap_or(0));
+        self.cache.insert(key, Arc::new(user.clone()), token.len() * 2, CACHE_LIFE.min(left), instant);
+        Ok(user)
+    }
+}
+
+/// The issuer that a token claims; nothing is verified.
+fn untrusted_issuer(token: &str) -> Option<String> {
+    let mut parts = token.split('.');
+    let (_, payload, _, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else {
+        return None;
+    };
+    let claims = json::parse(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?.value;
+    match claims.str_at(&["iss"]) {
+        // The one provider whose tokens leave out the scheme.
+        "accounts.google.com" => Some("https://accounts.google.com".to_string()),
+        issuer => Some(issuer.to_string()),
+    }
+}

@@ -1,0 +1,121 @@
+//! Tokens that a webhook knows: TokenReviews in version v1 or v1beta1.
+
+use super::TokenUser;
+use super::cache::{self, Cache};
+use crate::UserInfo;
+use pintle_value::{Value, json};
+use pintle_webhook::ReviewClient;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long an accepted token is good at least, as in kube-apiserver.
+const ACCEPTED_LIFE_MIN: Duration = Duration::from_secs(10);
+/// How much room answers may take.
+const CACHE_BYTES_MAX: usize = 16 << 20;
+
+/// A webhook that knows tokens.
+pub struct TokenWebhook {
+    client: ReviewClient,
+    api_version: String,
+    /// Audiences of this server.
+    audiences: Vec<String>,
+    life: Duration,
+    /// `None` is a token that the webhook does not know.
+    cache: Cache<Option<Arc<TokenUser>>>,
+}
+
+impl TokenWebhook {
+    /// A webhook that is asked in this version; answers count for `life`.
+    pub fn new(
+        client: ReviewClient,
+        version: &str,
+        audiences: Vec<String>,
+        life: Duration,
+    ) -> Result<Self, String> {
+        if !matches!(version, "v1" | "v1beta1") {
+            return Err(format!(
+                "unsupported authentication webhook version \"{version}\", supported versions are \"v1\", \"v1beta1\""
+            ));
+        }
+        let api_version = format!("authentication.k8s.io/{version}");
+        Ok(TokenWebhook { client, api_version, audiences, life, cache: Cache::new(CACHE_BYTES_MAX) })
+    }
+
+    /// The user of a token; `None` where the webhook does not know it.
+    pub(super) async fn authenticate(
+        &self,
+        token: &str,
+        audiences: Option<&[String]>,
+    ) -> Result<Option<TokenUser>, String> {
+        let wanted = audiences.unwrap_or(&self.audiences);
+        let (key, now) = (cache::key(token, Some(wanted)), Instant::now());
+        if let Some(known) = self.cache.get(&key, now) {
+            return Ok(known.map(|user| (*user).clone()));
+        }
+        let answer = self.review(token, wanted).await?;
+        let life = if answer.is_some() { self.life.max(ACCEPTED_LIFE_MIN) } else { self.life };
+        self.cache.insert(key, answer.clone().map(Arc::new), token.len() + 1024, life, now);
+        Ok(answer)
+    }
+
+    async fn review(&self, token: &str, wanted: &[String]) -> Result<Option<TokenUser>, String> {
+        let mut review = Value::object();
+        review.set_at(&["kind"], "TokenReview".into());
+        review.set_at(&["apiVersion"], self.api_version.as_str().into());
+        review.set_at(&["metadata"], Value::object());
+        review.set_at(&["spec", "token"], token.into());
+        if !wanted.is_empty() {
+            let audiences = wanted.iter().map(|audience| audience.as_str().into()).collect();
+            review.set_at(&["spec", "audiences"], Value::Array(audiences));
+        }
+        review.set_at(&["status", "user"], Value::object());
+        let mut body = Vec::new();
+        json::print(&review, &mut body);
+        let answer = self.client.post(body.into()).await?;
+        let answer = json::parse(&answer).map_err(|error| error.to_string())?.value;
+        self.check_kind(&answer)?;
+        let texts = |path: &[&str]| -> Vec<String> {
+            answer.items_at(path).iter().filter_map(Value::as_str).map(str::to_string).collect()
+        };
+        let mut good_for = texts(&["status", "audiences"]);
+        if good_for.is_empty() {
+            good_for.clone_from(&self.audiences);
+        }
+        let audiences: Vec<String> = wanted.iter().filter(|a| good_for.contains(a)).cloned().collect();
+        if audiences.is_empty() && !wanted.is_empty() {
+            return Ok(None);
+        }
+        if answer.at(&["status", "authenticated"]).and_then(Value::as_bool) != Some(true) {
+            return match answer.str_at(&["status", "error"]) {
+                "" => Ok(None),
+                why => Err(why.to_string()),
+            };
+        }
+        let extra = answer.at(&["status", "user", "extra"]).and_then(Value::as_object);
+        let extra = extra.into_iter().flat_map(|map| map.iter());
+        let user = UserInfo {
+            name: answer.str_at(&["status", "user", "username"]).to_string(),
+            uid: answer.str_at(&["status", "user", "uid"]).to_string(),
+            groups: texts(&["status", "user", "groups"]),
+            extra: extra
+                .map(|(key, values)| {
+                    let values = values.as_array().unwrap_or_default().iter().filter_map(Value::as_str);
+                    (key.to_string(), values.map(str::to_string).collect())
+                })
+                .collect(),
+        };
+        Ok(Some(TokenUser { user, audiences, warning: None }))
+    }
+
+    /// An answer that says nothing of its kind is taken for the one that was asked for.
+    fn check_kind(&self, answer: &Value) -> Result<(), String> {
+        let (kind, version) = (answer.str_at(&["kind"]), answer.str_at(&["apiVersion"]));
+        if !matches!(answer, Value::Object(_)) {
+            return Err("couldn't get version/kind; json parse error".to_string());
+        }
+        if (kind.is_empty() || kind == "TokenReview") && (version.is_empty() || version == self.api_version) {
+            return Ok(());
+        }
+        Err(format!("no kind \"{kind}\" is registered for version \"{version}\""))
+    }
+}

@@ -1,0 +1,55 @@
+//! Configuration files of the API server: YAML with a kind and a version, read strictly.
+
+use pintle_value::{Value, yaml};
+
+/// The fields that a part of a file may have, each with those below it. Lists have the fields of their items.
+pub(crate) struct Fields(pub(crate) &'static [(&'static str, Option<&'static Fields>)]);
+
+const GROUP: &str = "apiserver.config.k8s.io";
+
+/// The tree of a file of this kind. The error is in the words of kube-apiserver.
+pub(crate) fn decode(text: &[u8], kind: &str, versions: &[&str], fields: &Fields) -> Result<Value, String> {
+    if text.is_empty() {
+        return Err("empty config data".to_string());
+    }
+    let parsed = yaml::parse(text).map_err(|error| error.to_string())?;
+    let tree = parsed.value;
+    let (found_kind, version) = (tree.str_at(&["kind"]), tree.str_at(&["apiVersion"]));
+    let known = versions.iter().any(|known| version == format!("{GROUP}/{known}"));
+    if found_kind.is_empty() {
+        return Err("Object 'Kind' is missing in the configuration".to_string());
+    }
+    if !known {
+        return Err(format!("no kind \"{found_kind}\" is registered for version \"{version}\""));
+    }
+    if let Some(repeated) = parsed.strict_error {
+        return Err(format!("strict decoding error: {repeated}"));
+    }
+    let mut unknown = Vec::new();
+    find_unknown(&tree, fields, "", true, &mut unknown);
+    if !unknown.is_empty() {
+        return Err(format!("strict decoding error: {}", unknown.join(", ")));
+    }
+    if found_kind != kind {
+        return Err(format!("expected {kind}, got {found_kind}"));
+    }
+    Ok(tree)
+}
+
+fn find_unknown(tree: &Value, fields: &Fields, path: &str, is_root: bool, unknown: &mut Vec<String>) {
+    if let Some(items) = tree.as_array() {
+        for (index, item) in items.iter().enumerate() {
+            find_unknown(item, fields, &format!("{path}[{index}]"), false, unknown);
+        }
+    }
+    let Some(map) = tree.as_object() else { return };
+    for (key, value) in map.iter() {
+        let below = if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
+        match fields.0.iter().find(|(name, _)| *name == key) {
+            Some((_, Some(fields))) => find_unknown(value, fields, &below, false, unknown),
+            Some((_, None)) => {}
+            None if is_root && matches!(&**key, "kind" | "apiVersion") => {}
+            None => unknown.push(format!("unknown field \"{below}\"")),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Providers of tokens: what `--authentication-config` and the `--oidc-*` flags say, and the file when it changes.
+
+use crate::flags::{FlagError, Flags};
+use pintle_auth::Authenticator;
+use pintle_auth::authn::config::{AuthenticationConfig, ClaimRule, ClaimSource, JwtConfig};
+use pintle_auth::authn::oidc::{ALGORITHMS, Issuers};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the file is looked at.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// How long new providers may take to be found before they replace the old ones.
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
+
+const OIDC_FLAGS: [&str; 9] = [
+    "oidc-issuer-url",
+    "oidc-client-id",
+    "oidc-ca-file",
+    "oidc-username-claim",
+    "oidc-username-prefix",
+    "oidc-groups-claim",
+    "oidc-groups-prefix",
+    "oidc-signing-algs",
+    "oidc-required-claim",
+];
+
+/// The providers, and where they come from.
+#[derive(Clone, Default)]
+pub(crate) struct Authentication {
+    pub(crate) config: AuthenticationConfig,
+    pub(crate) algorithms: Vec<String>,
+    file: Option<PathBuf>,
+    /// Text of the file that `config` was read from.
+    text: Vec<u8>,
+    disallowed: Vec<String>,
+}
+
+impl Authentication {
+    /// Reads the flags, and the file that they name.
+    pub(crate) fn new(flags: &Flags, account_issuers: &[String]) -> Result<Self, FlagError> {
+        let mut out = Authentication { disallowed: account_issuers.to_vec(), ..Authentication::default() };
+        let uses_flags = OIDC_FLAGS.iter().any(|name| flags.given(name));
+        match flags.text("authentication-config") {
+            "" if uses_flags => {
+                out.algorithms = flags.list("oidc-signing-algs");
+                out.config.jwt = vec![from_flags(flags)?];
+            }
+            "" => {}
+            _ if uses_flags => {
+                let why = "authentication-config file and oidc-* flags are mutually exclusive";
+                return Err(FlagError::new(why));
+            }
+            path => {
+                out.algorithms = ALGORITHMS.iter().map(ToString::to_string).collect();
+                let load = read(Path::new(path))
+                    .and_then(|text| Ok((AuthenticationConfig::parse(&text)?, text)))
+                    .map_err(|why| {
+                        format!("failed to load authentication configuration from file {path:?}: {why}")
+                    });
+                (out.config, out.text) = load.map_err(|why| FlagError::new(&why))?;
+                out.file = Some(PathBuf::from(path));
+            }
+        }
+        out.config.validate(account_issuers).map_err(|why| FlagError::new(&why))?;
+        if let Some(unknown) = out.algorithms.iter().find(|name| !ALGORITHMS.contains(&name.as_str())) {
+            return Err(FlagError::new(&format!("oidc: unsupported signing alg: {unknown:?}")));
+        }
+        if out.config.anonymous.is_some() && flags.given("anonymous-auth") {
+            let why = "--anonymous-auth flag cannot be set when anonymous field is configured in authentication \
+                       configuration file";
+            return Err(FlagError::new(why));
+        }
+        Ok(out)
+    }
+
+    /// Exchanges the providers when the file changes. Who may be anonymous is fixed when the server starts, so a file that
+    /// changes it is not taken up; neither is one that is not valid.
+    pub(crate) async fn follow(mut self, authenticator: Arc<Authenticator>) {
+        let Some(file) = self.file.clone() else { return };
+        loop {
+            tokio::time::sleep(POLL_INTERVAL).await;
+            let path = file.clone();
+            let Ok(Ok(text)) = tokio::task::spawn_blocking(move || std::fs::read(path)).await else {
+                continue;
+            };
+            if text == self.text || text.len() > FILE_BYTES_MAX {
+                continue;
+            }
+            self.text = text;
+            match self.reload().await {
+                Ok(issuers) => authenticator.issuers.store(Arc::new(issuers)),
+                Err(why) => tracing::error!("the authentication configuration stays as it was: {why}"),
+            }
+        }
+    }
+
+    async fn reload(&mut self) -> Result<Issuers, String> {
+        let config = AuthenticationConfig::parse(&self.text)?;
+        config.validate(&self.disallowed)?;
+        if config.anonymous != self.config.anonymous {
+            return Err("anonymous cannot be changed while the server runs".to_string());
+        }
+        let issuers = Issuers::start(&config.jwt, &self.algorithms)?;
+        if !issuers.wait_until_ready(READY_TIMEOUT).await {
+            return Err("a provider was not found in time".to_string());
+        }
+        self.config = config;
+        Ok(issuers)
+    }
+}
+
+/// Largest configuration file.
+const FILE_BYTES_MAX: usize = 16 << 20;
+
+/// The text of a file; the error is in Go's words.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| {
+        let why = match error.kind() {
+            std::io::ErrorKind::NotFound => "no such file or directory".to_string(),
+            std::io::ErrorKind::PermissionDenied => "permission denied".to_string(),
+            std::io::ErrorKind::IsADirectory => "is a directory".to_string(),
+            _ => error.to_string(),
+        };
+        format!("open {}: {why}", path.display())
+    })
+}
+
+fn from_flags(flags: &Flags) -> Result<JwtConfig, FlagError> {
+    let (url, client) = (flags.text("oidc-issuer-url"), flags.text("oidc-client-id"));
+    if url.is_empty() || client.is_empty() {
+        let why =
+            "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set";
+        return Err(FlagError::new(why));
+    }
+    let certificate_authority = match flags.text("oidc-ca-file") {
+        "" => String::new(),
+        path => {
+            let text = read(Path::new(path)).map_err(|why| FlagError::new(&why))?;
+            String::from_utf8_lossy(&text).into_owned()
+        }
+    };
+    let claim = flags.text("oidc-username-claim").to_string();
+    let prefix = match flags.text("oidc-username-prefix") {
+        "-" => String::new(),
+        "" if claim != "email" => format!("{url}#"),
+        prefix => prefix.to_string(),
+    };
+    let groups = ClaimSource {
+        claim: flags.text("oidc-groups-claim").to_string(),
+        prefix: Some(flags.text("oidc-groups-prefix").to_string()),
+        expression: String::new(),
+    };
+    let required = flags.map("oidc-required-claim").into_iter();
+    Ok(JwtConfig {
+        url: url.to_string(),
+        audiences: vec![client.to_string()],
+        certificate_authority,
+        username: ClaimSource { claim, prefix: Some(prefix), expression: String::new() },
+        groups: if groups.claim.is_empty() { ClaimSource::default() } else { groups },
+        claim_rules: required
+            .map(|(claim, required_value)| ClaimRule { claim, required_value, ..ClaimRule::default() })
+            .collect(),
+        ..JwtConfig::default()
+    })
+}

@@ -1,0 +1,125 @@
+//! `HttpsClient`: requests to servers outside of the cluster's own objects, such as token webhooks and OpenID providers. One client has
+//! one set of authorities and credentials; connections are kept for the next request.
+
+use crate::connect::{self, Connections};
+use crate::{Fault, Route, in_words};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
+use http_body_util::{BodyExt, Full, Limited};
+use pintle_proxy::{TlsOptions, Trust};
+use std::time::Duration;
+
+/// A client with authorities and credentials of its own.
+pub struct HttpsClient {
+    options: TlsOptions,
+    connections: Connections,
+}
+
+/// How a client proves who it is, and whom it trusts.
+#[derive(Clone, Default)]
+pub struct Identity {
+    /// PEM of the authorities; empty are those of the system.
+    pub authorities: Vec<u8>,
+    /// PEM of certificate and key, where the client has one.
+    pub certificate: Option<(Vec<u8>, Vec<u8>)>,
+    /// Name that the server's certificate must have, if not that of the address.
+    pub server_name: Option<String>,
+}
+
+/// One request.
+pub struct HttpsRequest<'a> {
+    /// Method.
+    pub method: Method,
+    /// An `https` address.
+    pub url: &'a str,
+    /// Headers beside `Host`.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// Body; empty is none.
+    pub body: Bytes,
+    /// How long all of it may take.
+    pub timeout: Duration,
+    /// Largest answer that is read.
+    pub answer_bytes_max: usize,
+}
+
+/// An answer, whatever its code.
+#[derive(Debug)]
+pub struct HttpsAnswer {
+    /// Code.
+    pub code: u16,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// Body.
+    pub body: Bytes,
+}
+
+impl HttpsClient {
+    /// A client that trusts and shows what `identity` says.
+    pub fn new(identity: &Identity) -> Result<Self, String> {
+        let shown = match &identity.certificate {
+            Some((certificate, key)) => Some(pintle_proxy::tls::Identity::from_pem(certificate, key)?),
+            None => None,
+        };
+        let options =
+            TlsOptions::new(Trust::Bundle(&identity.authorities), identity.server_name.clone(), shown)?;
+        Ok(HttpsClient { options, connections: Connections::default() })
+    }
+
+    /// Sends a request and reads the answer. The error is in the words of Go's client. Redirections are not followed.
+    pub async fn send(&self, request: HttpsRequest<'_>) -> Result<HttpsAnswer, String> {
+        let verb = if request.method == Method::GET { "Get" } else { "Post" };
+        let (url, timeout) = (request.url.to_string(), request.timeout);
+        let why = match tokio::time::timeout(timeout, self.exchange(request)).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(Fault::Unreachable(why) | Fault::Unusable(why) | Fault::Unread(why))) => why,
+            Err(_) => "context deadline exceeded".to_string(),
+        };
+        Err(format!("{verb} \"{url}\": {why}"))
+    }
+
+    async fn exchange(&self, request: HttpsRequest<'_>) -> Result<HttpsAnswer, Fault> {
+        let Some(route) = Route::of_url(request.url) else {
+            let scheme = request.url.split("://").next().unwrap_or("");
+            return Err(Fault::Unreachable(format!("unsupported protocol scheme \"{scheme}\"")));
+        };
+        let mut message = Request::builder()
+            .method(request.method)
+            .uri(&route.path_and_query)
+            .header(header::HOST, &route.authority);
+        for (name, value) in request.headers {
+            message = message.header(name, value);
+        }
+        let message = message.body(Full::new(request.body));
+        let mut message = message.map_err(|error| Fault::Unusable(error.to_string()))?;
+        let key = (route.authority.clone(), (route.host.clone(), route.port), Vec::new());
+        if let Some(mut kept) = self.connections.take(&key)
+            && kept.ready().await.is_ok()
+        {
+            match kept.try_send_request(message).await {
+                Ok(answer) => {
+                    let answer = read(answer, request.answer_bytes_max).await?;
+                    self.connections.keep(key, kept);
+                    return Ok(answer);
+                }
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) => message = unsent,
+                    None => return Err(Fault::Unreachable(in_words(error.error()))),
+                },
+            }
+        }
+        let opened = connect::connect(&route.host, route.port, &route.host, &self.options).await;
+        let mut fresh = opened.map_err(Fault::Unreachable)?;
+        let answer = fresh.send_request(message).await;
+        let answer = answer.map_err(|error| Fault::Unreachable(in_words(&error)))?;
+        let answer = read(answer, request.answer_bytes_max).await?;
+        self.connections.keep(key, fresh);
+        Ok(answer)
+    }
+}
+
+async fn read(answer: http::Response<hyper::body::Incoming>, bytes_max: usize) -> Result<HttpsAnswer, Fault> {
+    let (parts, body) = answer.into_parts();
+    let body = Limited::new(body, bytes_max).collect().await;
+    let body = body.map_err(|error| Fault::Unread(error.to_string()))?;
+    Ok(HttpsAnswer { code: parts.status.as_u16(), headers: parts.headers, body: body.to_bytes() })
+}

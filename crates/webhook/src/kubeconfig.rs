@@ -1,0 +1,265 @@
+//! `Kubeconfig`: how a file says where a webhook is, whom to trust there and what to show it; and the client made of it, which tries
+//! again as kube-apiserver's webhook client does.
+
+use crate::{HttpsClient, HttpsRequest, Identity, JSON, refusal};
+use bytes::Bytes;
+use http::{HeaderValue, Method, header};
+use pintle_value::{Value, base64, yaml};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Time for one attempt, and how many there are.
+const TIMEOUT: Duration = Duration::from_secs(30);
+const ATTEMPTS_MAX: u32 = 5;
+/// The pause after the first attempt; each later one is half as long again.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Largest answer of a webhook.
+const ANSWER_BYTES_MAX: usize = 4 << 20;
+
+/// The current context of a kubeconfig.
+pub struct Kubeconfig {
+    server: String,
+    identity: Identity,
+    authorization: Authorization,
+}
+
+enum Authorization {
+    None,
+    /// The whole header.
+    Fixed(HeaderValue),
+    /// A file that holds a bearer token; it is read for each request, since tokens are renewed.
+    TokenFile(PathBuf),
+}
+
+impl Kubeconfig {
+    /// Reads a file. The error is in client-go's words.
+    pub fn load(path: &Path) -> Result<Self, String> {
+        let text =
+            std::fs::read(path).map_err(|error| format!("stat {}: {}", path.display(), words(&error)))?;
+        let parsed = yaml::parse(&text);
+        let tree =
+            parsed.map_err(|e| format!("error loading config file \"{}\": {e}", path.display()))?.value;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        Kubeconfig::read(&tree, folder).map_err(|why| format!("invalid configuration: {why}"))
+    }
+
+    fn read(tree: &Value, folder: &Path) -> Result<Self, String> {
+        let named = |list: &str, name: &str, part: &str| {
+            let mut all = tree.items_at(&[list]).iter();
+            all.find(|entry| entry.str_at(&["name"]) == name).and_then(|entry| entry.get(part)).cloned()
+        };
+        let current = tree.str_at(&["current-context"]);
+        let mut errors = Vec::new();
+        let context = named("contexts", current, "context");
+        if context.is_none() {
+            errors.push(format!("context was not found for specified context: {current}"));
+        }
+        let context = context.unwrap_or_default();
+        let (cluster_name, user_name) = (context.str_at(&["cluster"]), context.str_at(&["user"]));
+        let cluster = named("clusters", cluster_name, "cluster").unwrap_or_default();
+        let user = named("users", user_name, "user").unwrap_or_default();
+        let server = cluster.str_at(&["server"]).to_string();
+        if server.is_empty() {
+            errors.push(match cluster_name {
+                "" => "cluster has no server defined".to_string(),
+                name => format!("no server found for cluster \"{name}\""),
+            });
+        }
+        let authorities = data_or_file(&cluster, "certificate-authority", cluster_name, folder, &mut errors);
+        let certificate = data_or_file(&user, "client-certificate", user_name, folder, &mut errors);
+        let key = data_or_file(&user, "client-key", user_name, folder, &mut errors);
+        if cluster.at(&["insecure-skip-tls-verify"]).and_then(Value::as_bool).unwrap_or(false) {
+            errors.push(
+                "insecure-skip-tls-verify is not supported: a webhook decides about access".to_string(),
+            );
+        }
+        if user.get("exec").is_some() || user.get("auth-provider").is_some() {
+            errors.push(format!("plugins for credentials of user \"{user_name}\" are not supported"));
+        }
+        let authorization = authorization(&user, folder);
+        match errors.as_slice() {
+            [] => {}
+            [one] => return Err(one.clone()),
+            many => return Err(format!("[{}]", many.join(", "))),
+        }
+        let has_certificate = !certificate.is_empty() || !key.is_empty();
+        let server_name = Some(cluster.str_at(&["tls-server-name"]).to_string());
+        Ok(Kubeconfig {
+            server,
+            identity: Identity {
+                authorities,
+                certificate: has_certificate.then_some((certificate, key)),
+                server_name: server_name.filter(|name| !name.is_empty()),
+            },
+            authorization: authorization?,
+        })
+    }
+}
+
+fn authorization(user: &Value, folder: &Path) -> Result<Authorization, String> {
+    let fixed = |text: String| {
+        let mut value = HeaderValue::from_str(&text).map_err(|_| "credentials are not valid in a header")?;
+        value.set_sensitive(true);
+        Ok(Authorization::Fixed(value))
+    };
+    let text = |key: &str| user.str_at(&[key]);
+    if !text("token").is_empty() {
+        return fixed(format!("Bearer {}", text("token")));
+    }
+    if !text("tokenFile").is_empty() {
+        return Ok(Authorization::TokenFile(folder.join(text("tokenFile"))));
+    }
+    if !text("username").is_empty() {
+        let pair = format!("{}:{}", text("username"), text("password"));
+        return fixed(format!("Basic {}", base64::encode(pair.as_bytes())));
+    }
+    Ok(Authorization::None)
+}
+
+/// A value that is there itself (`KEY-data`) or in a file (`KEY`).
+fn data_or_file(tree: &Value, key: &str, of: &str, folder: &Path, errors: &mut Vec<String>) -> Vec<u8> {
+    let data = tree.str_at(&[&format!("{key}-data")]);
+    if !data.is_empty() {
+        return base64::decode(data).unwrap_or_else(|error| {
+            errors.push(format!("{key}-data of {of}: {error}"));
+            Vec::new()
+        });
+    }
+    let file = tree.str_at(&[key]);
+    if file.is_empty() {
+        return Vec::new();
+    }
+    let path = folder.join(file);
+    std::fs::read(&path).unwrap_or_else(|error| {
+        let path = path.display();
+        errors.push(format!("unable to read {key} {path} for {of} due to open {path}: {}", words(&error)));
+        Vec::new()
+    })
+}
+
+fn words(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file or directory".to_string(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_string(),
+        _ => error.to_string(),
+    }
+}
+
+/// Posts reviews to the webhook of a kubeconfig.
+pub struct ReviewClient {
+    https: HttpsClient,
+    url: String,
+    timeout: Duration,
+    authorization: Authorization,
+}
+
+impl ReviewClient {
+    /// A client of a kubeconfig. `timeout` limits each attempt; `None` is the usual one.
+    pub fn new(config: Kubeconfig, timeout: Option<Duration>) -> Result<Self, String> {
+        let timeout = timeout.unwrap_or(TIMEOUT);
+        let https = HttpsClient::new(&config.identity)?;
+        let url = format!("{}?timeout={}s", config.server, timeout.as_secs());
+        Ok(ReviewClient { https, url, timeout, authorization: config.authorization })
+    }
+
+    /// Posts JSON and returns the answer. Failures that may pass are tried again with growing pauses.
+    pub async fn post(&self, body: Bytes) -> Result<Bytes, String> {
+        let mut pause = PAUSE;
+        for attempt in 1.. {
+            match self.attempt(body.clone()).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) if !failure.may_pass || attempt >= ATTEMPTS_MAX => return Err(failure.why),
+                Err(_) => {}
+            }
+            tokio::time::sleep(pause).await;
+            pause = pause * 3 / 2;
+        }
+        Err("webhook call failed".to_string())
+    }
+
+    async fn attempt(&self, body: Bytes) -> Result<Bytes, Failure> {
+        let json = HeaderValue::from_static(JSON);
+        let mut headers = vec![
+            (header::USER_AGENT, HeaderValue::from_static("kube-apiserver")),
+            (header::ACCEPT, HeaderValue::from_static("application/json, */*")),
+            (header::CONTENT_TYPE, json),
+        ];
+        match &self.authorization {
+            Authorization::None => {}
+            Authorization::Fixed(value) => headers.push((header::AUTHORIZATION, value.clone())),
+            Authorization::TokenFile(path) => {
+                let token = std::fs::read_to_string(path).map_err(|error| {
+                    Failure::lasting(format!("open {}: {}", path.display(), words(&error)))
+                })?;
+                let value = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
+                let value = value.map_err(|error| Failure::lasting(error.to_string()))?;
+                headers.push((header::AUTHORIZATION, value));
+            }
+        }
+        let request = HttpsRequest {
+            method: Method::POST,
+            url: &self.url,
+            headers,
+            body,
+            timeout: self.timeout,
+            answer_bytes_max: ANSWER_BYTES_MAX,
+        };
+        let sent = self.https.send(request).await;
+        let answer =
+            sent.map_err(|why| Failure { may_pass: why.ends_with("connection reset by peer"), why })?;
+        if (200..=206).contains(&answer.code) {
+            return Ok(answer.body);
+        }
+        let kind = answer.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+        Err(Failure {
+            why: refusal(answer.code, &Method::POST, kind, &answer.body),
+            may_pass: matches!(answer.code, 429 | 500 | 504)
+                || answer.headers.contains_key(header::RETRY_AFTER),
+        })
+    }
+}
+
+struct Failure {
+    why: String,
+    may_pass: bool,
+}
+
+impl Failure {
+    fn lasting(why: String) -> Self {
+        Failure { why, may_pass: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Kubeconfig, String> {
+        Kubeconfig::read(&yaml::parse(text.as_bytes()).unwrap().value, Path::new("/nowhere"))
+    }
+
+    #[test]
+    fn the_current_context_counts() {
+        let file = |cluster: &str, user: &str| {
+            format!(
+                "clusters: [{{name: c, cluster: {{{cluster}}}}}]\nusers: [{{name: u, user: {{{user}}}}}]\n\
+                 contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\ncurrent-context: x\n"
+            )
+        };
+        let good = read(&file("server: 'https://a/b'", "token: t")).unwrap();
+        assert_eq!(good.server, "https://a/b");
+        assert!(matches!(good.authorization, Authorization::Fixed(value) if value == "Bearer t"));
+        for (text, want) in [
+            (
+                "current-context: x".to_string(),
+                "[context was not found for specified context: x, cluster has no server defined]",
+            ),
+            (
+                file("server: 'https://a', certificate-authority: ca.crt", ""),
+                "unable to read certificate-authority /nowhere/ca.crt for c due to open /nowhere/ca.crt: no such file or directory",
+            ),
+        ] {
+            assert_eq!(read(&text).err().as_deref(), Some(want));
+        }
+    }
+}
