@@ -1,0 +1,232 @@
+//! The connection to etcd: one at a time, to any of the endpoints, made anew whenever it breaks.
+
+use crate::grpc::{self, CallError, Messages, code};
+use crate::options::{Endpoint, Options};
+use bytes::Bytes;
+use h2::SendStream;
+use h2::client::{self, Connection, SendRequest};
+use http::Uri;
+use rustls::pki_types::ServerName;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, watch};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsConnector;
+
+/// How long connecting to one endpoint may take.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// How often the connection is asked for a sign of life, and how long that may take.
+const PING_EVERY: Duration = Duration::from_secs(5);
+const PING_MAX: Duration = Duration::from_secs(5);
+/// Between attempts to connect: the first pause, doubled up to the last.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// How much an answer may be ahead of its reader.
+const WINDOW_BYTES: u32 = 16 << 20;
+
+/// Calls of etcd's services.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Method {
+    Range,
+    Txn,
+    Compact,
+    LeaseGrant,
+    Watch,
+}
+
+impl Method {
+    fn path(self) -> &'static str {
+        match self {
+            Method::Range => "/etcdserverpb.KV/Range",
+            Method::Txn => "/etcdserverpb.KV/Txn",
+            Method::Compact => "/etcdserverpb.KV/Compact",
+            Method::LeaseGrant => "/etcdserverpb.Lease/LeaseGrant",
+            Method::Watch => "/etcdserverpb.Watch/Watch",
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Live {
+    sender: SendRequest<Bytes>,
+    endpoint: Endpoint,
+}
+
+/// A handle on whatever connection there is.
+pub(crate) struct Channel {
+    live: watch::Receiver<Option<Live>>,
+    /// Asks for another endpoint.
+    rotate: Arc<Notify>,
+}
+
+impl Channel {
+    /// The handle, and the task that keeps a connection alive until the handle is dropped.
+    pub(crate) fn new(options: &Options) -> (Arc<Channel>, impl Future<Output = ()> + Send + 'static) {
+        let (publish, live) = watch::channel(None);
+        let rotate = Arc::new(Notify::new());
+        let keeper = Keeper {
+            endpoints: options.endpoints.clone(),
+            tls: options.tls.clone().map(TlsConnector::from),
+            publish,
+            rotate: rotate.clone(),
+        };
+        (Arc::new(Channel { live, rotate }), keeper.run())
+    }
+
+    /// Makes one call as soon as there is a connection. Sends it once.
+    pub(crate) async fn call(&self, method: Method, message: &Bytes) -> Result<Bytes, CallError> {
+        if message.len() > grpc::REQUEST_BYTES_MAX {
+            // What kube-apiserver answers when its own client refuses.
+            let text = "rpc error: code = ResourceExhausted desc = trying to send message larger than max";
+            let message = format!("{text} ({} vs. {})", message.len(), grpc::REQUEST_BYTES_MAX);
+            return Err(CallError::Status { code: code::RESOURCE_EXHAUSTED, message });
+        }
+        let live = self.live().await?;
+        grpc::unary(live.sender, uri(&live.endpoint, method)?, message).await
+    }
+
+    /// Makes a call that changes nothing, again and again until etcd answers.
+    pub(crate) async fn read(&self, method: Method, message: &Bytes) -> Result<Bytes, CallError> {
+        let mut pause = PAUSE_MIN;
+        loop {
+            match self.call(method, message).await {
+                Err(CallError::Status {
+                    code: code::UNAVAILABLE | code::DEADLINE_EXCEEDED,
+                    message: text,
+                }) => {
+                    tracing::debug!(?method, text, "etcd does not answer");
+                    self.rotate();
+                }
+                Err(CallError::NotSent(_) | CallError::Lost(_)) if self.live.has_changed().is_ok() => {}
+                outcome => return outcome,
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Opens a watch.
+    pub(crate) async fn watch(&self, message: &Bytes) -> Result<(SendStream<Bytes>, Messages), CallError> {
+        let live = self.live().await?;
+        grpc::stream(live.sender, uri(&live.endpoint, Method::Watch)?, message).await
+    }
+
+    /// Says that the member behind the connection is of no use: the next one gets a try.
+    pub(crate) fn rotate(&self) {
+        self.rotate.notify_one();
+    }
+
+    async fn live(&self) -> Result<Live, CallError> {
+        let closed = || CallError::NotSent("the store is closed".into());
+        let mut live = self.live.clone();
+        let live = live.wait_for(Option::is_some).await.map_err(|_| closed())?;
+        live.clone().ok_or_else(closed)
+    }
+}
+
+fn uri(endpoint: &Endpoint, method: Method) -> Result<Uri, CallError> {
+    Uri::builder()
+        .scheme(if endpoint.tls { "https" } else { "http" })
+        .authority(endpoint.authority())
+        .path_and_query(method.path())
+        .build()
+        .map_err(|error| CallError::NotSent(error.to_string()))
+}
+
+/// Owns the connection.
+struct Keeper {
+    endpoints: Vec<Endpoint>,
+    tls: Option<TlsConnector>,
+    publish: watch::Sender<Option<Live>>,
+    rotate: Arc<Notify>,
+}
+
+impl Keeper {
+    async fn run(self) {
+        let publish = &self.publish;
+        tokio::select! {
+            () = self.keep() => {}
+            () = publish.closed() => {}
+        }
+    }
+
+    async fn keep(&self) {
+        let mut pause = PAUSE_MIN;
+        for attempt in 0usize.. {
+            let index = attempt % self.endpoints.len().max(1);
+            let Some(endpoint) = self.endpoints.get(index) else { return };
+            match timeout(CONNECT_MAX, self.connect(endpoint)).await {
+                Ok(Ok((sender, connection))) => {
+                    tracing::debug!(endpoint = endpoint.authority(), "connected to etcd");
+                    pause = PAUSE_MIN;
+                    self.publish.send_replace(Some(Live { sender, endpoint: endpoint.clone() }));
+                    self.serve(connection).await;
+                    self.publish.send_replace(None);
+                    tracing::warn!(endpoint = endpoint.authority(), "the connection to etcd is gone");
+                }
+                Ok(Err(why)) => {
+                    tracing::warn!(endpoint = endpoint.authority(), why, "cannot connect to etcd");
+                }
+                Err(_) => {
+                    tracing::warn!(endpoint = endpoint.authority(), "connecting to etcd takes too long")
+                }
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    async fn connect(
+        &self,
+        endpoint: &Endpoint,
+    ) -> Result<(SendRequest<Bytes>, Connection<Box<dyn Stream>, Bytes>), String> {
+        let socket = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await;
+        let socket = socket.map_err(|error| error.to_string())?;
+        // Small requests must not wait for one another.
+        socket.set_nodelay(true).map_err(|error| error.to_string())?;
+        let stream: Box<dyn Stream> = match &self.tls {
+            Some(tls) if endpoint.tls => {
+                let name = ServerName::try_from(endpoint.host.clone()).map_err(|error| error.to_string())?;
+                Box::new(tls.connect(name, socket).await.map_err(|error| error.to_string())?)
+            }
+            _ => Box::new(socket),
+        };
+        let mut builder = client::Builder::new();
+        builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
+        builder.enable_push(false);
+        builder.handshake(stream).await.map_err(|error| error.to_string())
+    }
+
+    /// Drives the connection until it breaks, shows no sign of life, or another endpoint is asked for.
+    async fn serve(&self, mut connection: Connection<Box<dyn Stream>, Bytes>) {
+        let mut pings = connection.ping_pong();
+        let alive = async {
+            let Some(pings) = &mut pings else { return std::future::pending().await };
+            loop {
+                sleep(PING_EVERY).await;
+                match timeout(PING_MAX, pings.ping(h2::Ping::opaque())).await {
+                    Ok(Ok(_)) => {}
+                    Ok(Err(_)) | Err(_) => return,
+                }
+            }
+        };
+        tokio::select! {
+            _ = &mut connection => {}
+            () = alive => {}
+            () = self.rotated() => {}
+        }
+    }
+
+    async fn rotated(&self) {
+        self.rotate.notified().await;
+        if self.endpoints.len() < 2 {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}

@@ -1,0 +1,49 @@
+//! kube-apiserver's compaction protocol: whoever wins the key compacts, once per interval, whatever the number of servers.
+
+use crate::channel::{Channel, Method};
+use crate::grpc::CallError;
+use crate::message::{self, Condition, Operation, TxnRequest, TxnResponse};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Outside of any prefix. Its version is the clock that all servers share.
+pub(crate) const KEY: &[u8] = b"compact_rev_key";
+
+/// Compacts every `interval`.
+pub(crate) async fn run(channel: Arc<Channel>, interval: Duration) {
+    let mut seen = Seen { version: 0, revision: 0 };
+    loop {
+        tokio::time::sleep(interval).await;
+        match step(&channel, &seen).await {
+            Ok(next) => seen = next,
+            Err(error) => tracing::warn!(%error, "compaction of etcd failed"),
+        }
+    }
+}
+
+/// What the last look at the key showed: its version, and the revision of that moment.
+struct Seen {
+    version: i64,
+    revision: u64,
+}
+
+async fn step(channel: &Channel, seen: &Seen) -> Result<Seen, CallError> {
+    let value = seen.revision.to_string();
+    let mut txn = TxnRequest::default();
+    txn.compare(KEY, &Condition::Version(seen.version));
+    txn.on_success(&Operation::Put { key: KEY, value: value.as_bytes(), lease: 0 });
+    txn.on_failure(&Operation::Get { key: KEY });
+    let answer = channel.call(Method::Txn, &txn.encode()).await?;
+    let answer = TxnResponse::decode(answer).map_err(|error| CallError::malformed(&error))?;
+    let revision = answer.header.revision;
+    if !answer.succeeded {
+        // Another server was first: follow its clock.
+        let version = answer.ranges.first().and_then(|range| range.kvs.first()).map_or(0, |kv| kv.version);
+        return Ok(Seen { version, revision });
+    }
+    if seen.revision > 0 {
+        channel.call(Method::Compact, &message::compaction(seen.revision)).await?;
+        tracing::debug!(revision = seen.revision, "compacted etcd");
+    }
+    Ok(Seen { version: seen.version + 1, revision })
+}

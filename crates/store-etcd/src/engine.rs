@@ -1,0 +1,336 @@
+//! The engine as callers see it: writes as transactions, barriers, reads of the past.
+
+use crate::barrier::Barrier;
+use crate::channel::{Channel, Method};
+use crate::compaction;
+use crate::follow::{Follower, entry};
+use crate::grpc::{CallError, code};
+use crate::lease::Leases;
+use crate::message::{Condition, Operation, RangeRequest, TxnRequest, TxnResponse};
+use crate::options::{Options, OptionsError};
+use crate::pending::Registered;
+use bytes::Bytes;
+use pintle_store::{
+    BoxFuture, Expect, Loaded, Op, ReadError, Revision, Sink, Snapshot, Store, StoreFault, Write, WriteError,
+};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// etcd takes this many operations in one transaction, by default.
+const TRANSACTION_WRITES_MAX: usize = 128;
+/// How long the watch may take to show a write whose answer was lost.
+const LOST_WRITE_WAIT: Duration = Duration::from_secs(5);
+/// Between attempts to write while there is no leader.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often someone who waits for etcd at the start is told so.
+const START_NOTICE_EVERY: Duration = Duration::from_secs(5);
+/// What kube-apiserver says of a request that took too long.
+const DEADLINE: &str = "context deadline exceeded";
+
+/// The engine on etcd.
+pub struct Etcd {
+    channel: Arc<Channel>,
+    follower: Arc<Follower>,
+    barrier: Arc<Barrier>,
+    leases: Leases,
+    options: Options,
+    closed: AtomicBool,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Etcd {
+    /// Connects, waiting until etcd is there, and loads everything under the prefix.
+    pub async fn connect(options: Options) -> Result<Etcd, OptionsError> {
+        if options.endpoints.is_empty() {
+            return Err(OptionsError::NoEndpoint);
+        }
+        let (channel, keep_connected) = Channel::new(&options);
+        let follower = Arc::new(Follower::new(channel.clone(), &options));
+        let barrier = Arc::new(Barrier::default());
+        let mut tasks = vec![tokio::spawn(keep_connected)];
+        load(&follower, &options).await;
+        tasks.push(tokio::spawn(follower.clone().run()));
+        tasks.push(tokio::spawn(barrier.clone().run(channel.clone(), follower.health_key().into())));
+        if !options.compaction_interval.is_zero() {
+            tasks.push(tokio::spawn(compaction::run(channel.clone(), options.compaction_interval)));
+        }
+        let (leases, closed) = (Leases::default(), AtomicBool::new(false));
+        Ok(Etcd { channel, follower, barrier, leases, options, closed, tasks: Mutex::new(tasks) })
+    }
+
+    async fn transact(&self, writes: &[Write]) -> Result<Revision, WriteError> {
+        self.health()?;
+        check_limits(writes)?;
+        let deadline = Instant::now() + self.options.write_timeout;
+        let outcome = timeout_at(deadline, self.send(writes)).await;
+        outcome.unwrap_or_else(|_| Err(WriteError::Unknown { reason: DEADLINE.into() }))
+    }
+
+    async fn send(&self, writes: &[Write]) -> Result<Revision, WriteError> {
+        let keys: Vec<Vec<u8>> = writes.iter().map(|write| self.follower.stored_key(&write.key)).collect();
+        let request = self.request(writes, &keys).await?;
+        let puts: Vec<Registered<'_>> = writes
+            .iter()
+            .filter_map(|write| match &write.op {
+                Op::Put(value) => Some(self.follower.pending.register(&write.key, value, &write.note)),
+                Op::Delete => None,
+            })
+            .collect();
+        let answer = match self.call_txn(&request).await {
+            Ok(answer) => answer,
+            Err(error) => return self.without_answer(error, &puts).await,
+        };
+        // A conflict is told once the sink has seen what is in the way, so that whoever tries again sees it too.
+        self.follower.progress.reach(answer.header.revision).await;
+        if answer.succeeded {
+            return Ok(Revision(answer.header.revision));
+        }
+        Err(conflict(writes, &answer))
+    }
+
+    async fn request(&self, writes: &[Write], keys: &[Vec<u8>]) -> Result<Bytes, WriteError> {
+        let mut txn = TxnRequest::default();
+        for (write, key) in writes.iter().zip(keys) {
+            match (write.expect, &write.op) {
+                (Expect::Absent, Op::Put(_)) => txn.compare(key, &Condition::ModRevision(0)),
+                (Expect::Revision(revision), _) => txn.compare(key, &Condition::ModRevision(revision.0)),
+                (Expect::Any, Op::Put(_)) => {}
+                (Expect::Any, Op::Delete) => txn.compare(key, &Condition::Exists),
+                // There cannot be a key to delete that must not be there.
+                (Expect::Absent, Op::Delete) => txn.compare(key, &Condition::ModRevision(u64::MAX >> 1)),
+            }
+        }
+        for (write, key) in writes.iter().zip(keys) {
+            match &write.op {
+                Op::Put(value) => {
+                    let lease = match write.ttl {
+                        None => 0,
+                        Some(ttl) => {
+                            let lease = self.leases.lease(&self.channel, &self.options, ttl).await;
+                            lease.map_err(|error| refused(&error))?
+                        }
+                    };
+                    txn.on_success(&Operation::Put { key, value, lease });
+                }
+                Op::Delete => txn.on_success(&Operation::Delete { key }),
+            }
+            txn.on_failure(&Operation::Get { key });
+        }
+        Ok(txn.encode())
+    }
+
+    /// Sends the transaction once, or again as long as it certainly was not carried out.
+    async fn call_txn(&self, request: &Bytes) -> Result<TxnResponse, CallError> {
+        loop {
+            match self.channel.call(Method::Txn, request).await {
+                Ok(message) => {
+                    return TxnResponse::decode(message).map_err(|error| CallError::malformed(&error));
+                }
+                Err(CallError::NotSent(_)) if !self.closed.load(Ordering::Acquire) => {}
+                Err(CallError::Status { message, .. }) if message == "etcdserver: no leader" => {
+                    self.channel.rotate();
+                }
+                Err(error) => return Err(error),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// What came of a transaction that got no answer, or one that leaves the outcome open.
+    async fn without_answer(
+        &self,
+        error: CallError,
+        puts: &[Registered<'_>],
+    ) -> Result<Revision, WriteError> {
+        if !is_open(&error) {
+            return Err(refused(&error));
+        }
+        tracing::debug!(%error, "a write got no answer");
+        if let Some(first) = puts.first()
+            && let Ok(revision) = timeout(LOST_WRITE_WAIT, first.put.seen()).await
+        {
+            self.follower.progress.reach(revision).await;
+            return Ok(Revision(revision));
+        }
+        Err(WriteError::Unknown { reason: error.to_string() })
+    }
+
+    fn end_tasks(&self) {
+        self.closed.store(true, Ordering::Release);
+        for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            task.abort();
+        }
+    }
+}
+
+async fn load(follower: &Follower, options: &Options) {
+    let endpoints: Vec<String> = options.endpoints.iter().map(crate::Endpoint::authority).collect();
+    loop {
+        match timeout(START_NOTICE_EVERY, follower.load()).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "cannot load from etcd at {}", endpoints.join(", "));
+                tokio::time::sleep(PAUSE).await;
+            }
+            Err(_) => tracing::warn!("waiting for etcd at {}", endpoints.join(", ")),
+        }
+    }
+}
+
+/// Whether the transaction may have been carried out, or may yet be.
+fn is_open(error: &CallError) -> bool {
+    match error {
+        CallError::NotSent(_) => false,
+        CallError::Lost(_) => true,
+        CallError::Status { code, .. } => matches!(*code, code::UNAVAILABLE | code::DEADLINE_EXCEEDED),
+    }
+}
+
+fn refused(error: &CallError) -> WriteError {
+    match error {
+        CallError::Status { message, .. } if message == "etcdserver: request is too large" => {
+            WriteError::TooLarge { limit: crate::grpc::REQUEST_BYTES_MAX }
+        }
+        CallError::NotSent(reason) => StoreFault::Unreachable { reason: reason.clone() }.into(),
+        CallError::Lost(_) | CallError::Status { .. } => WriteError::Refused { message: error.to_string() },
+    }
+}
+
+fn check_limits(writes: &[Write]) -> Result<(), WriteError> {
+    if writes.len() > TRANSACTION_WRITES_MAX {
+        return Err(WriteError::TooMany { limit: TRANSACTION_WRITES_MAX });
+    }
+    let mut seen = HashSet::with_capacity(writes.len());
+    match writes.iter().find(|write| !seen.insert(&write.key)) {
+        Some(write) => Err(WriteError::DuplicateKey { key: write.key.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// The first write whose precondition does not hold, and what is there instead.
+fn conflict(writes: &[Write], answer: &TxnResponse) -> WriteError {
+    let found = answer.ranges.iter().map(|range| range.kvs.first().map(entry)).chain(std::iter::repeat(None));
+    let mut all = writes.iter().zip(found);
+    let broken = all.find(|(write, current)| match (write.expect, &write.op, current) {
+        (Expect::Any, Op::Put(_), _) => false,
+        (Expect::Absent, Op::Put(_), current) => current.is_some(),
+        (Expect::Revision(revision), _, current) => {
+            current.as_ref().is_none_or(|entry| entry.modified != revision)
+        }
+        (Expect::Any, Op::Delete, current) => current.is_none(),
+        (Expect::Absent, Op::Delete, _) => true,
+    });
+    match broken {
+        Some((write, current)) => WriteError::Conflict { key: write.key.clone(), current },
+        None => WriteError::Refused { message: "etcd refused a transaction without a reason".into() },
+    }
+}
+
+fn fault(error: &CallError) -> StoreFault {
+    StoreFault::Unreachable { reason: error.to_string() }
+}
+
+impl Store for Etcd {
+    fn write(&self, write: Write) -> BoxFuture<'_, Result<Revision, WriteError>> {
+        Box::pin(async move { self.transact(&[write]).await })
+    }
+
+    fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Revision>, WriteError>> {
+        Box::pin(async move {
+            if writes.is_empty() {
+                return Ok(Vec::new());
+            }
+            let revision = self.transact(&writes).await?;
+            Ok(vec![revision; writes.len()])
+        })
+    }
+
+    fn load(&self, sink: Arc<dyn Sink>) -> Loaded {
+        self.follower.attach(sink)
+    }
+
+    fn revision(&self) -> Revision {
+        Revision(self.follower.progress.applied())
+    }
+
+    fn barrier(&self) -> BoxFuture<'_, Result<Revision, StoreFault>> {
+        Box::pin(async move {
+            self.health()?;
+            let applied = self.follower.progress.applied();
+            let revision = self.barrier.revision().await.map_err(|error| fault(&error))?;
+            if revision < applied {
+                // A linearizable read never shows the past: this is not the etcd it was.
+                self.follower.mistrust.notify_one();
+            }
+            self.follower.progress.reach(revision).await;
+            Ok(Revision(revision))
+        })
+    }
+
+    fn read_at<'a>(
+        &'a self,
+        prefix: &'a str,
+        revision: Revision,
+    ) -> BoxFuture<'a, Result<Snapshot, ReadError>> {
+        Box::pin(async move {
+            let stored = self.follower.stored_key(prefix);
+            match self.follower.read_all(&stored, revision.0).await {
+                Ok((_, entries)) => Ok(Snapshot::from_entries(revision, entries)),
+                Err(CallError::Status { code: code::OUT_OF_RANGE, message }) => {
+                    match message.contains("compacted") {
+                        true => Err(ReadError::Compacted),
+                        false => Err(ReadError::Future { current: self.revision() }),
+                    }
+                }
+                Err(error) => Err(ReadError::Unavailable(fault(&error))),
+            }
+        })
+    }
+
+    fn probe(&self, limit: Duration) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move {
+            let key = self.follower.health_key();
+            let request = RangeRequest { key: &key, ..RangeRequest::default() }.encode();
+            let why = match timeout(limit, self.channel.read(Method::Range, &request)).await {
+                Ok(Ok(_)) => return Ok(()),
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => DEADLINE.to_owned(),
+            };
+            Err(format!("error getting data from etcd: {why}"))
+        })
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn removes_expired(&self) -> bool {
+        true
+    }
+
+    fn compacted(&self) -> Revision {
+        self.follower.compacted()
+    }
+
+    fn health(&self) -> Result<(), StoreFault> {
+        if self.closed.load(Ordering::Acquire) { Err(StoreFault::Closed) } else { Ok(()) }
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move { self.end_tasks() })
+    }
+
+    fn snapshot_state(&self) -> Snapshot {
+        self.follower.state()
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        self.end_tasks();
+    }
+}

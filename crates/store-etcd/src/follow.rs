@@ -1,0 +1,338 @@
+//! Follows etcd: loads the state, watches all keys, hands every change to the sink once and in order.
+
+use crate::channel::{Channel, Method};
+use crate::compaction;
+use crate::grpc::CallError;
+use crate::message::{self, KeyValue, RangeRequest, RangeResponse, WatchResponse};
+use crate::options::Options;
+use crate::pending::Pending;
+use crate::progress::Progress;
+use bytes::Bytes;
+use pintle_store::{Change, Entry, Key, Loaded, Note, Revision, Sink, Snapshot};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Keys in one page of a load.
+const PAGE_KEYS: i64 = 1000;
+/// Between two attempts to open a watch.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What following has brought so far.
+pub(crate) struct Follower {
+    channel: Arc<Channel>,
+    prefix: String,
+    own_prefix: &'static str,
+    retains_value: fn(&str) -> bool,
+    pub(crate) pending: Pending,
+    pub(crate) progress: Progress,
+    compacted: AtomicU64,
+    current: Mutex<Current>,
+    /// The state does not fit to what etcd says: everything is loaded anew.
+    pub(crate) mistrust: Notify,
+}
+
+struct Current {
+    state: Snapshot,
+    /// The state with all values, as long as there is no sink.
+    loaded: Option<Snapshot>,
+    sink: Option<Arc<dyn Sink>>,
+    cluster_id: u64,
+    /// The key of the last change, whose mod revision etcd must confirm after a break.
+    last_key: Option<Bytes>,
+}
+
+impl Follower {
+    pub(crate) fn new(channel: Arc<Channel>, options: &Options) -> Follower {
+        Follower {
+            channel,
+            prefix: options.prefix.clone(),
+            own_prefix: options.own_prefix,
+            retains_value: options.retains_value,
+            pending: Pending::default(),
+            progress: Progress::default(),
+            compacted: AtomicU64::new(0),
+            current: Mutex::new(Current {
+                state: Snapshot::empty(),
+                loaded: None,
+                sink: None,
+                cluster_id: 0,
+                last_key: None,
+            }),
+            mistrust: Notify::new(),
+        }
+    }
+
+    /// The key in etcd.
+    pub(crate) fn stored_key(&self, key: &str) -> Vec<u8> {
+        let rest = key.strip_prefix(self.own_prefix).unwrap_or(key);
+        [self.prefix.as_bytes(), rest.as_bytes()].concat()
+    }
+
+    /// The key above the store; `None` for keys of others.
+    fn own_key(&self, stored: &[u8]) -> Option<Key> {
+        let rest = std::str::from_utf8(stored).ok()?.strip_prefix(self.prefix.as_str())?;
+        rest.starts_with('/').then(|| Key::from([self.own_prefix, rest].concat()))
+    }
+
+    pub(crate) fn compacted(&self) -> Revision {
+        Revision(self.compacted.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn state(&self) -> Snapshot {
+        self.lock().state.clone()
+    }
+
+    /// Attaches the sink; see [`pintle_store::Store::load`].
+    pub(crate) fn attach(&self, sink: Arc<dyn Sink>) -> Loaded {
+        let mut current = self.lock();
+        current.sink = Some(sink);
+        let entries = current.loaded.take().unwrap_or_else(|| current.state.clone());
+        let revision = entries.revision();
+        Loaded { revision, compacted: revision, entries, history: Vec::new() }
+    }
+
+    /// Reads everything under the prefix at one revision.
+    pub(crate) async fn load(&self) -> Result<(), CallError> {
+        let (header, entries) = self.read_all(self.prefix.as_bytes(), 0).await?;
+        let revision = Revision(header.revision);
+        let loaded = Snapshot::from_entries(revision, entries);
+        let mut current = self.lock();
+        current.cluster_id = header.cluster_id;
+        current.last_key = None;
+        current.state = self.slim(&loaded);
+        self.compacted.store(revision.0, Ordering::Release);
+        match &current.sink {
+            None => current.loaded = Some(loaded),
+            Some(sink) => {
+                sink.reset(Loaded { revision, compacted: revision, entries: loaded, history: Vec::new() })
+            }
+        }
+        drop(current);
+        self.progress.set(revision.0);
+        Ok(())
+    }
+
+    /// The state without the values that somebody else holds.
+    fn slim(&self, loaded: &Snapshot) -> Snapshot {
+        let entries = loaded.iter().map(|(key, entry)| {
+            let value = if (self.retains_value)(key) { entry.value.clone() } else { Bytes::new() };
+            (key.clone(), Entry { value, ..entry.clone() })
+        });
+        Snapshot::from_entries(loaded.revision(), entries)
+    }
+
+    /// The entries under `stored_prefix` (which stands for a folder) at a revision; 0 is now.
+    pub(crate) async fn read_all(
+        &self,
+        stored_prefix: &[u8],
+        revision: u64,
+    ) -> Result<(message::Header, Vec<(Key, Entry)>), CallError> {
+        let mut from = stored_prefix.to_vec();
+        if from.last() != Some(&b'/') {
+            from.push(b'/');
+        }
+        let mut end = from.clone();
+        if let Some(last) = end.last_mut() {
+            *last += 1;
+        }
+        let mut entries = Vec::new();
+        let mut header = message::Header { revision, ..message::Header::default() };
+        loop {
+            let request =
+                RangeRequest { key: &from, range_end: &end, limit: PAGE_KEYS, revision: header.revision };
+            let answer = self.channel.read(Method::Range, &request.encode()).await?;
+            let page = RangeResponse::decode(answer).map_err(|error| CallError::malformed(&error))?;
+            // All pages show the moment of the first.
+            if header.revision == 0 {
+                header.revision = page.header.revision;
+            }
+            header.cluster_id = page.header.cluster_id;
+            if let Some(last) = page.kvs.last() {
+                from = [&last.key[..], b"\0"].concat();
+            }
+            entries.extend(page.kvs.iter().filter_map(|kv| Some((self.own_key(&kv.key)?, entry(kv)))));
+            if !page.more {
+                return Ok((header, entries));
+            }
+        }
+    }
+
+    /// Follows until the store is closed.
+    pub(crate) async fn run(self: Arc<Follower>) {
+        loop {
+            let outcome = tokio::select! {
+                outcome = self.watch() => outcome,
+                () = self.mistrust.notified() => Outcome::LoadAnew("etcd contradicts what it said before"),
+            };
+            match outcome {
+                Outcome::TryAgain => {}
+                Outcome::LoadAnew(why) => {
+                    tracing::error!(why, "loading everything from etcd anew; open watches end");
+                    if let Err(error) = self.load().await {
+                        tracing::error!(%error, "cannot load from etcd");
+                    }
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn watch(&self) -> Outcome {
+        match self.is_same_history().await {
+            Ok(true) => {}
+            Ok(false) => return Outcome::LoadAnew("etcd was restored to another state"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot compare with etcd");
+                return Outcome::TryAgain;
+            }
+        }
+        let request = message::watch_everything(self.progress.applied() + 1);
+        let (_open, mut messages) = match self.channel.watch(&request).await {
+            Ok(opened) => opened,
+            Err(error) => {
+                tracing::warn!(%error, "cannot watch etcd");
+                self.channel.rotate();
+                return Outcome::TryAgain;
+            }
+        };
+        loop {
+            let response = match messages.next().await {
+                Ok(Some(message)) => WatchResponse::decode(message),
+                Ok(None) => return Outcome::TryAgain,
+                Err(error) => {
+                    tracing::warn!(%error, "the watch of etcd broke");
+                    self.channel.rotate();
+                    return Outcome::TryAgain;
+                }
+            };
+            let Ok(response) = response else { return Outcome::TryAgain };
+            if response.compact_revision > 0 {
+                return Outcome::LoadAnew("etcd compacted changes that were not seen");
+            }
+            if response.canceled {
+                tracing::warn!(reason = response.cancel_reason, "etcd cancelled the watch");
+                self.channel.rotate();
+                return Outcome::TryAgain;
+            }
+            self.apply(response);
+            // A long backlog must not keep a thread from others.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Whether etcd still has the history that was followed so far: after a restore it has another one.
+    async fn is_same_history(&self) -> Result<bool, CallError> {
+        let applied = self.progress.applied();
+        let (cluster_id, last_key) = {
+            let current = self.lock();
+            (current.cluster_id, current.last_key.clone())
+        };
+        let health = self.health_key();
+        let request = RangeRequest { key: &health, limit: 1, ..RangeRequest::default() };
+        let now = self.range(&request).await?.header;
+        if now.cluster_id != cluster_id || now.revision < applied {
+            return Ok(false);
+        }
+        let Some(key) = last_key else { return Ok(true) };
+        let request = RangeRequest { key: &key, revision: applied, ..RangeRequest::default() };
+        match self.range(&request).await {
+            Ok(then) => Ok(then.kvs.first().is_some_and(|kv| kv.modified == applied)),
+            // The watch will say whether what it needs is compacted too.
+            Err(CallError::Status { .. }) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A key that nobody writes, to ask etcd something.
+    pub(crate) fn health_key(&self) -> Vec<u8> {
+        [self.prefix.as_bytes(), b"/health"].concat()
+    }
+
+    async fn range(&self, request: &RangeRequest<'_>) -> Result<RangeResponse, CallError> {
+        let answer = self.channel.read(Method::Range, &request.encode()).await?;
+        RangeResponse::decode(answer).map_err(|error| CallError::malformed(&error))
+    }
+
+    fn apply(&self, response: WatchResponse) {
+        let Some(last) = response.events.last().map(|event| event.kv.modified) else { return };
+        let applied = self.progress.applied();
+        let mut current = self.lock();
+        let mut changes = Vec::with_capacity(response.events.len());
+        let mut compacted = None;
+        for event in response.events {
+            let kv = event.kv;
+            // After a break etcd may send again what was seen.
+            if kv.modified <= applied {
+                continue;
+            }
+            current.last_key = (!event.is_delete).then(|| kv.key.clone());
+            if kv.key == compaction::KEY {
+                compacted = std::str::from_utf8(&kv.value).ok().and_then(|text| text.parse().ok());
+            }
+            if let Some(key) = self.own_key(&kv.key) {
+                changes.push(self.change(&mut current, key, &kv, event.is_delete));
+            }
+        }
+        current.state.advance_to(Revision(last));
+        if let Some(loaded) = &mut current.loaded {
+            for change in &changes {
+                loaded.apply_at(change.revision, change.key.clone(), change.value.clone());
+            }
+            loaded.advance_to(Revision(last));
+        }
+        let sink = current.sink.clone();
+        // Still under the lock: a sink that is attached now sees none of these changes, which are in its state.
+        if let Some(sink) = sink {
+            match changes.is_empty() {
+                true => sink.advance(Revision(last)),
+                false => {
+                    let reached = changes.last().map(|change| change.revision);
+                    sink.apply(&changes);
+                    if reached < Some(Revision(last)) {
+                        sink.advance(Revision(last));
+                    }
+                }
+            }
+            if let Some(revision) = compacted {
+                self.compacted.store(revision, Ordering::Release);
+                sink.compacted(Revision(revision));
+            }
+        }
+        drop(current);
+        self.progress.set(last.max(applied));
+    }
+
+    fn change(&self, current: &mut Current, key: Key, kv: &KeyValue, is_delete: bool) -> Change {
+        let revision = Revision(kv.modified);
+        let own = if is_delete { None } else { self.pending.find(&key, &kv.value, kv.modified) };
+        // A slice of the message would keep all of it in memory.
+        let value = (!is_delete).then(|| match &own {
+            Some(put) => put.value.clone(),
+            None => Bytes::copy_from_slice(&kv.value),
+        });
+        let retained = value.clone().map(|v| if (self.retains_value)(&key) { v } else { Bytes::new() });
+        let change = current.state.apply_at(revision, key, retained);
+        Change { value, note: own.map_or_else(Note::default, |put| put.note.clone()), ..change }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+enum Outcome {
+    /// The watch broke; it goes on where it was.
+    TryAgain,
+    /// The thread is lost.
+    LoadAnew(&'static str),
+}
+
+pub(crate) fn entry(kv: &KeyValue) -> Entry {
+    Entry {
+        value: Bytes::copy_from_slice(&kv.value),
+        created: Revision(kv.created),
+        modified: Revision(kv.modified),
+    }
+}

@@ -1,0 +1,160 @@
+//! What the engine must know to begin: endpoints, TLS, the prefix, intervals.
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where an etcd member listens for clients.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Endpoint {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) tls: bool,
+}
+
+/// Why the options are of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum OptionsError {
+    /// An endpoint is no URL with a host and a port.
+    #[error("etcd endpoint {0:?} must be http://host:port or https://host:port")]
+    Endpoint(String),
+    /// No endpoint was given.
+    #[error("no etcd endpoint was given")]
+    NoEndpoint,
+    /// A certificate or key cannot be read.
+    #[error("cannot read {0}: {1}")]
+    File(PathBuf, String),
+    /// Certificates and key do not fit.
+    #[error("TLS to etcd: {0}")]
+    Tls(String),
+}
+
+/// The port of an endpoint that names none.
+const DEFAULT_PORT: u16 = 2379;
+
+impl Endpoint {
+    /// Reads `http://host:port`, `https://host:port` or `host:port`.
+    pub fn parse(text: &str) -> Result<Endpoint, OptionsError> {
+        let bad = || OptionsError::Endpoint(text.to_owned());
+        let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
+        let tls = match scheme {
+            "http" => false,
+            "https" => true,
+            _ => return Err(bad()),
+        };
+        let rest = rest.trim_end_matches('/');
+        let (host, port) = match rest.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| bad())?),
+            _ => (rest, DEFAULT_PORT),
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        if host.is_empty() || host.contains(['/', '@']) {
+            return Err(bad());
+        }
+        Ok(Endpoint { host: host.to_owned(), port, tls })
+    }
+
+    pub(crate) fn authority(&self) -> String {
+        let Endpoint { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+}
+
+/// How the engine behaves.
+#[derive(Clone)]
+pub struct Options {
+    /// The members of the cluster.
+    pub endpoints: Vec<Endpoint>,
+    /// For endpoints that speak TLS.
+    pub tls: Option<Arc<ClientConfig>>,
+    /// What stands in etcd in the place of `own_prefix`.
+    pub prefix: String,
+    /// What all keys above the store begin with.
+    pub own_prefix: &'static str,
+    /// How often history is compacted; zero leaves that to others.
+    pub compaction_interval: Duration,
+    /// How much longer than asked for a lease may live, so that several writes can share it.
+    pub lease_reuse: Duration,
+    /// The most writes that share a lease.
+    pub lease_writes_max: u32,
+    /// How long a write may take before its outcome counts as unknown.
+    pub write_timeout: Duration,
+    /// Of which keys the values stay in memory for [`pintle_store::Store::snapshot_state`]. Objects are in the
+    /// cache already.
+    pub retains_value: fn(&str) -> bool,
+}
+
+impl Options {
+    /// kube-apiserver's defaults for these endpoints.
+    pub fn new(endpoints: Vec<Endpoint>) -> Options {
+        Options {
+            endpoints,
+            tls: None,
+            prefix: "/registry".into(),
+            own_prefix: "/registry",
+            compaction_interval: Duration::from_secs(5 * 60),
+            lease_reuse: Duration::from_secs(60),
+            lease_writes_max: 1000,
+            write_timeout: Duration::from_secs(34),
+            retains_value: |_| true,
+        }
+    }
+}
+
+/// The TLS configuration of a client of etcd. Without an authority, none is trusted.
+pub fn tls_config(
+    authority: Option<&Path>,
+    client: Option<(&Path, &Path)>,
+) -> Result<Arc<ClientConfig>, OptionsError> {
+    let file = |path: &Path| {
+        let path = path.to_owned();
+        move |error: rustls::pki_types::pem::Error| OptionsError::File(path, error.to_string())
+    };
+    let tls = |error: rustls::Error| OptionsError::Tls(error.to_string());
+    let mut roots = RootCertStore::empty();
+    if let Some(path) = authority {
+        for certificate in CertificateDer::pem_file_iter(path).map_err(file(path))? {
+            roots.add(certificate.map_err(file(path))?).map_err(tls)?;
+        }
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+        .build()
+        .map_err(|error| OptionsError::Tls(error.to_string()))?;
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(tls)?
+        .with_webpki_verifier(verifier);
+    let mut config = match client {
+        None => builder.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let chain: Result<Vec<_>, _> =
+                CertificateDer::pem_file_iter(certificate).map_err(file(certificate))?.collect();
+            let private = PrivateKeyDer::from_pem_file(key).map_err(file(key))?;
+            builder.with_client_auth_cert(chain.map_err(file(certificate))?, private).map_err(tls)?
+        }
+    };
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(Arc::new(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_read() {
+        let read = |text| Endpoint::parse(text).ok().map(|e| (e.authority(), e.tls));
+        assert_eq!(read("http://127.0.0.1:2379"), Some(("127.0.0.1:2379".into(), false)));
+        assert_eq!(read("https://etcd.example.org:4001/"), Some(("etcd.example.org:4001".into(), true)));
+        assert_eq!(read("https://[::1]:2379"), Some(("[::1]:2379".into(), true)));
+        assert_eq!(read("etcd"), Some(("etcd:2379".into(), false)));
+        for bad in ["", "ftp://a:1", "http://:1", "http://a:port", "http://a@b:1"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+}

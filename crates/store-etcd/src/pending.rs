@@ -1,0 +1,79 @@
+//! Writes under way, so that their own events are recognized when the watch brings them.
+
+use bytes::Bytes;
+use pintle_store::{Key, Note};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// One put that was sent or is about to be.
+pub(crate) struct PendingPut {
+    pub(crate) value: Bytes,
+    pub(crate) note: Note,
+    /// The revision at which the watch brought it; 0 before that.
+    revision: AtomicU64,
+    seen: Notify,
+}
+
+impl PendingPut {
+    /// Waits until the watch brings exactly these bytes under the key.
+    pub(crate) async fn seen(&self) -> u64 {
+        loop {
+            let seen = self.seen.notified();
+            match self.revision.load(Ordering::Acquire) {
+                0 => seen.await,
+                revision => return revision,
+            }
+        }
+    }
+}
+
+/// All puts under way, by key.
+#[derive(Default)]
+pub(crate) struct Pending(Mutex<HashMap<Key, Vec<Arc<PendingPut>>>>);
+
+/// A put that counts as under way as long as this lives.
+pub(crate) struct Registered<'a> {
+    all: &'a Pending,
+    key: Key,
+    pub(crate) put: Arc<PendingPut>,
+}
+
+impl Pending {
+    pub(crate) fn register(&self, key: &Key, value: &Bytes, note: &Note) -> Registered<'_> {
+        let put = Arc::new(PendingPut {
+            value: value.clone(),
+            note: note.clone(),
+            revision: AtomicU64::new(0),
+            seen: Notify::new(),
+        });
+        self.lock().entry(key.clone()).or_default().push(put.clone());
+        Registered { all: self, key: key.clone(), put }
+    }
+
+    /// The put that wrote `value`, if it was one of ours.
+    pub(crate) fn find(&self, key: &str, value: &[u8], revision: u64) -> Option<Arc<PendingPut>> {
+        let puts = self.lock();
+        let put = puts.get(key)?.iter().find(|put| put.value == value)?.clone();
+        drop(puts);
+        put.revision.store(revision, Ordering::Release);
+        put.seen.notify_waiters();
+        Some(put)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Vec<Arc<PendingPut>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        let mut puts = self.all.lock();
+        let Some(same_key) = puts.get_mut(&self.key) else { return };
+        same_key.retain(|put| !Arc::ptr_eq(put, &self.put));
+        if same_key.is_empty() {
+            puts.remove(&self.key);
+        }
+    }
+}
