@@ -124,7 +124,8 @@ impl Engine {
         }
         writes.extend(self.repair_ports(&services));
         for write in writes {
-            self.store.write(write).await.map_err(crate::status::write_error)?;
+            // Another server may be doing the same.
+            self.try_write(write).await?;
         }
         Ok(())
     }

@@ -74,6 +74,8 @@ impl Engine {
         if let Some(why) = target.kind.hooks.deletion_refusal(&target.name) {
             return Err(Status::forbidden(&target.group_resource(), &target.name, why));
         }
+        // As kube-apiserver, which reads the object from etcd before each deletion.
+        self.catch_up().await?;
         let deletion = Deletion { target, options, user: Some(user), in_collection: false };
         let deleted = self.carry_out(&deletion, warnings).await;
         deleted.map_err(|status| status.with_warnings(std::mem::take(warnings)))

@@ -103,7 +103,7 @@ impl Engine {
     }
 
     /// A write that is not needed any more when somebody was faster.
-    async fn try_write(&self, write: Write) -> Result<(), Status> {
+    pub(crate) async fn try_write(&self, write: Write) -> Result<(), Status> {
         match self.store.write(write).await {
             Ok(_) | Err(WriteError::Conflict { .. }) => Ok(()),
             Err(error) => Err(crate::status::write_error(error)),

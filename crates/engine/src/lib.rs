@@ -44,6 +44,7 @@ pub use target::{Target, object_key};
 pub use watch::{Selection, Watched};
 pub use write::{Turns, WriteRequest, Written};
 
+use bytes::Bytes;
 use pintle_admission::{Chain, World};
 use pintle_auth::Authorizer;
 use pintle_cache::{Cache, Object};
@@ -51,7 +52,7 @@ use pintle_kinds::service_allocation::Ranges;
 use pintle_kinds::{Kind, Types};
 use pintle_meta::{GroupVersion, Status, Timestamp};
 use pintle_schema::{Arena, NodeId, Schema};
-use pintle_store::{Expect, Revision, Store, StoreFault, Write, WriteError};
+use pintle_store::{Expect, Op, Revision, Store, StoreFault, Write, WriteError};
 use pintle_value::Value;
 use pintle_webhook::Caller;
 use std::sync::{Arc, OnceLock};
@@ -131,14 +132,22 @@ impl Engine {
         if let Some(draft) = &draft {
             write.note = draft.note();
         }
-        if along.is_empty() {
-            self.store.write(write).await?;
+        let value = match &write.op {
+            Op::Put(value) => value.clone(),
+            Op::Delete => Bytes::new(),
+        };
+        let revision = if along.is_empty() {
+            self.store.write(write).await?
         } else {
             along.push(write);
-            self.store.commit(along).await?;
+            let revisions = self.store.commit(along).await?;
+            revisions.last().copied().ok_or(WriteError::Unavailable(StoreFault::Stopped))?
+        };
+        if let Some(object) = draft.and_then(|draft| draft.committed().cloned()) {
+            return Ok(object);
         }
-        let committed = draft.and_then(|draft| draft.committed().cloned());
-        committed.ok_or(WriteError::Unavailable(StoreFault::Stopped))
+        // The cache was loaded anew, or the resource registered anew, while the write was under way.
+        object::unstored(target, &value, tree, revision.0).map_err(|_| StoreFault::Stopped.into())
     }
 
     /// Removes an object and, in the same transaction, what it had taken. `last` is the object as it was.

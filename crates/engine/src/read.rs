@@ -7,12 +7,13 @@ use pintle_cache::{Object, Resource, RevisionError, View};
 use pintle_meta::Status;
 use pintle_meta::options::{ListOptions, VersionMatch};
 use pintle_meta::rv::{self, ContinueToken};
+use pintle_store::{ReadError, Revision};
 use pintle_value::Str;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a read waits for a revision that is not there yet.
-const FUTURE_WAIT: Duration = Duration::from_secs(3);
+pub(crate) const FUTURE_WAIT: Duration = Duration::from_secs(3);
 /// When a client shall ask again for a revision that did not come.
 const FUTURE_RETRY_SECONDS: i32 = 1;
 
@@ -56,6 +57,9 @@ impl Engine {
     pub async fn get(&self, target: &Target, resource_version: &str) -> Result<Arc<Object>, Status> {
         target.check_path_name()?;
         let wanted = rv::parse_for_get(resource_version)?;
+        if resource_version.is_empty() {
+            self.catch_up().await?;
+        }
         self.wait_for(wanted).await?;
         let found = self.kept(&target.kind, &target.object_key());
         let found = found.ok_or_else(|| Status::not_found(&target.group_resource(), &target.name))?;
@@ -74,6 +78,9 @@ impl Engine {
         let resource = self.resource(target)?;
         if asks_cache(options) {
             self.check_followable(target, &resource)?;
+        }
+        if options.resource_version.is_empty() {
+            self.catch_up().await?;
         }
         let moment = self.moment(&resource, request).await?;
         // A limit beside version 0 is not observed on the first page: a quirk pinned by list-rv-match-unset.http.
@@ -171,7 +178,7 @@ impl Engine {
     async fn moment(&self, resource: &Resource, request: &ListRequest) -> Result<Moment, Status> {
         let options = &request.options;
         if !options.continue_token.is_empty() {
-            return continued(resource, request);
+            return self.continued(resource, request).await;
         }
         let wanted = rv::parse_for_list(&options.resource_version)?;
         let exact = match options.resource_version_match {
@@ -191,11 +198,55 @@ impl Engine {
             let view = resource.view();
             return Ok(Moment { revision: view.revision(), view, after: None });
         }
-        let view = resource.view_at(wanted).map_err(|error| match error {
-            RevisionError::Expired { .. } => rv::expired_list(),
-            RevisionError::Future { current, .. } => too_late(wanted, current),
-        })?;
+        let view = match resource.view_at(wanted) {
+            Ok(view) => view,
+            Err(RevisionError::Expired { .. }) => {
+                self.stored_view(resource, wanted).await?.ok_or_else(rv::expired_list)?
+            }
+            Err(RevisionError::Future { current, .. }) => return Err(too_late(wanted, current)),
+        };
         Ok(Moment { view, after: None, revision: wanted })
+    }
+
+    /// The resource at a revision that the cache no longer has, from the store; `None` if that has it no more either.
+    async fn stored_view(&self, resource: &Resource, revision: u64) -> Result<Option<View>, Status> {
+        match self.store.read_at(resource.prefix(), Revision(revision)).await {
+            Ok(stored) => Ok(Some(resource.view_of(&stored))),
+            Err(ReadError::Compacted | ReadError::Future { .. }) => Ok(None),
+            Err(ReadError::Unavailable(fault)) => Err(Status::internal(&fault.to_string())),
+        }
+    }
+
+    /// Waits until the cache has every write that any server acknowledged before the call.
+    pub(crate) async fn catch_up(&self) -> Result<(), Status> {
+        if !self.store.is_shared() {
+            return Ok(());
+        }
+        let caught_up = self.store.barrier().await;
+        caught_up.map(drop).map_err(|fault| Status::internal(&fault.to_string()))
+    }
+
+    /// The moment of an earlier page.
+    async fn continued(&self, resource: &Resource, request: &ListRequest) -> Result<Moment, Status> {
+        let options = &request.options;
+        let token = ContinueToken::decode_for_list(&options.continue_token, &options.resource_version)?;
+        // Lists that kube-apiserver answers from its cache have tokens that begin with a slash.
+        let start = token.start.trim_start_matches('/');
+        let after =
+            Some(list_namespace(&request.target).map_or(start.to_owned(), |ns| format!("{ns}/{start}")));
+        // A negative revision asks for the rest as it is now.
+        let Ok(revision) = u64::try_from(token.version) else {
+            let view = resource.view();
+            return Ok(Moment { revision: view.revision(), view, after });
+        };
+        match resource.view_at(revision) {
+            Ok(view) => Ok(Moment { view, after, revision }),
+            Err(RevisionError::Future { current, .. }) => Err(too_large(revision, current)),
+            Err(RevisionError::Expired { .. }) => match self.stored_view(resource, revision).await? {
+                Some(view) => Ok(Moment { view, after, revision }),
+                None => Err(rv::expired_continue(&token.start)),
+            },
+        }
     }
 
     /// Waits until the cache has seen `revision`, but not for long.
@@ -204,24 +255,6 @@ impl Engine {
             return Ok(());
         }
         Err(too_large(revision, self.cache.revision()))
-    }
-}
-
-/// The moment of an earlier page.
-fn continued(resource: &Resource, request: &ListRequest) -> Result<Moment, Status> {
-    let options = &request.options;
-    let token = ContinueToken::decode_for_list(&options.continue_token, &options.resource_version)?;
-    let start = &token.start;
-    let after = Some(list_namespace(&request.target).map_or(start.clone(), |ns| format!("{ns}/{start}")));
-    // A negative revision asks for the rest as it is now.
-    let Ok(revision) = u64::try_from(token.version) else {
-        let view = resource.view();
-        return Ok(Moment { revision: view.revision(), view, after });
-    };
-    match resource.view_at(revision) {
-        Ok(view) => Ok(Moment { view, after, revision }),
-        Err(RevisionError::Future { current, .. }) => Err(too_large(revision, current)),
-        Err(RevisionError::Expired { .. }) => Err(rv::expired_continue(&token.start)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Watches: where they begin and what they select.
 
 use crate::object::extract_in;
-use crate::read::{ListRequest, list_namespace};
+use crate::read::{FUTURE_WAIT, ListRequest, list_namespace};
 use crate::select::Selects;
 use crate::{Engine, Target};
 use pintle_cache::{Delivery, Filter, Object, Resource, RevisionError, View, WatchStart, Watcher};
@@ -30,6 +30,10 @@ impl Engine {
         let resource = self.resource(target)?;
         let revision = rv::parse_for_get(&request.options.resource_version)?;
         self.check_followable(target, &resource)?;
+        if request.options.resource_version.is_empty() {
+            // As kube-apiserver does: where etcd does not answer, the watch begins with what is known.
+            let _ = tokio::time::timeout(FUTURE_WAIT, self.catch_up()).await;
+        }
         let wants_state = request.options.send_initial_events.unwrap_or(revision == 0);
         if wants_state {
             self.wait_for(revision).await?;

@@ -76,16 +76,48 @@ enum Attempt {
 }
 
 impl Engine {
+    /// Whether an outcome that was computed on cached state, without a commit, may be due to what other servers wrote
+    /// since: kube-apiserver believes such errors, too, only after a look at etcd.
+    async fn may_be_stale(
+        &self,
+        request: &WriteRequest,
+        outcome: &Result<Attempt, Status>,
+        seen: u64,
+    ) -> Result<bool, Status> {
+        let depends_on_state = match outcome {
+            Ok(Attempt::Done(written)) => !written.created && written.object.revision() <= seen,
+            Ok(Attempt::Again | Attempt::NameTaken(_)) => false,
+            Err(status) => {
+                !matches!(request.change, Change::Create(_)) || matches!(status.code, 403 | 404 | 409)
+            }
+        };
+        if !depends_on_state {
+            return Ok(false);
+        }
+        self.catch_up().await?;
+        Ok(self.cache.revision() > seen)
+    }
+
     /// Creates, replaces, patches or applies an object.
     pub async fn write(&self, request: &WriteRequest) -> Result<Written, Status> {
         let mut names_taken = 0;
         let mut turn = None;
+        // Whether what the attempt saw is known to be current.
+        let mut confirmed = !self.store.is_shared();
         for tried in 0..ATTEMPTS_MAX {
             // Whoever waits for webhooks keeps nobody waiting: they may write themselves.
             if tried == CROWDED_AFTER && !self.asks_others() {
                 turn = Some(self.turns.0.lock().await);
             }
-            match self.attempt(request).await? {
+            let seen = self.cache.revision();
+            let outcome = match self.attempt(request).await {
+                outcome if confirmed || !self.may_be_stale(request, &outcome, seen).await? => outcome?,
+                _ => {
+                    confirmed = true;
+                    continue;
+                }
+            };
+            match outcome {
                 Attempt::Done(written) => {
                     let faults =
                         self.convert_all(&request.target, std::slice::from_ref(&written.object)).await;

@@ -4,7 +4,7 @@ use crate::api::ApiResponse;
 use crate::respond;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 
 /// What the server is checked for. Most names are those that monitoring of kube-apiserver looks for; what they stand
 /// for is done before the server listens.
@@ -12,7 +12,8 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 pub struct Health {
     ready: AtomicBool,
     stopping: AtomicBool,
-    store_failed: AtomicBool,
+    /// Why the store does not answer, if so.
+    store_failure: Mutex<Option<String>>,
     /// Further checks of readiness.
     extra: RwLock<Vec<(&'static str, Check)>>,
     /// Whether what is stored can be read.
@@ -81,9 +82,13 @@ impl Health {
         self.stopping.store(true, Ordering::Release);
     }
 
-    /// Says whether the store has failed.
-    pub fn set_store_failed(&self, failed: bool) {
-        self.store_failed.store(failed, Ordering::Release);
+    /// Says why the store does not answer, or that it does.
+    pub fn set_store_failure(&self, failure: Option<String>) {
+        *self.store_failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    }
+
+    fn store_failure(&self) -> Option<String> {
+        self.store_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Adds a check that only readiness has. Must be quick.
@@ -109,7 +114,7 @@ impl Health {
         match check {
             "poststarthook/storage-readiness" => readable(),
             "shutdown" => !self.stopping.load(Ordering::Acquire),
-            "etcd" | "etcd-readiness" => !self.store_failed.load(Ordering::Acquire),
+            "etcd" | "etcd-readiness" => self.store_failure().is_none(),
             "informer-sync" => self.ready.load(Ordering::Acquire) && readable(),
             "poststarthook/rbac/bootstrap-roles" | "poststarthook/bootstrap-controller" => {
                 self.ready.load(Ordering::Acquire)
@@ -140,7 +145,12 @@ impl Health {
         if self.passes(check) {
             return ok("ok".into());
         }
-        respond::text(500, "internal server error: check failed")
+        let why = match check {
+            "etcd" | "etcd-readiness" => self.store_failure(),
+            _ => None,
+        };
+        let why = why.unwrap_or_else(|| "check failed".to_owned());
+        respond::text(500, &format!("internal server error: {why}"))
     }
 
     fn all(&self, endpoint: &str, query: &[(String, String)]) -> ApiResponse {

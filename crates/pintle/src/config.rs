@@ -3,6 +3,7 @@
 use crate::authentication::Authentication;
 use crate::encryption::EncryptionFlags;
 use crate::endpoint;
+use crate::etcd::EtcdSettings;
 use crate::flags::{FlagError, Flags};
 use crate::proxying::Proxying;
 use http::HeaderValue;
@@ -75,6 +76,8 @@ pub(crate) struct Config {
     pub(crate) event_life: Duration,
     /// How long history is kept.
     pub(crate) retention: Duration,
+    /// The etcd to store in; `None`: the embedded store.
+    pub(crate) etcd: Option<EtcdSettings>,
     /// The version that clients are told.
     pub(crate) git_version: String,
     /// Requests that others answer.
@@ -270,6 +273,7 @@ impl Config {
                 Duration::ZERO => RETENTION_MAX,
                 interval => interval,
             },
+            etcd: EtcdSettings::new(flags)?,
             git_version: match flags.text("version") {
                 name if name.starts_with('v') => name.to_string(),
                 _ => GIT_VERSION.to_string(),

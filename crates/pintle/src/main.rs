@@ -11,6 +11,7 @@ mod config;
 mod data_dir;
 mod encryption;
 mod endpoint;
+mod etcd;
 mod flags;
 mod kubeconfig;
 mod objects;

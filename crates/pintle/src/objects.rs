@@ -9,11 +9,12 @@ use pintle_auth::authz::AlwaysAllow;
 use pintle_auth::authz::rbac::Rbac;
 use pintle_cache::{Cache, CloseReason, Filter, Item};
 use pintle_encrypt::{ConfigError, Encryption};
-use pintle_engine::{Clock, Codec, Engine, FormStore, Random, Registry};
+use pintle_engine::{Clock, Codec, Engine, FormStore, Random, Registry, StoredForm};
 use pintle_kinds::service_allocation::Ranges;
-use pintle_kinds::{Builtin, Types, builtin};
+use pintle_kinds::{Kind, Types, builtin};
 use pintle_meta::{GroupVersion, Status};
 use pintle_store::{Embedded, OpenError, Options, Store};
+use pintle_store_etcd::OptionsError;
 use pintle_value::Value;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -34,6 +35,8 @@ pub(crate) enum ObjectsError {
     Store(#[from] OpenError),
     #[error(transparent)]
     Encryption(#[from] ConfigError),
+    #[error(transparent)]
+    Etcd(#[from] OptionsError),
     #[error("cannot make the objects of a fresh server: {}", .0.message)]
     Bootstrap(Box<Status>),
 }
@@ -65,11 +68,19 @@ pub(crate) async fn open(
     let options = Options { retention, ..Options::default() };
     let encryption = encryption::load(&config.encryption).await?;
     let builtin = builtin();
-    let store: Arc<dyn Store> = Arc::new(match config.ephemeral {
-        true => Embedded::ephemeral(options)?,
-        false => Embedded::open(&folder.path().join("store"), options)?,
-    });
-    let codec = Codec::new(None, encryption.clone(), builtin.kinds.iter(), KEY_PREFIX);
+    let kinds: Vec<Arc<Kind>> = builtin.kinds.into_iter().map(Arc::new).collect();
+    let store: Arc<dyn Store> = match &config.etcd {
+        Some(etcd) => Arc::new(etcd.connect().await?),
+        None if config.ephemeral => Arc::new(Embedded::ephemeral(options)?),
+        None => Arc::new(Embedded::open(&folder.path().join("store"), options)?),
+    };
+    let cbor = config.gate("CBORServingAndStorage");
+    let form = config
+        .etcd
+        .as_ref()
+        .map(|etcd| Arc::new(etcd.form(kinds.iter().cloned(), cbor)) as Arc<dyn StoredForm>);
+    let prefix = config.etcd.as_ref().map_or(KEY_PREFIX, |etcd| etcd.prefix());
+    let codec = Codec::new(form, encryption.clone(), kinds.iter().map(|kind| &**kind), prefix);
     let store: Arc<dyn Store> = Arc::new(FormStore::new(store, Arc::new(codec)));
     let cache_options =
         pintle_cache::Options { retention, snapshot_age_max: retention, ..pintle_cache::Options::default() };
@@ -77,7 +88,8 @@ pub(crate) async fn open(
         service_ranges: config.service_ranges.clone(),
         unsafe_deletion: config.gate("AllowUnsafeMalformedObjectDeletion"),
     };
-    let (engine, types) = engine(store, builtin, cache_options, admission, authorizer, settings);
+    let served = Served { kinds, types: builtin.types };
+    let (engine, types) = engine(store, served, cache_options, admission, authorizer, settings);
     if let Err(status) = bootstrap_objects(&engine, config).await {
         // Who cannot read what is there must be able to say so: the server runs and does not become ready.
         if !engine.has_unreadable_values() {
@@ -110,7 +122,9 @@ pub(crate) fn in_memory() -> Result<Arc<Engine>, ObjectsError> {
     let store: Arc<dyn Store> = Arc::new(Embedded::ephemeral(Options::default())?);
     let service_ranges = Ranges { networks: Vec::new(), node_ports: 0..=0 };
     let settings = Settled { service_ranges, unsafe_deletion: false };
-    Ok(engine(store, builtin(), pintle_cache::Options::default(), admission, authorizer, settings).0)
+    let builtin = builtin();
+    let served = Served { kinds: builtin.kinds.into_iter().map(Arc::new).collect(), types: builtin.types };
+    Ok(engine(store, served, pintle_cache::Options::default(), admission, authorizer, settings).0)
 }
 
 /// What the configuration settles for an engine.
@@ -119,10 +133,16 @@ struct Settled {
     unsafe_deletion: bool,
 }
 
+/// The built-in kinds.
+struct Served {
+    kinds: Vec<Arc<Kind>>,
+    types: Types,
+}
+
 /// An engine that serves the built-in kinds from `store`.
 fn engine(
     store: Arc<dyn Store>,
-    builtin: Builtin,
+    served: Served,
     cache_options: pintle_cache::Options,
     admission: Chain,
     authorizer: Arc<dyn Authorizer>,
@@ -130,7 +150,7 @@ fn engine(
 ) -> (Arc<Engine>, Types) {
     let cache = Cache::new(cache_options);
     let metadata_schema =
-        builtin.types.by_go("meta/v1.ObjectMeta").unwrap_or_else(|| unreachable!("a built-in type"));
+        served.types.by_go("meta/v1.ObjectMeta").unwrap_or_else(|| unreachable!("a built-in type"));
     let engine = Arc::new(Engine {
         store: store.clone(),
         cache: cache.clone(),
@@ -141,7 +161,7 @@ fn engine(
         random: Arc::new(SystemRandom),
         metadata_schema,
         custom_metadata: Default::default(),
-        types: builtin.types.clone(),
+        types: served.types.clone(),
         service_ranges: settings.service_ranges,
         unsafe_deletion: settings.unsafe_deletion,
         turns: pintle_engine::Turns::default(),
@@ -151,10 +171,10 @@ fn engine(
         hooks: pintle_engine::Hooks::default(),
         policy_slots: pintle_engine::PolicySlots::default(),
     });
-    engine.install_all(builtin.kinds.into_iter().map(Arc::new));
+    engine.install_all(served.kinds.into_iter());
     cache.attach(&*store);
     tokio::spawn(cache.run());
-    (engine, builtin.types)
+    (engine, served.types)
 }
 
 /// Makes the objects of a fresh server that are not there yet, many at a time: the store makes those durable together

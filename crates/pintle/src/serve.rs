@@ -6,7 +6,7 @@ use crate::flags::{FlagError, Flags};
 use crate::kubeconfig::Kubeconfig;
 use crate::objects::{Objects, ObjectsError};
 use crate::pki::{self, Authority, Keep, Pair, PkiError};
-use crate::{data_dir, endpoint, objects, upkeep};
+use crate::{data_dir, endpoint, etcd, objects, upkeep};
 use pintle_auth::authn::bootstrap::BootstrapTokens;
 use pintle_auth::authn::config::AnonymousConfig;
 use pintle_auth::authn::front_proxy::FrontProxy;
@@ -152,6 +152,9 @@ async fn serve(config: Arc<Config>, began: Instant) -> Result<(), ServeError> {
     }
     let storage = engine.clone();
     health.set_storage_check(move || !storage.has_unreadable_values());
+    if let Some(etcd) = &config.etcd {
+        tokio::spawn(etcd::check_health(engine.store.clone(), etcd.check_timeout(), health.clone()));
+    }
     rbac.set(engine.policy());
     // Ends with the runtime.
     tokio::spawn(config.authentication.clone().follow(authenticator.clone()));

@@ -107,7 +107,7 @@ impl Etcd {
         for (write, key) in writes.iter().zip(keys) {
             match &write.op {
                 Op::Put(value) => {
-                    let lease = match write.ttl {
+                    let lease = match write.ttl.or_else(|| self.options.ttl(&write.key)) {
                         None => 0,
                         Some(ttl) => {
                             let lease = self.leases.lease(&self.channel, &self.options, ttl).await;

@@ -81,6 +81,8 @@ pub struct Options {
     pub lease_reuse: Duration,
     /// The most writes that share a lease.
     pub lease_writes_max: u32,
+    /// The lives of keys with these prefixes, where a write names none.
+    pub expiring: Vec<(&'static str, Duration)>,
     /// How long a write may take before its outcome counts as unknown.
     pub write_timeout: Duration,
     /// Of which keys the values stay in memory for [`pintle_store::Store::snapshot_state`]. Objects are in the
@@ -99,9 +101,17 @@ impl Options {
             compaction_interval: Duration::from_secs(5 * 60),
             lease_reuse: Duration::from_secs(60),
             lease_writes_max: 1000,
+            expiring: Vec::new(),
             write_timeout: Duration::from_secs(34),
             retains_value: |_| true,
         }
+    }
+}
+
+impl Options {
+    /// How long a key may live.
+    pub(crate) fn ttl(&self, key: &str) -> Option<Duration> {
+        self.expiring.iter().find(|(prefix, _)| key.starts_with(prefix)).map(|(_, ttl)| *ttl)
     }
 }
 
