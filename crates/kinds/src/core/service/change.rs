@@ -5,6 +5,7 @@ use super::{externally_accessible, is_headless, kind, needs_health_check, number
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Named;
 use pintle_value::{Path, Str, Value};
+use std::collections::HashSet;
 
 const STAYS: &str = "may not change once set";
 
@@ -24,10 +25,11 @@ pub(super) fn drop_for_type(object: &mut Value, old: &Value) {
         }
     }
     let has_node_ports = |v: &Value| matches!(kind(v), "NodePort" | "LoadBalancer");
-    if has_node_ports(old)
-        && !has_node_ports(object)
-        && node_ports(object).iter().all(|p| node_ports(old).contains(p))
-    {
+    let keeps_node_ports = || {
+        let before: HashSet<i64> = node_ports(old).into_iter().collect();
+        node_ports(object).iter().all(|port| before.contains(port))
+    };
+    if has_node_ports(old) && !has_node_ports(object) && keeps_node_ports() {
         for port in object.at_mut(&["spec", "ports"]).and_then(Value::as_array_mut).into_iter().flatten() {
             port.remove_at(&["nodePort"]);
         }
