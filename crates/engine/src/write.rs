@@ -67,6 +67,8 @@ pub struct Written {
     pub created: bool,
     /// What the client shall be told.
     pub warnings: Vec<String>,
+    /// Whether the store took a write. If not, the object was as it should be, or it was a dry run.
+    pub(crate) committed: bool,
 }
 
 enum Attempt {
@@ -85,7 +87,7 @@ impl Engine {
         seen: u64,
     ) -> Result<bool, Status> {
         let depends_on_state = match outcome {
-            Ok(Attempt::Done(written)) => !written.created && written.object.revision() <= seen,
+            Ok(Attempt::Done(written)) => !written.created && !written.committed,
             Ok(Attempt::Again | Attempt::NameTaken(_)) => false,
             Err(status) => {
                 !matches!(request.change, Change::Create(_)) || matches!(status.code, 403 | 404 | 409)
@@ -429,11 +431,11 @@ impl Engine {
                 return self.name_taken(&target, &candidate, generated);
             }
             let object = object::unstored(&target, &encoded, &candidate, named.unwrap_or(0))?;
-            return Ok(Attempt::Done(Written { object, created: true, warnings }));
+            return Ok(Attempt::Done(Written { object, created: true, warnings, committed: false }));
         }
         let own = target.store_key();
         match self.put(request, &target, Expect::Absent, encoded, &mut candidate, along).await {
-            Ok(object) => Ok(Attempt::Done(Written { object, created: true, warnings })),
+            Ok(object) => Ok(Attempt::Done(Written { object, created: true, warnings, committed: true })),
             Err(WriteError::Conflict { key, .. })
                 if key != own || !matches!(request.change, Change::Create(_)) =>
             {
@@ -484,11 +486,12 @@ impl Engine {
         let encoded = object::encode(&target.kind, &candidate);
         let is_same = encoded == *live.object.value() && !removes;
         if is_same && !self.store.is_outdated(&target.store_key()).await {
-            return Ok(Attempt::Done(Written { object: live.object, created: false, warnings }));
+            let object = live.object;
+            return Ok(Attempt::Done(Written { object, created: false, warnings, committed: false }));
         }
         if request.dry_run {
             let object = object::unstored(target, &encoded, &candidate, live.object.revision())?;
-            return Ok(Attempt::Done(Written { object, created: false, warnings }));
+            return Ok(Attempt::Done(Written { object, created: false, warnings, committed: false }));
         }
         let expect = Expect::Revision(Revision(live.object.revision()));
         let committed = if removes {
@@ -499,7 +502,7 @@ impl Engine {
             self.put(request, target, expect, encoded, &mut candidate, along).await
         };
         match committed {
-            Ok(object) => Ok(Attempt::Done(Written { object, created: false, warnings })),
+            Ok(object) => Ok(Attempt::Done(Written { object, created: false, warnings, committed: true })),
             Err(WriteError::Conflict { .. }) => Ok(Attempt::Again),
             Err(error) => Err(crate::status::write_error(error)),
         }
