@@ -4,8 +4,10 @@ use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use rustls::{CipherSuite, DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// A certificate chain, leaf first, and the key of the leaf.
 pub struct ServingCertificate {
@@ -15,9 +17,39 @@ pub struct ServingCertificate {
     pub key: PrivateKeyDer<'static>,
 }
 
+/// The certificate that the server shows. It can be replaced while the server runs; open connections keep theirs.
+#[derive(Debug)]
+pub struct ServingSlot {
+    current: RwLock<Arc<CertifiedKey>>,
+}
+
+impl ServingSlot {
+    /// A slot that holds `certificate`, whose key must belong to it.
+    pub fn new(certificate: ServingCertificate) -> Result<Self, Error> {
+        Ok(ServingSlot { current: RwLock::new(certified(certificate)?) })
+    }
+
+    /// Shows another certificate to new connections. After an error the old one is still shown.
+    pub fn replace(&self, certificate: ServingCertificate) -> Result<(), Error> {
+        let next = certified(certificate)?;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = next;
+        Ok(())
+    }
+}
+
+impl ResolvesServerCert for ServingSlot {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.current.read().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+}
+
+fn certified(certificate: ServingCertificate) -> Result<Arc<CertifiedKey>, Error> {
+    Ok(Arc::new(CertifiedKey::from_der(certificate.chain, certificate.key, &provider())?))
+}
+
 /// The TLS side of a listener. `hints` are the names of the authorities whose client certificates are believed.
 pub fn server_config(
-    certificate: ServingCertificate,
+    certificate: Arc<ServingSlot>,
     hints: Vec<DistinguishedName>,
     http2: bool,
 ) -> Result<Arc<ServerConfig>, Error> {
@@ -26,7 +58,7 @@ pub fn server_config(
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_client_cert_verifier(verifier)
-        .with_single_cert(certificate.chain, certificate.key)?;
+        .with_cert_resolver(certificate);
     // Else the client's order counts.
     config.ignore_client_order = true;
     if http2 {

@@ -21,12 +21,13 @@ use pintle_auth::authz::{AlwaysAllow, AlwaysDeny, PrivilegedGroup, Union};
 use pintle_auth::impersonate::Impersonation;
 use pintle_auth::{Authenticator, Authorizer, UserInfo};
 use pintle_controllers::aggregation::Aggregation;
-use pintle_engine::{Access, TokenObjects};
+use pintle_engine::{Access, Engine, TokenObjects};
 use pintle_http::health::Health;
 use pintle_http::openid::OpenId;
 use pintle_http::resources::Resources;
 use pintle_http::server::ServerContext;
-use pintle_http::{Api, Metrics, Server, ServerConfig, tls};
+use pintle_http::tls::{self, ServingSlot};
+use pintle_http::{Api, Metrics, Server, ServerConfig};
 use pintle_webhook::ReviewClient;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -111,8 +112,9 @@ async fn serve(config: Arc<Config>, began: Instant) -> Result<(), ServeError> {
         Some(path) => DataDir::open(path)?,
         None => DataDir::temporary()?,
     };
+    let folder = Arc::new(folder);
     let keep = Keep((!config.ephemeral).then_some(&folder));
-    let authority = Authority::load_or_make(keep)?;
+    let authority = Arc::new(Authority::load_or_make(keep)?);
     let (serving, serving_authority) = serving_pair(&config, &authority, keep)?;
     let admin = authority.admin(keep)?;
 
@@ -144,7 +146,8 @@ async fn serve(config: Arc<Config>, began: Instant) -> Result<(), ServeError> {
     });
     let mut hints = authenticator.certificates.as_ref().map(ClientAuthorities::subjects).unwrap_or_default();
     hints.extend(authenticator.front_proxy.iter().flat_map(|proxy| proxy.authorities.subjects()));
-    let tls = tls::server_config(pki::serving_certificate(&serving, folder.path())?, hints, config.http2)?;
+    let slot = Arc::new(ServingSlot::new(pki::serving_certificate(&serving, folder.path())?)?);
+    let tls = tls::server_config(slot.clone(), hints, config.http2)?;
 
     let health = Arc::new(Health::default());
     if encryption.has_kms() || config.encryption.reload {
@@ -224,6 +227,16 @@ async fn serve(config: Arc<Config>, began: Instant) -> Result<(), ServeError> {
         key: &admin.key,
     };
     folder.write("admin.kubeconfig", kubeconfig.render().as_bytes())?;
+    let renewal = Renewal {
+        config: config.clone(),
+        folder: folder.clone(),
+        authority: authority.clone(),
+        slot,
+        url: url.clone(),
+        shown: serving.certificate.clone(),
+        admin: admin.certificate.clone(),
+    };
+    tokio::spawn(renewal.run(engine.clone()));
     health.set_ready();
     folder.write("port", address.port().to_string().as_bytes())?;
     greet(&url, &folder, &config, began);
@@ -242,6 +255,67 @@ async fn serve(config: Arc<Config>, began: Instant) -> Result<(), ServeError> {
     server.run(stop).await;
     engine.store.close().await;
     Ok(())
+}
+
+/// How often certificates are looked at: whether the files were replaced, and whether our own must be renewed.
+const RENEWAL_EVERY: Duration = Duration::from_secs(10);
+
+/// Shows new certificates without a restart.
+struct Renewal {
+    config: Arc<Config>,
+    folder: Arc<DataDir>,
+    authority: Arc<Authority>,
+    slot: Arc<ServingSlot>,
+    url: String,
+    /// The serving certificate that is shown.
+    shown: String,
+    /// The administrator's certificate.
+    admin: String,
+}
+
+impl Renewal {
+    async fn run(mut self, engine: Arc<Engine>) {
+        // Without files there is nothing to read again, and certificates outlive a process by years.
+        if self.config.ephemeral && self.config.serving_files.is_none() {
+            return;
+        }
+        loop {
+            // No revision ever gets there, so this ends with the time or the cache.
+            let _ = engine.cache.wait_for(u64::MAX, RENEWAL_EVERY).await;
+            if engine.cache.is_closed() {
+                return;
+            }
+            if let Err(error) = self.renew() {
+                tracing::warn!(%error, "certificates stay as they are");
+            }
+        }
+    }
+
+    fn renew(&mut self) -> Result<(), ServeError> {
+        let keep = Keep((!self.config.ephemeral).then_some(&*self.folder));
+        let (serving, serving_authority) = serving_pair(&self.config, &self.authority, keep)?;
+        if serving.certificate != self.shown {
+            self.slot.replace(pki::serving_certificate(&serving, self.folder.path())?)?;
+            tracing::info!("a new serving certificate is shown");
+            self.shown.clone_from(&serving.certificate);
+        }
+        if self.config.ephemeral {
+            return Ok(());
+        }
+        let admin = self.authority.admin(keep)?;
+        if admin.certificate != self.admin {
+            let kubeconfig = Kubeconfig {
+                server: &self.url,
+                user: "admin",
+                authority: &serving_authority,
+                certificate: &admin.certificate,
+                key: &admin.key,
+            };
+            self.folder.write("admin.kubeconfig", kubeconfig.render().as_bytes())?;
+            self.admin.clone_from(&admin.certificate);
+        }
+        Ok(())
+    }
 }
 
 /// The serving certificate, and the authority that clients check it with.
