@@ -17,7 +17,8 @@ const SERVICE_EVERY: Duration = Duration::from_secs(1);
 pub(crate) fn start(engine: &Arc<Engine>, config: &Arc<Config>, listening: SocketAddr) {
     tokio::spawn(keep_service(engine.clone(), config.clone(), listening));
     tokio::spawn(identity::run(engine.clone(), own_identity(engine)));
-    if config.compacts {
+    // On etcd the store compacts, once for all servers.
+    if config.compacts && config.etcd.is_none() {
         tokio::spawn(compact(engine.clone(), config.retention));
     }
 }
@@ -27,6 +28,10 @@ async fn keep_service(engine: Arc<Engine>, config: Arc<Config>, listening: Socke
     while !wait(&engine, SERVICE_EVERY).await {
         if let Err(status) = objects::ensure_service(&engine, &config).await {
             tracing::warn!(error = %status.message, "the service kubernetes could not be made");
+        }
+        // Several servers on one etcd would replace each other's address for ever.
+        if config.etcd.is_some() {
+            continue;
         }
         if let Err(error) = endpoint::publish(&engine, &config, listening).await {
             tracing::warn!(%error, "the endpoints of the service kubernetes could not be published");
