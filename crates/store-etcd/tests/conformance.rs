@@ -1,6 +1,8 @@
 //! The suite of all engines, on a real etcd. `PINTLE_ETCD` names the binary; without it the test says that it is left
 //! out.
 
+#![expect(clippy::unwrap_used, reason = "a test may end here")]
+
 use pintle_store::conformance::{self, Harness};
 use pintle_store::{BoxFuture, Store};
 use pintle_store_etcd::{Endpoint, Etcd, Options};
