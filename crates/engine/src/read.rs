@@ -191,9 +191,7 @@ impl Engine {
                 options.limit > 0 && wanted > 0 && !one_name
             }
         };
-        // When to ask again is not said where the store would be asked.
-        let late = |status: Status| if exact { too_late(wanted, self.cache.revision()) } else { status };
-        self.wait_for(wanted).await.map_err(late)?;
+        self.wait_for(wanted).await?;
         if !exact {
             let view = resource.view();
             return Ok(Moment { revision: view.revision(), view, after: None });
@@ -203,7 +201,7 @@ impl Engine {
             Err(RevisionError::Expired { .. }) => {
                 self.stored_view(resource, wanted).await?.ok_or_else(rv::expired_list)?
             }
-            Err(RevisionError::Future { current, .. }) => return Err(too_late(wanted, current)),
+            Err(RevisionError::Future { current, .. }) => return Err(too_large(wanted, current)),
         };
         Ok(Moment { view, after: None, revision: wanted })
     }
@@ -260,10 +258,6 @@ impl Engine {
 
 fn too_large(wanted: u64, current: u64) -> Status {
     rv::too_large(wanted, current, FUTURE_RETRY_SECONDS)
-}
-
-fn too_late(wanted: u64, current: u64) -> Status {
-    rv::too_large(wanted, current, 0)
 }
 
 /// The one object that a list can be about, when its field selector names it: such a list has no pages.

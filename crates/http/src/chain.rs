@@ -6,6 +6,7 @@ use crate::completion::Completion;
 use crate::health::{self, Health};
 use crate::metrics::{InFlight, Labels, Metrics};
 use crate::negotiate::{Accept, Encoding, Media};
+use crate::offload::{LARGE_BODY_BYTES, Offload};
 use crate::openid::OpenId;
 use crate::peer::Peer;
 use crate::requestinfo::RequestInfo;
@@ -47,6 +48,8 @@ pub struct Context {
     pub openid: Option<OpenId>,
     /// The version that `/version` tells.
     pub git_version: String,
+    /// The commit that the server was built from, or "".
+    pub git_commit: &'static str,
     /// Host and port for clients, known once the server listens.
     pub address: OnceLock<String>,
     /// Whether CBOR is served.
@@ -63,6 +66,11 @@ pub struct Context {
     pub aggregation: Arc<Aggregation>,
     /// Nodes, pods and services.
     pub streams: Arc<Streams>,
+    /// Work that would hold up others.
+    pub offload: Offload,
+    /// Whether HTTP/2 connections of clients that have not said who they are end after their answers
+    /// (`UnauthenticatedHTTP2DOSMitigation`).
+    pub closes_unauthenticated_http2: bool,
 }
 
 /// What a request is, once method, path and headers are read.
@@ -157,8 +165,9 @@ where
     };
     let Read { info, query, accept, method } = read;
 
-    let authenticated = authenticate(context, peer, &parts.headers, &info.path, &mut record.warnings).await;
-    let user = match authenticated {
+    let user = authenticate(context, peer, &parts.headers, &info.path, &mut record.warnings).await;
+    note_identity(context, peer, parts, user.as_ref().ok());
+    let user = match user {
         Ok(user) => user,
         Err(status) => return respond::status(&status, errors),
     };
@@ -191,6 +200,10 @@ where
             accept: &accept,
             if_none_match,
         };
+        // Rendering the documents of thousands of kinds takes seconds.
+        if info.path.starts_with("/openapi") {
+            return context.offload.run(async { nonresource::serve(context, &state, &asked) }).await;
+        }
         return nonresource::serve(context, &state, &asked);
     }
     // A path such as `//api/v1` counts as a resource for authorization, but nothing is there.
@@ -239,6 +252,9 @@ where
             deadline: (!long_running).then(|| began + timeout),
             id: id.to_string(),
         };
+        if request.body.len() >= LARGE_BODY_BYTES {
+            return context.offload.run(context.api.serve(request)).await;
+        }
         context.api.serve(request).await
     };
     if long_running {
@@ -297,6 +313,16 @@ async fn authenticate(
             tracing::warn!(client = %peer.address, "refused credentials: {why}");
             Err(respond::unauthorized())
         }
+    }
+}
+
+/// A connection counts as a stranger's until a request on it is authenticated. HTTP/2 is expensive and prone to abuse: as in
+/// kube-apiserver, strangers get an answer and then have to connect again.
+fn note_identity(context: &Context, peer: &Peer, parts: &http::request::Parts, user: Option<&UserInfo>) {
+    if user.is_some_and(|user| !user.in_group(UserInfo::UNAUTHENTICATED)) {
+        peer.authenticated();
+    } else if context.closes_unauthenticated_http2 && parts.version == http::Version::HTTP_2 {
+        peer.close_after_answers();
     }
 }
 

@@ -1,26 +1,50 @@
-//! `/healthz`, `/livez`, `/readyz`: named checks, one by one and together.
+//! `/healthz`, `/livez`, `/readyz`: named checks, one by one and together. Any part of the server can add one.
 
 use crate::api::ApiResponse;
 use crate::respond;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// What the server is checked for. Most names are those that monitoring of kube-apiserver looks for; what they stand
-/// for is done before the server listens.
-#[derive(Default)]
+/// for is done before the server listens, so they always pass.
 pub struct Health {
-    ready: AtomicBool,
-    stopping: AtomicBool,
-    /// Why the store does not answer, if so.
-    store_failure: Mutex<Option<String>>,
-    /// Further checks of readiness.
-    extra: RwLock<Vec<(&'static str, Check)>>,
-    /// Whether what is stored can be read.
-    storage: OnceLock<Check>,
+    ready: Arc<AtomicBool>,
+    stopping: Arc<AtomicBool>,
+    checks: RwLock<Vec<Check>>,
 }
 
-type Check = Box<dyn Fn() -> bool + Send + Sync>;
+/// Says why something is not well. It is called for each request and must not block: what takes time is looked at
+/// elsewhere, and the last verdict is returned.
+pub type CheckFn = dyn Fn() -> Result<(), String> + Send + Sync;
+
+/// Where a check counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// `/healthz`, `/livez` and `/readyz`.
+    Everywhere,
+    /// `/readyz` alone.
+    Readiness,
+    /// `/healthz` and `/livez` alone.
+    Liveness,
+}
+
+impl Scope {
+    fn covers(self, endpoint: &str) -> bool {
+        match self {
+            Scope::Everywhere => true,
+            Scope::Readiness => endpoint == "readyz",
+            Scope::Liveness => endpoint != "readyz",
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Check {
+    name: Arc<str>,
+    scope: Scope,
+    run: Arc<CheckFn>,
+}
 
 const CHECKS: &[&str] = &[
     "ping",
@@ -71,6 +95,34 @@ const LIVENESS_ONLY: &[&str] = &["loopback-serving-certificate"];
 /// The three places where health is asked for.
 pub(crate) const ENDPOINTS: &[&str] = &["healthz", "livez", "readyz"];
 
+impl Default for Health {
+    fn default() -> Self {
+        let (ready, stopping) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let check = |name: &&str| {
+            let (ready, stopping) = (Arc::clone(&ready), Arc::clone(&stopping));
+            let run: Arc<CheckFn> = match *name {
+                "shutdown" => Arc::new(move || match stopping.load(Ordering::Acquire) {
+                    true => Err("process is shutting down".into()),
+                    false => Ok(()),
+                }),
+                "informer-sync"
+                | "poststarthook/rbac/bootstrap-roles"
+                | "poststarthook/bootstrap-controller" => {
+                    Arc::new(move || ready.load(Ordering::Acquire).then_some(()).ok_or("not finished".into()))
+                }
+                _ => Arc::new(|| Ok(())),
+            };
+            let scope = match *name {
+                name if READINESS_ONLY.contains(&name) => Scope::Readiness,
+                name if LIVENESS_ONLY.contains(&name) => Scope::Liveness,
+                _ => Scope::Everywhere,
+            };
+            Check { name: Arc::from(*name), scope, run }
+        };
+        Health { checks: RwLock::new(CHECKS.iter().map(check).collect()), ready, stopping }
+    }
+}
+
 impl Health {
     /// Says that bootstrap is done and requests may come.
     pub fn set_ready(&self) {
@@ -82,48 +134,47 @@ impl Health {
         self.stopping.store(true, Ordering::Release);
     }
 
-    /// Says why the store does not answer, or that it does.
+    /// Gives the check of this name something to do. `after` is the check behind which a new one is listed; where there
+    /// is none of that name it comes last but for `shutdown`. One that is there keeps its place and scope.
+    pub fn set_check(
+        &self,
+        name: &str,
+        scope: Scope,
+        after: &str,
+        run: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        let run: Arc<CheckFn> = Arc::new(run);
+        let mut checks = self.checks.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(check) = checks.iter_mut().find(|check| &*check.name == name) {
+            check.run = run;
+            return;
+        }
+        let behind = checks.iter().position(|check| &*check.name == after).map(|at| at.saturating_add(1));
+        let at = behind.unwrap_or(checks.len().saturating_sub(1));
+        checks.insert(at, Check { name: Arc::from(name), scope, run });
+    }
+
+    /// Sets the verdict on the store, for engines whose health is looked at elsewhere: why it does not answer, if so.
     pub fn set_store_failure(&self, failure: Option<String>) {
-        *self.store_failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+        for name in ["etcd", "etcd-readiness"] {
+            let failure = failure.clone();
+            self.set_check(name, Scope::Everywhere, "", move || failure.clone().map_or(Ok(()), Err));
+        }
     }
 
-    fn store_failure(&self) -> Option<String> {
-        self.store_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Adds a check that only readiness has. Must be quick.
-    pub fn add_check(&self, name: &'static str, check: impl Fn() -> bool + Send + Sync + 'static) {
-        self.extra.write().unwrap_or_else(PoisonError::into_inner).push((name, Box::new(check)));
-    }
-
-    /// Sets what says whether all stored values can be read. Must be quick.
-    pub fn set_storage_check(&self, check: impl Fn() -> bool + Send + Sync + 'static) {
-        // A second one changes nothing: there is one storage.
-        _ = self.storage.set(Box::new(check));
+    /// Takes a check away.
+    pub fn remove_check(&self, name: &str) {
+        self.checks.write().unwrap_or_else(PoisonError::into_inner).retain(|check| &*check.name != name);
     }
 
     /// The names of the checks of an endpoint.
-    fn names(&self, endpoint: &str) -> Vec<&'static str> {
-        let extra = self.extra.read().unwrap_or_else(PoisonError::into_inner);
-        let extra = extra.iter().map(|(name, _)| *name).filter(|_| endpoint == "readyz");
-        checks(endpoint).chain(extra).collect()
+    pub(crate) fn check_names(&self, endpoint: &str) -> Vec<Arc<str>> {
+        self.checks(endpoint).into_iter().map(|check| check.name).collect()
     }
 
-    fn passes(&self, check: &str) -> bool {
-        let readable = || self.storage.get().is_none_or(|check| check());
-        match check {
-            "poststarthook/storage-readiness" => readable(),
-            "shutdown" => !self.stopping.load(Ordering::Acquire),
-            "etcd" | "etcd-readiness" => self.store_failure().is_none(),
-            "informer-sync" => self.ready.load(Ordering::Acquire) && readable(),
-            "poststarthook/rbac/bootstrap-roles" | "poststarthook/bootstrap-controller" => {
-                self.ready.load(Ordering::Acquire)
-            }
-            name => {
-                let extra = self.extra.read().unwrap_or_else(PoisonError::into_inner);
-                extra.iter().filter(|(known, _)| *known == name).all(|(_, check)| check())
-            }
-        }
+    fn checks(&self, endpoint: &str) -> Vec<Check> {
+        let checks = self.checks.read().unwrap_or_else(PoisonError::into_inner);
+        checks.iter().filter(|check| check.scope.covers(endpoint)).cloned().collect()
     }
 
     /// Answers `/readyz`, `/livez/ping` and so on; `None` where there is no such check.
@@ -135,41 +186,32 @@ impl Health {
         }
         match check {
             None => Some(self.all(endpoint, query)),
-            Some(check) => {
-                self.names(endpoint).into_iter().find(|name| *name == check).map(|name| self.one(name))
-            }
+            Some(name) => self.checks(endpoint).iter().find(|check| &*check.name == name).map(one),
         }
-    }
-
-    fn one(&self, check: &str) -> ApiResponse {
-        if self.passes(check) {
-            return ok("ok".into());
-        }
-        let why = match check {
-            "etcd" | "etcd-readiness" => self.store_failure(),
-            _ => None,
-        };
-        let why = why.unwrap_or_else(|| "check failed".to_owned());
-        respond::text(500, &format!("internal server error: {why}"))
     }
 
     fn all(&self, endpoint: &str, query: &[(String, String)]) -> ApiResponse {
         let excluded: Vec<&str> =
             query.iter().filter(|(k, _)| k == "exclude").map(|(_, v)| v.as_str()).collect();
+        let checks = self.checks(endpoint);
         let mut report = String::new();
         let mut failed = false;
-        for check in self.names(endpoint) {
-            _ = if excluded.contains(&check) {
-                writeln!(report, "[+]{check} excluded: ok")
-            } else if self.passes(check) {
-                writeln!(report, "[+]{check} ok")
-            } else {
-                failed = true;
-                writeln!(report, "[-]{check} failed: reason withheld")
-            };
+        for Check { name, run, .. } in &checks {
+            if excluded.contains(&&**name) {
+                _ = writeln!(report, "[+]{name} excluded: ok");
+                continue;
+            }
+            match run() {
+                Ok(()) => _ = writeln!(report, "[+]{name} ok"),
+                Err(why) => {
+                    failed = true;
+                    tracing::warn!(check = &**name, "{endpoint} check failed: {why}");
+                    _ = writeln!(report, "[-]{name} failed: reason withheld");
+                }
+            }
         }
-        let mut unknown: Vec<&str> =
-            excluded.into_iter().filter(|e| !self.names(endpoint).contains(e)).collect();
+        let is_unknown = |name: &&str| !checks.iter().any(|check| &*check.name == *name);
+        let mut unknown: Vec<&str> = excluded.into_iter().filter(is_unknown).collect();
         if !unknown.is_empty() {
             unknown.sort_unstable();
             unknown.dedup();
@@ -186,10 +228,11 @@ impl Health {
     }
 }
 
-/// The names of the checks of an endpoint.
-pub(crate) fn checks(endpoint: &str) -> impl Iterator<Item = &'static str> {
-    let left_out = if endpoint == "readyz" { LIVENESS_ONLY } else { READINESS_ONLY };
-    CHECKS.iter().copied().filter(move |check| !left_out.contains(check))
+fn one(check: &Check) -> ApiResponse {
+    match (check.run)() {
+        Ok(()) => ok("ok".into()),
+        Err(why) => respond::text(500, &format!("internal server error: {why}")),
+    }
 }
 
 fn ok(text: String) -> ApiResponse {
@@ -224,6 +267,41 @@ mod tests {
         assert_eq!(ask(&health, "/healthz").unwrap().0, 200);
         assert_eq!(ask(&health, "/livez/nope"), None);
         assert_eq!(ask(&health, "/healthz/"), None);
+    }
+
+    #[test]
+    fn a_failed_store_shows_everywhere_and_heals() {
+        let health = Health::default();
+        health.set_ready();
+        let fault = Arc::new(std::sync::Mutex::new(Err("disk full".to_string())));
+        for name in ["etcd", "etcd-readiness"] {
+            let fault = Arc::clone(&fault);
+            health.set_check(name, Scope::Everywhere, "", move || fault.lock().unwrap().clone());
+        }
+        for endpoint in ["/healthz", "/livez", "/readyz"] {
+            let (code, text) = ask(&health, endpoint).unwrap();
+            assert_eq!(code, 500, "{endpoint}");
+            assert!(text.contains("[-]etcd failed: reason withheld\n"), "{text}");
+            assert_eq!(text.contains("etcd-readiness"), endpoint == "/readyz", "{text}");
+        }
+        assert_eq!(ask(&health, "/readyz/etcd"), Some((500, "internal server error: disk full\n".into())));
+        assert_eq!(ask(&health, "/livez?exclude=etcd").unwrap().0, 200);
+        *fault.lock().unwrap() = Ok(());
+        assert_eq!(ask(&health, "/readyz"), Some((200, "ok".into())));
+    }
+
+    #[test]
+    fn checks_come_and_go() {
+        let health = Health::default();
+        health.set_check("kms-provider-0", Scope::Everywhere, "etcd", || Err("no answer".into()));
+        health.set_check("last", Scope::Readiness, "nowhere", || Ok(()));
+        let names = health.check_names("readyz");
+        let at = |name: &str| names.iter().position(|n| &**n == name).unwrap();
+        assert_eq!((at("kms-provider-0"), at("last")), (at("etcd") + 1, at("shutdown") - 1));
+        assert!(!health.check_names("livez").iter().any(|name| &**name == "last"));
+        assert_eq!(ask(&health, "/livez/kms-provider-0").unwrap().0, 500);
+        health.remove_check("kms-provider-0");
+        assert_eq!(ask(&health, "/livez/kms-provider-0"), None);
     }
 
     #[test]

@@ -61,7 +61,7 @@ fn version_document(context: &Context, asked: &Asked<'_>) -> ApiResponse {
     } else if !asked.accept.names_any_of(&[Media::Json.name()]) {
         respond::route_not_acceptable(&[Media::Json.name()])
     } else {
-        return respond::raw_json(200, version::document(&context.git_version));
+        return respond::raw_json(200, version::document(&context.git_version, context.git_commit));
     };
     respond::status(&status, asked.accept.for_errors(Media::WITHOUT_CBOR))
 }
@@ -120,7 +120,8 @@ fn index(context: &Context, state: &DiscoveryState) -> ApiResponse {
     }
     for endpoint in health::ENDPOINTS {
         paths.push(format!("/{endpoint}"));
-        paths.extend(health::checks(endpoint).map(|check| format!("/{endpoint}/{check}")));
+        let names = context.health.check_names(endpoint);
+        paths.extend(names.iter().map(|name| format!("/{endpoint}/{name}")));
     }
     paths.sort_unstable();
     let lines: Vec<String> = paths.iter().map(|p| format!("    {p:?}")).collect();

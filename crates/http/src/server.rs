@@ -2,40 +2,28 @@
 
 use crate::Body;
 use crate::chain::{self, Context};
-use crate::passthrough::ClientAddress;
+use crate::connection::{self, Shared};
+use crate::drain::RequestBody;
+use crate::limits::ConnectionLimits;
 use crate::peer::Peer;
 use crate::respond;
-use crate::stream::ClientStream;
 use http::{Method, Request, Response};
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
 pub use crate::chain::BODY_BYTES_MAX;
 pub use crate::chain::Context as ServerContext;
 
-/// Longest time for a TLS handshake, and for the headers of a request.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
-/// Most bytes of the headers of a request.
-const HEADER_BYTES_MAX: usize = 1024 * 1024;
-/// How often HTTP/2 connections are probed, and how long an answer may take.
-const PING_INTERVAL: Duration = Duration::from_secs(30);
-const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long a client may leave a full buffer unread before it is cut off.
-const UNREAD_MAX: Duration = Duration::from_secs(15);
-/// How long to wait when a connection cannot be accepted, such as for want of file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How long to wait when a connection cannot be accepted, such as for want of file descriptors: at first, and at most.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(5);
+const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// What a listener is made with.
 pub struct ServerConfig {
@@ -43,6 +31,8 @@ pub struct ServerConfig {
     pub tls: Arc<rustls::ServerConfig>,
     /// Most requests at once on one HTTP/2 connection.
     pub streams_max: u32,
+    /// Most connections at once. Clients that have not said who they are get half of them.
+    pub connections_max: usize,
     /// How long requests may still take when the server ends.
     pub drain_timeout: Duration,
 }
@@ -67,10 +57,18 @@ impl Server {
 
     /// Serves until `stop` is over, then lets requests in flight finish.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let acceptor = TlsAcceptor::from(Arc::clone(&self.config.tls));
-        let builder = Arc::new(connection_builder(self.config.streams_max));
-        let graceful = GracefulShutdown::new();
+        let limits = Arc::new(ConnectionLimits::new(self.config.connections_max));
+        let (stopping, stopped) = watch::channel(false);
+        // Every connection holds one end; the other one sees when the last is gone.
+        let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
+        let shared = Shared {
+            acceptor: TlsAcceptor::from(Arc::clone(&self.config.tls)),
+            builder: Arc::new(connection::builder(self.config.streams_max)),
+            context: Arc::clone(&self.context),
+            stop: stopped,
+        };
         let mut stop = std::pin::pin!(stop);
+        let mut pause = ACCEPT_PAUSE;
         loop {
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
@@ -78,80 +76,43 @@ impl Server {
             };
             match accepted {
                 Ok((stream, address)) => {
-                    let connection = connection(
-                        stream,
-                        address,
-                        acceptor.clone(),
-                        Arc::clone(&builder),
-                        Arc::clone(&self.context),
-                        graceful.watcher(),
-                    );
-                    tokio::spawn(connection);
+                    pause = ACCEPT_PAUSE;
+                    let Some(admitted) = limits.admit(address.ip()) else {
+                        tracing::debug!(client = %address, "too many connections");
+                        continue;
+                    };
+                    let served = connection::serve(shared.clone(), stream, address, admitted);
+                    let alive = alive.clone();
+                    tokio::spawn(async move {
+                        served.await;
+                        drop(alive);
+                    });
                 }
                 Err(e) => {
                     tracing::warn!("cannot accept a connection: {e}");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    tokio::time::sleep(pause).await;
+                    pause = ACCEPT_PAUSE_MAX.min(pause.saturating_mul(2));
                 }
             }
         }
         drop(self.listener);
-        if tokio::time::timeout(self.config.drain_timeout, graceful.shutdown()).await.is_err() {
+        drop(alive);
+        stopping.send_replace(true);
+        if tokio::time::timeout(self.config.drain_timeout, all_gone.recv()).await.is_err() {
             tracing::warn!("some requests did not finish in time");
         }
     }
 }
 
-fn connection_builder(streams_max: u32) -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .max_buf_size(HEADER_BYTES_MAX);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(streams_max)
-        .max_header_list_size(u32::try_from(HEADER_BYTES_MAX).unwrap_or(u32::MAX))
-        .keep_alive_interval(PING_INTERVAL)
-        .keep_alive_timeout(PING_TIMEOUT);
-    builder
-}
-
-/// One connection from handshake to end.
-async fn connection(
-    stream: TcpStream,
-    address: SocketAddr,
-    acceptor: TlsAcceptor,
-    builder: Arc<Builder<TokioExecutor>>,
-    context: Arc<Context>,
-    watcher: hyper_util::server::graceful::Watcher,
-) {
-    // Small writes (watch events) go out at once; without this they wait for the other side's acknowledgement.
-    if let Err(e) = stream.set_nodelay(true) {
-        tracing::debug!("no TCP_NODELAY: {e}");
-    }
-    let stream = ClientStream::new(stream, UNREAD_MAX);
-    let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(e)) => return tracing::debug!("TLS handshake: {e}"),
-        Err(_) => return tracing::debug!("TLS handshake: timeout"),
-    };
-    let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    let peer = Arc::new(Peer::new(address, chain));
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(ClientAddress(address));
-        let (context, peer) = (Arc::clone(&context), Arc::clone(&peer));
-        async move { Ok::<_, Infallible>(answer(context, peer, request).await) }
-    });
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
-    if let Err(e) = watcher.watch(connection).await {
-        tracing::debug!("connection: {e}");
-    }
-}
-
 /// What only reads ends with its client: nobody waits for a watch any more. A write that has begun is brought to its end.
-async fn answer(context: Arc<Context>, peer: Arc<Peer>, request: Request<Incoming>) -> Response<Body> {
+pub(crate) async fn answer(
+    context: Arc<Context>,
+    peer: Arc<Peer>,
+    request: Request<RequestBody>,
+) -> Response<Body> {
+    if let Some(answer) = answer_by_protocol(&request) {
+        return answer;
+    }
     if matches!(*request.method(), Method::GET | Method::HEAD) {
         return guarded(&context, &peer, request).await;
     }
@@ -159,17 +120,40 @@ async fn answer(context: Arc<Context>, peer: Arc<Peer>, request: Request<Incomin
     writing.await.unwrap_or_else(|_| failed("the server is going away"))
 }
 
+/// What HTTP itself says about a request, before the API does: a request of HTTP/1.1 names one host, and `OPTIONS *` is
+/// about the server as such. The texts are those of Go's server.
+fn answer_by_protocol<B>(request: &Request<B>) -> Option<Response<Body>> {
+    if request.method() == Method::OPTIONS && request.uri().path() == "*" {
+        return Some(Response::new(Body::empty()));
+    }
+    if request.version() != http::Version::HTTP_11 {
+        return None;
+    }
+    let mut hosts = request.headers().get_all(http::header::HOST).iter();
+    let is_host = |byte: &u8| byte.is_ascii_alphanumeric() || b"!$%&'()*+,-.:;=[]_~".contains(byte);
+    let why = match (hosts.next(), hosts.next()) {
+        (None, _) => "missing required Host header",
+        (Some(_), Some(_)) => "too many Host headers",
+        (Some(host), None) if !host.as_bytes().iter().all(is_host) => "malformed Host header",
+        (Some(_), None) => return None,
+    };
+    let mut response = Response::new(format!("400 Bad Request: {why}").into());
+    *response.status_mut() = http::StatusCode::BAD_REQUEST;
+    let headers = response.headers_mut();
+    headers.insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
+    Some(response)
+}
+
 /// A request whose handling panics is answered 500; the connection and the server go on.
-async fn guarded(context: &Context, peer: &Peer, request: Request<Incoming>) -> Response<Body> {
-    let uri = request.uri().clone();
+async fn guarded(context: &Context, peer: &Peer, request: Request<RequestBody>) -> Response<Body> {
+    let (method, uri) = (request.method().clone(), request.uri().clone());
     let handling = AssertUnwindSafe(chain::handle(context, peer, request));
     match CatchUnwind(Box::pin(handling.0)).await {
         Ok(response) => response,
         Err(()) => {
-            tracing::error!(%uri, "a request panicked");
-            let why = format!("{uri:?}");
-            let text = format!("This request caused apiserver to panic. Look in the logs for details. {why}");
-            failed(&text)
+            tracing::error!(%method, %uri, "a request panicked");
+            failed("This request caused apiserver to panic. Look in the logs for details.")
         }
     }
 }

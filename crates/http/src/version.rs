@@ -15,7 +15,7 @@ pub fn may_be_called(name: &str) -> bool {
 }
 
 /// The document of `/version`.
-pub(crate) fn document(git_version: &str) -> String {
+pub(crate) fn document(git_version: &str, git_commit: &str) -> String {
     let platform = format!("{}/{}", std::env::consts::OS, go_arch(std::env::consts::ARCH));
     format!(
         r#"{{
@@ -26,7 +26,7 @@ pub(crate) fn document(git_version: &str) -> String {
   "minCompatibilityMajor": "1",
   "minCompatibilityMinor": "35",
   "gitVersion": "{git_version}",
-  "gitCommit": "",
+  "gitCommit": "{git_commit}",
   "gitTreeState": "clean",
   "buildDate": "1970-01-01T00:00:00Z",
   "goVersion": "",

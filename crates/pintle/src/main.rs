@@ -9,6 +9,7 @@ mod check;
 mod commands;
 mod config;
 mod data_dir;
+mod descriptors;
 mod encryption;
 mod endpoint;
 mod etcd;

@@ -6,7 +6,7 @@ use crate::flags::{FlagError, Flags};
 use crate::kubeconfig::Kubeconfig;
 use crate::objects::{Objects, ObjectsError};
 use crate::pki::{self, Authority, Keep, Pair, PkiError};
-use crate::{data_dir, endpoint, etcd, objects, upkeep};
+use crate::{data_dir, descriptors, endpoint, etcd, objects, upkeep};
 use pintle_auth::authn::bootstrap::BootstrapTokens;
 use pintle_auth::authn::config::AnonymousConfig;
 use pintle_auth::authn::front_proxy::FrontProxy;
@@ -22,12 +22,12 @@ use pintle_auth::impersonate::Impersonation;
 use pintle_auth::{Authenticator, Authorizer, UserInfo};
 use pintle_controllers::aggregation::Aggregation;
 use pintle_engine::{Access, Engine, TokenObjects};
-use pintle_http::health::Health;
+use pintle_http::health::{Health, Scope};
 use pintle_http::openid::OpenId;
 use pintle_http::resources::Resources;
 use pintle_http::server::ServerContext;
 use pintle_http::tls::{self, ServingSlot};
-use pintle_http::{Api, Metrics, Server, ServerConfig};
+use pintle_http::{Api, Metrics, Offload, Server, ServerConfig};
 use pintle_webhook::ReviewClient;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -95,6 +95,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
     if !harmless.is_empty() {
         tracing::info!("flags without effect here: --{}", harmless.join(", --"));
     }
+    descriptors::raise_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .thread_stack_size(STACK_BYTES)
         .enable_all()
@@ -150,13 +151,32 @@ async fn serve(config: Arc<Config>, began: Instant) -> Result<(), ServeError> {
     let tls = tls::server_config(slot.clone(), hints, config.http2)?;
 
     let health = Arc::new(Health::default());
-    if encryption.has_kms() || config.encryption.reload {
-        health.add_check("kms-providers", move || encryption.kms_healthy());
+    match &config.etcd {
+        // Ends with the runtime.
+        Some(etcd) => {
+            _ = tokio::spawn(etcd::check_health(engine.store.clone(), etcd.check_timeout(), health.clone()))
+        }
+        None => {
+            for check in ["etcd", "etcd-readiness"] {
+                let store = engine.store.clone();
+                // The words before the reason are those that monitoring of kube-apiserver knows.
+                let run =
+                    move || store.health().map_err(|fault| format!("error getting data from etcd: {fault}"));
+                health.set_check(check, Scope::Everywhere, "", run);
+            }
+        }
     }
-    let storage = engine.clone();
-    health.set_storage_check(move || !storage.has_unreadable_values());
-    if let Some(etcd) = &config.etcd {
-        tokio::spawn(etcd::check_health(engine.store.clone(), etcd.check_timeout(), health.clone()));
+    if encryption.has_kms() || config.encryption.reload {
+        health.set_check("kms-providers", Scope::Readiness, "shutdown", move || {
+            encryption.kms_healthy().then_some(()).ok_or_else(|| "a KMS provider is not healthy".to_string())
+        });
+    }
+    for check in ["poststarthook/storage-readiness", "informer-sync"] {
+        let storage = engine.clone();
+        health.set_check(check, Scope::Everywhere, "", move || match storage.has_unreadable_values() {
+            true => Err("some stored values cannot be read".into()),
+            false => Ok(()),
+        });
     }
     rbac.set(engine.policy());
     // Ends with the runtime.
@@ -205,16 +225,24 @@ async fn serve(config: Arc<Config>, began: Instant) -> Result<(), ServeError> {
         metrics: Arc::new(metrics),
         openid: OpenId::new(config.issuers.first().map_or("", String::as_str), &jwks_uri, &account_keys),
         git_version: config.git_version.clone(),
+        git_commit: env!("PINTLE_GIT_COMMIT"),
         address: OnceLock::from(public.clone()),
         cbor: config.gate("CBORServingAndStorage"),
         compression: config.gate("APIResponseCompression"),
         strict_transport: config.strict_transport.clone(),
         impersonation: Impersonation::new(config.gate("ConstrainedImpersonation")),
         request_timeout: config.request_timeout,
+        offload: Offload::default(),
+        closes_unauthenticated_http2: config.gate("UnauthenticatedHTTP2DOSMitigation"),
         aggregation,
         streams,
     });
-    let server_config = ServerConfig { tls, streams_max: config.streams_max, drain_timeout: DRAIN_TIMEOUT };
+    let server_config = ServerConfig {
+        tls,
+        streams_max: config.streams_max,
+        connections_max: descriptors::connections_max(),
+        drain_timeout: DRAIN_TIMEOUT,
+    };
     let server = Server::new(listener, server_config, context);
 
     // Whoever listens on loopback only is not reached by the address that is advertised.

@@ -102,6 +102,8 @@ pub enum TokenError {
     Subject,
     #[error("token audiences {} is invalid for the target audiences {}", shown(token), shown(asked))]
     Audience { token: Vec<String>, asked: Vec<String> },
+    #[error("go-jose/go-jose/jwt: expected number value to unmarshal NumericDate")]
+    NotATime,
     #[error("service account token has expired")]
     Expired,
     #[error("service account token is not valid yet")]
@@ -385,19 +387,22 @@ fn gone(object: &BoundObject, now: i64) -> bool {
 }
 
 fn check_times(claims: &Value, now: i64) -> Result<(), TokenError> {
+    // A time that is no number must not count as none: the token would be good for ever.
     let time = |key: &str| match claims.get(key) {
-        Some(Value::Int(at)) => Some(*at),
+        Some(Value::Int(at)) => Ok(Some(*at)),
         #[expect(clippy::cast_possible_truncation, reason = "whole seconds are enough; floats saturate")]
-        Some(Value::Float(at)) => Some(*at as i64),
-        _ => None,
+        Some(Value::Float(at)) => Ok(Some(*at as i64)),
+        Some(Value::Null) | None => Ok(None),
+        Some(_) => Err(TokenError::NotATime),
     };
-    if time("nbf").is_some_and(|at| now + LEEWAY_SECONDS < at) {
+    let (not_before, expiry, issued) = (time("nbf")?, time("exp")?, time("iat")?);
+    if not_before.is_some_and(|at| now.saturating_add(LEEWAY_SECONDS) < at) {
         return Err(TokenError::NotYet);
     }
-    if time("exp").is_some_and(|at| now - LEEWAY_SECONDS > at) {
+    if expiry.is_some_and(|at| now.saturating_sub(LEEWAY_SECONDS) > at) {
         return Err(TokenError::Expired);
     }
-    if time("iat").is_some_and(|at| now + LEEWAY_SECONDS < at) {
+    if issued.is_some_and(|at| now.saturating_add(LEEWAY_SECONDS) < at) {
         return Err(TokenError::Future);
     }
     Ok(())
@@ -535,6 +540,22 @@ mod tests {
             tokens.authenticate(&text, Some(&other), at(10_100)),
             Err(TokenError::Audience { .. })
         ));
+    }
+
+    #[test]
+    fn times_that_are_no_numbers_are_refused() {
+        for (claims, expected) in [
+            (r#"{"exp":"99999999999"}"#, Err(TokenError::NotATime)),
+            (r#"{"exp":[1]}"#, Err(TokenError::NotATime)),
+            (r#"{"nbf":"0"}"#, Err(TokenError::NotATime)),
+            (r#"{"iat":{}}"#, Err(TokenError::NotATime)),
+            (r#"{"exp":-9223372036854775808}"#, Err(TokenError::Expired)),
+            (r#"{"exp":1.5e3,"nbf":null}"#, Ok(())),
+            ("{}", Ok(())),
+        ] {
+            let tree = pintle_value::json::parse(claims.as_bytes()).unwrap().value;
+            assert_eq!(check_times(&tree, 1000), expected, "{claims}");
+        }
     }
 
     #[test]

@@ -37,10 +37,8 @@ impl Resources {
             return Err(Status::method_not_supported(&target.kind.group_resource(), "watch"));
         }
         let list = self.list_request(request, target)?;
-        let timeout = match list.options.timeout_seconds {
-            Some(seconds) if seconds > 0 => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
-            _ => self.min_request_timeout.mul_f64(1.0 + self.engine.random.fraction()),
-        };
+        let timeout = watch_timeout(list.options.timeout_seconds)
+            .unwrap_or_else(|| self.min_request_timeout.mul_f64(1.0 + self.engine.random.fraction()));
         let frames = Frames {
             engine: self.engine.clone(),
             target: list.target.clone(),
@@ -59,6 +57,13 @@ impl Resources {
         };
         Ok(ApiResponse::new(200, stream_type(encoding), body))
     }
+}
+
+/// How long a client wants to watch; `None` leaves it to the server. kube-apiserver counts in nanoseconds of 64 bits, without a
+/// check: numbers that are too large start over, and a negative time is over at once.
+fn watch_timeout(seconds: Option<i64>) -> Option<Duration> {
+    let nanoseconds = seconds?.wrapping_mul(1_000_000_000);
+    (nanoseconds != 0).then(|| Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0)))
 }
 
 fn stream_type(encoding: Encoding) -> &'static str {
@@ -94,7 +99,7 @@ type Conversion = Pin<Box<dyn Future<Output = Option<Delivery>> + Send>>;
 impl Stream {
     fn new(frames: Frames, watched: Watched, bookmarks: bool, timeout: Duration) -> Self {
         let now = Instant::now();
-        let end = now + timeout;
+        let end = now.checked_add(timeout).unwrap_or(now);
         let watcher = match bookmarks {
             true => watched.watcher.with_bookmarks(BOOKMARK_EVERY),
             false => watched.watcher,

@@ -10,6 +10,7 @@ mod converted_watches;
 mod crash;
 mod definitions;
 mod dry_run;
+mod edge;
 mod encodings;
 mod encryption;
 mod examples;

@@ -1,0 +1,128 @@
+//! One connection from handshake to end: who may have one, how long it may be silent, and when it is told to go.
+
+use crate::chain::Context;
+use crate::drain::RequestBody;
+use crate::limits::Admitted;
+use crate::passthrough::ClientAddress;
+use crate::peer::Peer;
+use crate::server::answer;
+use crate::stream::ClientStream;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+
+/// Longest time for a TLS handshake, and for the head of the first request.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(32);
+/// How long a connection may be silent between two requests and until the head of the next one is complete. kube-apiserver
+/// lets it be silent for 90 s, which is what its clients count on.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(95);
+/// Most bytes of the head of a request.
+const HEAD_BYTES_MAX: usize = 1024 * 1024;
+/// Most headers of a request.
+const HEADERS_MAX: usize = 1000;
+/// Streams that a client resets before they were looked at, and that we reset because of its errors: a client that has more of
+/// them is cut off (CVE-2023-44487 and its kin).
+const RESETS_PENDING_MAX: usize = 20;
+const LOCAL_RESETS_MAX: usize = 256;
+/// How often HTTP/2 connections are probed, and how long an answer may take.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long a client may leave a full buffer unread before it is cut off.
+const UNREAD_MAX: Duration = Duration::from_secs(15);
+
+/// What all connections of a listener have in common.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) acceptor: TlsAcceptor,
+    pub(crate) builder: Arc<Builder<TokioExecutor>>,
+    pub(crate) context: Arc<Context>,
+    /// True once the server ends.
+    pub(crate) stop: watch::Receiver<bool>,
+}
+
+/// How connections are served.
+pub(crate) fn builder(streams_max: u32) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(IDLE_TIMEOUT)
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(HEAD_BYTES_MAX);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(streams_max)
+        .max_pending_accept_reset_streams(RESETS_PENDING_MAX)
+        .max_local_error_reset_streams(LOCAL_RESETS_MAX)
+        .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX))
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT);
+    builder
+}
+
+/// Serves one connection until it ends.
+pub(crate) async fn serve(shared: Shared, stream: TcpStream, address: SocketAddr, admitted: Admitted) {
+    // Small writes (watch events) go out at once; without this they wait for the other side's acknowledgement.
+    if let Err(e) = stream.set_nodelay(true) {
+        tracing::debug!("no TCP_NODELAY: {e}");
+    }
+    let Shared { acceptor, builder, context, mut stop } = shared;
+    let handshake = acceptor.accept(ClientStream::new(stream, UNREAD_MAX));
+    let stream = tokio::select! {
+        accepted = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake) => match accepted {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(e)) => return tracing::debug!("TLS handshake: {e}"),
+            Err(_) => return tracing::debug!("TLS handshake: timeout"),
+        },
+        () = admitted.signalled() => return,
+    };
+    let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let peer = Arc::new(Peer::new(address, chain, admitted));
+    let of_requests = Arc::clone(&peer);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(ClientAddress(address));
+        of_requests.received_request();
+        let (context, peer) = (Arc::clone(&context), Arc::clone(&of_requests));
+        async move { Ok::<_, Infallible>(answer(context, peer, RequestBody::of(request)).await) }
+    });
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let mut first_request = std::pin::pin!(tokio::time::sleep(FIRST_REQUEST_TIMEOUT));
+    let (mut awaits_first, mut ending) = (true, false);
+    loop {
+        tokio::select! {
+            biased;
+            ended = connection.as_mut() => {
+                return ended.unwrap_or_else(|e| tracing::debug!("connection: {e}"));
+            }
+            () = peer.admitted.signalled() => {
+                if !peer.is_closing() {
+                    return tracing::debug!(client = %address, "connection gave way to others");
+                }
+                ending = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            _ = stop.wait_for(|stopped| *stopped), if !ending => {
+                ending = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            () = first_request.as_mut(), if awaits_first => {
+                awaits_first = false;
+                if !peer.has_sent_requests() {
+                    return tracing::debug!(client = %address, "no request came");
+                }
+            }
+        }
+    }
+}

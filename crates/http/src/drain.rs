@@ -1,0 +1,68 @@
+//! `RequestBody`: the body of a request. What nobody reads of it is read and thrown away for a while.
+//!
+//! A request can be answered before its body is read: refused credentials, missing rights, a path that leads nowhere. If the
+//! body were dropped then, an HTTP/2 stream would be reset and an HTTP/1 connection closed while the client is still
+//! sending, and many clients report that instead of the answer.
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// Most bytes of a body that are thrown away, as in Go's server, and longest time to wait for them.
+const DRAIN_BYTES_MAX: usize = 256 * 1024;
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A request's body.
+pub(crate) struct RequestBody {
+    body: Option<Incoming>,
+    drains: bool,
+}
+
+impl RequestBody {
+    /// Takes over the body of a request.
+    pub(crate) fn of(request: http::Request<Incoming>) -> http::Request<RequestBody> {
+        // A client that waits for `100 Continue` has sent nothing that could be thrown away.
+        let drains = !request.headers().contains_key(http::header::EXPECT);
+        request.map(|body| RequestBody { body: Some(body), drains })
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match &mut self.body {
+            Some(body) => Pin::new(body).poll_frame(cx),
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(SizeHint::default, Body::size_hint)
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        let body = self.body.take().filter(|body| self.drains && !body.is_end_stream());
+        if let (Some(body), Ok(runtime)) = (body, tokio::runtime::Handle::try_current()) {
+            // Ends by itself, in a second at most.
+            runtime.spawn(tokio::time::timeout(DRAIN_TIMEOUT, async {
+                let mut body = Limited::new(body, DRAIN_BYTES_MAX);
+                while let Some(Ok(_)) = body.frame().await {}
+            }));
+        }
+    }
+}

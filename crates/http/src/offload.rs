@@ -1,0 +1,98 @@
+//! `Offload`: work that takes a processor for long does not hold up the threads that answer others.
+//!
+//! A future that is offloaded is polled where blocking is allowed: the runtime gives the other tasks of the thread to
+//! another one. How many are polled at once is limited; the others wait for their turn without taking a thread.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+
+/// From this many bytes on a body is decoded, patched and validated off the threads that answer others. Below, that takes
+/// less than the change of threads is worth.
+pub(crate) const LARGE_BODY_BYTES: usize = 64 * 1024;
+
+/// Runs heavy work, a limited number of pieces at once.
+pub struct Offload(Arc<Semaphore>);
+
+impl Default for Offload {
+    /// As many pieces at once as there are processors, but never one alone: a slow one must not stop all others.
+    fn default() -> Self {
+        let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        Offload(Arc::new(Semaphore::new(processors.max(2))))
+    }
+}
+
+impl Offload {
+    /// The same work, done where it holds nobody up.
+    pub(crate) async fn run<F: Future>(&self, work: F) -> F::Output {
+        let work = std::pin::pin!(work);
+        Offloaded { permits: Arc::clone(&self.0), turn: None, work }.await
+    }
+}
+
+type Turn = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
+
+struct Offloaded<'a, F> {
+    permits: Arc<Semaphore>,
+    /// While all places are taken.
+    turn: Option<Turn>,
+    work: Pin<&'a mut F>,
+}
+
+impl<F: Future> Future for Offloaded<'_, F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = &mut *self;
+        let turn = this.turn.get_or_insert_with(|| Box::pin(Arc::clone(&this.permits).acquire_owned()));
+        // The place is free again after each step: work that waits for something else takes none.
+        let _permit = ready!(turn.as_mut().poll(cx));
+        this.turn = None;
+        if Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread) {
+            tokio::task::block_in_place(|| this.work.as_mut().poll(cx))
+        } else {
+            this.work.as_mut().poll(cx)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn work_is_limited_and_holds_nobody_up() {
+        let offload = Arc::new(Offload(Arc::new(Semaphore::new(2))));
+        let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (go, gate) = std::sync::mpsc::channel::<()>();
+        let gate = Arc::new(std::sync::Mutex::new(gate));
+        let heavy: Vec<_> = (0..4)
+            .map(|_| {
+                let (offload, now, most) = (Arc::clone(&offload), Arc::clone(&now), Arc::clone(&most));
+                let gate = Arc::clone(&gate);
+                tokio::spawn(async move {
+                    offload
+                        .run(async {
+                            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                            gate.lock().unwrap().recv().unwrap();
+                            now.fetch_sub(1, Ordering::SeqCst);
+                        })
+                        .await;
+                })
+            })
+            .collect();
+        // The only thread of the runtime is not blocked: others are answered meanwhile.
+        let light = tokio::spawn(async { tokio::time::sleep(Duration::from_millis(5)).await });
+        tokio::time::timeout(Duration::from_secs(20), light).await.unwrap().unwrap();
+        (0..4).for_each(|_| go.send(()).unwrap());
+        for task in heavy {
+            task.await.unwrap();
+        }
+        assert!(most.load(Ordering::SeqCst) <= 2);
+    }
+}

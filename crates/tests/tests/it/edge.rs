@@ -1,0 +1,149 @@
+//! The edge of the server: odd requests, floods of connections, times that overflow.
+
+use std::time::Duration;
+
+use pintle_testkit::server::Options;
+use pintle_testkit::{Client, Request, Server};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+async fn create_map(client: &Client) -> u16 {
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "m-"}});
+    client.post(MAPS, &map).await.unwrap().0
+}
+
+/// Times that do not fit, as kube-apiserver counts them: they start over, or are over at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_time_in_a_query_is_too_long() {
+    let server = Server::start_ephemeral().await.unwrap();
+    let client = server.admin().unwrap();
+    for seconds in ["9223372036854775807", "-1", "-9223372036854775808", "18446744073", "9223372037"] {
+        let watch = Request::new("GET", &format!("{MAPS}?watch=1&timeoutSeconds={seconds}"));
+        let opened = client.open(&watch).await.unwrap();
+        assert_eq!(opened.head.status, 200, "{seconds}");
+    }
+    for query in ["timeout=9223372036s", "limit=9223372036854775807", "timeoutSeconds=9223372036854775807"] {
+        assert_eq!(client.get(&format!("{MAPS}?{query}")).await.unwrap().0, 200, "{query}");
+    }
+    let overflow = Request::new("GET", &format!("{MAPS}?watch=1&timeoutSeconds=9223372036854775807"));
+    assert_eq!(client.send(&overflow).await.unwrap().text(), "", "over at once, as a negative time is");
+    let gone =
+        client.get(&format!("{MAPS}?resourceVersion=900000000&resourceVersionMatch=Exact")).await.unwrap();
+    assert_eq!((gone.0, &gone.1["details"]["retryAfterSeconds"]), (504, &json!(1)));
+}
+
+/// Sends bytes on a connection of their own and reads what comes until the server closes.
+async fn exchange(server: &Server, request: &str) -> String {
+    let client = server.admin().unwrap();
+    let target = client.target();
+    let mut connection = target.connect().await.unwrap();
+    connection.send(request.as_bytes()).await.unwrap();
+    let head = connection.read_head(false).await.unwrap();
+    let mut body = Vec::new();
+    connection.read_body(&mut body).await.unwrap();
+    format!("{} {}", head.status, String::from_utf8_lossy(&body))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn http_itself_is_read_as_go_reads_it() {
+    let server = Server::start_ephemeral().await.unwrap();
+    for (request, expected) in [
+        ("GET /livez HTTP/1.1\r\n\r\n", "400 400 Bad Request: missing required Host header"),
+        ("GET /livez HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "400 400 Bad Request: too many Host headers"),
+        ("GET /livez HTTP/1.1\r\nHost: a b\r\n\r\n", "400 400 Bad Request: malformed Host header"),
+        ("GET /livez HTTP/1.1\r\nHost:\r\n\r\n", "200 ok"),
+        ("GET /livez HTTP/1.0\r\n\r\n", "200 ok"),
+        ("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", "200 "),
+    ] {
+        assert_eq!(exchange(&server, request).await, expected, "{request:?}");
+    }
+}
+
+/// A refused request is answered whole although nobody reads its body, and the connection goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_that_nobody_reads_do_not_break_the_connection() {
+    let server = Server::start_ephemeral().await.unwrap();
+    let nobody = server.admin().unwrap().as_token(None);
+    for _ in 0..20 {
+        let request = Request::new("POST", MAPS).body("application/json", "x".repeat(100_000));
+        assert_eq!(nobody.send(&request).await.unwrap().status(), 403);
+    }
+}
+
+/// Strangers who take all connections they can get: others write all the while, and nothing has to be started again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_strangers_stops_nobody() {
+    let server = Server::start_with(Options::default()).await.unwrap();
+    let admin = server.admin().unwrap();
+    assert_eq!(create_map(&admin).await, 201);
+    // Far less than the server counted on when it started: accepting fails, and the store has what it needs.
+    let pid = server.pid().unwrap().to_string();
+    let limited = std::process::Command::new("prlimit").args(["--pid", &pid, "--nofile=512:512"]).status();
+    if !limited.is_ok_and(|status| status.success()) {
+        eprintln!("left out: no prlimit");
+        return;
+    }
+    let mut flood = Vec::new();
+    for _ in 0..900 {
+        // The kernel completes connections that the server has not accepted: those wait.
+        let connect = TcpStream::connect(("127.0.0.1", server.port()));
+        match tokio::time::timeout(Duration::from_millis(200), connect).await {
+            Ok(Ok(stream)) => flood.push(stream),
+            _ => break,
+        }
+    }
+    // A connection that is known goes on. Writes need no new descriptors.
+    for _ in 0..20 {
+        assert_eq!(create_map(&admin).await, 201, "{}", server.log_tail());
+    }
+    assert_eq!(admin.get("/readyz?verbose").await.map(|(code, _)| code).unwrap_or(200), 200);
+    drop(flood);
+    // New ones get in again, without a restart.
+    let mut last = None;
+    for _ in 0..100 {
+        let client = server.admin().unwrap();
+        match client.get("/version").await {
+            Ok((200, _)) => return,
+            other => last = Some(other),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("nobody gets in: {last:?} {}", server.log_tail());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_thousand_clients_of_one_address_are_fine() {
+    let server = Server::start_ephemeral().await.unwrap();
+    let mut clients = JoinSet::new();
+    for _ in 0..2000 {
+        let client = server.admin().unwrap();
+        clients.spawn(async move {
+            let (code, _) = client.get(&format!("{MAPS}?limit=1")).await.unwrap();
+            (code, client)
+        });
+    }
+    let mut open = Vec::new();
+    while let Some(answer) = clients.join_next().await {
+        let (code, client) = answer.unwrap();
+        assert_eq!(code, 200);
+        open.push(client);
+    }
+    for client in open.iter().step_by(50) {
+        assert_eq!(client.get(&format!("{MAPS}?limit=1")).await.unwrap().0, 200);
+    }
+}
+
+/// Whoever opens a connection and says nothing, or half a request, is let go.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn garbage_instead_of_a_handshake_ends_the_connection() {
+    let server = Server::start_ephemeral().await.unwrap();
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    _ = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer)).await.unwrap();
+    assert_eq!(server.admin().unwrap().get("/version").await.unwrap().0, 200);
+}
