@@ -136,9 +136,14 @@ fn pod(
         return Ok(());
     }
     let policy = policy_of(request, world)?;
-    if policy.is_privileged() || request.old.is_some_and(|old| !is_significant(pod, old)) {
+    if request.old.is_some_and(|old| !is_significant(pod, old)) {
         return Ok(());
     }
+    pintle_audit::annotate("pod-security.kubernetes.io/enforce-policy", || policy.enforce.to_string());
+    if policy.is_privileged() {
+        return Ok(());
+    }
+    audit(policy.audit, pod);
     let violations = checks::evaluate(policy.enforce, pod.get("metadata"), pod.get("spec"));
     if !violations.is_empty() {
         let why = format!(
@@ -163,8 +168,20 @@ fn controller(
         return Ok(());
     };
     let Ok(policy) = policy_of(request, world) else { return Ok(()) };
+    audit(policy.audit, template);
     warn(policy.warn, template, warnings);
     Ok(())
+}
+
+/// Annotates the audit event of a request that violates the level to be audited.
+fn audit(level: LevelVersion, pod: &Value) {
+    let violations = checks::evaluate(level, pod.get("metadata"), pod.get("spec"));
+    if !violations.is_empty() {
+        pintle_audit::annotate("pod-security.kubernetes.io/audit-violations", || {
+            let level = quoted(&level.to_string());
+            format!("would violate PodSecurity {level}: {}", checks::details(&violations))
+        });
+    }
 }
 
 fn warn(level: LevelVersion, pod: &Value, warnings: &mut Vec<String>) {

@@ -62,14 +62,14 @@ impl Impersonation {
         Impersonation { constrained, last: Mutex::default() }
     }
 
-    /// Whom the request is from when it acts as `wanted`, or the 403 that says why it may not. `attributes` are those
-    /// of the request, with the user who makes it.
+    /// The user that the request acts as and the constrained verb that allowed it ("" for the old way), or the 403 that
+    /// says why it may not. `attributes` are those of the request, with the user who makes it.
     pub async fn impersonate(
         &self,
         authorizer: &dyn Authorizer,
         wanted: &UserInfo,
         attributes: &Attributes,
-    ) -> Result<UserInfo, Status> {
+    ) -> Result<(UserInfo, String), Status> {
         let requestor = &attributes.user.name;
         let all: &[Mode] = if self.constrained { &Mode::ALL } else { &[Mode::Legacy] };
         let last = self.last.lock().ok().and_then(|last| last.get(requestor).copied());
@@ -79,7 +79,11 @@ impl Impersonation {
             match mode.check(authorizer, wanted, attributes).await {
                 Ok(user) => {
                     self.remember(requestor, mode);
-                    return Ok(user);
+                    let constraint = match mode {
+                        Mode::Legacy => String::new(),
+                        mode => format!("impersonate:{}", mode.name()),
+                    };
+                    return Ok((user, constraint));
                 }
                 Err(refusal) => _ = first_refusal.get_or_insert(refusal),
             }
@@ -364,7 +368,11 @@ mod tests {
             ..Attributes::default()
         };
         let authorizer = PrivilegedGroup(UserInfo::MASTERS);
-        Impersonation::new(true).impersonate(&authorizer, &wanted, &attributes).await.map_err(|s| s.message)
+        Impersonation::new(true)
+            .impersonate(&authorizer, &wanted, &attributes)
+            .await
+            .map(|(user, _)| user)
+            .map_err(|s| s.message)
     }
 
     #[test]

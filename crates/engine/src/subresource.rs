@@ -145,6 +145,7 @@ impl Engine {
         };
         let propose::Proposed { mut object, warnings, .. } =
             propose::decode_object(&cx, body, typed::Empties::Shown)?;
+        crate::write::note_request_object(&face, &object);
         let kind = face.kind.kind.clone();
         if kind == "TokenRequest" {
             token::default(&mut object);

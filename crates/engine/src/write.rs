@@ -13,7 +13,7 @@ use pintle_meta::Status;
 use pintle_meta::options::FieldValidation;
 use pintle_schema::typed;
 use pintle_store::{Expect, Revision, Write, WriteError};
-use pintle_value::{Str, Value};
+use pintle_value::{Str, Value, json};
 use std::sync::Arc;
 
 /// How often a write that names no resourceVersion is tried again when others get in between.
@@ -69,6 +69,22 @@ pub struct Written {
     pub warnings: Vec<String>,
     /// Whether the store took a write. If not, the object was as it should be, or it was a dry run.
     pub(crate) committed: bool,
+}
+
+/// Notes the object of a request for its audit event, as kube-apiserver would write it.
+pub(crate) fn note_request_object(target: &Target, object: &Value) {
+    pintle_audit::note_request_object(|| {
+        let mut object = object.clone();
+        typed::settle(&target.kind_version().schema, &mut object, typed::Empties::Shown);
+        object
+    });
+}
+
+/// A patch for an audit event, if it is JSON.
+fn json_document(body: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    json::print(&json::parse(body).ok()?.value, &mut out);
+    Some(out)
 }
 
 enum Attempt {
@@ -301,24 +317,27 @@ impl Engine {
         let cx = propose::Context { target, validation: request.validation(), registered: &registered };
         let proposed = match &request.change {
             Change::Create(body) => {
-                let mut proposed =
-                    propose::decode_object(&cx, body, typed::Empties::Kept)?.checked(|object| {
-                        metadata::wipe_system_fields(object);
-                        metadata::settle_namespace(object, target)
-                    })?;
+                let decoded = propose::decode_object(&cx, body, typed::Empties::Kept)?;
+                note_request_object(target, &decoded.object);
+                let mut proposed = decoded.checked(|object| {
+                    metadata::wipe_system_fields(object);
+                    metadata::settle_namespace(object, target)
+                })?;
                 ownership::record_new(target, owner, &mut proposed, conversions);
                 proposed
             }
             Change::Replace(body) => {
-                let mut proposed =
-                    propose::decode_object(&cx, body, typed::Empties::Shown)?.checked(|object| {
-                        metadata::settle_namespace(object, target)?;
-                        metadata::check_name(object, target)
-                    })?;
+                let decoded = propose::decode_object(&cx, body, typed::Empties::Shown)?;
+                note_request_object(target, &decoded.object);
+                let mut proposed = decoded.checked(|object| {
+                    metadata::settle_namespace(object, target)?;
+                    metadata::check_name(object, target)
+                })?;
                 ownership::record_with(target, owner, spoken, &mut proposed.object, conversions);
                 proposed
             }
             Change::Patch(kind, body) => {
+                pintle_audit::note_request_document(|| json_document(body));
                 let Some(spoken) = spoken else {
                     return Err(Status::not_found(&target.group_resource(), &target.name));
                 };
@@ -328,6 +347,11 @@ impl Engine {
             }
             Change::Apply { body, force } => {
                 let config = propose::Configuration::decode(body)?;
+                pintle_audit::note_request_document(|| {
+                    let mut out = Vec::new();
+                    json::print(&config.tree, &mut out);
+                    Some(out)
+                });
                 let (mut object, unknown) =
                     ownership::apply(target, owner, spoken, &config.tree, *force, conversions)?;
                 propose::complete(target, &mut object, typed::Empties::Shown);

@@ -12,7 +12,7 @@ use crate::peer::Peer;
 use crate::requestinfo::RequestInfo;
 use crate::route;
 use crate::streams::{Streamed, Streams};
-use crate::{Body, compress, headers, nonresource, passthrough, query, respond, websocket};
+use crate::{Body, auditing, compress, headers, nonresource, passthrough, query, respond, websocket};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -71,6 +71,8 @@ pub struct Context {
     /// Whether HTTP/2 connections of clients that have not said who they are end after their answers
     /// (`UnauthenticatedHTTP2DOSMitigation`).
     pub closes_unauthenticated_http2: bool,
+    /// The audit, if there is one.
+    pub auditor: Option<Arc<pintle_audit::Auditor>>,
 }
 
 /// What a request is, once method, path and headers are read.
@@ -102,6 +104,7 @@ where
         Ok(read) => answer(context, peer, &parts, read, body, &id, began, &mut record).await,
     };
 
+    let (answer, audit) = auditing::answered(record.audit, answer, record.long_running).await;
     let mut response = finish(answer, record.warnings, gzip);
     set(response.headers_mut(), "audit-id", &id);
     if let Some(directives) = &context.strict_transport {
@@ -115,6 +118,7 @@ where
         began,
         code,
         bytes: 0,
+        audit,
         _in_flight: record.in_flight,
     };
     response.map(|body| completion.after(body))
@@ -125,12 +129,20 @@ struct Record {
     labels: Labels,
     warnings: Vec<String>,
     in_flight: InFlight,
+    long_running: bool,
+    audit: Option<Box<pintle_audit::Record>>,
 }
 
 impl Record {
     fn new(method: &http::Method) -> Self {
         let mutating = !matches!(*method, http::Method::GET | http::Method::HEAD | http::Method::OPTIONS);
-        Record { labels: Labels::other(method), warnings: Vec::new(), in_flight: InFlight::begin(mutating) }
+        Record {
+            labels: Labels::other(method),
+            warnings: Vec::new(),
+            in_flight: InFlight::begin(mutating),
+            long_running: false,
+            audit: None,
+        }
     }
 }
 
@@ -169,9 +181,22 @@ where
     note_identity(context, peer, parts, user.as_ref().ok());
     let user = match user {
         Ok(user) => user,
-        Err(status) => return respond::status(&status, errors),
+        Err(status) => {
+            let answer = respond::status(&status, errors);
+            let body = match &answer.body {
+                Body::Full(body) => Some(body.clone()),
+                Body::Chunks(_) => None,
+            };
+            auditing::unauthenticated(context, peer, parts, &info, id, answer.code, body).await;
+            return answer;
+        }
     };
-    let user = match permitted(context, user, &parts.headers, &info).await {
+    record.long_running = info.long_running();
+    match auditing::received(context, peer, parts, &info, &user, id).await {
+        Ok(audit) => record.audit = audit,
+        Err(answer) => return answer,
+    }
+    let user = match permitted(context, user, &parts.headers, &info, record.audit.as_deref_mut()).await {
         Ok(user) => user,
         Err(refusal) => return refusal.response(parts, errors),
     };
@@ -218,6 +243,9 @@ where
     };
     if let Some(warning) = &routed.target.version().deprecation {
         record.warnings.push(warning.to_string());
+        if let Some(audit) = &record.audit {
+            audit.notes.annotate("k8s.io/deprecated", "true");
+        }
     }
     record.labels = Labels::of(&info, &routed.target, &query);
     let long_running = info.long_running();
@@ -234,11 +262,13 @@ where
     let watches = matches!(routed.target.action, route::Action::Watch | route::Action::WatchOne);
     let wants_socket = watches && websocket::asked_for(&parts.headers);
     let socket = parts.extensions.get::<hyper::upgrade::OnUpgrade>().filter(|_| wants_socket).cloned();
+    let notes = record.audit.as_ref().map(|audit| Arc::clone(&audit.notes));
     let work = async {
         let body = match read_body(&method, body).await {
             Ok(body) => body,
             Err(status) => return respond::status(&status, routed.errors),
         };
+        let large = body.len() >= LARGE_BODY_BYTES;
         let request = ApiRequest {
             info,
             target: routed.target,
@@ -252,10 +282,11 @@ where
             deadline: (!long_running).then(|| began + timeout),
             id: id.to_string(),
         };
-        if request.body.len() >= LARGE_BODY_BYTES {
-            return context.offload.run(context.api.serve(request)).await;
+        let served = pintle_audit::with_notes(notes, context.api.serve(request));
+        if large {
+            return context.offload.run(served).await;
         }
-        context.api.serve(request).await
+        served.await
     };
     if long_running {
         let answer = work.await;
@@ -364,14 +395,28 @@ async fn permitted(
     user: UserInfo,
     headers: &HeaderMap,
     info: &RequestInfo,
+    mut audit: Option<&mut pintle_audit::Record>,
 ) -> Result<UserInfo, Refusal> {
     let mut attributes = attributes_of(info, user);
     let names = headers.iter().map(|(name, value)| (name.as_str(), headers::text(value)));
     if let Some(wanted) = impersonate::wanted(names)? {
         let authorizer = &*context.authorizer;
-        attributes.user = context.impersonation.impersonate(authorizer, &wanted, &attributes).await?;
+        let (user, constraint) = context.impersonation.impersonate(authorizer, &wanted, &attributes).await?;
+        if let Some(audit) = &mut audit {
+            audit.impersonates(&user, &constraint);
+        }
+        attributes.user = user;
     }
-    match context.authorizer.authorize(&attributes).await {
+    let decision = context.authorizer.authorize(&attributes).await;
+    if let Some(audit) = audit {
+        let (allowed, reason) = match &decision {
+            Decision::Allow(reason) => (true, reason.as_str()),
+            Decision::Deny(reason) | Decision::NoOpinion(reason) => (false, reason.as_str()),
+            Decision::Failed(_) => (false, "internal error"),
+        };
+        auditing::authorized(&audit.notes, allowed, reason);
+    }
+    match decision {
         Decision::Allow(_) => Ok(attributes.user),
         Decision::Deny(reason) | Decision::NoOpinion(reason) => {
             Err(Refusal::Forbidden(authz::forbidden(&attributes, &reason)))

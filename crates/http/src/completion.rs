@@ -16,6 +16,8 @@ pub(crate) struct Completion {
     pub(crate) began: Instant,
     pub(crate) code: u16,
     pub(crate) bytes: u64,
+    /// The audit record, whose last event is made now.
+    pub(crate) audit: Option<Box<pintle_audit::Record>>,
     /// Falls with the completion.
     pub(crate) _in_flight: InFlight,
 }
@@ -23,6 +25,9 @@ pub(crate) struct Completion {
 impl Drop for Completion {
     fn drop(&mut self) {
         self.metrics.request_ends(&self.labels, self.code, self.began.elapsed(), self.bytes);
+        if let Some(audit) = self.audit.take() {
+            audit.stage_later(pintle_audit::Stage::ResponseComplete, pintle_audit::now());
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod aggregate;
 pub mod api;
+mod auditing;
 pub mod body;
 mod chain;
 mod completion;

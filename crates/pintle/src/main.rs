@@ -1,6 +1,7 @@
 //! `pintle`: the Kubernetes API server in one binary.
 
 mod arguments;
+mod audit;
 mod authentication;
 mod backup;
 mod bootstrap;

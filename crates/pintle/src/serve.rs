@@ -1,5 +1,6 @@
 //! `pintle serve`: reads keys, wires the parts together, listens, and ends gracefully.
 
+use crate::audit::AuditConfig;
 use crate::config::{AuthorizationMode, Config};
 use crate::data_dir::{DataDir, DataDirError};
 use crate::flags::{FlagError, Flags};
@@ -83,6 +84,7 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
     let began = Instant::now();
     log_to_stderr(flags.int("v"));
     let config = Config::new(flags)?;
+    let audit = AuditConfig::new(flags)?;
     // Where it is not said, kube-apiserver's recorded answers allow it.
     pintle_kinds::set_allow_privileged(!flags.given("allow-privileged") || flags.bool("allow-privileged"));
     let (harmless, missed) = flags.without_effect();
@@ -102,10 +104,13 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
         .build()
         .map_err(ServeError::Runtime)?;
     // On a thread of the runtime, because objects that are read at the start may be as deep as those of requests.
-    runtime.block_on(async { tokio::spawn(serve(Arc::new(config), began)).await.map_err(ServeError::Ended)? })
+    runtime.block_on(async {
+        tokio::spawn(serve(Arc::new(config), audit, began)).await.map_err(ServeError::Ended)?
+    })
 }
 
-async fn serve(config: Arc<Config>, began: Instant) -> Result<(), ServeError> {
+async fn serve(config: Arc<Config>, audit: AuditConfig, began: Instant) -> Result<(), ServeError> {
+    let auditor = audit.open().map_err(ServeError::Runtime)?;
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
     // First of all: a port that is taken is told before anything is done to the data.
     let listener = TcpListener::bind(config.bind).await.map_err(|e| ServeError::Listen(config.bind, e))?;
@@ -236,6 +241,7 @@ async fn serve(config: Arc<Config>, began: Instant) -> Result<(), ServeError> {
         closes_unauthenticated_http2: config.gate("UnauthenticatedHTTP2DOSMitigation"),
         aggregation,
         streams,
+        auditor: auditor.clone(),
     });
     let server_config = ServerConfig {
         tls,
@@ -281,6 +287,9 @@ async fn serve(config: Arc<Config>, began: Instant) -> Result<(), ServeError> {
         engine.cache.shutdown();
     };
     server.run(stop).await;
+    if let Some(auditor) = auditor {
+        auditor.close().await;
+    }
     engine.store.close().await;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! ValidatingAdmissionPolicy: what a policy says of a request, and what is made of it.
 
-use super::{Asked, Broken, Evaluator};
+use super::{Asked, Binding, Broken, Evaluator};
 use crate::Attributes;
 use crate::cel::{Activation, Conditions, Expression, Inputs, OutOfBudget, POLICY_BUDGET, Variables};
 use pintle_cel::types::Type;
@@ -17,7 +17,8 @@ pub struct Validator {
     variables: Variables,
     conditions: Conditions,
     validations: Vec<Validation>,
-    annotations: Vec<Expression>,
+    /// Keys and expressions of annotations of the audit log.
+    annotations: Vec<(Str, Expression)>,
 }
 
 struct Validation {
@@ -32,11 +33,13 @@ struct Validation {
 struct Denial {
     message: String,
     reason: Str,
+    /// Which of the validations it comes from.
+    index: usize,
 }
 
 impl Denial {
     fn failed(message: String) -> Self {
-        Denial { message, reason: Str::default() }
+        Denial { message, reason: Str::default(), index: 0 }
     }
 }
 
@@ -83,7 +86,9 @@ impl Evaluator for Validator {
         };
         let annotation = |annotation: &Value| {
             let text = annotation.str_at(&["valueExpression"]);
-            Expression::new(text, expressions.check(text, offered, &[Type::String, Type::Null]))
+            let expression =
+                Expression::new(text, expressions.check(text, offered, &[Type::String, Type::Null]));
+            (Str::from(annotation.str_at(&["key"])), expression)
         };
         Validator {
             conditions: Conditions::compile_within(
@@ -100,7 +105,13 @@ impl Evaluator for Validator {
 
 impl Validator {
     /// What the policy says. `request_of_conditions` is the request as match conditions see it.
-    fn validate(&self, inputs: &Inputs<'_>, request_of_conditions: &Value, fails: bool) -> Outcome {
+    fn validate(
+        &self,
+        policy: &str,
+        inputs: &Inputs<'_>,
+        request_of_conditions: &Value,
+        fails: bool,
+    ) -> Outcome {
         let failed = |why: String| match fails {
             true => Outcome { denials: vec![Denial::failed(why)], errors: Vec::new() },
             false => Outcome::default(),
@@ -115,7 +126,7 @@ impl Validator {
             Ok(denials) => denials,
             Err(out) => return failed(out.text()),
         };
-        match self.annotation_errors(inputs) {
+        match self.annotate(policy, inputs) {
             Ok(errors) => Outcome { denials, errors: if fails { errors } else { Vec::new() } },
             Err(out) => failed(out.text()),
         }
@@ -136,12 +147,12 @@ impl Validator {
                 (Ok(_), Err(out)) => format!("failed messageExpression: {}", out.text()),
                 (Ok(CelValue::Bool(true)), _) => continue,
                 (Ok(_), Ok(message)) => {
-                    denials.push(validation.denial(message));
+                    denials.push(Denial { index: at, ..validation.denial(message) });
                     continue;
                 }
             };
             if fails {
-                denials.push(Denial::failed(failed));
+                denials.push(Denial { index: at, ..Denial::failed(failed) });
             }
         }
         Ok(denials)
@@ -164,13 +175,20 @@ impl Validator {
         Ok(messages)
     }
 
-    /// What went wrong with annotations of the audit log; nothing else is made of them.
-    fn annotation_errors(&self, inputs: &Inputs<'_>) -> Result<Vec<String>, OutOfBudget> {
+    /// Annotates the audit event of the request; returns what went wrong.
+    fn annotate(&self, policy: &str, inputs: &Inputs<'_>) -> Result<Vec<String>, OutOfBudget> {
         let mut budget = POLICY_BUDGET;
         let activation = Activation::new(Inputs { asker: None, ..*inputs }, Some(&self.variables));
         let mut errors = Vec::new();
-        for annotation in &self.annotations {
-            errors.extend(activation.evaluate(annotation, &mut budget)?.err());
+        for (key, expression) in &self.annotations {
+            match activation.evaluate(expression, &mut budget)? {
+                Err(why) => errors.push(why),
+                Ok(value) => {
+                    if let Some(text) = value.as_str().map(str::trim).filter(|text| !text.is_empty()) {
+                        pintle_audit::annotate(&format!("{policy}/{key}"), || text.to_string());
+                    }
+                }
+            }
         }
         Ok(errors)
     }
@@ -184,8 +202,28 @@ impl Validation {
             None if !given.is_empty() => given.to_string(),
             None => format!("failed expression: {}", self.expression.text.trim()),
         };
-        Denial { message, reason: self.reason.clone() }
+        Denial { message, reason: self.reason.clone(), index: 0 }
     }
+}
+
+/// Annotates a failed validation. The first one of a request stays, as in kube-apiserver.
+fn audit_failure(policy: &str, binding: &Binding, denial: &Denial) {
+    pintle_audit::annotate("validation.policy.admission.k8s.io/validation_failure", || {
+        let text = |text: &str| {
+            let mut out = Vec::new();
+            pintle_value::json::write_string(text, &mut out);
+            String::from_utf8_lossy(&out).into_owned()
+        };
+        let actions: Vec<String> = binding.actions.iter().map(|action| text(action)).collect();
+        format!(
+            "[{{\"message\":{},\"policy\":{},\"binding\":{},\"expressionIndex\":{},\"validationActions\":[{}]}}]",
+            text(&denial.message),
+            text(policy),
+            text(&binding.name),
+            denial.index,
+            actions.join(",")
+        )
+    });
 }
 
 impl Verdict {
@@ -201,7 +239,7 @@ impl Verdict {
     pub fn ask(&mut self, asked: &Asked<'_, Validator>, inputs: &Inputs<'_>, request_of_conditions: &Value) {
         let (policy, binding) = (asked.policy, asked.binding);
         let Outcome { denials, errors } =
-            policy.evaluator.validate(inputs, request_of_conditions, policy.fails);
+            policy.evaluator.validate(&policy.name, inputs, request_of_conditions, policy.fails);
         for denial in denials {
             for action in &binding.actions {
                 match action.as_str() {
@@ -210,7 +248,7 @@ impl Verdict {
                         "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {}",
                         policy.name, binding.name, denial.message
                     )),
-                    // There is no audit log to write to.
+                    "Audit" => audit_failure(&policy.name, binding, &denial),
                     _ => {}
                 }
             }

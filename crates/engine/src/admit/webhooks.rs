@@ -93,7 +93,7 @@ impl Engine {
             rounds.webhooks.require();
         }
         let mut shown: Option<Shown> = None;
-        for webhook in webhooks {
+        for (index, webhook) in webhooks.iter().enumerate() {
             let current = shown.as_ref().and_then(|shown| shown.object.as_ref()).or(object.as_deref());
             let Some(matched) = webhook.matcher.matched(request, current, self)? else { continue };
             let is_due = !rounds.is_second || rounds.webhooks.due.contains(&webhook.id);
@@ -108,9 +108,13 @@ impl Engine {
             }
             let began = Instant::now();
             let fresh = !rounds.webhooks.patched && has_fresh_times(request.old, next.object.as_ref());
-            let called = self.call_mutating(webhook, request, target, &matched, next, warnings).await;
+            let place = format!("round_{}_index_{index}", u8::from(rounds.is_second));
+            let called =
+                self.call_mutating((webhook, &place), request, target, &matched, next, warnings).await;
             self.hooks.metrics.observe(asked, called.as_ref().err(), began.elapsed());
             let outcome = called.as_ref().copied().unwrap_or(Outcome::Unpatched);
+            annotate_mutation(webhook, &place, outcome == Outcome::Changed);
+            annotate_failure(webhook, "mutation", &place, called.as_ref().err());
             rounds.webhooks.patched |= outcome != Outcome::Unpatched;
             if outcome == Outcome::Changed || (outcome == Outcome::Alike && fresh) {
                 rounds.webhooks.require();
@@ -163,7 +167,7 @@ impl Engine {
     /// Asks one webhook and lets it change the object.
     async fn call_mutating(
         &self,
-        webhook: &Webhook,
+        (webhook, place): (&Webhook, &str),
         request: &Attributes<'_>,
         target: &Target,
         matched: &Matched,
@@ -187,6 +191,7 @@ impl Engine {
                 code: webhook.denial(&verdict.result).code,
             });
         }
+        annotate_patch(webhook, place, &verdict);
         let refuse = |why: String| Failure::Internal(Status::internal(&why));
         let patched = patch.apply(object.clone()).map_err(|error| refuse(error.to_string()))?;
         let (changed, differs) = self.read_patched(target, shown, patched).map_err(Failure::Internal)?;
@@ -218,10 +223,12 @@ impl Engine {
                 due.push((webhook, matched));
             }
         }
+        let mut done = 0;
         for some in due.chunks(CALLS_TOGETHER_MAX) {
-            let calls = some.iter().filter_map(|(webhook, matched)| {
+            let calls = some.iter().enumerate().filter_map(|(index, (webhook, matched))| {
                 let (matched, shown) = versions.iter().find(|(known, _)| known == matched)?;
-                Some(Box::pin(self.call_validating(webhook, request, matched, shown)) as Call<'_>)
+                Some(Box::pin(self.call_validating(webhook, request, matched, shown, done + index))
+                    as Call<'_>)
             });
             let mut refusal = Ok(());
             for (outcome, said) in together(calls.collect()).await {
@@ -229,6 +236,7 @@ impl Engine {
                 refusal = refusal.and(outcome);
             }
             refusal?;
+            done += some.len();
         }
         Ok(())
     }
@@ -239,6 +247,7 @@ impl Engine {
         request: &Attributes<'_>,
         matched: &Matched,
         shown: &Shown,
+        index: usize,
     ) -> (Result<(), Status>, Vec<String>) {
         let (object, old) = (shown.object.as_ref(), shown.old.as_ref());
         let question = Question { webhook, request, matched, object, old, mutating: false };
@@ -247,7 +256,41 @@ impl Engine {
         let called = self.ask_webhook(&question, &mut warnings).await;
         let asked = Asked { webhook, step: "validating", operation: request.operation.name() };
         self.hooks.metrics.observe(asked, called.as_ref().err(), began.elapsed());
+        annotate_failure(webhook, "validating", &format!("round_0_index_{index}"), called.as_ref().err());
         (settle(webhook, called.map(|_| ())), warnings)
+    }
+}
+
+/// The configuration that a webhook is part of.
+fn configuration(webhook: &Webhook) -> &str {
+    webhook.id.split('/').next().unwrap_or("")
+}
+
+/// Annotates the audit event with what a webhook did.
+fn annotate_mutation(webhook: &Webhook, place: &str, mutated: bool) {
+    pintle_audit::annotate(&format!("mutation.webhook.admission.k8s.io/{place}"), || {
+        let (configuration, name) = (quoted(configuration(webhook)), quoted(&webhook.name));
+        format!("{{\"configuration\":{configuration},\"webhook\":{name},\"mutated\":{mutated}}}")
+    });
+}
+
+/// Annotates the audit event with the patch of a webhook, where objects are recorded.
+fn annotate_patch(webhook: &Webhook, place: &str, verdict: &Verdict) {
+    pintle_audit::annotate_with_objects(&format!("patch.webhook.admission.k8s.io/{place}"), || {
+        let (configuration, name) = (quoted(configuration(webhook)), quoted(&webhook.name));
+        let patch = String::from_utf8_lossy(&verdict.patch);
+        let patch_type = quoted(&verdict.patch_type);
+        format!(
+            "{{\"configuration\":{configuration},\"webhook\":{name},\"patch\":{patch},\"patchType\":{patch_type}}}"
+        )
+    });
+}
+
+/// Annotates the audit event of a request that goes on although a webhook failed.
+fn annotate_failure(webhook: &Webhook, step: &str, place: &str, failure: Option<&Failure>) {
+    if webhook.fails_open && matches!(failure, Some(Failure::Calling { .. })) {
+        let key = format!("failed-open.{step}.webhook.admission.k8s.io/{place}");
+        pintle_audit::annotate(&key, || webhook.name.to_string());
     }
 }
 

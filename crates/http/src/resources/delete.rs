@@ -88,6 +88,11 @@ impl Resources {
         let schema = self.types.by_go("meta/v1.DeleteOptions");
         let schema = schema.ok_or_else(|| Status::internal("options of deletions have no type"))?;
         let tree = pintle_engine::decode::decode_options(&request.body, media(content), &schema)?;
+        pintle_audit::note_request_document(|| {
+            let mut out = Vec::new();
+            pintle_value::json::print(&tree, &mut out);
+            Some(out)
+        });
         DeleteOptions::from_value(&tree)
     }
 }

@@ -1,0 +1,109 @@
+//! What the code that handles a request adds to its audit event: annotations and the object of the request. The notes of a
+//! request are found through its task, so that code far from the chain can add to them; without an audit there are none.
+
+use crate::policy::Level;
+use pintle_value::{Value, json};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Most annotations of one event, and most bytes of one value; the rest is left out.
+const ANNOTATIONS_MAX: usize = 256;
+const VALUE_BYTES_MAX: usize = 256 * 1024;
+
+tokio::task_local! {
+    static NOTES: Arc<Notes>;
+}
+
+/// What is noted of a request.
+pub struct Notes {
+    level: Level,
+    omit_managed_fields: bool,
+    inner: Mutex<Noted>,
+}
+
+#[derive(Default)]
+pub(crate) struct Noted {
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) request_object: Option<Arc<[u8]>>,
+    /// Namespace, name, uid and resourceVersion of the request's object.
+    pub(crate) metadata: Option<[String; 4]>,
+}
+
+impl Notes {
+    /// Notes of a request that is recorded at this level.
+    pub fn new(level: Level, omit_managed_fields: bool) -> Arc<Self> {
+        Arc::new(Notes { level, omit_managed_fields, inner: Mutex::default() })
+    }
+
+    /// Adds an annotation. The first value of a key stays, as in kube-apiserver.
+    pub fn annotate(&self, key: &str, value: &str) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if inner.annotations.len() < ANNOTATIONS_MAX && value.len() <= VALUE_BYTES_MAX {
+            inner.annotations.entry(key.to_string()).or_insert_with(|| value.to_string());
+        }
+    }
+
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Noted) -> T) -> T {
+        read(&self.inner.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn note_object(&self, object: &Value) {
+        let text = |key: &str| object.str_at(&["metadata", key]).to_string();
+        let metadata = ["namespace", "name", "uid", "resourceVersion"].map(text);
+        let document = (self.level >= Level::Request).then(|| self.document(object));
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.metadata = Some(metadata);
+        inner.request_object = document;
+    }
+
+    fn document(&self, object: &Value) -> Arc<[u8]> {
+        let mut out = Vec::new();
+        if self.omit_managed_fields && object.at(&["metadata", "managedFields"]).is_some() {
+            let mut object = object.clone();
+            object.remove_at(&["metadata", "managedFields"]);
+            json::print(&object, &mut out);
+        } else {
+            json::print(object, &mut out);
+        }
+        out.into()
+    }
+}
+
+/// Runs `work` with these notes.
+pub async fn with_notes<T>(notes: Option<Arc<Notes>>, work: impl Future<Output = T>) -> T {
+    match notes {
+        Some(notes) => NOTES.scope(notes, work).await,
+        None => work.await,
+    }
+}
+
+/// Adds an annotation to the audit event of this task's request, if it is recorded.
+pub fn annotate(key: &str, value: impl FnOnce() -> String) {
+    _ = NOTES.try_with(|notes| notes.annotate(key, &value()));
+}
+
+/// The same for events that hold objects.
+pub fn annotate_with_objects(key: &str, value: impl FnOnce() -> String) {
+    _ = NOTES.try_with(|notes| {
+        if notes.level >= Level::Request {
+            notes.annotate(key, &value());
+        }
+    });
+}
+
+/// Notes the object that this task's request sent, if the request is recorded. Called before ownership and admission.
+pub fn note_request_object(object: impl FnOnce() -> Value) {
+    _ = NOTES.try_with(|notes| notes.note_object(&object()));
+}
+
+/// Notes a patch or options as they were sent; `bytes` are JSON.
+pub fn note_request_document(bytes: impl FnOnce() -> Option<Vec<u8>>) {
+    _ = NOTES.try_with(|notes| {
+        if notes.level >= Level::Request
+            && let Some(bytes) = bytes()
+        {
+            notes.inner.lock().unwrap_or_else(PoisonError::into_inner).request_object = Some(bytes.into());
+        }
+    });
+}

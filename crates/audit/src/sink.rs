@@ -1,0 +1,125 @@
+//! Where events go: a backend (log, webhook) that is written to at once or through a bounded queue, with events cut to size.
+
+mod log;
+mod queue;
+
+pub use log::{Format, Log, LogOptions};
+pub use queue::{BatchOptions, Batched};
+
+use crate::event::Event;
+use pintle_metrics::families;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// A future behind a pointer.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Takes events.
+pub trait Sink: Send + Sync {
+    /// Takes an event; returns whether it is stored or queued.
+    fn process<'a>(&'a self, event: &'a Event) -> Pending<'a, bool>;
+
+    /// Whether a request is refused when its event cannot be stored.
+    fn is_strict(&self) -> bool;
+
+    /// Writes what is queued.
+    fn close(&self) -> Pending<'_, ()>;
+}
+
+/// Writes events somewhere.
+pub trait Backend: Send + Sync {
+    /// The name in metrics and in the log.
+    fn name(&self) -> &'static str;
+
+    /// Writes events, all or none. The error says why not.
+    fn write<'a>(&'a self, events: &'a [Event]) -> Pending<'a, Result<(), String>>;
+}
+
+/// Sizes beyond which events lose their objects.
+#[derive(Clone, Copy, Debug)]
+pub struct Truncation {
+    /// Most bytes of one event.
+    pub event_bytes_max: usize,
+    /// Most bytes of the events that are written together.
+    pub batch_bytes_max: usize,
+}
+
+/// Writes each event before the request goes on.
+pub struct Blocking {
+    /// Where to.
+    pub backend: Arc<dyn Backend>,
+    /// Whether a failure refuses the request.
+    pub strict: bool,
+    /// Sizes, if events are cut.
+    pub truncation: Option<Truncation>,
+}
+
+impl Sink for Blocking {
+    fn process<'a>(&'a self, event: &'a Event) -> Pending<'a, bool> {
+        Box::pin(async move {
+            let events = cut_to_size(self.truncation, vec![event.clone()]);
+            write_all(&*self.backend, self.truncation, &events).await
+        })
+    }
+
+    fn is_strict(&self) -> bool {
+        self.strict
+    }
+
+    fn close(&self) -> Pending<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+/// Writes events, in as many parts as their sizes ask for. Returns whether all of them are written.
+pub(crate) async fn write_all(
+    backend: &dyn Backend,
+    truncation: Option<Truncation>,
+    events: &[Event],
+) -> bool {
+    let limit = truncation.map_or(usize::MAX, |t| t.batch_bytes_max);
+    let mut rest = events;
+    let mut written = true;
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fitting = rest.iter().take_while(|event| {
+            bytes += if truncation.is_some() { size_of(event) } else { 0 };
+            bytes <= limit
+        });
+        let (part, later) = rest.split_at(fitting.count().max(1));
+        rest = later;
+        if let Err(why) = backend.write(part).await {
+            families::AUDIT_ERRORS.add(&[backend.name()], u64::try_from(part.len()).unwrap_or(0));
+            tracing::error!(
+                "Error in audit plugin '{}' affecting {} audit events: {why}",
+                backend.name(),
+                part.len()
+            );
+            written = false;
+        }
+    }
+    written
+}
+
+/// Events that are too big lose their objects and are marked; those that are too big even then are left out.
+pub(crate) fn cut_to_size(truncation: Option<Truncation>, mut events: Vec<Event>) -> Vec<Event> {
+    let Some(Truncation { event_bytes_max, .. }) = truncation else { return events };
+    events.retain_mut(|event| {
+        if size_of(event) <= event_bytes_max {
+            return true;
+        }
+        event.request_object = None;
+        event.response_object = None;
+        event.annotations.insert("audit.k8s.io/truncated".into(), "true".into());
+        size_of(event) <= event_bytes_max
+    });
+    events
+}
+
+fn size_of(event: &Event) -> usize {
+    let mut out = Vec::new();
+    event.write(true, &mut out);
+    // kube-apiserver measures the encoded event with its line end.
+    out.len() + 1
+}

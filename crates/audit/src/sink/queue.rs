@@ -1,0 +1,118 @@
+//! Batches: a bounded queue of events, and a task that writes those that are there together.
+
+use super::{Backend, Pending, Sink, Truncation, cut_to_size, write_all};
+use crate::event::Event;
+use pintle_metrics::families;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+/// How events are put together.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchOptions {
+    /// Most events that wait; more are lost.
+    pub buffer_size: usize,
+    /// Most events that are written together.
+    pub max_size: usize,
+    /// Longest time that an event waits for others; zero: until the batch is full.
+    pub max_wait: Duration,
+    /// Most batches a second, and how many may come at once before that counts.
+    pub throttle: Option<(f64, u32)>,
+}
+
+/// Writes events in batches. A full queue loses events rather than holding up requests.
+pub struct Batched {
+    name: &'static str,
+    queue: Mutex<Option<mpsc::Sender<Event>>>,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Batched {
+    /// Starts the task that writes to `backend`; it ends with [`Sink::close`].
+    pub fn start(backend: Arc<dyn Backend>, options: BatchOptions, truncation: Option<Truncation>) -> Self {
+        let (queue, events) = mpsc::channel(options.buffer_size.max(1));
+        let name = backend.name();
+        let task = tokio::spawn(run(backend, options, truncation, events));
+        Batched { name, queue: Mutex::new(Some(queue)), task: Mutex::new(Some(task)) }
+    }
+}
+
+impl Sink for Batched {
+    fn process<'a>(&'a self, event: &'a Event) -> Pending<'a, bool> {
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let queued = queue.as_ref().is_some_and(|queue| queue.try_send(event.clone()).is_ok());
+        if !queued {
+            families::AUDIT_ERRORS.inc(&[self.name]);
+        }
+        Box::pin(async move { queued })
+    }
+
+    fn is_strict(&self) -> bool {
+        false
+    }
+
+    fn close(&self) -> Pending<'_, ()> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Box::pin(async move {
+            if let Some(task) = task {
+                _ = task.await;
+            }
+        })
+    }
+}
+
+async fn run(
+    backend: Arc<dyn Backend>,
+    options: BatchOptions,
+    truncation: Option<Truncation>,
+    mut events: mpsc::Receiver<Event>,
+) {
+    let mut throttle = options.throttle.map(|(qps, burst)| Throttle::new(qps, burst));
+    while let Some(first) = events.recv().await {
+        let mut batch = vec![first];
+        let deadline = Instant::now() + options.max_wait;
+        while batch.len() < options.max_size {
+            let next = if options.max_wait.is_zero() {
+                Ok(events.recv().await)
+            } else {
+                tokio::time::timeout_at(deadline, events.recv()).await
+            };
+            let Ok(Some(event)) = next else { break };
+            batch.push(event);
+        }
+        if let Some(throttle) = &mut throttle {
+            throttle.wait().await;
+        }
+        let batch = cut_to_size(truncation, batch);
+        write_all(&*backend, truncation, &batch).await;
+    }
+}
+
+/// A bucket of tokens.
+struct Throttle {
+    per_second: f64,
+    burst: f64,
+    tokens: f64,
+    last: Instant,
+}
+
+impl Throttle {
+    fn new(per_second: f64, burst: u32) -> Self {
+        let burst = f64::from(burst.max(1));
+        Throttle { per_second, burst, tokens: burst, last: Instant::now() }
+    }
+
+    async fn wait(&mut self) {
+        let now = Instant::now();
+        let gained = (now - self.last).as_secs_f64() * self.per_second;
+        self.tokens = (self.tokens + gained).min(self.burst);
+        self.last = now;
+        self.tokens -= 1.0;
+        if self.tokens < 0.0 && self.per_second > 0.0 {
+            tokio::time::sleep(Duration::from_secs_f64(-self.tokens / self.per_second)).await;
+        }
+    }
+}

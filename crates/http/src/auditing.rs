@@ -1,0 +1,145 @@
+//! The audit of requests: what the chain tells the record of a request, and when events are made.
+
+use crate::api::ApiResponse;
+use crate::chain::Context;
+use crate::peer::Peer;
+use crate::requestinfo::RequestInfo;
+use crate::{Body, headers, respond};
+use bytes::Bytes;
+use http::request::Parts;
+use http_body_util::BodyExt;
+use pintle_audit::{Asked, Notes, Received, Record, Stage};
+use pintle_auth::{UserInfo, authz};
+use pintle_metrics::families;
+use std::net::IpAddr;
+
+/// Begins the record of a request and makes its first event. The error is the answer to a request that must not go on
+/// unrecorded.
+pub(crate) async fn received(
+    context: &Context,
+    peer: &Peer,
+    parts: &Parts,
+    info: &RequestInfo,
+    user: &UserInfo,
+    id: &str,
+) -> Result<Option<Box<Record>>, ApiResponse> {
+    let Some(mut record) = begin(context, peer, parts, info, Some(user), id) else { return Ok(None) };
+    if record.stage(Stage::RequestReceived, pintle_audit::now()).await {
+        return Ok(Some(Box::new(record)));
+    }
+    families::AUDIT_REJECTED.inc(&[]);
+    let uri = request_uri(parts);
+    let text = format!("Internal Server Error: {uri:?}: failed to store audit event");
+    Err(respond::text(500, &authz::html_safe(&text)))
+}
+
+/// Records a request whose credentials are refused: one event, as in kube-apiserver.
+pub(crate) async fn unauthenticated(
+    context: &Context,
+    peer: &Peer,
+    parts: &Parts,
+    info: &RequestInfo,
+    id: &str,
+    code: u16,
+    body: Option<Bytes>,
+) {
+    let Some(mut record) = begin(context, peer, parts, info, None, id) else { return };
+    if let Some(body) = body {
+        record.response_body(&body);
+    }
+    record.answered(code);
+    record.stage(Stage::ResponseStarted, pintle_audit::now()).await;
+}
+
+/// Annotates what the authorizers decided.
+pub(crate) fn authorized(notes: &Notes, allowed: bool, reason: &str) {
+    notes.annotate("authorization.k8s.io/decision", if allowed { "allow" } else { "forbid" });
+    notes.annotate("authorization.k8s.io/reason", reason);
+}
+
+/// Records the answer. The last event is made here, or by whoever gets the record back when the body has ended.
+pub(crate) async fn answered(
+    record: Option<Box<Record>>,
+    mut answer: ApiResponse,
+    long_running: bool,
+) -> (ApiResponse, Option<Box<Record>>) {
+    let Some(mut record) = record else { return (answer, None) };
+    record.answered(answer.code);
+    if record.wants_response() && !long_running {
+        answer.body = match answer.body {
+            Body::Full(bytes) => Body::Full(bytes),
+            // kube-apiserver has the whole object in memory as well.
+            chunks => match chunks.collect().await {
+                Ok(collected) => Body::Full(collected.to_bytes()),
+                Err(_) => Body::empty(),
+            },
+        };
+    }
+    let content_type = answer.headers.get("content-type").map(http::HeaderValue::as_bytes);
+    let is_json = content_type.is_some_and(|text| text.starts_with(b"application/json"));
+    if let Body::Full(body) = &answer.body
+        && is_json
+        && (record.wants_response() || answer.code >= 400 || body.starts_with(b"{\"kind\":\"Status\""))
+    {
+        record.response_body(body);
+        record.answered(answer.code);
+    }
+    if !long_running {
+        record.stage(Stage::ResponseComplete, pintle_audit::now()).await;
+        return (answer, None);
+    }
+    record.stage(Stage::ResponseStarted, pintle_audit::now()).await;
+    (answer, Some(record))
+}
+
+fn begin(
+    context: &Context,
+    peer: &Peer,
+    parts: &Parts,
+    info: &RequestInfo,
+    user: Option<&UserInfo>,
+    id: &str,
+) -> Option<Record> {
+    let auditor = context.auditor.as_ref()?;
+    let asked = Asked {
+        user,
+        verb: &info.verb,
+        resource_request: info.resource_request,
+        path: &info.path,
+        group: &info.group,
+        resource: &info.resource,
+        subresource: &info.subresource,
+        namespace: &info.namespace,
+        name: &info.name,
+    };
+    auditor.begin(Received {
+        asked,
+        version: &info.version,
+        id,
+        uri: &request_uri(parts),
+        user_agent: &headers::first(&parts.headers, "user-agent"),
+        source_ips: source_ips(parts, peer),
+        received: pintle_audit::now(),
+    })
+}
+
+fn request_uri(parts: &Parts) -> String {
+    parts.uri.path_and_query().map_or_else(|| parts.uri.path().to_string(), ToString::to_string)
+}
+
+/// The addresses that the request says it came through, and the one that it came from.
+fn source_ips(parts: &Parts, peer: &Peer) -> Vec<String> {
+    let mut ips: Vec<IpAddr> = Vec::new();
+    let forwarded = headers::first(&parts.headers, "x-forwarded-for");
+    ips.extend(forwarded.split(',').filter_map(|part| part.trim().parse::<IpAddr>().ok()));
+    if let Ok(real) = headers::first(&parts.headers, "x-real-ip").parse::<IpAddr>()
+        && !ips.contains(&real)
+    {
+        ips.push(real);
+    }
+    let remote = peer.address.ip().to_canonical();
+    if ips.last() != Some(&remote) {
+        ips.push(remote);
+    }
+    ips.iter().map(ToString::to_string).collect()
+}
