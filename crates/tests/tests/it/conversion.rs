@@ -351,6 +351,9 @@ async fn answers_are_not_believed_blindly() {
     assert_eq!(code, 200);
     assert_eq!(got["metadata"]["labels"], json!({"made": "yes"}));
     assert_eq!((&got["metadata"]["generation"], &got["metadata"]["finalizers"]), (&json!(1), &Value::Null));
+    // What a webhook answered once is not an answer for the next read.
+    *spoil.lock().unwrap() = |a| a["response"] = Value::Null;
+    assert_eq!(admin.get(&path("v2", "places", "/a")).await.unwrap().0, 500);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
