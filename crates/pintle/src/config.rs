@@ -37,6 +37,8 @@ pub(crate) struct Config {
     pub(crate) jwks_uri: String,
     pub(crate) gates: BTreeMap<&'static str, bool>,
     pub(crate) anonymous: bool,
+    pub(crate) authorization_policy_file: Option<PathBuf>,
+    pub(crate) authorization_webhook: AuthorizationWebhookConfig,
     pub(crate) authentication: Authentication,
     pub(crate) token_webhook: TokenWebhookConfig,
     pub(crate) front_proxy: FrontProxyConfig,
@@ -84,6 +86,16 @@ pub(crate) struct Config {
     pub(crate) proxying: Proxying,
 }
 
+/// `--authorization-webhook-*`: the webhook that decides.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AuthorizationWebhookConfig {
+    pub(crate) kubeconfig: Option<PathBuf>,
+    pub(crate) version: String,
+    /// How long an answer counts that allows, and one that does not.
+    pub(crate) allowed_life: Duration,
+    pub(crate) refused_life: Duration,
+}
+
 /// `--authentication-token-webhook-*`: the webhook that knows tokens.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TokenWebhookConfig {
@@ -125,6 +137,10 @@ pub(crate) enum AuthorizationMode {
     Rbac,
     /// Accepted beside others: rights of nodes, asked of RBAC here.
     Node,
+    /// The policies of `--authorization-policy-file`.
+    Abac,
+    /// The webhook of `--authorization-webhook-config-file`.
+    Webhook,
 }
 
 /// A network: address and length of its prefix.
@@ -234,6 +250,13 @@ impl Config {
             jwks_uri: flags.text("service-account-jwks-uri").to_string(),
             gates: flags.gates()?,
             anonymous: flags.bool("anonymous-auth"),
+            authorization_policy_file: path(flags, "authorization-policy-file"),
+            authorization_webhook: AuthorizationWebhookConfig {
+                kubeconfig: path(flags, "authorization-webhook-config-file"),
+                version: flags.text("authorization-webhook-version").to_string(),
+                allowed_life: flags.duration("authorization-webhook-cache-authorized-ttl"),
+                refused_life: flags.duration("authorization-webhook-cache-unauthorized-ttl"),
+            },
             authentication: Authentication::new(flags, &issuers)?,
             token_webhook: TokenWebhookConfig {
                 kubeconfig: path(flags, "authentication-token-webhook-config-file"),
@@ -311,16 +334,44 @@ fn non_empty(list: Vec<String>, default: &str) -> Vec<String> {
 
 fn authorization_modes(flags: &Flags) -> Result<Vec<AuthorizationMode>, FlagError> {
     let names = non_empty(flags.list("authorization-mode"), "RBAC");
-    names
+    let modes: Result<Vec<AuthorizationMode>, FlagError> = names
         .iter()
         .map(|name| match name.as_str() {
             "AlwaysAllow" => Ok(AuthorizationMode::AlwaysAllow),
             "AlwaysDeny" => Ok(AuthorizationMode::AlwaysDeny),
             "RBAC" => Ok(AuthorizationMode::Rbac),
             "Node" => Ok(AuthorizationMode::Node),
+            "ABAC" => Ok(AuthorizationMode::Abac),
+            "Webhook" => Ok(AuthorizationMode::Webhook),
             other => Err(FlagError::new(&format!("authorization-mode {other:?} is not a valid mode"))),
         })
-        .collect()
+        .collect();
+    let modes = modes?;
+    let has = |mode| modes.contains(&mode);
+    if modes.iter().enumerate().any(|(at, mode)| modes.iter().take(at).any(|earlier| earlier == mode)) {
+        let listed: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+        let listed = listed.join(" ");
+        return Err(FlagError::new(&format!(
+            "authorization-mode [{listed}] has mode specified more than once"
+        )));
+    }
+    let is_given = |name: &str| !flags.text(name).is_empty();
+    let why = match () {
+        () if has(AuthorizationMode::Abac) && !is_given("authorization-policy-file") => {
+            "authorization-mode ABAC's authorization policy file not passed"
+        }
+        () if !has(AuthorizationMode::Abac) && is_given("authorization-policy-file") => {
+            "cannot specify --authorization-policy-file without mode ABAC"
+        }
+        () if has(AuthorizationMode::Webhook) && !is_given("authorization-webhook-config-file") => {
+            "authorization-mode Webhook's authorization config file not passed"
+        }
+        () if !has(AuthorizationMode::Webhook) && is_given("authorization-webhook-config-file") => {
+            "cannot specify --authorization-webhook-config-file without mode Webhook"
+        }
+        () => return Ok(modes),
+    };
+    Err(FlagError::new(why))
 }
 
 fn service_network(flags: &Flags) -> Result<Network, FlagError> {

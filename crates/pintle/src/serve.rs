@@ -17,7 +17,9 @@ use pintle_auth::authn::service_account::{BoundObjects, ServiceAccountTokens, Si
 use pintle_auth::authn::token_file::{TokenFile, TokenFileError};
 use pintle_auth::authn::webhook::TokenWebhook;
 use pintle_auth::authn::x509::{AuthorityError, ClientAuthorities};
+use pintle_auth::authz::abac::Abac;
 use pintle_auth::authz::rbac::Rbac;
+use pintle_auth::authz::webhook::{WebhookAuthorizer, WebhookSettings};
 use pintle_auth::authz::{AlwaysAllow, AlwaysDeny, PrivilegedGroup, Union};
 use pintle_auth::impersonate::Impersonation;
 use pintle_auth::{Authenticator, Authorizer, UserInfo};
@@ -125,7 +127,7 @@ async fn serve(config: Arc<Config>, audit: AuditConfig, began: Instant) -> Resul
     let admin = authority.admin(keep)?;
 
     let rbac = Arc::new(Rbac::default());
-    let authorizer = authorizer(&config.authorization_modes, &rbac);
+    let authorizer = authorizer(&config, &rbac)?;
     let Objects { engine, types, encryption } = objects::open(&config, &folder, authorizer.clone()).await?;
     let mut account_tokens = account_tokens(&config, keep)?;
     let token_objects: Arc<dyn BoundObjects> = Arc::new(TokenObjects(engine.clone()));
@@ -462,17 +464,45 @@ fn account_tokens(config: &Config, keep: Keep<'_>) -> Result<ServiceAccountToken
 }
 
 /// Masters may do anything; after them the authorizers that were named are asked in order.
-fn authorizer(modes: &[AuthorizationMode], rbac: &Arc<Rbac>) -> Arc<dyn Authorizer> {
+fn authorizer(config: &Config, rbac: &Arc<Rbac>) -> Result<Arc<dyn Authorizer>, ServeError> {
     let mut all: Vec<Box<dyn Authorizer>> = vec![Box::new(PrivilegedGroup(UserInfo::MASTERS))];
-    for mode in modes {
+    for mode in &config.authorization_modes {
         match mode {
             AuthorizationMode::AlwaysAllow => all.push(Box::new(AlwaysAllow)),
             AuthorizationMode::AlwaysDeny => all.push(Box::new(AlwaysDeny)),
             AuthorizationMode::Rbac => all.push(Box::new(Arc::clone(rbac))),
+            AuthorizationMode::Abac => all.push(Box::new(abac(config)?)),
+            AuthorizationMode::Webhook => all.push(Box::new(authorization_webhook(config)?)),
             AuthorizationMode::Node => {}
         }
     }
-    Arc::new(Union(all))
+    Ok(Arc::new(Union(all)))
+}
+
+/// The policies of `--authorization-policy-file`.
+fn abac(config: &Config) -> Result<Abac, FlagError> {
+    let path = config.authorization_policy_file.as_deref().unwrap_or(Path::new(""));
+    let loaded = crate::authentication::read(path).and_then(|text| {
+        let read = Abac::parse(&String::from_utf8_lossy(&text));
+        read.map_err(|why| format!("error reading policy file {}, {why}", path.display()))
+    });
+    loaded.map_err(|why| FlagError::new(&format!("invalid authorization config: {why}")))
+}
+
+/// The webhook of `--authorization-webhook-config-file`.
+fn authorization_webhook(config: &Config) -> Result<WebhookAuthorizer, FlagError> {
+    let flags = &config.authorization_webhook;
+    let path = flags.kubeconfig.as_deref().unwrap_or(Path::new(""));
+    let settings = WebhookSettings {
+        version: flags.version.clone(),
+        allowed_life: flags.allowed_life,
+        refused_life: flags.refused_life,
+        denies_on_failure: false,
+    };
+    pintle_webhook::Kubeconfig::load(path)
+        .and_then(|kubeconfig| ReviewClient::new(kubeconfig, None))
+        .and_then(|client| WebhookAuthorizer::new(client, &settings))
+        .map_err(|why| FlagError::new(&format!("invalid authorization config: {why}")))
 }
 
 /// The address that clients are told in `/api` and by OpenID discovery: `--external-hostname` or `--advertise-address`

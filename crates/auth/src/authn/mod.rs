@@ -2,7 +2,7 @@
 //! of a service account, as a bootstrap token, as one of an OpenID provider, by a webhook; whoever has no credentials at all is anonymous, where that is on.
 
 pub mod bootstrap;
-mod cache;
+pub(crate) mod cache;
 pub mod config;
 pub mod front_proxy;
 pub mod jwt;

@@ -1,8 +1,10 @@
 //! Authorization: what is asked, who decides, and the sentence of a refusal.
 
+pub mod abac;
 mod always;
 pub mod rbac;
 mod union;
+pub mod webhook;
 
 pub use always::{AlwaysAllow, AlwaysDeny, PrivilegedGroup};
 pub use union::Union;

@@ -11,6 +11,8 @@ pub(super) struct Expression {
     pub(super) program: Program,
     /// Message of a rule, or key of an extra.
     pub(super) label: String,
+    /// Whether it comes to a list that a function of the library made.
+    pub(super) is_native_list: bool,
 }
 
 impl Expression {
@@ -128,7 +130,7 @@ impl Mapping {
         }
         let Some(expression) = expression else { return Ok(Vec::new()) };
         let failed = |why: String| format!("oidc: error evaluating group claim expression: {why}");
-        string_list(&expression.evaluate("claims", claims).map_err(failed)?).map_err(failed)
+        string_list(expression, &expression.evaluate("claims", claims).map_err(failed)?).map_err(failed)
     }
 
     fn uid(&self, claims: &Value) -> Result<String, String> {
@@ -157,7 +159,7 @@ impl Mapping {
             values.push((expression, expression.evaluate("claims", claims)?));
         }
         for (expression, value) in values {
-            let texts = string_list(&value).map_err(|why| {
+            let texts = string_list(expression, &value).map_err(|why| {
                 format!("oidc: error evaluating extra claim expression: {}: {why}", expression.text)
             })?;
             if !texts.is_empty() {
@@ -197,15 +199,16 @@ fn user_value(user: &UserInfo) -> Value {
     out
 }
 
-/// A text, or several; empty ones are left out.
-fn string_list(value: &CelValue<'_>) -> Result<Vec<String>, String> {
+/// A text, or several; empty ones are left out. Quirk of kube-apiserver: it does not take a list that a function such as `split`
+/// returns, only lists of claims and of the language itself.
+fn string_list(expression: &Expression, value: &CelValue<'_>) -> Result<Vec<String>, String> {
     const WHY: &str = "expression must return a string or a list of strings";
     if let Some(text) = value.as_str() {
         return Ok(Some(text.to_string()).filter(|text| !text.is_empty()).into_iter().collect());
     }
     match value {
         CelValue::Null => Ok(Vec::new()),
-        CelValue::List(list) => {
+        CelValue::List(list) if !expression.is_native_list => {
             let mut out = Vec::new();
             for element in list.iter() {
                 let element = element.map_err(|why| why.to_string())?;

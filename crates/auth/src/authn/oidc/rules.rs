@@ -2,6 +2,7 @@
 
 use super::mapping::{Expression, Mapping, Source};
 use crate::authn::config::{ClaimSource, JwtConfig};
+use pintle_cel::ast::ExprKind;
 use pintle_cel::env::{Checked, Env};
 use pintle_cel::types::Type;
 use pintle_kinds::admission_expressions::user_shape;
@@ -282,7 +283,9 @@ pub(super) fn mapping(config: &JwtConfig) -> Result<Mapping, String> {
 fn compile(text: &str, label: &str, of_user: bool) -> Result<Expression, String> {
     let checked = env(of_user).compile(text).map_err(|issues| issues.to_string())?;
     let program = checked.plan().map_err(|why| why.to_string())?;
-    Ok(Expression { text: text.to_string(), program, label: label.to_string() })
+    let is_native_list = matches!(&checked.ast.root.kind,
+        ExprKind::Call { function, .. } if matches!(&**function, "split" | "findAll"));
+    Ok(Expression { text: text.to_string(), program, label: label.to_string(), is_native_list })
 }
 
 /// Compiles an expression whose type does not matter, or which is a rule about the user.

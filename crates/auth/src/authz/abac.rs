@@ -1,0 +1,176 @@
+//! ABAC: a file with one policy a line says who may do what.
+
+use super::{Attributes, Authorizer, Authorizing, Decision};
+use crate::UserInfo;
+use pintle_value::{Value, json};
+
+const API_VERSION: &str = "abac.authorization.kubernetes.io/v1beta1";
+/// Version of lines that name none.
+const OLD_API_VERSION: &str = "abac.authorization.kubernetes.io/v0";
+
+/// The policies of a file.
+#[derive(Debug, Default)]
+pub struct Abac(Vec<Policy>);
+
+#[derive(Debug, Default)]
+struct Policy {
+    user: String,
+    group: String,
+    readonly: bool,
+    api_group: String,
+    resource: String,
+    namespace: String,
+    non_resource_path: String,
+}
+
+impl Abac {
+    /// Reads the text of a file. The error names the line.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut policies = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let trimmed = line.trim();
+            if trimmed.is_empty() || trimmed.starts_with('#') {
+                continue;
+            }
+            let policy = Policy::parse(trimmed);
+            policies.push(policy.map_err(|why| format!("line {}: {line}: {why}", index + 1))?);
+        }
+        Ok(Abac(policies))
+    }
+}
+
+impl Authorizer for Abac {
+    fn authorize<'a>(&'a self, attributes: &'a Attributes) -> Authorizing<'a> {
+        match self.0.iter().any(|policy| policy.allows(attributes)) {
+            true => Decision::Allow(String::new()),
+            false => Decision::NoOpinion("No policy matched.".into()),
+        }
+        .into()
+    }
+}
+
+impl Policy {
+    fn parse(line: &str) -> Result<Self, String> {
+        let tree = json::parse(line.as_bytes()).map_err(|error| error.to_string())?.value;
+        let (version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
+        match (version, kind) {
+            (API_VERSION, "Policy") => {
+                let mut policy = Policy::of(tree.get("spec").unwrap_or(&Value::Null));
+                policy.everybody_is_authenticated();
+                Ok(policy)
+            }
+            ("" | OLD_API_VERSION, "" | "Policy") => Ok(Policy::of(&tree).with_old_defaults()),
+            _ => Err(format!("no kind \"{kind}\" is registered for version \"{version}\"")),
+        }
+    }
+
+    fn of(spec: &Value) -> Self {
+        let text = |key: &str| spec.str_at(&[key]).to_string();
+        Policy {
+            user: text("user"),
+            group: text("group"),
+            readonly: spec.get("readonly").and_then(Value::as_bool).unwrap_or(false),
+            api_group: text("apiGroup"),
+            resource: text("resource"),
+            namespace: text("namespace"),
+            non_resource_path: text("nonResourcePath"),
+        }
+    }
+
+    /// `*` means everybody who is authenticated, and nobody else.
+    fn everybody_is_authenticated(&mut self) {
+        if self.user == "*" || self.group == "*" {
+            self.group = UserInfo::AUTHENTICATED.to_string();
+        }
+    }
+
+    /// In lines without a version, what is left out stands for everything.
+    fn with_old_defaults(mut self) -> Self {
+        if self.user.is_empty() && self.group.is_empty() {
+            self.group = UserInfo::AUTHENTICATED.to_string();
+        }
+        self.everybody_is_authenticated();
+        if self.namespace.is_empty() && self.resource.is_empty() {
+            self.non_resource_path = "*".to_string();
+        }
+        for part in [&mut self.namespace, &mut self.resource] {
+            if part.is_empty() {
+                *part = "*".to_string();
+            }
+        }
+        self.api_group = "*".to_string();
+        self
+    }
+
+    fn allows(&self, a: &Attributes) -> bool {
+        let reads = matches!(a.verb.as_str(), "get" | "list" | "watch");
+        if !self.is_about(&a.user) || (self.readonly && !reads) {
+            return false;
+        }
+        let fits = |wanted: &str, found: &str| wanted == "*" || wanted == found;
+        if a.resource_request {
+            return fits(&self.namespace, &a.namespace)
+                && fits(&self.resource, &a.resource)
+                && fits(&self.api_group, &a.group);
+        }
+        let path = self.non_resource_path.as_str();
+        fits(path, &a.path) || (path.ends_with('*') && a.path.starts_with(path.trim_end_matches('*')))
+    }
+
+    fn is_about(&self, user: &UserInfo) -> bool {
+        let is_named = !self.user.is_empty() || !self.group.is_empty();
+        let is_user = self.user.is_empty() || self.user == "*" || self.user == user.name;
+        let in_group = self.group.is_empty() || self.group == "*" || user.in_group(&self.group);
+        is_named && is_user && in_group
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_allow_what_they_name() {
+        let abac = Abac::parse(concat!(
+            "# policies\n\n",
+            r#"{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"alice","namespace":"x","resource":"pods","apiGroup":""}}"#,
+            "\n",
+            r#"{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"group":"dev","readonly":true,"namespace":"*","resource":"*","apiGroup":"*"}}"#,
+            "\n",
+            r#"{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"user":"*","nonResourcePath":"/version*"}}"#,
+            "\n",
+            r#"{"user":"old","namespace":"y"}"#,
+        ))
+        .unwrap();
+        let may = |user: &str, groups: &[&str], verb: &str, namespace: &str, resource: &str| {
+            let attributes = Attributes {
+                user: UserInfo::new(user, groups),
+                verb: verb.into(),
+                resource_request: !resource.starts_with('/'),
+                path: resource.into(),
+                namespace: namespace.into(),
+                resource: resource.into(),
+                ..Attributes::default()
+            };
+            abac.authorize(&attributes).wait().is_allowed()
+        };
+        for (user, groups, verb, namespace, resource, want) in [
+            ("alice", &[][..], "delete", "x", "pods", true),
+            ("alice", &[], "delete", "y", "pods", false),
+            ("bob", &["dev"], "list", "y", "secrets", true),
+            ("bob", &["dev"], "create", "y", "secrets", false),
+            ("bob", &[UserInfo::AUTHENTICATED], "get", "", "/version/x", true),
+            ("bob", &[], "get", "", "/version", false),
+            ("old", &[], "delete", "y", "pods", true),
+            ("old", &[], "delete", "x", "pods", false),
+        ] {
+            assert_eq!(
+                may(user, groups, verb, namespace, resource),
+                want,
+                "{user} {verb} {namespace} {resource}"
+            );
+        }
+        assert!(Abac::parse(r#"{"apiVersion":"v1","kind":"Pod"}"#).is_err());
+        assert!(Abac::parse("{").is_err());
+    }
+}
