@@ -229,6 +229,10 @@ impl Run {
             self.streams.insert(name.to_owned(), Stream::new(streaming, &content_type));
             return Ok(Shown { status, lines, document: Value::Null });
         }
+        if status == 101 {
+            // What follows is another protocol, which transcripts do not record.
+            return Ok(Shown { status, lines, document: Value::Null });
+        }
         let mut bytes = streaming.read_body().await?;
         self.nobody.give_back(streaming).await;
         if head.get("content-encoding") == Some("gzip") {
