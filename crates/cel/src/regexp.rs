@@ -55,7 +55,7 @@ enum Engine {
     Wide(wide::Program),
 }
 
-/// Where a match and its groups are. Only the first nine groups are told.
+/// Where a match and its groups are. Only the first nine groups are reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captures(Vec<Option<Range<usize>>>);
 

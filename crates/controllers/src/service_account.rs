@@ -1,5 +1,5 @@
 //! The `default` service account of each namespace, without which no pod can be created. Beside a
-//! kube-controller-manager this does no harm: whoever comes second finds the account.
+//! kube-controller-manager this does no harm: the second of the two finds the account and leaves it.
 
 use pintle_cache::{CloseReason, Filter, Item};
 use pintle_engine::Engine;

@@ -396,7 +396,7 @@ fn go_provider(provider: &Value) -> String {
     )
 }
 
-/// A copy for error messages, in which no text is told but names.
+/// A copy for error messages: it shows names and hides every other text, which may be a secret.
 fn redacted(tree: &Value) -> Value {
     match tree {
         Value::Object(map) => {

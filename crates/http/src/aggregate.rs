@@ -22,7 +22,7 @@ pub(crate) struct Aggregated<'a> {
     pub(crate) info: &'a RequestInfo,
     pub(crate) query: &'a [(String, String)],
     pub(crate) user: &'a UserInfo,
-    /// The id of the request, which the extension server is told.
+    /// The id of the request, sent to the extension server.
     pub(crate) id: &'a str,
     /// Headers that claim an identity.
     pub(crate) identity: &'a IdentityHeaders,

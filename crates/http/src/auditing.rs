@@ -57,7 +57,7 @@ pub(crate) fn authorized(notes: &Notes, allowed: bool, reason: &str) {
     notes.annotate("authorization.k8s.io/reason", reason);
 }
 
-/// Records the answer. The last event is made here, or by whoever gets the record back when the body has ended.
+/// Records the answer. The last event is made here, or by the caller that gets the record back, when the body has ended.
 pub(crate) async fn answered(
     record: Option<Box<Record>>,
     mut answer: ApiResponse,

@@ -1,4 +1,4 @@
-//! One connection from handshake to end: who may have one, how long it may be silent, and when it is told to go.
+//! One connection from handshake to end: who may have one, how long it may be silent, and when it is closed.
 
 use crate::chain::Context;
 use crate::drain::RequestBody;

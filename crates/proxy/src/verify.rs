@@ -51,11 +51,11 @@ pub enum Trust<'a> {
 pub(crate) fn config(trust: Trust<'_>, identity: Option<Identity>) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
-        Trust::Anyone => Arc::new(Unverified(provider.clone())),
+        Trust::Anyone => Arc::new(SameVerdict { provider: provider.clone(), verdict: Verdict::Accepted }),
         Trust::Bundle(bundle) => {
             let (certificates, roots) = authorities(bundle)?;
             match roots.is_empty() {
-                true => Arc::new(NobodyBelieved(provider.clone())),
+                true => Arc::new(SameVerdict { provider: provider.clone(), verdict: Verdict::UnknownIssuer }),
                 false => {
                     let inner =
                         WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
@@ -100,50 +100,23 @@ impl Identity {
     }
 }
 
-/// Believes any certificate, but not that somebody has a key without proof.
+/// Gives every certificate the same verdict; the server must still prove that it has the certificate's key.
 #[derive(Debug)]
-struct Unverified(Arc<CryptoProvider>);
-
-/// Believes none, where neither a bundle nor the system has authorities.
-#[derive(Debug)]
-struct NobodyBelieved(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Unverified {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+struct SameVerdict {
+    provider: Arc<CryptoProvider>,
+    verdict: Verdict,
 }
 
-impl ServerCertVerifier for NobodyBelieved {
+/// What [`SameVerdict`] says of a certificate.
+#[derive(Debug, Clone, Copy)]
+enum Verdict {
+    /// Accepted without a look at who issued it (`insecureSkipTLSVerify`).
+    Accepted,
+    /// Refused, because neither a bundle nor the system has authorities.
+    UnknownIssuer,
+}
+
+impl ServerCertVerifier for SameVerdict {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,
@@ -152,7 +125,10 @@ impl ServerCertVerifier for NobodyBelieved {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        Err(Error::InvalidCertificate(CertificateError::UnknownIssuer))
+        match self.verdict {
+            Verdict::Accepted => Ok(ServerCertVerified::assertion()),
+            Verdict::UnknownIssuer => Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)),
+        }
     }
 
     fn verify_tls12_signature(
@@ -161,7 +137,7 @@ impl ServerCertVerifier for NobodyBelieved {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -170,11 +146,11 @@ impl ServerCertVerifier for NobodyBelieved {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 

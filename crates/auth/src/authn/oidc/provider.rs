@@ -173,7 +173,7 @@ impl Provider {
         if verified(&fetched) { Ok(()) } else { Err("failed to verify id token signature".to_string()) }
     }
 
-    /// The keys as the provider has them now. Whoever comes while others fetch waits for what they get.
+    /// The keys as the provider has them now. Concurrent callers share one fetch.
     async fn fetch_keys(&self) -> Result<Arc<Vec<Key>>, String> {
         let before = self.fetch.try_lock().map(|fetch| fetch.count).ok();
         let mut fetch = self.fetch.lock().await;
