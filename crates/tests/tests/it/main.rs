@@ -22,6 +22,7 @@ mod memory;
 mod metrics;
 mod process;
 mod proxy;
+mod random_requests;
 mod transcripts;
 mod unreadable;
 mod watchers;
