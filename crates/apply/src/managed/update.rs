@@ -132,6 +132,7 @@ fn cap_updaters(mut managed: Managed) -> Managed {
     let time = |id: &ManagerId| managed.times.get(id).cloned().unwrap_or_default();
     updaters.sort_by(|a, b| time(a).cmp(&time(b)).then_with(|| a.cmp(b)));
     let mut first_of_version: BTreeMap<Str, ManagerId> = BTreeMap::new();
+    let mut merged_sets: BTreeMap<ManagerId, Vec<Arc<Set>>> = BTreeMap::new();
     for id in updaters {
         if count <= UPDATERS_MAX {
             break;
@@ -149,10 +150,9 @@ fn cap_updaters(mut managed: Managed) -> Managed {
         }
         managed.owners.remove(&id);
         if let Some(merged) = managed.owners.get_mut(&bucket) {
-            let set = Arc::unwrap_or_clone(std::mem::take(&mut merged.set));
-            merged.set = set.union(Arc::unwrap_or_clone(owned.set)).into();
             merged.applied = owned.applied;
         }
+        merged_sets.entry(bucket.clone()).or_default().push(owned.set);
         // What is merged last is the youngest.
         match managed.times.get(&id).cloned() {
             Some(time) => _ = managed.times.insert(bucket, time),
@@ -160,5 +160,28 @@ fn cap_updaters(mut managed: Managed) -> Managed {
         }
         count -= 1;
     }
+    for (bucket, sets) in merged_sets {
+        if let Some(merged) = managed.owners.get_mut(&bucket) {
+            let first = std::mem::take(&mut merged.set);
+            merged.set = union_of(std::iter::once(first).chain(sets).collect());
+        }
+    }
     managed
+}
+
+/// The union of all sets. Neighbours are united in rounds, because adding thousands of sets to one that grows would
+/// take quadratic time.
+fn union_of(mut sets: Vec<Arc<Set>>) -> Arc<Set> {
+    while sets.len() > 1 {
+        let mut round = sets.into_iter().map(Arc::unwrap_or_clone);
+        let mut united = Vec::new();
+        while let Some(left) = round.next() {
+            united.push(match round.next() {
+                Some(right) => left.union(right).into(),
+                None => left.into(),
+            });
+        }
+        sets = united;
+    }
+    sets.pop().unwrap_or_default()
 }
