@@ -6,8 +6,8 @@ use crate::limits::Admitted;
 use crate::passthrough::ClientAddress;
 use crate::peer::Peer;
 use crate::server::answer;
-use crate::stream::ClientStream;
-use http::Request;
+use crate::stream::{ClientStream, UnreadLimit};
+use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -37,8 +37,10 @@ const LOCAL_RESETS_MAX: usize = 256;
 /// How often HTTP/2 connections are probed, and how long an answer may take.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long a client may leave a full buffer unread before it is cut off.
+/// How long a client may leave a full buffer unread before it is cut off: while it gets answers, and after an upgrade
+/// to a stream (exec, attach, port-forward). A kubelet gives up on such streams after the same four hours.
 const UNREAD_MAX: Duration = Duration::from_secs(15);
+const UNREAD_UPGRADED_MAX: Duration = Duration::from_secs(4 * 60 * 60);
 
 /// What all connections of a listener have in common.
 #[derive(Clone)]
@@ -78,7 +80,8 @@ pub(crate) async fn serve(shared: Shared, stream: TcpStream, address: SocketAddr
         tracing::debug!("no TCP_NODELAY: {e}");
     }
     let Shared { acceptor, builder, context, mut stop } = shared;
-    let handshake = acceptor.accept(ClientStream::new(stream, UNREAD_MAX));
+    let unread_limit = Arc::new(UnreadLimit::new(UNREAD_MAX, UNREAD_UPGRADED_MAX));
+    let handshake = acceptor.accept(ClientStream::new(stream, Arc::clone(&unread_limit)));
     let stream = tokio::select! {
         accepted = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake) => match accepted {
             Ok(Ok(stream)) => stream,
@@ -94,7 +97,14 @@ pub(crate) async fn serve(shared: Shared, stream: TcpStream, address: SocketAddr
         request.extensions_mut().insert(ClientAddress(address));
         of_requests.received_request();
         let (context, peer) = (Arc::clone(&context), Arc::clone(&of_requests));
-        async move { Ok::<_, Infallible>(answer(context, peer, RequestBody::of(request)).await) }
+        let unread_limit = Arc::clone(&unread_limit);
+        async move {
+            let response = answer(context, peer, RequestBody::of(request)).await;
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                unread_limit.set_upgraded();
+            }
+            Ok::<_, Infallible>(response)
+        }
     });
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);

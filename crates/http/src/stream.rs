@@ -1,19 +1,44 @@
-//! `ClientStream`: a TCP connection whose client has to read. One that takes nothing for too long is cut off, so that
-//! answers nobody reads do not stay in memory.
+//! `ClientStream`: a TCP connection whose client has to read. A client that takes nothing for too long is cut off, so
+//! that answers which nobody reads do not stay in memory.
 
 use std::future::Future;
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
+/// How long the client of one connection may leave a full buffer unread.
+pub(crate) struct UnreadLimit {
+    answers: Duration,
+    upgraded: Duration,
+    is_upgraded: AtomicBool,
+}
+
+impl UnreadLimit {
+    /// `answers` holds until the connection is upgraded, `upgraded` from then on.
+    pub(crate) fn new(answers: Duration, upgraded: Duration) -> Self {
+        UnreadLimit { answers, upgraded, is_upgraded: AtomicBool::new(false) }
+    }
+
+    /// Lets the client read slowly from now on: a stream that is piped into a pager waits for a person.
+    pub(crate) fn set_upgraded(&self) {
+        self.is_upgraded.store(true, Ordering::Relaxed);
+    }
+
+    fn duration(&self) -> Duration {
+        if self.is_upgraded.load(Ordering::Relaxed) { self.upgraded } else { self.answers }
+    }
+}
+
 /// A connection to a client.
 pub(crate) struct ClientStream {
     tcp: TcpStream,
-    unread_max: Duration,
+    unread_limit: Arc<UnreadLimit>,
     /// Made when the client first falls behind: most never do.
     patience: Option<Pin<Box<Sleep>>>,
     /// Whether the last write found no room.
@@ -21,9 +46,9 @@ pub(crate) struct ClientStream {
 }
 
 impl ClientStream {
-    /// Cuts the client off when it leaves a full buffer unread for `unread_max`.
-    pub(crate) fn new(tcp: TcpStream, unread_max: Duration) -> Self {
-        ClientStream { tcp, unread_max, patience: None, is_full: false }
+    /// Cuts the client off when it leaves a full buffer unread for longer than the limit.
+    pub(crate) fn new(tcp: TcpStream, unread_limit: Arc<UnreadLimit>) -> Self {
+        ClientStream { tcp, unread_limit, patience: None, is_full: false }
     }
 
     fn checked(&mut self, written: Poll<Result<usize>>, cx: &mut Context<'_>) -> Poll<Result<usize>> {
@@ -31,9 +56,10 @@ impl ClientStream {
             self.is_full = false;
             return written;
         }
-        let patience = self.patience.get_or_insert_with(|| Box::pin(sleep(self.unread_max)));
+        let limit = self.unread_limit.duration();
+        let patience = self.patience.get_or_insert_with(|| Box::pin(sleep(limit)));
         if !std::mem::replace(&mut self.is_full, true) {
-            patience.as_mut().reset(Instant::now() + self.unread_max);
+            patience.as_mut().reset(Instant::now() + limit);
         }
         let given_up = || Error::new(ErrorKind::TimedOut, "the client does not read");
         patience.as_mut().poll(cx).map(|()| Err(given_up()))
@@ -85,19 +111,34 @@ mod tests {
     use tokio::io::AsyncWriteExt;
     use tokio::net::TcpListener;
 
-    #[tokio::test]
-    async fn a_client_that_does_not_read_is_cut_off() {
+    async fn connected(limit: UnreadLimit) -> (ClientStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (tcp, _) = listener.accept().await.unwrap();
-        let mut stream = ClientStream::new(tcp, Duration::from_millis(20));
+        (ClientStream::new(tcp, Arc::new(limit)), client)
+    }
+
+    async fn write_until_error(stream: &mut ClientStream) -> Error {
         let piece = [0; 64 * 1024];
-        let error = loop {
+        loop {
             if let Err(error) = stream.write_all(&piece).await {
-                break error;
+                return error;
             }
-        };
-        assert_eq!(error.kind(), ErrorKind::TimedOut);
-        drop(client);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_does_not_read_is_cut_off() {
+        let limit = UnreadLimit::new(Duration::from_millis(20), Duration::MAX);
+        let (mut stream, _client) = connected(limit).await;
+        assert_eq!(write_until_error(&mut stream).await.kind(), ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn an_upgraded_connection_has_its_own_limit() {
+        let limit = UnreadLimit::new(Duration::from_secs(3600), Duration::from_millis(20));
+        limit.set_upgraded();
+        let (mut stream, _client) = connected(limit).await;
+        assert_eq!(write_until_error(&mut stream).await.kind(), ErrorKind::TimedOut);
     }
 }

@@ -9,6 +9,10 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
+/// How long a side of a proxied stream may leave a full buffer unread. Streams wait for people (`kubectl exec … | less`), so
+/// this is as long as a kubelet keeps a stream on which nothing happens.
+const STALL_MAX: Duration = Duration::from_secs(4 * 60 * 60);
+
 /// A stream that fails when a write makes no progress for too long.
 pub(crate) struct StallGuard<S> {
     stream: S,
@@ -19,9 +23,9 @@ pub(crate) struct StallGuard<S> {
 }
 
 impl<S> StallGuard<S> {
-    /// Cuts the other side off when it leaves a full buffer unread for `limit`.
-    pub(crate) fn new(stream: S, limit: Duration) -> Self {
-        StallGuard { stream, limit, timer: None, is_full: false }
+    /// Cuts the other side off when it leaves a full buffer unread for [`STALL_MAX`].
+    pub(crate) fn new(stream: S) -> Self {
+        StallGuard { stream, limit: STALL_MAX, timer: None, is_full: false }
     }
 
     fn checked<T>(&mut self, polled: Poll<Result<T>>, cx: &mut Context<'_>) -> Poll<Result<T>> {
@@ -85,7 +89,7 @@ mod tests {
     #[tokio::test]
     async fn a_reader_that_stalls_is_cut_off() {
         let (near, far) = tokio::io::duplex(64);
-        let mut near = StallGuard::new(near, Duration::from_millis(20));
+        let mut near = StallGuard { limit: Duration::from_millis(20), ..StallGuard::new(near) };
         let error = near.write_all(&[0; 256]).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
         drop(far);

@@ -9,8 +9,6 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
-/// How long a side may leave a full buffer unread.
-const STALL_MAX: Duration = Duration::from_secs(60);
 /// Pings and pongs that wait to be sent.
 const CONTROL_MAX: usize = 8;
 /// How often an idle kubelet is sent a ping.
@@ -86,8 +84,8 @@ where
     C: AsyncRead + AsyncWrite + Unpin,
     K: AsyncRead + AsyncWrite + Unpin,
 {
-    let (client_reader, mut client_writer) = tokio::io::split(StallGuard::new(client, STALL_MAX));
-    let (kubelet_reader, mut kubelet_writer) = tokio::io::split(StallGuard::new(kubelet, STALL_MAX));
+    let (client_reader, mut client_writer) = tokio::io::split(StallGuard::new(client));
+    let (kubelet_reader, mut kubelet_writer) = tokio::io::split(StallGuard::new(kubelet));
     let has_resize = options.tty && !matches!(protocol, "" | "channel.k8s.io" | "v2.channel.k8s.io");
     let numbers = match open_streams(&mut kubelet_writer, options, has_resize).await {
         Ok(numbers) => numbers,
@@ -338,8 +336,8 @@ where
     C: AsyncRead + AsyncWrite + Unpin,
     K: AsyncRead + AsyncWrite + Unpin,
 {
-    let (client_reader, mut client_writer) = tokio::io::split(StallGuard::new(client, STALL_MAX));
-    let (mut kubelet_reader, mut kubelet_writer) = tokio::io::split(StallGuard::new(kubelet, STALL_MAX));
+    let (client_reader, mut client_writer) = tokio::io::split(StallGuard::new(client));
+    let (mut kubelet_reader, mut kubelet_writer) = tokio::io::split(StallGuard::new(kubelet));
     let (pongs, mut to_client) = mpsc::channel::<Bytes>(CONTROL_MAX);
     let upwards = async move {
         let mut reader = websocket::Reader::new(client_reader);

@@ -18,8 +18,6 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// How long a backend may leave a full buffer unread.
-const STALL_MAX: Duration = Duration::from_secs(60);
 /// Idle connections kept for one backend and for all of them, and for how long.
 const IDLE_PER_BACKEND_MAX: usize = 32;
 const IDLE_BACKENDS_MAX: usize = 1024;
@@ -124,7 +122,7 @@ impl Transport {
         let broken = |error: hyper::Error| SendError::Broken(describe(&error));
         let (mut sender, connection) = http1::Builder::new()
             .max_buf_size(HEAD_BYTES_MAX)
-            .handshake(TokioIo::new(StallGuard::new(stream, STALL_MAX)))
+            .handshake(TokioIo::new(StallGuard::new(stream)))
             .await
             .map_err(broken)?;
         // The task ends with the connection: when the backend closes it, or when the sender is dropped.

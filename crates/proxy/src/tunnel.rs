@@ -1,13 +1,10 @@
 //! Byte tunnels between a client and a backend that switched protocols.
 
 use crate::stall::StallGuard;
-use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// Bytes of each direction that are on their way at once.
 const BUFFER_BYTES: usize = 8 * 1024;
-/// How long a side may leave a full buffer unread.
-const STALL_MAX: Duration = Duration::from_secs(60);
 
 /// Copies bytes both ways until one side ends, as kube-apiserver does: then both are closed.
 pub async fn join<A, B>(client: A, backend: B)
@@ -15,8 +12,8 @@ where
     A: AsyncRead + AsyncWrite + Unpin,
     B: AsyncRead + AsyncWrite + Unpin,
 {
-    let (client_reader, client_writer) = tokio::io::split(StallGuard::new(client, STALL_MAX));
-    let (backend_reader, backend_writer) = tokio::io::split(StallGuard::new(backend, STALL_MAX));
+    let (client_reader, client_writer) = tokio::io::split(StallGuard::new(client));
+    let (backend_reader, backend_writer) = tokio::io::split(StallGuard::new(backend));
     tokio::select! {
         () = copy(client_reader, backend_writer) => {}
         () = copy(backend_reader, client_writer) => {}
