@@ -84,6 +84,12 @@ pub trait Extract: Send + Sync {
     /// that cannot be read, nothing.
     fn extract(&self, json: &[u8]) -> Extracted;
 
+    /// The value that clients see in place of a stored one, where that is another.
+    fn answered_as(&self, value: &Bytes) -> Option<Bytes> {
+        let _ = value;
+        None
+    }
+
     /// Reads a stored value.
     fn read(&self, value: &Bytes) -> (Extracted, Standing) {
         (self.extract(json(value)), Standing::AsStored)
@@ -108,6 +114,8 @@ pub struct Object {
     created: u64,
     value: Bytes,
     standing: Standing,
+    /// The value that clients see, where that is not the stored one.
+    answer: Option<Bytes>,
     extracted: Extracted,
     encodings: Encodings,
     /// Where the metadata begins and ends in the JSON, once somebody has looked; 0 before that.
@@ -129,6 +137,7 @@ impl Object {
             created,
             value,
             standing: Standing::AsStored,
+            answer: None,
             extracted,
             encodings: Encodings::default(),
             metadata: AtomicU64::new(0),
@@ -141,6 +150,14 @@ impl Object {
             Standing::Revised(value) if !is_valid(&value) => Standing::AsStored,
             standing => standing,
         };
+        self.metadata = AtomicU64::new(0);
+        self
+    }
+
+    /// The same object, which clients see as this value.
+    #[must_use]
+    pub fn answered_as(mut self, value: Bytes) -> Object {
+        self.answer = Some(value).filter(|value| is_valid(value));
         self.metadata = AtomicU64::new(0);
         self
     }
@@ -165,6 +182,7 @@ impl Object {
 
     fn current(&self) -> &Bytes {
         match &self.standing {
+            Standing::AsStored if self.answer.is_some() => self.answer.as_ref().unwrap_or(&self.value),
             Standing::Revised(value) => value,
             Standing::AsStored | Standing::Unreadable(_) => &self.value,
         }
@@ -241,6 +259,14 @@ impl Object {
     /// The JSON without resourceVersion, sharing the store's bytes.
     pub fn body(&self) -> Bytes {
         self.current().slice(HEADER_BYTES..)
+    }
+
+    /// The JSON without resourceVersion as it is stored; clients may see another form of it.
+    pub fn stored_json(&self) -> &[u8] {
+        match self.answer {
+            Some(_) => json(&self.value),
+            None => self.json(),
+        }
     }
 
     /// The JSON without resourceVersion.
@@ -355,6 +381,7 @@ impl Object {
             created: self.created,
             value: self.value.clone(),
             standing: self.standing.clone(),
+            answer: self.answer.clone(),
             extracted: self.extracted.clone(),
             encodings: Encodings::default(),
             metadata: AtomicU64::new(0),

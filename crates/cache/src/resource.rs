@@ -322,7 +322,11 @@ impl Resource {
         if object.is_none() {
             tracing::error!(prefix = &**self.prefix(), revision, "stored value has no valid header");
         }
-        object.map(|object| Arc::new(object.standing(standing)))
+        let object = object?.standing(standing);
+        Some(Arc::new(match self.reader.load().answered_as(value) {
+            Some(answer) => object.answered_as(answer),
+            None => object,
+        }))
     }
 
     fn entry_object(&self, key: &Key, entry: &Entry) -> Option<Arc<Object>> {

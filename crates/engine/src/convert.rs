@@ -116,7 +116,8 @@ impl Engine {
         conversion: &Conversion,
         batch: &[&Arc<Object>],
     ) -> Result<(), (Failure, String)> {
-        let trees = batch.iter().map(|object| object::tree(object)).collect::<Result<Vec<_>, _>>();
+        let trees =
+            batch.iter().map(|object| object::tree(&target.kind, object)).collect::<Result<Vec<_>, _>>();
         let trees = trees.map_err(|status| (Failure::Invalid, status.message))?;
         let made = self.ask(&target.kind, conversion, trees, target.version).await?;
         for (object, mut tree) in batch.iter().zip(made) {
@@ -165,7 +166,7 @@ impl Engine {
             Some(bytes) => json::parse(&bytes)
                 .map(|parsed| parsed.value)
                 .map_err(|e| Status::internal(&e.to_string()))?,
-            None => object::tree(object)?,
+            None => object::tree(&target.kind, object)?,
         };
         match revision {
             0 => _ = tree.remove_at(&["metadata", "resourceVersion"]),

@@ -126,7 +126,7 @@ impl crate::Engine {
         let kinds = self.registry.kinds();
         let definitions = kinds.by_plural("apiextensions.k8s.io", "customresourcedefinitions")?;
         let object = self.kept(definitions, &format!("{}.{}", kind.plural, kind.group))?;
-        crate::object::tree(&object).ok()
+        crate::object::tree(definitions, &object).ok()
     }
 }
 

@@ -307,7 +307,11 @@ fn typed_tree(
             let decoded = typed::decode_parsed(schema, document, body).map_err(|e| e.to_string())?;
             match out_of_range.filter(|_| !is_finite(&decoded.value)) {
                 Some(error) => Err(error.to_string()),
-                None => Ok((decoded.value, decoded.strict)),
+                None => {
+                    let mut value = decoded.value;
+                    typed::restore_raw(schema, &mut value, body);
+                    Ok((value, decoded.strict))
+                }
             }
         }
         Parsed::Json(_, Some(out_of_range)) => Err(out_of_range.to_string()),

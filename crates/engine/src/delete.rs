@@ -323,7 +323,8 @@ impl Engine {
         match self.mark(target, live, marked.clone(), dry_run).await? {
             Attempt::Done(Deleted::Object { object, .. }) => {
                 if self.asks_others() {
-                    self.admit_deletion(deletion, told, &object::tree(&object)?, warnings).await?;
+                    self.admit_deletion(deletion, told, &object::tree(&target.kind, &object)?, warnings)
+                        .await?;
                 }
                 let revision = object.revision();
                 let live = Live { object, tree: marked.clone() };

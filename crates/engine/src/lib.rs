@@ -106,7 +106,7 @@ impl Engine {
         if let Some(why) = object.unreadable() {
             return Err(self.cannot_show(target, &object, why));
         }
-        let tree = object::tree(&object)?;
+        let tree = object::tree(&target.kind, &object)?;
         Ok(Some(Live { object, tree }))
     }
 
@@ -202,7 +202,7 @@ impl World for Engine {
         let kinds = self.registry.kinds();
         let kind = kinds.by_plural(group, plural)?;
         let object = self.kept(kind, &object_key(kind.namespaced, namespace, name))?;
-        object::tree(&object).ok()
+        object::tree(kind, &object).ok()
     }
 
     fn objects(&self, group: &str, plural: &str, namespace: &str) -> Vec<Value> {
@@ -211,7 +211,7 @@ impl World for Engine {
         let Some(resource) = self.cache.resource(&kind.store_prefix) else { return Vec::new() };
         let view = resource.view();
         let namespace = if namespace.is_empty() { None } else { Some(namespace) };
-        view.range(namespace, None).filter_map(|object| object::tree(object).ok()).collect()
+        view.range(namespace, None).filter_map(|object| object::tree(kind, object).ok()).collect()
     }
 
     fn resource(&self, version: &GroupVersion, kind: &str) -> Option<(String, bool)> {

@@ -72,12 +72,16 @@ fn encode_metadata(metadata: &Map, out: &mut Vec<u8>) -> usize {
     slot
 }
 
-/// The tree of a kept object, with its resourceVersion.
-pub(crate) fn tree(object: &Object) -> Result<Value, Status> {
-    let parsed = json::parse(object.json()).map_err(|error| {
+/// The tree of a stored object, with its resourceVersion and the texts of its raw fields.
+pub(crate) fn tree(kind: &Kind, object: &Object) -> Result<Value, Status> {
+    let bytes = object.stored_json();
+    let parsed = json::parse(bytes).map_err(|error| {
         Status::internal(&format!("object {} cannot be read: {error}", object.key().as_str()))
     })?;
     let mut tree = parsed.value;
+    if kind.has_raw() {
+        typed::restore_raw(&kind.storage_version().schema, &mut tree, bytes);
+    }
     tree.set_at(&["metadata", "resourceVersion"], object.revision().to_string().into());
     Ok(tree)
 }
@@ -93,7 +97,26 @@ pub(crate) fn unstored(
     let key = ObjectKey::new(&target.named(name).store_key(), &target.kind.store_prefix);
     let object =
         key.and_then(|key| Object::unstored(key, revision, value.clone(), extract(&target.kind, tree)));
-    object.ok_or_else(|| Status::internal("the object could not be encoded"))
+    let object = object.ok_or_else(|| Status::internal("the object could not be encoded"))?;
+    Ok(match compacted(&target.kind, value) {
+        Some(answer) => Arc::new(object.without_encodings().answered_as(answer)),
+        None => object,
+    })
+}
+
+/// The value that clients see, where it is not the stored one: raw fields are stored as they were sent, and answered
+/// without white space.
+fn compacted(kind: &Kind, value: &Bytes) -> Option<Bytes> {
+    if !kind.has_raw() || unreadable_reason(value).is_some() {
+        return None;
+    }
+    let (header, json) = value.split_at_checked(value_header(0).len())?;
+    if json::is_compact(json) {
+        return None;
+    }
+    let mut out = header.to_vec();
+    json::compact(json, &mut out);
+    Some(out.into())
 }
 
 /// What selectors ask about.
@@ -131,7 +154,7 @@ fn scalar_text(value: Option<&Value>) -> Option<Str> {
         Value::Int(i) => Some(Str::from(i.to_string())),
         Value::Float(f) => Some(Str::from(f.to_string())),
         Value::Bool(b) => Some(if *b { "true".into() } else { "false".into() }),
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
+        Value::Null | Value::Array(_) | Value::Object(_) | Value::Raw(_) => None,
     }
 }
 
@@ -141,6 +164,10 @@ pub(crate) struct KindExtract(pub(crate) Arc<Kind>);
 impl Extract for KindExtract {
     fn extract(&self, bytes: &[u8]) -> Extracted {
         json::parse(bytes).map(|parsed| extract(&self.0, &parsed.value)).unwrap_or_default()
+    }
+
+    fn answered_as(&self, value: &Bytes) -> Option<Bytes> {
+        compacted(&self.0, value)
     }
 
     fn read(&self, value: &Bytes) -> (Extracted, Standing) {

@@ -33,6 +33,41 @@ pub(crate) fn record_with(
     object: &mut Value,
     conversions: &Conversions,
 ) {
+    if target.kind.has_raw() {
+        return record_raw(target, owner, live, object, conversions);
+    }
+    record_plain(target, owner, live, object, conversions);
+}
+
+/// The same of an object with raw fields: ownership compares what they say, not their texts.
+fn record_raw(
+    target: &Target,
+    owner: Owner<'_>,
+    live: Option<&Value>,
+    object: &mut Value,
+    conversions: &Conversions,
+) {
+    let schema = &target.kind_version().schema;
+    let plain = |tree: &Value| {
+        let mut tree = tree.clone();
+        typed::drop_raw(schema, &mut tree);
+        tree
+    };
+    let mut recorded = plain(object);
+    record_plain(target, owner, live.map(plain).as_ref(), &mut recorded, conversions);
+    match recorded.remove_at(&MANAGED_FIELDS) {
+        Some(fields) => object.set_at(&MANAGED_FIELDS, fields),
+        None => _ = object.remove_at(&MANAGED_FIELDS),
+    }
+}
+
+fn record_plain(
+    target: &Target,
+    owner: Owner<'_>,
+    live: Option<&Value>,
+    object: &mut Value,
+    conversions: &Conversions,
+) {
     let versions = TargetVersions::new(target, conversions);
     let kind = target.kind_version().gvk(&target.kind);
     let cx = Context { kind: &kind, versions: &versions };
@@ -77,8 +112,22 @@ pub(crate) fn apply(
     let versions = TargetVersions::new(target, conversions);
     let kind = target.kind_version().gvk(&target.kind);
     let cx = Context { kind: &kind, versions: &versions };
-    let Applied { object, .. } =
-        managed::apply(&cx, live, config, named(target, owner), force).map_err(|e| e.to_status())?;
+    // What is applied is merged as maps, from which raw fields are written anew; nothing is if nothing changes.
+    let plain = live.filter(|_| target.kind.has_raw()).map(|live| {
+        let mut plain = live.clone();
+        typed::drop_raw(&target.kind_version().schema, &mut plain);
+        plain
+    });
+    let applied = managed::apply(&cx, plain.as_ref().or(live), config, named(target, owner), force);
+    let Applied { mut object, changed } = applied.map_err(|e| e.to_status())?;
+    if let (false, Some(live)) = (changed, live.filter(|_| plain.is_some())) {
+        let fields = object.remove_at(&MANAGED_FIELDS);
+        object = live.clone();
+        match fields {
+            Some(fields) => object.set_at(&MANAGED_FIELDS, fields),
+            None => _ = object.remove_at(&MANAGED_FIELDS),
+        }
+    }
     let mut strict = Strict::default();
     let object = pintle_schema::decode_applied(&target.kind_version().schema, object, &mut strict)
         .map_err(|error| managed::cannot_convert(&kind, config, error.message()).to_status())?;

@@ -10,8 +10,10 @@ use pintle_apply::patch::{self, PatchError};
 use pintle_meta::field::quoted;
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, GroupKind, GroupVersion, Status};
+use pintle_schema::Schema;
 use pintle_schema::typed::{self, Empties, Strict};
-use pintle_value::{Map, Path, Str, Value, cbor, json, yaml};
+use pintle_value::{Map, Path, RawJson, Str, Value, cbor, json, yaml};
+use std::borrow::Cow;
 
 /// What a client wants done to an object.
 pub enum Change {
@@ -104,9 +106,10 @@ pub(crate) fn patch_object(
     body: &[u8],
 ) -> Result<Proposed, Status> {
     let reported = cx.validation != FieldValidation::Ignore;
+    let live = patched_form(&cx.target.kind_version().schema, live, kind);
     let Patched { decoded, shown } = match kind {
-        PatchType::Json | PatchType::Merge => patch_document(cx, live, kind, body, reported)?,
-        PatchType::Strategic => patch_strategically(cx, live, body)?,
+        PatchType::Json | PatchType::Merge => patch_document(cx, &live, kind, body, reported)?,
+        PatchType::Strategic => patch_strategically(cx, &live, body)?,
     };
     let Decoded { value: mut object, mut complaints, resets } = decoded;
     if !complaints.is_empty() && cx.validation == FieldValidation::Strict {
@@ -124,6 +127,20 @@ pub(crate) fn patch_object(
     })
 }
 
+/// The live object as patches see it. JSON patches and merge patches change its JSON, where raw fields keep the order of
+/// their keys; strategic merge patches change maps, from which raw fields are written anew.
+fn patched_form<'l>(schema: &Schema, live: &'l Value, kind: PatchType) -> Cow<'l, Value> {
+    if !schema.has_raw() {
+        return Cow::Borrowed(live);
+    }
+    let mut live = live.clone();
+    match kind {
+        PatchType::Json | PatchType::Merge => typed::compact_raw(schema, &mut live),
+        PatchType::Strategic => typed::drop_raw(schema, &mut live),
+    }
+    Cow::Owned(live)
+}
+
 /// A patched object, and what is shown of the patch if the object turns out to be invalid.
 struct Patched {
     decoded: Decoded,
@@ -139,7 +156,7 @@ fn patch_document(
     reported: bool,
 ) -> Result<Patched, Status> {
     let version = cx.target.kind_version();
-    let (patched, mut complaints) = document_after(live, kind, body, reported)?;
+    let (patched, mut complaints) = document_after(&version.schema, live, kind, body, reported)?;
     let expected = decode::expected_object(&cx.target.kind, version, cx.registered);
     let has_version =
         |map: &Map| map.get("apiVersion").is_some_and(|v| !v.is_null() && *v != Value::from(""));
@@ -156,7 +173,7 @@ fn patch_document(
         return Ok(Patched { decoded, shown: String::new() });
     }
     // Something is wrong with the outcome: it is made again and written down, to find and to show what.
-    let (patched, _) = document_after(live, kind, body, reported)?;
+    let (patched, _) = document_after(&version.schema, live, kind, body, reported)?;
     let shown = written(&patched);
     let mut decoded = decode::decode_patched(shown.as_bytes(), &expected).map_err(|refusal| {
         let whole = refusal.of_patched(&expected, shown.as_bytes());
@@ -178,6 +195,7 @@ fn without_version(patched: &Value, mut complaints: Vec<String>) -> Decoded {
 
 /// The live object after a JSON patch or merge patch, and complaints about the patch itself.
 fn document_after(
+    schema: &Schema,
     live: &Value,
     kind: PatchType,
     body: &[u8],
@@ -191,9 +209,21 @@ fn document_after(
     })?;
     if kind == PatchType::Json {
         let decoded = patch::json::decode(parsed.value, &parsed.duplicates, reported).map_err(refuse)?;
-        return Ok((decoded.apply(live.clone()).map_err(refuse)?, decoded.strict_errors));
+        let decoded = decoded.with_texts(body, schema.has_raw());
+        let mut patched = decoded.apply(live.clone()).map_err(refuse)?;
+        if schema.has_raw() {
+            typed::fold_raw(schema, &mut patched);
+        }
+        return Ok((patched, decoded.strict_errors));
     }
-    let patched = patch::merge::apply(live.clone(), parsed.value, reported).map_err(refuse)?;
+    let merged = match std::str::from_utf8(body) {
+        Ok(text) if schema.has_raw() => RawJson::with_text(text, parsed.value),
+        _ => parsed.value,
+    };
+    let mut patched = patch::merge::apply(live.clone(), merged, reported).map_err(refuse)?;
+    if schema.has_raw() {
+        typed::fold_raw(schema, &mut patched);
+    }
     Ok((patched, duplicates(&parsed.duplicates)))
 }
 

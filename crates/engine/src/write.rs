@@ -246,7 +246,7 @@ impl Engine {
         if let Some(why) = object.unreadable() {
             return Err(refuse(why));
         }
-        let tree = object::tree(&object)?;
+        let tree = object::tree(&target.kind, &object)?;
         if target.kind.conversion.is_none() && target.working() == target.kind.storage {
             return Ok(Some(Live { object, tree }));
         }

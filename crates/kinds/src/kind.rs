@@ -69,6 +69,12 @@ impl Kind {
         self.versions.iter().find(|v| v.name == name && v.served)
     }
 
+    /// Whether its objects have fields whose text is stored as a client sent it (`RawExtension`). Those of custom
+    /// resources never do, and their schemas are not compiled to find out.
+    pub fn has_raw(&self) -> bool {
+        self.definition.is_empty() && self.storage_version().schema.has_raw()
+    }
+
     /// The version that is kept in the store.
     #[expect(clippy::indexing_slicing, reason = "every kind has a storage version")]
     pub fn storage_version(&self) -> &KindVersion {

@@ -15,12 +15,19 @@ pub struct Arena {
     base: Option<Arc<Arena>>,
     base_len: usize,
     nodes: Vec<Node>,
+    /// For each node of a sealed arena, whether a `RawExtension` is at or below it.
+    raw: Vec<bool>,
 }
 
 impl Arena {
     /// An arena that begins with the nodes of another one.
     pub fn on(base: Arc<Arena>) -> Arena {
-        Arena { base_len: base.base_len + base.nodes.len(), base: Some(base), nodes: Vec::new() }
+        Arena {
+            base_len: base.base_len + base.nodes.len(),
+            base: Some(base),
+            nodes: Vec::new(),
+            raw: Vec::new(),
+        }
     }
 
     /// Gives back room that no node takes.
@@ -65,6 +72,43 @@ impl Arena {
             if let Some(Node { shape: Shape::Struct(s), .. }) = self.nodes.get_mut(at) {
                 s.always = always;
             }
+        }
+        self.seal_raw();
+    }
+
+    /// Finds out, once all nodes are there, from which of them a `RawExtension` can be reached.
+    fn seal_raw(&mut self) {
+        self.raw = self.nodes.iter().map(Node::is_raw_extension).collect();
+        loop {
+            let reaches = |id: NodeId| {
+                let own = (id.0 as usize).checked_sub(self.base_len);
+                own.and_then(|at| self.raw.get(at)).copied().unwrap_or(false)
+            };
+            let found: Vec<usize> = (0..self.nodes.len())
+                .filter(|at| self.raw.get(*at) == Some(&false))
+                .filter(|at| match self.nodes.get(*at).map(|node| &node.shape) {
+                    Some(Shape::List { item, .. }) => reaches(*item),
+                    Some(Shape::Map { value, .. }) => reaches(*value),
+                    Some(Shape::Struct(s)) => s.fields.iter().any(|field| reaches(field.node)),
+                    _ => false,
+                })
+                .collect();
+            if found.is_empty() {
+                return;
+            }
+            for at in found {
+                if let Some(raw) = self.raw.get_mut(at) {
+                    *raw = true;
+                }
+            }
+        }
+    }
+
+    /// Whether a `RawExtension` is at or below this node.
+    pub fn reaches_raw(&self, id: NodeId) -> bool {
+        match (id.0 as usize).checked_sub(self.base_len) {
+            Some(own) => self.raw.get(own).copied().unwrap_or(false),
+            None => self.base.as_ref().is_some_and(|base| base.reaches_raw(id)),
         }
     }
 
@@ -163,6 +207,11 @@ impl Schema {
         matches!(&self.node().shape, Shape::Struct(s) if !s.go_name.is_empty())
     }
 
+    /// Whether some part is a `RawExtension`, whose text matters.
+    pub fn has_raw(&self) -> bool {
+        self.arena().reaches_raw(self.root())
+    }
+
     /// The root itself.
     pub fn node(&self) -> &Node {
         let Compiled { arena, root, .. } = self.compiled();
@@ -248,6 +297,11 @@ pub enum Other {
 }
 
 impl Node {
+    /// Whether Go holds the bytes of the request here, whatever they say.
+    pub fn is_raw_extension(&self) -> bool {
+        matches!(self.shape, Shape::Any) && self.go.ends_with("RawExtension")
+    }
+
     /// A node of this shape with nothing else known.
     pub fn of(shape: Shape) -> Self {
         Node {

@@ -8,6 +8,7 @@ mod decode;
 mod document;
 mod encode;
 mod errors;
+mod raw;
 mod scalar;
 mod zero;
 
@@ -16,6 +17,7 @@ pub use decode::{Empties, TYPED_DEPTH_MAX, decode, decode_written, normalize, se
 pub use document::{BodyError, Decoded, decode_json, decode_parsed};
 pub use encode::{Slot, encode_json, encode_stored};
 pub use errors::{Mismatch, STRICT_ERRORS_MAX, Strict, TypeError};
+pub use raw::{compact_raw, drop_raw, fold_raw, restore_raw};
 pub(crate) use scalar::float_value;
 pub use zero::zero;
 

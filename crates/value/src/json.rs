@@ -4,11 +4,13 @@ mod duplicates;
 mod indent;
 mod lex;
 mod parse;
+mod parts;
 mod print;
 
 pub use crate::parsed::{ParseError, Parsed};
 pub use indent::{Indenter, indent};
 pub use parse::{DEPTH_MAX, parse, parse_unbounded};
+pub use parts::{Parts, compact, is_compact};
 pub use print::{print, print_pretty, write_float, write_int, write_string};
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ pub mod map;
 mod parsed;
 pub mod path;
 pub mod quote;
+mod raw;
 pub mod tree;
 pub mod yaml;
 
@@ -19,4 +20,5 @@ mod tests;
 pub use map::Map;
 pub use parsed::{DUPLICATES_MAX, ParseError, Parsed};
 pub use path::Path;
+pub use raw::RawJson;
 pub use tree::{Str, Value};

@@ -1,6 +1,6 @@
 //! `Value`: one node of the tree.
 
-use crate::Map;
+use crate::{Map, RawJson};
 
 /// Text of the tree. Short strings (most keys and many values) live inside the node.
 pub type Str = compact_str::CompactString;
@@ -27,6 +27,9 @@ pub enum Value {
     Array(Vec<Value>),
     /// An object; keys are unique and sorted bytewise.
     Object(Map),
+    /// JSON whose text matters. Only fields of the Go type `RawExtension` hold it, and only where the text is not what
+    /// the printer would write. The methods below look through it.
+    Raw(Box<RawJson>),
 }
 
 impl Value {
@@ -44,6 +47,7 @@ impl Value {
             Value::String(_) => "string",
             Value::Array(_) => "array",
             Value::Object(_) => "object",
+            Value::Raw(raw) => raw.value().json_type(),
         }
     }
 
@@ -57,6 +61,24 @@ impl Value {
             Value::String(_) => "string",
             Value::Array(_) => "[]interface {}",
             Value::Object(_) => "map[string]interface {}",
+            Value::Raw(raw) => raw.value().go_type(),
+        }
+    }
+
+    /// The value that raw JSON stands for; any other value is itself.
+    pub fn without_text(&self) -> &Value {
+        match self {
+            Value::Raw(raw) => raw.value(),
+            other => other,
+        }
+    }
+
+    /// Makes raw JSON the value that it stands for.
+    pub fn drop_text(&mut self) {
+        if let Value::Raw(_) = self
+            && let Value::Raw(raw) = std::mem::take(self)
+        {
+            *self = raw.into_value();
         }
     }
 
@@ -67,7 +89,7 @@ impl Value {
 
     /// The text, if this is a string.
     pub fn as_str(&self) -> Option<&str> {
-        match self {
+        match self.without_text() {
             Value::String(s) => Some(s),
             _ => None,
         }
@@ -75,7 +97,7 @@ impl Value {
 
     /// The integer, if this is one.
     pub fn as_int(&self) -> Option<i64> {
-        match self {
+        match self.without_text() {
             Value::Int(i) => Some(*i),
             _ => None,
         }
@@ -83,7 +105,7 @@ impl Value {
 
     /// The boolean, if this is one.
     pub fn as_bool(&self) -> Option<bool> {
-        match self {
+        match self.without_text() {
             Value::Bool(b) => Some(*b),
             _ => None,
         }
@@ -91,7 +113,7 @@ impl Value {
 
     /// The items, if this is a list.
     pub fn as_array(&self) -> Option<&[Value]> {
-        match self {
+        match self.without_text() {
             Value::Array(a) => Some(a),
             _ => None,
         }
@@ -99,6 +121,7 @@ impl Value {
 
     /// The items, if this is a list.
     pub fn as_array_mut(&mut self) -> Option<&mut Vec<Value>> {
+        self.drop_text();
         match self {
             Value::Array(a) => Some(a),
             _ => None,
@@ -107,7 +130,7 @@ impl Value {
 
     /// The entries, if this is an object.
     pub fn as_object(&self) -> Option<&Map> {
-        match self {
+        match self.without_text() {
             Value::Object(m) => Some(m),
             _ => None,
         }
@@ -115,6 +138,7 @@ impl Value {
 
     /// The entries, if this is an object.
     pub fn as_object_mut(&mut self) -> Option<&mut Map> {
+        self.drop_text();
         match self {
             Value::Object(m) => Some(m),
             _ => None,

@@ -4,7 +4,8 @@
 use super::PatchError;
 use pintle_meta::field::quoted;
 use pintle_meta::strconv;
-use pintle_value::{Map, Str, Value, json};
+use pintle_value::{Map, RawJson, Str, Value, json};
+use std::borrow::Cow;
 
 /// How many operations a patch may have.
 pub const OPERATIONS_MAX: usize = 10_000;
@@ -126,6 +127,27 @@ fn operation(
 }
 
 impl Patch {
+    /// Gives values the texts that they have in `body`, which the patch was read from. A `test` compares texts of numbers
+    /// and strings; what is written is told apart by its text only in objects with raw fields (`all`).
+    #[must_use]
+    pub fn with_texts(mut self, body: &[u8], all: bool) -> Self {
+        let Ok(body) = std::str::from_utf8(body) else { return self };
+        let mut items = json::Parts::of(body);
+        for operation in &mut self.operations {
+            let Some((_, item)) = items.next_part() else { break };
+            if operation.value.is_none() || !(all || operation.kind.as_deref() == Some("test")) {
+                continue;
+            }
+            let mut members = json::Parts::of(item);
+            while let Some((key, text)) = members.next_part() {
+                if key == "value" {
+                    operation.value = RawJson::read(text);
+                }
+            }
+        }
+        self
+    }
+
     /// Applies the operations in order; the first that does not fit ends it.
     pub fn apply(&self, mut document: Value) -> Result<Value, PatchError> {
         let mut spent = Spent::default();
@@ -249,7 +271,7 @@ impl Operation {
         let path = self.path("replace")?;
         let value = self.given();
         if path.is_empty() {
-            return match value {
+            return match value.without_text() {
                 Value::Object(_) | Value::Array(_) => {
                     *document = value;
                     Ok(())
@@ -303,7 +325,36 @@ impl Operation {
             })?;
             child(parent, &key).map_err(|why| format!("error in test for path: '{path}': {why}"))?
         };
-        Ok(found.unwrap_or(&Value::Null) == expected)
+        Ok(is_equal(found.unwrap_or(&Value::Null), expected))
+    }
+}
+
+/// Raw JSON, opened one level; any other value as it is.
+fn opened(value: &Value) -> Cow<'_, Value> {
+    match value {
+        Value::Raw(raw) => Cow::Owned((**raw).clone().opened()),
+        _ => Cow::Borrowed(value),
+    }
+}
+
+/// Whether two values are equal as kube-apiserver compares them: objects and lists by what is in them, all else by its text,
+/// so that `1` is not `1.0`, and `<` is not `\u003c`.
+fn is_equal(found: &Value, expected: &Value) -> bool {
+    match (found.without_text(), expected.without_text()) {
+        (Value::Object(_), Value::Object(_)) => {
+            let (found, expected) = (opened(found), opened(expected));
+            let (Some(found), Some(expected)) = (found.as_object(), expected.as_object()) else {
+                return false;
+            };
+            found.len() == expected.len()
+                && found.iter().all(|(key, value)| expected.get(key).is_some_and(|e| is_equal(value, e)))
+        }
+        (Value::Array(_), Value::Array(_)) => {
+            let (found, expected) = (opened(found), opened(expected));
+            let (Some(found), Some(expected)) = (found.as_array(), expected.as_array()) else { return false };
+            found.len() == expected.len() && found.iter().zip(expected).all(|(a, b)| is_equal(a, b))
+        }
+        _ => found == expected,
     }
 }
 
@@ -357,18 +408,23 @@ enum Parent<'a> {
 fn parent<'a>(document: &'a Value, path: &str) -> Option<(&'a Value, String)> {
     let (mut parents, key) = split(path)?;
     let node = parents.try_fold(document, |node, part| child(node, &unescape(part)).ok().flatten())?;
-    matches!(node, Value::Object(_) | Value::Array(_)).then_some((node, key))
+    matches!(node.without_text(), Value::Object(_) | Value::Array(_)).then_some((node, key))
 }
 
 fn parent_mut<'a>(document: &'a mut Value, path: &str) -> Option<(Parent<'a>, String)> {
     let (mut parents, key) = split(path)?;
-    let node = parents.try_fold(document, |node, part| match node {
-        Value::Object(map) => map.get_mut(&unescape(part)),
-        Value::Array(items) => {
-            let at = existing_index(items.len(), &unescape(part)).ok()?;
-            items.get_mut(at)
-        }
-        _ => None,
+    open(document);
+    let node = parents.try_fold(document, |node, part| {
+        let child = match node {
+            Value::Object(map) => map.get_mut(&unescape(part))?,
+            Value::Array(items) => {
+                let at = existing_index(items.len(), &unescape(part)).ok()?;
+                items.get_mut(at)?
+            }
+            _ => return None,
+        };
+        open(child);
+        Some(child)
     })?;
     match node {
         Value::Object(map) => Some((Parent::Object(map), key)),
@@ -377,9 +433,18 @@ fn parent_mut<'a>(document: &'a mut Value, path: &str) -> Option<(Parent<'a>, St
     }
 }
 
+/// Opens raw JSON one level, so that its members can be changed; their own texts stay.
+fn open(value: &mut Value) {
+    if let Value::Raw(_) = value
+        && let Value::Raw(raw) = std::mem::take(value)
+    {
+        *value = raw.opened();
+    }
+}
+
 /// The member of an object (none is no error) or the item of a list (none is).
 fn child<'a>(node: &'a Value, key: &str) -> Step<Option<&'a Value>> {
-    match node {
+    match node.without_text() {
         Value::Object(map) => Ok(map.get(key)),
         Value::Array(items) => Ok(items.get(existing_index(items.len(), key)?)),
         _ => Ok(None),
@@ -468,6 +533,32 @@ mod tests {
                 Err(other) => panic!("{patch}: {other}"),
             }
         }
+    }
+
+    #[test]
+    fn tests_compare_texts_of_scalars() {
+        for (document, value, expected) in [
+            (r#"{"a":1}"#, "1", true),
+            (r#"{"a":1}"#, "1.0", false),
+            (r#"{"a":"\u003c"}"#, r#""\u003c""#, true),
+            (r#"{"a":"\u003c"}"#, r#""<""#, false),
+            (r#"{"a":"bc"}"#, r#""b\u0063""#, false),
+            (r#"{"a":{"b":1,"c":[2]}}"#, r#"{ "c" : [ 2 ], "b":1 }"#, true),
+            (r#"{"a":{"b":1,"c":[2]}}"#, r#"{"c":[2.0],"b":1}"#, false),
+        ] {
+            let body = format!(r#"[{{"op":"test","path":"/a","value":{value}}}]"#);
+            let patch = decode(tree(&body), &[], true).unwrap().with_texts(body.as_bytes(), false);
+            assert_eq!(patch.apply(tree(document)).is_ok(), expected, "{document} {value}");
+        }
+    }
+
+    #[test]
+    fn raw_json_keeps_the_order_of_what_is_not_touched() {
+        let body = r#"[{"op":"add","path":"/data/m","value":{"y":1,"x":2}}]"#;
+        let patch = decode(tree(body), &[], true).unwrap().with_texts(body.as_bytes(), true);
+        let document = RawJson::read(r#"{"data":{"z":{"b":1,"a":2},"c":1}}"#).unwrap();
+        let patched = text(&patch.apply(document).unwrap());
+        assert_eq!(patched, r#"{"data":{"c":1,"m":{"y":1,"x":2},"z":{"b":1,"a":2}}}"#);
     }
 
     #[test]

@@ -7,14 +7,14 @@ use pintle_value::{Map, Value};
 /// Merges `patch` into `document`. With `strict` set (field validation Warn and Strict) a patch that is no
 /// object is named by its type; without it, a list replaces the document.
 pub fn apply(document: Value, patch: Value, strict: bool) -> Result<Value, PatchError> {
-    match patch {
+    match opened(patch) {
         Value::Null => Err(PatchError::Malformed("Invalid JSON Patch".into())),
-        Value::Object(_) => merge(document, patch, 0),
+        patch @ Value::Object(_) => merge(document, patch, 0),
         other if strict => Err(PatchError::Malformed(format!(
             "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
             other.json_type()
         ))),
-        Value::Array(_) => without_nulls(patch, 0),
+        patch @ Value::Array(_) => without_nulls(patch, 0),
         _ => Err(PatchError::Malformed("Invalid JSON Patch".into())),
     }
 }
@@ -23,11 +23,20 @@ fn merge(current: Value, patch: Value, depth: usize) -> Result<Value, PatchError
     if depth > DEPTH_MAX {
         return Err(too_deep());
     }
-    match (current, patch) {
+    // Members of raw JSON that the patch does not touch keep their texts.
+    match (opened(current), opened(patch)) {
         (Value::Object(target), Value::Object(patch)) => merge_objects(target, patch, depth),
         // A list or scalar over an object is taken as it is, nulls included; over anything else it is cleaned.
         (Value::Object(_), patch) => Ok(patch),
         (_, patch) => without_nulls(patch, depth),
+    }
+}
+
+/// Raw JSON opened one level, where it is an object or a list; numbers and strings keep their texts.
+fn opened(value: Value) -> Value {
+    match value {
+        Value::Raw(raw) if matches!(raw.value(), Value::Object(_) | Value::Array(_)) => raw.opened(),
+        other => other,
     }
 }
 
@@ -48,7 +57,7 @@ fn without_nulls(value: Value, depth: usize) -> Result<Value, PatchError> {
     if depth > DEPTH_MAX {
         return Err(too_deep());
     }
-    match value {
+    match opened(value) {
         Value::Object(map) => {
             let mut kept = Vec::with_capacity(map.len());
             for (key, member) in map {

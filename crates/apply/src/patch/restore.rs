@@ -116,7 +116,7 @@ fn kind(tree: &Value) -> &'static str {
         Value::Float(_) => "float64",
         Value::String(_) => "string",
         Value::Array(_) => "slice",
-        Value::Object(_) => "map",
+        Value::Object(_) | Value::Raw(_) => "map",
     }
 }
 

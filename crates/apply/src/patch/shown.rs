@@ -13,6 +13,7 @@ pub fn shown(value: &Value) -> String {
 fn write(value: &Value, depth: usize, out: &mut String) {
     match value {
         _ if depth > DEPTH_MAX => out.push_str("..."),
+        Value::Raw(raw) => write(raw.value(), depth, out),
         Value::Null => out.push_str("<nil>"),
         Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
         Value::Int(i) => out.push_str(&i.to_string()),
@@ -60,7 +61,7 @@ fn float(f: f64) -> String {
 
 /// The name of the Go type that holds a value of this kind in an untyped tree, as `%s` prints it.
 pub(crate) fn go_type(value: &Value) -> &'static str {
-    match value {
+    match value.without_text() {
         Value::Null => "%!s(<nil>)",
         other => other.go_type(),
     }

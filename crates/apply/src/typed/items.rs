@@ -44,7 +44,9 @@ fn keyed(item_type: Type<'_>, keys: &[Str], item: &Value) -> Result<PathElement,
 
 fn plain(item: &Value) -> Result<PathElement, String> {
     match item {
-        Value::Object(_) => Err("associative list without keys has an element that's a map type".into()),
+        Value::Object(_) | Value::Raw(_) => {
+            Err("associative list without keys has an element that's a map type".into())
+        }
         Value::Array(_) => Err("not supported: associative list with lists as elements".into()),
         Value::Null => Err("associative list without keys has an element that's an explicit null".into()),
         scalar => Ok(PathElement::Value(scalar.clone())),

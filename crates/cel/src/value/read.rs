@@ -36,8 +36,9 @@ impl<'a> Value<'a> {
 
     /// A tree without a shape.
     pub fn any(tree: &'a Tree) -> Value<'a> {
-        match tree {
-            Tree::Null => Value::Null,
+        match tree.without_text() {
+            // Raw JSON never holds raw JSON.
+            Tree::Null | Tree::Raw(_) => Value::Null,
             Tree::Bool(value) => Value::Bool(*value),
             Tree::Int(value) => Value::Int(*value),
             Tree::Float(value) => Value::Double(*value),
@@ -85,14 +86,6 @@ fn mismatch(kind: &ShapeKind, tree: &Tree) -> EvalError {
     if matches!(kind, ShapeKind::Object(_) | ShapeKind::Map { .. } | ShapeKind::List { .. }) {
         return EvalError::failed(format!("invalid data, expected {wanted}"));
     }
-    let found = match tree {
-        Tree::Null => "<nil>",
-        Tree::Bool(_) => "bool",
-        Tree::Int(_) => "int64",
-        Tree::Float(_) => "float64",
-        Tree::String(_) => "string",
-        Tree::Array(_) => "[]interface {}",
-        Tree::Object(_) => "map[string]interface {}",
-    };
+    let found = tree.go_type();
     EvalError::failed(format!("invalid data, expected {wanted}, got {found}"))
 }

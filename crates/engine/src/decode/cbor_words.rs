@@ -67,6 +67,6 @@ pub(super) fn type_of<'a>(value: &Value, string: &'a str) -> &'a str {
         Value::Int(_) => "positive integer",
         Value::String(_) => string,
         Value::Array(_) => "array",
-        Value::Object(_) => "map",
+        Value::Object(_) | Value::Raw(_) => "map",
     }
 }

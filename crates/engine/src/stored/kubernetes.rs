@@ -134,8 +134,12 @@ impl StoredForm for KubernetesForm {
 impl Stored {
     fn encode(&self, json: &[u8]) -> Bytes {
         // In memory there is no JSON that does not parse; what there is of it is stored as it is.
-        let parse = || json::parse(json).map(|parsed| parsed.value).ok();
         let version = self.kind.storage_version();
+        let parse = || {
+            let mut tree = json::parse(json).ok()?.value;
+            typed::restore_raw(&version.schema, &mut tree, json);
+            Some(tree)
+        };
         let encoded = match self.encoding {
             Encoding::Json => return self.json(json),
             Encoding::Yaml => parse().map(|mut tree| {
@@ -156,6 +160,11 @@ impl Stored {
 
     fn json(&self, json: &[u8]) -> Bytes {
         let version = self.kind.storage_version();
+        let mut compact = Vec::new();
+        if self.kind.has_raw() {
+            json::compact(json, &mut compact);
+        }
+        let json = if self.kind.has_raw() { &compact } else { json };
         let own = crate::decode::api_version(&version.group, &version.name);
         if own == self.api_version {
             return line(json);
@@ -180,7 +189,7 @@ impl Stored {
                 let tree = cbor::decode_object(stored).map_err(|error| Unreadable(error.to_string()))?;
                 self.typed(tree)?
             }
-            _ => self.typed(text(stored)?)?,
+            _ => self.typed_text(stored)?,
         };
         let version = self.kind.storage_version();
         tree.remove_at(&["metadata", "resourceVersion"]);
@@ -197,6 +206,20 @@ impl Stored {
         let Some(version) = self.kind.versions.get(at) else { return Ok(Value::object()) };
         let tree = proto::decode(&version.schema, &envelope).map_err(unreadable)?;
         Ok(self.complete(tree, at))
+    }
+
+    /// The tree of JSON or YAML in any version.
+    fn typed_text(&self, stored: &[u8]) -> Result<Value, Unreadable> {
+        let tree = text(stored)?;
+        if !self.kind.has_raw() || !is_json(stored) {
+            return self.typed(tree);
+        }
+        let at = self.version(tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]))?;
+        let mut tree = tree;
+        if let Some(version) = self.kind.versions.get(at) {
+            typed::restore_raw(&version.schema, &mut tree, stored);
+        }
+        self.typed(tree)
     }
 
     /// The tree of JSON, YAML or CBOR in any version.
@@ -250,10 +273,13 @@ fn custom(stored: &[u8]) -> Result<Bytes, Unreadable> {
     Ok(object::encode_untyped(&tree))
 }
 
+fn is_json(stored: &[u8]) -> bool {
+    stored.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
+}
+
 /// JSON, or YAML that is an object.
 fn text(stored: &[u8]) -> Result<Value, Unreadable> {
-    let is_json = stored.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-    let parsed = match is_json {
+    let parsed = match is_json(stored) {
         true => json::parse(stored).map(|parsed| parsed.value).map_err(|error| error.to_string()),
         false => yaml::parse(stored).map(|parsed| parsed.value).map_err(|error| error.message().to_string()),
     };

@@ -14,7 +14,7 @@ impl Hooks for ControllerRevision {
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         validate(object, errors);
-        match object.get("data") {
+        match object.get("data").map(Value::without_text) {
             None | Some(Value::Null) => errors.required(&Path::of("data"), "data is mandatory"),
             Some(Value::Object(_)) => {}
             Some(_) => errors.required(&Path::of("data"), "data must be a valid JSON object"),

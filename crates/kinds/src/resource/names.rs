@@ -112,9 +112,15 @@ pub(super) fn raw_object(raw: Option<&Value>, stored: bool, path: &Path<'_>, err
     let Some(raw) = raw.filter(|raw| !raw.is_null()) else {
         return errors.required(path, "");
     };
-    let mut text = Vec::new();
-    json::print(raw, &mut text);
-    if !stored && text.len() > RAW_BYTES_MAX {
+    let length = match raw {
+        Value::Raw(raw) => raw.text().len(),
+        plain => {
+            let mut text = Vec::new();
+            json::print(plain, &mut text);
+            text.len()
+        }
+    };
+    if !stored && length > RAW_BYTES_MAX {
         errors.too_long(path, RAW_BYTES_MAX);
     } else if raw.as_object().is_none() {
         errors.invalid(path, "<value omitted>", "must be a valid JSON object");

@@ -116,7 +116,7 @@ fn shown(value: &Value) -> Str {
         Value::Float(float) => go_general(*float).into(),
         Value::Bool(truth) => truth.to_string().into(),
         Value::Null => "<no value>".into(),
-        Value::Array(_) | Value::Object(_) => {
+        Value::Array(_) | Value::Object(_) | Value::Raw(_) => {
             let mut out = Vec::new();
             json::print(value, &mut out);
             Str::from(String::from_utf8_lossy(&out).into_owned())

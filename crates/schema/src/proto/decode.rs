@@ -5,7 +5,7 @@ use crate::model::{Arena, Choice, Field, Member, Node, NodeId, Omit, Other, Sche
 use crate::typed::{float_value, normalize};
 use pintle_meta::duration::GoDuration;
 use pintle_meta::{Timestamp, quantity};
-use pintle_value::{Map, Str, Value, base64, json};
+use pintle_value::{Map, RawJson, Str, Value, base64, json};
 
 /// How deep messages may nest. Only JSON schemas nest freely, and none that is in use comes near.
 pub const PROTO_DEPTH_MAX: usize = 200;
@@ -166,6 +166,9 @@ impl<'a> Decoder<'a> {
             }
             (Shape::List { item, .. }, _) => self.wrapped(*item, reader.bytes()?, value),
             (Shape::Any, Some(choice)) => self.choice(choice, reader.bytes()?, value),
+            (Shape::Any, None) if node.is_raw_extension() => {
+                raw_extension(reader.bytes()?).map(|raw| *value = raw)
+            }
             (shape, _) => scalar(shape, reader, value),
         }
     }
@@ -380,6 +383,14 @@ fn raw(bytes: &[u8]) -> Result<Value, ProtoError> {
         None | Some([]) => Ok(Value::Null),
         Some(raw) => json::parse(raw).map(|p| p.value).map_err(|e| ProtoError::Value(e.to_string())),
     }
+}
+
+/// Raw JSON with its text.
+#[inline(never)]
+fn raw_extension(bytes: &[u8]) -> Result<Value, ProtoError> {
+    let plain = raw(bytes)?;
+    let text = first_bytes(bytes, "RawExtension")?.and_then(|text| std::str::from_utf8(text).ok());
+    Ok(text.filter(|_| !plain.is_null()).map_or(Value::Null, |text| RawJson::with_text(text, plain)))
 }
 
 #[cfg(test)]

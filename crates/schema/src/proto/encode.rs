@@ -153,6 +153,9 @@ fn raw(value: &Value, out: &mut Vec<u8>) {
     if value.is_null() {
         return;
     }
+    if let Value::Raw(raw) = value {
+        return write_bytes(1, raw.text().as_bytes(), out);
+    }
     let mut bytes = Vec::new();
     json::print(value, &mut bytes);
     write_bytes(1, &bytes, out);

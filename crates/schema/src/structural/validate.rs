@@ -133,7 +133,7 @@ impl Walk<'_> {
                 out.applied(numbers::check(type_name, format, checks, value, path))
             }
             Value::Array(items) => out.applied(self.items(node, checks, items, past, path)),
-            Value::Null | Value::Bool(_) | Value::Object(_) => {}
+            Value::Null | Value::Bool(_) | Value::Object(_) | Value::Raw(_) => {}
         }
         out.applied(check_enum(checks, value, path));
         if let Value::Object(_) = value {
@@ -346,14 +346,14 @@ fn identity(keys: &[Str], item: &Value) -> Vec<u8> {
 
 /// The type of a value, as a schema names it, and its format.
 fn type_of(value: &Value) -> (&'static str, &'static str) {
-    match value {
+    match value.without_text() {
         Value::Null => ("null", ""),
         Value::Bool(_) => ("boolean", ""),
         Value::Int(_) => ("integer", "int64"),
         Value::Float(_) => ("number", "float64"),
         Value::String(_) => ("string", ""),
         Value::Array(_) => ("array", ""),
-        Value::Object(_) => ("object", ""),
+        Value::Object(_) | Value::Raw(_) => ("object", ""),
     }
 }
 

@@ -167,6 +167,7 @@ impl<'s> Decoder<'s, '_> {
             Value::String(text) => text.is_empty(),
             Value::Array(items) => items.is_empty(),
             Value::Object(map) => map.is_empty(),
+            Value::Raw(_) => false,
         };
         let shape = &self.arena.node(field.node).shape;
         match field.omit {

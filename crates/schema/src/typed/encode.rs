@@ -90,6 +90,8 @@ impl Encoder<'_> {
                 self.out.push(b'}');
             }
             (Shape::Any, Value::Object(_) | Value::Array(_)) => self.any(id, value),
+            // The store keeps the bytes of the request; clients get them without white space.
+            (Shape::Any, Value::Raw(raw)) if self.stored => self.out.extend_from_slice(raw.text().as_bytes()),
             (_, value) => json::print(value, self.out),
         }
     }

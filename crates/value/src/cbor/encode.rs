@@ -57,6 +57,8 @@ pub fn encode_item(value: &Value, out: &mut Vec<u8>) {
 
 fn begin<'a>(value: &'a Value, out: &mut Vec<u8>, open: &mut Vec<Rest<'a>>) {
     match value {
+        // Raw JSON never holds raw JSON.
+        Value::Raw(raw) => begin(raw.value(), out, open),
         Value::Null => out.push(NULL),
         Value::Bool(bool) => out.push(if *bool { TRUE } else { FALSE }),
         Value::Int(int) => write_int(*int, out),

@@ -83,6 +83,7 @@ fn begin<'a>(value: &'a Value, out: &mut Vec<u8>, open: &mut Vec<Rest<'a>>) {
             out.push(b'{');
             open.push(Rest::Members(map.as_slice().iter()));
         }
+        Value::Raw(raw) => raw.print(out),
     }
 }
 

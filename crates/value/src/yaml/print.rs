@@ -67,6 +67,8 @@ enum Place {
 fn begin<'a>(value: &'a Value, place: Place, emitter: &mut Emitter<'_>, open: &mut Vec<Open<'a>>) {
     let outer_indent = emitter.indent;
     match value {
+        // Raw JSON never holds raw JSON.
+        Value::Raw(raw) => begin(raw.value(), place, emitter, open),
         Value::Null => emitter.write_scalar("null", Style::Plain, false),
         Value::Bool(bool) => emitter.write_scalar(if *bool { "true" } else { "false" }, Style::Plain, false),
         Value::Int(int) => emitter.write_scalar(itoa::Buffer::new().format(*int), Style::Plain, false),

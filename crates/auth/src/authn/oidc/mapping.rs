@@ -237,7 +237,7 @@ pub(super) fn json_kind(value: &Value) -> &'static str {
         Value::Bool(_) => "bool",
         Value::String(_) => "string",
         Value::Array(_) => "array",
-        Value::Object(_) => "object",
+        Value::Object(_) | Value::Raw(_) => "object",
         _ => "number",
     }
 }
