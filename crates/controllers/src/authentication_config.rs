@@ -1,7 +1,9 @@
 //! The ConfigMap `extension-apiserver-authentication`: how extension servers recognize users and this server. It is
-//! made when it is missing and corrected when its keys differ; keys of others stay.
+//! made when it is missing and corrected when something that this server needs is not in it.
 
-use pintle_cache::{CloseReason, Filter, Item, WatchStart};
+mod combine;
+
+use pintle_cache::{CloseReason, EventType, Filter, Item, WatchStart};
 use pintle_engine::{Engine, Target};
 use pintle_value::Value;
 use std::sync::Arc;
@@ -25,7 +27,9 @@ pub(crate) async fn run(engine: Arc<Engine>, data: Vec<(&'static str, String)>) 
                 Err(_) => reconcile(&engine, &data).await,
                 Ok(Some(Item::Event(delivery))) => {
                     let object = delivery.object();
-                    if object.name() == NAME && object.namespace() == Some(NAMESPACE) {
+                    let is_it = object.name() == NAME && object.namespace() == Some(NAMESPACE);
+                    // As in kube-apiserver, an edit is corrected only by the next resync.
+                    if is_it && delivery.kind() != EventType::Modified {
                         reconcile(&engine, &data).await;
                     }
                 }
@@ -49,9 +53,12 @@ async fn write(
     target: &Target,
     data: &[(&'static str, String)],
 ) -> Result<(), pintle_meta::Status> {
+    let now_seconds = engine.clock.now().0;
     let set = |tree: &mut Value| {
-        for (key, text) in data {
-            tree.set_at(&["data", key], text.as_str().into());
+        let existing = tree.get("data").cloned().unwrap_or_else(Value::object);
+        match combine::combine(&existing, data, now_seconds) {
+            Some(combined) => tree.set_at(&["data"], combined),
+            None => tracing::warn!("the ConfigMap {NAME} cannot be read and is left as it is"),
         }
     };
     let mut tree = Value::object();

@@ -63,7 +63,9 @@ impl Aggregated<'_> {
             return respond::text(503, "service unavailable");
         };
         let mut headers = passthrough::headers(self.parts, self.identity);
-        self.remote_user().set(&mut headers);
+        if let Err(error) = self.remote_user().set(&mut headers) {
+            return respond::text(503, &format!("error trying to reach service: {error}"));
+        }
         if let Ok(id) = HeaderValue::from_str(self.id) {
             headers.insert("audit-id", id);
         }

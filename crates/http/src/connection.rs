@@ -38,9 +38,9 @@ const LOCAL_RESETS_MAX: usize = 256;
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a client may leave a full buffer unread before it is cut off: while it gets answers, and after an upgrade
-/// to a stream (exec, attach, port-forward). A kubelet gives up on such streams after the same four hours.
+/// to a stream (exec, attach, port-forward), where a person with a pager may be the one who reads.
 const UNREAD_MAX: Duration = Duration::from_secs(15);
-const UNREAD_UPGRADED_MAX: Duration = Duration::from_secs(4 * 60 * 60);
+const UNREAD_UPGRADED_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// What all connections of a listener have in common.
 #[derive(Clone)]

@@ -333,8 +333,9 @@ async fn log(streams: &Streams, location: &Location, pod: &str) -> Result<ApiRes
     };
     let code = answer.status().as_u16();
     if answer.status().is_redirection()
-        && let Some(elsewhere) = answer.headers().get(LOCATION).and_then(|value| value.to_str().ok())
+        && let Some(elsewhere) = answer.headers().get(LOCATION)
     {
+        let elsewhere = String::from_utf8_lossy(elsewhere.as_bytes());
         return Err(Status::unclassified(format!("Get \"{elsewhere}\": redirects forbidden")));
     }
     if !(200..=206).contains(&code) {

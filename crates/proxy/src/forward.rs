@@ -82,7 +82,7 @@ impl Forward {
         let answer = transport.send(&self.to, request).await.map_err(ForwardError::Unreachable)?;
         let (mut parts, body) = answer.into_parts();
         header::remove_hop_by_hop(&mut parts.headers);
-        let redirect = parts.headers.get(LOCATION).and_then(|value| value.to_str().ok()).map(str::to_string);
+        let redirect = parts.headers.get(LOCATION).map(|value| header::text(value).into_owned());
         if let Some(location) = redirect.filter(|location| !location.is_empty()) {
             if self.rejects_redirects && parts.status.is_redirection() {
                 return Ok(refused_redirect());
@@ -183,7 +183,7 @@ fn refused_redirect() -> Response<ProxyBody> {
 /// The body of an answer: a page of HTML has its links changed on the way, anything else passes.
 fn page_or_plain(headers: &mut HeaderMap, links: Links, body: BackendBody, method: &Method) -> ProxyBody {
     let text = |headers: &HeaderMap, name| {
-        headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or("").to_string()
+        headers.get(name).map(|value| header::text(value).into_owned()).unwrap_or_default()
     };
     let media = text(headers, CONTENT_TYPE);
     let is_html = media.split(';').next().unwrap_or("").trim() == "text/html";

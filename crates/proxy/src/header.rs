@@ -1,6 +1,7 @@
 //! Header rules of the reverse proxy: what stays between two parties, what is added, whom an extension server is told.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 /// Headers that concern one connection only.
@@ -30,10 +31,16 @@ const GROUP: &str = "x-remote-group";
 const EXTRA_PREFIX: &str = "x-remote-extra-";
 const IMPERSONATE_PREFIX: &str = "impersonate-";
 
+/// The value of a header as text. Bytes that are not UTF-8 become replacement characters rather than hide the rest of a value that
+/// decides how a request is forwarded.
+pub(crate) fn text(value: &HeaderValue) -> Cow<'_, str> {
+    String::from_utf8_lossy(value.as_bytes())
+}
+
 /// Whether a request or an answer asks for another protocol: any `Connection` header has the word `upgrade`.
 pub fn is_upgrade(headers: &HeaderMap) -> bool {
-    let all = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
-    all.map(str::to_ascii_lowercase).any(|text| text.contains("upgrade"))
+    let mut all = headers.get_all(header::CONNECTION).iter();
+    all.any(|value| text(value).to_ascii_lowercase().contains("upgrade"))
 }
 
 /// Takes away what concerns one connection only. `TE: trailers` stays, as in Go's reverse proxy.
@@ -41,16 +48,14 @@ pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|text| text.split(','))
-        .filter_map(|name| HeaderName::from_bytes(name.trim().as_bytes()).ok())
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
         .collect();
     let takes_trailers = headers
         .get_all(header::TE)
         .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|text| text.split(','))
-        .any(|word| word.trim().eq_ignore_ascii_case("trailers"));
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .any(|word| word.trim_ascii().eq_ignore_ascii_case(b"trailers"));
     for name in named {
         headers.remove(name);
     }
@@ -106,13 +111,10 @@ impl IdentityHeaders {
 /// Appends the client's address to those that came before.
 pub fn append_forwarded_for(headers: &mut HeaderMap, client: Option<IpAddr>) {
     let Some(client) = client else { return };
-    let prior: Vec<&str> =
-        headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok()).collect();
-    let text = match prior.is_empty() {
-        true => client.to_string(),
-        false => format!("{}, {client}", prior.join(", ")),
-    };
-    if let Ok(value) = HeaderValue::from_str(&text) {
+    let mut all: Vec<&[u8]> = headers.get_all("x-forwarded-for").iter().map(HeaderValue::as_bytes).collect();
+    let client = client.to_string();
+    all.push(client.as_bytes());
+    if let Ok(value) = HeaderValue::from_bytes(&all.join(&b", "[..])) {
         headers.insert("x-forwarded-for", value);
     }
 }
@@ -137,28 +139,36 @@ pub struct RemoteUser<'a> {
 }
 
 impl RemoteUser<'_> {
-    /// Tells an extension server who asks.
-    pub fn set(&self, headers: &mut HeaderMap) {
+    /// Adds the headers from which an extension server learns who the user is. It fails, and names the header, if a value cannot be
+    /// sent: without it the extension server would see another user.
+    pub fn set(&self, headers: &mut HeaderMap) -> Result<(), UnsendableHeader> {
         IdentityHeaders::default().remove(headers);
-        let value = |text: &str| HeaderValue::from_bytes(text.as_bytes()).ok();
-        if let Some(name) = value(self.name) {
-            headers.insert(USER, name);
+        let value = |header: &str, text: &str| {
+            HeaderValue::from_bytes(text.as_bytes()).map_err(|_| UnsendableHeader(header.to_string()))
+        };
+        headers.insert(USER, value("X-Remote-User", self.name)?);
+        if !self.uid.is_empty() {
+            headers.insert(UID, value("X-Remote-Uid", self.uid)?);
         }
-        if let Some(uid) = value(self.uid).filter(|_| !self.uid.is_empty()) {
-            headers.insert(UID, uid);
-        }
-        for group in self.groups.iter().filter_map(|group| value(group)) {
-            headers.append(GROUP, group);
+        for group in &self.groups {
+            headers.append(GROUP, value("X-Remote-Group", group)?);
         }
         for (key, values) in &self.extra {
-            let name = HeaderName::from_bytes(format!("{EXTRA_PREFIX}{}", escape_key(key)).as_bytes());
-            let Ok(name) = name else { continue };
-            for text in values.iter().filter_map(|text| value(text)) {
-                headers.append(name.clone(), text);
+            let written = format!("{EXTRA_PREFIX}{}", escape_key(key));
+            let name = HeaderName::from_bytes(written.as_bytes());
+            let name = name.map_err(|_| UnsendableHeader(written.clone()))?;
+            for text in values {
+                headers.append(name.clone(), value(&written, text)?);
             }
         }
+        Ok(())
     }
 }
+
+/// A header that HTTP cannot carry, by its name. The text is that of Go's client.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("net/http: invalid header field value for {0:?}")]
+pub struct UnsendableHeader(String);
 
 /// An extra key as part of a header's name: bytes that names cannot have are percent-encoded.
 fn escape_key(key: &str) -> String {
@@ -225,7 +235,7 @@ mod tests {
             groups: vec!["dev", "ops"],
             extra: vec![("acme.com/scope", vec!["one", "two"])],
         };
-        user.set(&mut given);
+        user.set(&mut given).unwrap();
         let want = headers(&[
             ("x-remote-user", "alice"),
             ("x-remote-group", "dev"),
@@ -234,6 +244,27 @@ mod tests {
             ("x-remote-extra-acme.com%2fscope", "two"),
         ]);
         assert_eq!(given, want);
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_sent_is_an_error() {
+        let user = |name| RemoteUser { name, uid: "", groups: vec!["a\nb"], extra: vec![] };
+        let refused = |user: RemoteUser<'_>| user.set(&mut HeaderMap::new()).unwrap_err().0;
+        assert_eq!(refused(user("alice\n")), "X-Remote-User");
+        assert_eq!(refused(user("alice")), "X-Remote-Group");
+    }
+
+    #[test]
+    fn bytes_outside_ascii_hide_nothing() {
+        let mut given = HeaderMap::new();
+        given.insert(header::CONNECTION, HeaderValue::from_bytes(b"\xff, Upgrade, X-Hop").unwrap());
+        given.insert("x-hop", HeaderValue::from_static("1"));
+        given.insert("x-forwarded-for", HeaderValue::from_bytes(b"\xff").unwrap());
+        assert!(is_upgrade(&given));
+        remove_hop_by_hop(&mut given);
+        append_forwarded_for(&mut given, "127.0.0.1".parse().ok());
+        assert_eq!(given.len(), 1);
+        assert_eq!(given["x-forwarded-for"].as_bytes(), b"\xff, 127.0.0.1");
     }
 
     #[test]

@@ -10,8 +10,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 /// How long a side of a proxied stream may leave a full buffer unread. Streams wait for people (`kubectl exec … | less`), so
-/// this is as long as a kubelet keeps a stream on which nothing happens.
-const STALL_MAX: Duration = Duration::from_secs(4 * 60 * 60);
+/// this is longer than for answers.
+const STALL_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// A stream that fails when a write makes no progress for too long.
 pub(crate) struct StallGuard<S> {

@@ -136,7 +136,7 @@ pub(super) fn request(address: &Address, path: &str) -> Option<Request<pintle_pr
         groups: vec!["system:masters"],
         extra: Vec::new(),
     };
-    user.set(headers);
+    user.set(headers).ok()?;
     headers.insert(HOST, HeaderValue::from_str(&address.authority()).ok()?);
     headers.insert(USER_AGENT, HeaderValue::from_static("Go-http-client/1.1"));
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
