@@ -36,6 +36,8 @@ impl Cache {
         let mut orphans = self.lock();
         let loaded = store.load(self.clone());
         let revision = loaded.revision.0;
+        // First of all, so that no watch takes anything of the new state for what follows the old one.
+        self.shared.count_reset();
         orphans.load(loaded, self.shared.options.clock.now_ms());
         for resource in self.resources() {
             resource.fill(orphans.take(resource.prefix()));
@@ -240,6 +242,8 @@ impl Sink for Cache {
     fn reset(&self, loaded: Loaded) {
         let mut orphans = self.lock();
         let revision = loaded.revision.0;
+        // First of all, so that no watch takes anything of the new state for what follows the old one.
+        self.shared.count_reset();
         orphans.load(loaded, self.shared.options.clock.now_ms());
         for resource in self.resources() {
             resource.fill(orphans.take(resource.prefix()));
@@ -250,7 +254,7 @@ impl Sink for Cache {
         for resource in self.resources() {
             resource.end_watches();
         }
-        self.shared.end_wildcard();
+        self.shared.wake_wildcard();
     }
 
     fn compacted(&self, revision: Revision) {

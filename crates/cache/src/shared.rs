@@ -77,9 +77,12 @@ impl Shared {
         self.resets.load(Ordering::Acquire)
     }
 
-    /// Ends the watches of all resources at once: what they followed is void.
-    pub(crate) fn end_wildcard(&self) {
+    /// Ends all watches: what they followed is void.
+    pub(crate) fn count_reset(&self) {
         self.resets.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn wake_wildcard(&self) {
         self.wildcard.wake.notify_waiters();
     }
 

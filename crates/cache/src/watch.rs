@@ -38,8 +38,10 @@ pub struct Watcher {
     shared: Arc<Shared>,
     /// `None` for all resources.
     resource: Option<Arc<Resource>>,
-    /// That of the resource (of all of them: the number of resets) when the watch began.
+    /// The epoch of the resource when the watch began; 0 for all resources.
     epoch: u64,
+    /// How often everything had been loaded anew when the watch began.
+    resets: u64,
     group: Arc<Group>,
     key: GroupKey,
     filter: Filter,
@@ -89,6 +91,7 @@ impl Watcher {
         filter: Filter,
     ) -> Result<Watcher, RevisionError> {
         let key = filter.group(resource.namespaced());
+        let resets = resource.shared.resets();
         let (from, initial) = match start {
             WatchStart::FromNow => (None, None),
             WatchStart::FromRevision(revision) => (Some(revision), None),
@@ -106,6 +109,7 @@ impl Watcher {
             shared: resource.shared.clone(),
             resource: Some(resource.clone()),
             epoch,
+            resets,
             group,
             filter: filter.within(&key),
             key,
@@ -118,6 +122,7 @@ impl Watcher {
 
     pub(crate) fn wildcard(shared: &Arc<Shared>, filter: Filter) -> Watcher {
         let group = shared.wildcard.clone();
+        let resets = shared.resets();
         // First counted, then placed: from here on the sink appends for us.
         group.watchers.fetch_add(1, Ordering::SeqCst);
         let position = Place::end_of(shared.published());
@@ -125,9 +130,10 @@ impl Watcher {
         let (shared, key) = (shared.clone(), GroupKey::All);
         let woken = Box::pin(group.wake.clone().notified_owned());
         Watcher {
-            epoch: shared.resets(),
             shared,
             resource: None,
+            epoch: 0,
+            resets,
             group,
             key,
             filter,
@@ -180,7 +186,7 @@ impl Watcher {
     /// have read.
     pub fn poll_cut_off(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
-            if self.shared.is_closed() || self.is_outdated() {
+            if self.shared.is_closed() || self.is_void() || self.is_outdated() {
                 return Poll::Ready(());
             }
             if self.woken.as_mut().poll(context).is_pending() {
@@ -228,10 +234,11 @@ impl Watcher {
     }
 
     /// The revision up to which everything selected was delivered: what a bookmark may say. `None`
-    /// while the initial state is being delivered.
+    /// while the initial state is being delivered, and after everything was loaded anew.
     pub fn progress(&self) -> Option<u64> {
         match self.phase {
             Phase::Initial(_) => None,
+            _ if self.is_void() => None,
             _ => Some(self.position.revision()),
         }
     }
@@ -249,12 +256,24 @@ impl Watcher {
 
     fn advance(&mut self) -> Step {
         for _ in 0..WATCH_STEPS_MAX {
-            match self.step() {
+            let step = self.step();
+            // Looked at after the step: a reset counts itself before it replaces anything, so what the step found is
+            // from before the reset or is not delivered. A client must never see the revision of an event whose
+            // predecessors were lost.
+            if self.is_void() && !matches!(step, Step::Ended) {
+                return self.close(CloseReason::Slow);
+            }
+            match step {
                 Step::Again => {}
                 step => return step,
             }
         }
         Step::Again
+    }
+
+    /// Whether everything was loaded anew since the watch began.
+    fn is_void(&self) -> bool {
+        self.resets != self.shared.resets()
     }
 
     fn step(&mut self) -> Step {
@@ -263,9 +282,6 @@ impl Watcher {
         }
         if self.shared.is_closed() {
             return self.close(CloseReason::Shutdown);
-        }
-        if self.resource.is_none() && self.epoch != self.shared.resets() {
-            return self.close(CloseReason::Slow);
         }
         // Read before looking for events: when there are none, all up to here was seen.
         let published = self.shared.published();
