@@ -73,10 +73,17 @@ impl Etcd {
     async fn send(&self, writes: &[Write]) -> Result<Revision, WriteError> {
         let keys: Vec<Vec<u8>> = writes.iter().map(|write| self.follower.stored_key(&write.key)).collect();
         let request = self.request(writes, &keys).await?;
+        let (loads, applied) = (self.follower.loads(), self.follower.progress.applied());
         let puts: Vec<Registered<'_>> = writes
             .iter()
             .filter_map(|write| match &write.op {
-                Op::Put(value) => Some(self.follower.pending.register(&write.key, value, &write.note)),
+                Op::Put(value) => {
+                    let after = match write.expect {
+                        Expect::Revision(revision) => revision.0,
+                        Expect::Absent | Expect::Any => applied,
+                    };
+                    Some(self.follower.pending.register(&write.key, value, &write.note, after))
+                }
                 Op::Delete => None,
             })
             .collect();
@@ -84,6 +91,10 @@ impl Etcd {
             Ok(answer) => answer,
             Err(error) => return self.without_answer(error, &puts).await,
         };
+        if answer.header.revision < applied {
+            // As with a barrier: etcd was restored to an earlier state.
+            self.follower.load_anew(loads).await;
+        }
         // A conflict is told once the sink has seen what is in the way, so that whoever tries again sees it too.
         self.follower.progress.reach(answer.header.revision).await;
         if answer.succeeded {
@@ -260,11 +271,12 @@ impl Store for Etcd {
     fn barrier(&self) -> BoxFuture<'_, Result<Revision, StoreFault>> {
         Box::pin(async move {
             self.health()?;
+            let loads = self.follower.loads();
             let applied = self.follower.progress.applied();
             let revision = self.barrier.revision().await.map_err(|error| fault(&error))?;
             if revision < applied {
-                // A linearizable read never shows the past: this is not the etcd it was.
-                self.follower.mistrust.notify_one();
+                // A linearizable read never shows the past: this is not the etcd it was. What the sink has is void.
+                self.follower.load_anew(loads).await;
             }
             self.follower.progress.reach(revision).await;
             Ok(Revision(revision))

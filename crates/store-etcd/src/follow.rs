@@ -12,7 +12,7 @@ use pintle_store::{Change, Entry, Key, Loaded, Note, Revision, Sink, Snapshot};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// Keys in one page of a load.
 const PAGE_KEYS: i64 = 1000;
@@ -30,7 +30,9 @@ pub(crate) struct Follower {
     compacted: AtomicU64,
     current: Mutex<Current>,
     /// The state does not fit to what etcd says: everything is loaded anew.
-    pub(crate) mistrust: Notify,
+    mistrust: Notify,
+    /// How often everything was loaded.
+    loads: watch::Sender<u64>,
 }
 
 struct Current {
@@ -61,7 +63,20 @@ impl Follower {
                 last_key: None,
             }),
             mistrust: Notify::new(),
+            loads: watch::Sender::new(0),
         }
+    }
+
+    /// Follows how often everything was loaded.
+    pub(crate) fn loads(&self) -> watch::Receiver<u64> {
+        self.loads.subscribe()
+    }
+
+    /// Has everything loaded anew and waits for it. `loads` is from before etcd contradicted itself.
+    pub(crate) async fn load_anew(&self, mut loads: watch::Receiver<u64>) {
+        self.mistrust.notify_one();
+        // The sender goes only with the store itself.
+        let _ = loads.changed().await;
     }
 
     /// The key in etcd.
@@ -111,6 +126,7 @@ impl Follower {
         }
         drop(current);
         self.progress.set(revision.0);
+        self.loads.send_modify(|loads| *loads += 1);
         Ok(())
     }
 

@@ -11,6 +11,8 @@ use tokio::sync::Notify;
 pub(crate) struct PendingPut {
     pub(crate) value: Bytes,
     pub(crate) note: Note,
+    /// Events up to this revision are of earlier writes, though their bytes may be the same.
+    after: u64,
     /// The revision at which the watch brought it; 0 before that.
     revision: AtomicU64,
     seen: Notify,
@@ -41,10 +43,11 @@ pub(crate) struct Registered<'a> {
 }
 
 impl Pending {
-    pub(crate) fn register(&self, key: &Key, value: &Bytes, note: &Note) -> Registered<'_> {
+    pub(crate) fn register(&self, key: &Key, value: &Bytes, note: &Note, after: u64) -> Registered<'_> {
         let put = Arc::new(PendingPut {
             value: value.clone(),
             note: note.clone(),
+            after,
             revision: AtomicU64::new(0),
             seen: Notify::new(),
         });
@@ -55,7 +58,8 @@ impl Pending {
     /// The put that wrote `value`, if it was one of ours.
     pub(crate) fn find(&self, key: &str, value: &[u8], revision: u64) -> Option<Arc<PendingPut>> {
         let puts = self.lock();
-        let put = puts.get(key)?.iter().find(|put| put.value == value)?.clone();
+        let is_own = |put: &&Arc<PendingPut>| put.value == value && revision > put.after;
+        let put = puts.get(key)?.iter().find(is_own)?.clone();
         drop(puts);
         put.revision.store(revision, Ordering::Release);
         put.seen.notify_waiters();
