@@ -1,16 +1,25 @@
 //! The identity Lease of this server in `kube-system`: other servers and people see from it which servers are alive.
 
 use pintle_engine::{Engine, Target};
+use pintle_meta::options::DeleteOptions;
 use pintle_meta::{Status, Timestamp};
 use pintle_value::Value;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::timeout;
 
 const NAMESPACE: &str = "kube-system";
 const MANAGER: &str = "kube-apiserver";
+const LEASES: &str = "/registry/leases/";
+const LABEL: &str = "apiserver.kubernetes.io/identity";
+const LABEL_VALUE: &str = "kube-apiserver";
 /// How long a server counts as alive after it renewed its Lease.
 const DURATION_SECONDS: i64 = 3600;
 const RENEW_EVERY: Duration = Duration::from_secs(10);
+/// How often Leases of servers that are gone are looked for.
+const COLLECT_EVERY: Duration = Duration::from_secs(3600);
+/// How long a server that ends tries to remove its Lease.
+const STOP_MAX: Duration = Duration::from_secs(5);
 
 /// Who this server is.
 #[derive(Clone, Debug)]
@@ -21,44 +30,146 @@ pub struct Identity {
     pub hostname: String,
     /// This process: the name and a random part.
     pub holder: String,
+    /// Where other servers reach this one, if they may want to.
+    pub peer: Option<String>,
 }
 
-/// Renews the Lease until the cache shuts down.
-pub async fn run(engine: Arc<Engine>, identity: Identity) {
-    loop {
-        if let Err(status) = renew(&engine, &identity).await {
-            tracing::warn!(lease = %identity.name, error = %status.message, "the identity lease could not be renewed");
+/// Renews the Lease until the server stops.
+pub struct Heartbeat {
+    engine: Arc<Engine>,
+    identity: Identity,
+    /// Held during a renewal, so that none follows the removal.
+    stopped: tokio::sync::Mutex<bool>,
+}
+
+impl Heartbeat {
+    /// A heartbeat that has not begun.
+    pub fn new(engine: Arc<Engine>, identity: Identity) -> Arc<Heartbeat> {
+        Arc::new(Heartbeat { engine, identity, stopped: tokio::sync::Mutex::new(false) })
+    }
+
+    /// Renews the Lease until [`Heartbeat::stop`] is called or the cache shuts down. A Lease of an earlier process is
+    /// removed first: nobody shall take that one for alive.
+    pub async fn run(self: Arc<Heartbeat>) {
+        self.report(self.remove().await);
+        loop {
+            {
+                let stopped = self.stopped.lock().await;
+                if *stopped {
+                    return;
+                }
+                self.report(self.renew().await);
+            }
+            if wait(&self.engine, RENEW_EVERY).await {
+                return;
+            }
         }
-        // The wait ends early only when the cache shuts down: nothing ever reaches this revision.
-        let _ = engine.cache.wait_for(u64::MAX, RENEW_EVERY).await;
-        if engine.cache.is_closed() {
+    }
+
+    /// Removes the Lease.
+    pub async fn stop(&self) {
+        let remove = async {
+            *self.stopped.lock().await = true;
+            self.report(self.remove().await);
+        };
+        if timeout(STOP_MAX, remove).await.is_err() {
+            tracing::warn!(lease = %self.identity.name, "the identity lease could not be removed in time");
+        }
+    }
+
+    fn report(&self, result: Result<(), Status>) {
+        if let Err(status) = result {
+            let lease = &self.identity.name;
+            tracing::warn!(%lease, error = %status.message, "the identity lease could not be written");
+        }
+    }
+
+    fn target(&self) -> Option<Target> {
+        self.engine.target("coordination.k8s.io", "v1", "leases", NAMESPACE, &self.identity.name)
+    }
+
+    async fn remove(&self) -> Result<(), Status> {
+        match self.target() {
+            Some(target) => delete(&self.engine, &target).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn renew(&self) -> Result<(), Status> {
+        let Some(target) = self.target() else { return Ok(()) };
+        let (seconds, nanos) = self.engine.clock.now();
+        let now = Timestamp { seconds, nanos }.rfc3339_micro().to_string();
+        self.engine.ensure(&target, MANAGER, lease(&self.identity, &now)).await?;
+        let change = |lease: &mut Value| {
+            lease.set_at(&["spec", "renewTime"], now.as_str().into());
+            describe(&self.identity, lease);
+        };
+        self.engine.mutate(&target, Some(MANAGER), change).await
+    }
+}
+
+/// Removes Leases of servers that did not renew them for as long as they say, until the cache shuts down.
+pub async fn collect_expired(engine: Arc<Engine>) {
+    loop {
+        for name in expired(&engine) {
+            let Some(target) = engine.target("coordination.k8s.io", "v1", "leases", NAMESPACE, &name) else {
+                return;
+            };
+            if let Err(status) = delete(&engine, &target).await {
+                tracing::warn!(lease = %name, error = %status.message, "an expired identity lease stays for now");
+            }
+        }
+        if wait(&engine, COLLECT_EVERY).await {
             return;
         }
     }
 }
 
-async fn renew(engine: &Engine, identity: &Identity) -> Result<(), Status> {
-    let Some(target) = engine.target("coordination.k8s.io", "v1", "leases", NAMESPACE, &identity.name) else {
-        return Ok(());
-    };
-    let (seconds, nanos) = engine.clock.now();
-    let now = Timestamp { seconds, nanos }.rfc3339_micro().to_string();
-    engine.ensure(&target, MANAGER, lease(identity, &now)).await?;
-    renew_existing(engine, &target, identity, &now).await
+fn expired(engine: &Engine) -> Vec<String> {
+    let Some(leases) = engine.cache.resource(LEASES) else { return Vec::new() };
+    let (now, _) = engine.clock.now();
+    let view = leases.view();
+    let own = view.range(Some(NAMESPACE), None).filter(|lease| lease.label(LABEL) == Some(LABEL_VALUE));
+    let read =
+        own.filter_map(|lease| Some((lease.name(), pintle_value::json::parse(lease.json()).ok()?.value)));
+    read.filter(|(_, lease)| is_expired(lease, now)).map(|(name, _)| name.to_owned()).collect()
 }
 
-async fn renew_existing(
-    engine: &Engine,
-    target: &Target,
-    identity: &Identity,
-    now: &str,
-) -> Result<(), Status> {
-    let change = |lease: &mut Value| {
-        lease.set_at(&["spec", "holderIdentity"], identity.holder.as_str().into());
-        lease.set_at(&["spec", "leaseDurationSeconds"], DURATION_SECONDS.into());
-        lease.set_at(&["spec", "renewTime"], now.into());
-    };
-    engine.mutate(target, Some(MANAGER), change).await
+/// A Lease without a time or a duration counts as expired, as with kube-apiserver.
+fn is_expired(lease: &Value, now: i64) -> bool {
+    let renewed = Timestamp::parse(lease.str_at(&["spec", "renewTime"])).ok().map(|time| time.seconds);
+    let duration = lease.at(&["spec", "leaseDurationSeconds"]).and_then(Value::as_int);
+    match (renewed, duration) {
+        (Some(renewed), Some(duration)) => renewed.saturating_add(duration) < now,
+        _ => true,
+    }
+}
+
+async fn delete(engine: &Engine, target: &Target) -> Result<(), Status> {
+    if engine.object_tree(target)?.is_none() {
+        return Ok(());
+    }
+    let user = engine.system_user();
+    match engine.delete(target, &DeleteOptions::default(), &user, &mut Vec::new()).await {
+        Err(status) if status.code != 404 => Err(status),
+        _ => Ok(()),
+    }
+}
+
+/// Waits, and says whether the cache was shut down meanwhile.
+async fn wait(engine: &Engine, time: Duration) -> bool {
+    // The wait ends early only when the cache shuts down: nothing ever reaches this revision.
+    let _ = engine.cache.wait_for(u64::MAX, time).await;
+    engine.cache.is_closed()
+}
+
+fn describe(identity: &Identity, lease: &mut Value) {
+    lease.set_at(&["metadata", "labels", LABEL], LABEL_VALUE.into());
+    lease.set_at(&["metadata", "labels", "kubernetes.io/hostname"], identity.hostname.as_str().into());
+    if let Some(peer) = &identity.peer {
+        let annotation = ["metadata", "annotations", "kubernetes.io/peer-advertise-address"];
+        lease.set_at(&annotation, peer.as_str().into());
+    }
 }
 
 fn lease(identity: &Identity, now: &str) -> Value {
@@ -68,13 +179,36 @@ fn lease(identity: &Identity, now: &str) -> Value {
         (&["apiVersion"], "coordination.k8s.io/v1"),
         (&["metadata", "name"], &identity.name),
         (&["metadata", "namespace"], NAMESPACE),
-        (&["metadata", "labels", "apiserver.kubernetes.io/identity"], "kube-apiserver"),
-        (&["metadata", "labels", "kubernetes.io/hostname"], &identity.hostname),
         (&["spec", "holderIdentity"], &identity.holder),
         (&["spec", "renewTime"], now),
     ] {
         lease.set_at(path, text.into());
     }
+    describe(identity, &mut lease);
     lease.set_at(&["spec", "leaseDurationSeconds"], DURATION_SECONDS.into());
     lease
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leases_expire() {
+        for (renewed, duration, is) in [
+            (Some("1970-01-01T00:01:40.000000Z"), Some(100), false),
+            (Some("1970-01-01T00:01:39.000000Z"), Some(100), true),
+            (None, Some(100), true),
+            (Some("1970-01-01T00:03:20.000000Z"), None, true),
+        ] {
+            let mut lease = Value::object();
+            if let Some(text) = renewed {
+                lease.set_at(&["spec", "renewTime"], text.into());
+            }
+            if let Some(seconds) = duration {
+                lease.set_at(&["spec", "leaseDurationSeconds"], Value::Int(seconds));
+            }
+            assert_eq!(is_expired(&lease, 200), is, "{renewed:?} {duration:?}");
+        }
+    }
 }

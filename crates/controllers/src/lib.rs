@@ -9,6 +9,8 @@ mod event;
 mod flow_schema;
 mod garbage;
 pub mod identity;
+pub mod leader;
+pub mod membership;
 mod namespace;
 mod quota;
 mod service_account;
@@ -26,8 +28,9 @@ pub const NAMES: [&str; 5] =
 /// kube-controller-manager, or by nobody, as clients of a plain API server expect.
 pub const NOT_BESIDE_OTHERS: [&str; 2] = ["resourcequota", "serviceaccount"];
 
-/// Serves what definitions define, and starts that controller and those that `enabled` names. Events live for
-/// `event_life`; zero is for ever. They end when the cache shuts down or with the runtime.
+/// Serves what definitions define, and starts the controllers that every server runs: that of definitions, and those
+/// that `enabled` names of the ones that are part of the server itself. Events live for `event_life`; zero is for ever.
+/// They end when the cache shuts down or with the runtime.
 pub fn start(
     engine: &Arc<Engine>,
     event_life: Duration,
@@ -43,6 +46,13 @@ pub fn start(
     if enabled("flow-schema") {
         tasks.push(tokio::spawn(flow_schema::run(engine.clone())));
     }
+    tasks
+}
+
+/// Starts the controllers that run on one server only, as far as `enabled` names them: in a cluster they are those of
+/// the controller manager. They end when the cache shuts down, or when they are aborted.
+pub fn start_elected(engine: &Arc<Engine>, enabled: impl Fn(&str) -> bool) -> Vec<JoinHandle<()>> {
+    let mut tasks = Vec::new();
     if enabled("namespace") {
         tasks.push(tokio::spawn(namespace::run(engine.clone())));
     }

@@ -38,7 +38,10 @@ pub use environment::{Clock, Random};
 pub use propose::{Body, Change, PatchType};
 pub use read::{ListRequest, Listed};
 pub use registry::{BuiltInGroup, Kinds, Members, Registry};
-pub use stored::{Codec, FormStore, KubernetesForm, StorageMediaType, StoredForm, Unreadable, is_object_key};
+pub use stored::{
+    Codec, FormStore, KubernetesForm, MASTER_LEASES, PEER_LEASES, StorageMediaType, StoredForm, Unreadable,
+    is_object_key,
+};
 pub use subresource::{Access, Backend, Location, Made, NodeSettings, TokenObjects};
 pub use target::{Target, object_key};
 pub use watch::{Selection, Watched};

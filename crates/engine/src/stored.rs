@@ -9,6 +9,7 @@
 mod codec;
 mod definition;
 mod kubernetes;
+mod member;
 pub(crate) mod range;
 mod store;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod versions;
 
 pub use codec::Codec;
 pub use kubernetes::{KubernetesForm, StorageMediaType};
+pub use member::{MASTER_LEASES, PEER_LEASES};
 pub use store::FormStore;
 
 use bytes::Bytes;

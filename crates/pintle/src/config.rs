@@ -68,6 +68,8 @@ pub(crate) struct Config {
     pub(crate) advertise: Option<IpAddr>,
     /// What `--advertise-address` says.
     pub(crate) advertise_given: Option<IpAddr>,
+    /// Where other servers reach this one, if that is another place (`--peer-advertise-ip` and `-port`).
+    peer_given: Option<SocketAddr>,
     /// Whether the command line is none of kube-apiserver: nobody else looks after service accounts and quotas.
     pub(crate) alone: bool,
     /// Whether old revisions are forgotten.
@@ -288,6 +290,10 @@ impl Config {
             external_host: flags.text("external-hostname").to_string(),
             advertise: flags.ip("advertise-address").or_else(|| endpoint::host_address(ip)),
             advertise_given: flags.ip("advertise-address"),
+            peer_given: match (flags.ip("peer-advertise-ip"), flags.text("peer-advertise-port").parse()) {
+                (Some(ip), Ok(port)) => Some(SocketAddr::new(ip, port)),
+                _ => None,
+            },
             alone: !OF_KUBE_APISERVER.iter().any(|name| flags.given(name)),
             compacts: !flags.duration("etcd-compaction-interval").is_zero(),
             publishes_endpoint: flags.text("endpoint-reconciler-type") != "none",
@@ -303,6 +309,11 @@ impl Config {
             },
             proxying: Proxying::new(flags)?,
         })
+    }
+
+    /// Where other servers reach this one, which listens on `port`.
+    pub(crate) fn peer_address(&self, port: u16) -> Option<SocketAddr> {
+        self.peer_given.or_else(|| Some(SocketAddr::new(self.advertise?, port)))
     }
 
     /// Whether a feature is on.

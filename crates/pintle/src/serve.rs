@@ -7,7 +7,8 @@ use crate::flags::{FlagError, Flags};
 use crate::kubeconfig::Kubeconfig;
 use crate::objects::{Objects, ObjectsError};
 use crate::pki::{self, Authority, Keep, Pair, PkiError};
-use crate::{data_dir, descriptors, endpoint, etcd, objects, upkeep};
+use crate::upkeep::Upkeep;
+use crate::{data_dir, descriptors, etcd, objects};
 use pintle_auth::authn::bootstrap::BootstrapTokens;
 use pintle_auth::authn::config::AnonymousConfig;
 use pintle_auth::authn::front_proxy::FrontProxy;
@@ -204,8 +205,7 @@ async fn serve(config: Arc<Config>, audit: AuditConfig, began: Instant) -> Resul
     let api: Arc<dyn Api> = Arc::new(resources);
 
     let address = listener.local_addr().map_err(|e| ServeError::Listen(config.bind, e))?;
-    endpoint::publish(&engine, &config, address).await?;
-    upkeep::start(&engine, &config, address);
+    let upkeep = Upkeep::start(&engine, &config, address).await;
     let local = SocketAddr::new(reachable(address.ip()), address.port());
     let public = published(&config, local);
     let jwks_uri = match config.jwks_uri.as_str() {
@@ -285,7 +285,8 @@ async fn serve(config: Arc<Config>, audit: AuditConfig, began: Instant) -> Resul
             signals.next().await;
             std::process::exit(130);
         });
-        tokio::time::sleep(config.shutdown_delay).await;
+        // Others go on from here while requests are still answered.
+        tokio::join!(upkeep.end(), tokio::time::sleep(config.shutdown_delay));
         engine.cache.shutdown();
     };
     server.run(stop).await;

@@ -1,40 +1,87 @@
-//! What a running server does by itself, beside answering: it keeps the service `kubernetes` and its own identity, and
-//! forgets old revisions.
+//! What a running server does by itself, beside answering: it keeps the service `kubernetes` and its own leases, runs
+//! controllers, and forgets old revisions.
 
 use crate::config::Config;
-use crate::{endpoint, objects};
-use pintle_controllers::identity::{self, Identity};
+use crate::objects;
+use pintle_controllers::identity::{self, Heartbeat, Identity};
+use pintle_controllers::leader::Candidate;
+use pintle_controllers::membership::{Membership, Settings};
 use pintle_engine::Engine;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the service `kubernetes` and what is behind it are looked at. kube-apiserver does so every 10 s; looking costs
-/// nothing here, and clients in the cluster should not wait.
+/// How often the service `kubernetes` is looked at. kube-apiserver does so every 10 s; looking costs nothing here, and
+/// clients in the cluster should not wait.
 const SERVICE_EVERY: Duration = Duration::from_secs(1);
 
-/// Starts the tasks. They end when the cache shuts down.
-pub(crate) fn start(engine: &Arc<Engine>, config: &Arc<Config>, listening: SocketAddr) {
-    tokio::spawn(keep_service(engine.clone(), config.clone(), listening));
-    tokio::spawn(identity::run(engine.clone(), own_identity(engine)));
-    // On etcd the store compacts, once for all servers.
-    if config.compacts && config.etcd.is_none() {
-        tokio::spawn(compact(engine.clone(), config.retention));
+/// What the server says of itself to others, and takes back when it ends.
+pub(crate) struct Upkeep {
+    membership: Arc<Membership>,
+    heartbeat: Arc<Heartbeat>,
+    /// `None` where no other server could run the controllers.
+    candidate: Option<Candidate>,
+}
+
+impl Upkeep {
+    /// Starts the tasks. They end when the cache shuts down.
+    pub(crate) async fn start(engine: &Arc<Engine>, config: &Arc<Config>, listening: SocketAddr) -> Upkeep {
+        let peer = config.peer_address(listening.port()).filter(|_| config.gate(PEER_PROXY));
+        let identity = own_identity(engine, peer);
+        let (shared, candidate) = (engine.store.is_shared(), run_controllers(engine, config, &identity));
+        tokio::spawn(keep_service(engine.clone(), config.clone()));
+        let settings = Settings {
+            advertised: config.advertise.filter(|_| config.publishes_endpoint),
+            port: listening.port(),
+            peer: peer.filter(|_| shared),
+            identity: identity.name.clone(),
+        };
+        let membership = Membership::new(engine.clone(), settings);
+        membership.join().await;
+        tokio::spawn(membership.clone().run());
+        let heartbeat = Heartbeat::new(engine.clone(), identity);
+        if config.gate("APIServerIdentity") {
+            tokio::spawn(heartbeat.clone().run());
+            tokio::spawn(identity::collect_expired(engine.clone()));
+        }
+        // On etcd the store compacts, once for all servers.
+        if config.compacts && config.etcd.is_none() {
+            tokio::spawn(compact(engine.clone(), config.retention));
+        }
+        Upkeep { membership, heartbeat, candidate }
+    }
+
+    /// Tells the other servers and the cluster that this server ends.
+    pub(crate) async fn end(self) {
+        let resign = async {
+            if let Some(candidate) = self.candidate {
+                candidate.resign().await;
+            }
+        };
+        tokio::join!(self.membership.leave(), self.heartbeat.stop(), resign);
     }
 }
 
-/// Makes the service again when it was deleted, and corrects its endpoints.
-async fn keep_service(engine: Arc<Engine>, config: Arc<Config>, listening: SocketAddr) {
+/// The gate of requests that one server passes on to another.
+const PEER_PROXY: &str = "UnknownVersionInteroperabilityProxy";
+
+/// Runs the controllers here, or where several servers share the store on one of them.
+fn run_controllers(engine: &Arc<Engine>, config: &Arc<Config>, identity: &Identity) -> Option<Candidate> {
+    let (run_on, config) = (engine.clone(), config.clone());
+    let start = move || pintle_controllers::start_elected(&run_on, |name| config.runs_controller(name));
+    if engine.store.is_shared() {
+        return Some(Candidate::start(engine.clone(), identity.holder.clone(), start));
+    }
+    // They end when the cache shuts down.
+    start();
+    None
+}
+
+/// Makes the service again when it was deleted.
+async fn keep_service(engine: Arc<Engine>, config: Arc<Config>) {
     while !wait(&engine, SERVICE_EVERY).await {
         if let Err(status) = objects::ensure_service(&engine, &config).await {
             tracing::warn!(error = %status.message, "the service kubernetes could not be made");
-        }
-        // Several servers on one etcd would replace each other's address for ever.
-        if config.etcd.is_some() {
-            continue;
-        }
-        if let Err(error) = endpoint::publish(&engine, &config, listening).await {
-            tracing::warn!(%error, "the endpoints of the service kubernetes could not be published");
         }
     }
 }
@@ -57,11 +104,11 @@ async fn wait(engine: &Engine, time: Duration) -> bool {
 }
 
 /// kube-apiserver names a server by a hash of its host's name.
-fn own_identity(engine: &Engine) -> Identity {
+fn own_identity(engine: &Engine, peer: Option<SocketAddr>) -> Identity {
     let hostname = hostname();
     let name = format!("apiserver-{}", hash(&hostname));
     let holder = format!("{name}_{}", pintle_engine::environment::new_uid(&*engine.random));
-    Identity { name, hostname, holder }
+    Identity { name, hostname, holder, peer: peer.map(|address| address.to_string()) }
 }
 
 fn hostname() -> String {

@@ -4,7 +4,7 @@
 //! JSON with sorted keys, or CBOR. A value says by its first bytes what it is, whatever the flags say: other servers
 //! may have written it.
 
-use super::{StoredForm, Unreadable, definition, is_object_key, range, versions};
+use super::{StoredForm, Unreadable, definition, is_object_key, member, range, versions};
 use crate::object;
 use bytes::Bytes;
 use pintle_cache::{mark_outdated, value_header};
@@ -59,6 +59,9 @@ struct Stored {
     encoding: Encoding,
 }
 
+/// The kind that the leases of servers are encoded as.
+const ENDPOINTS: &str = "/registry/services/endpoints/";
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Encoding {
     Protobuf,
@@ -97,10 +100,13 @@ impl StoredForm for KubernetesForm {
         if key == range::NODE_PORTS {
             return range::encode(self.media, value);
         }
+        let json = value.get(value_header(0).len()..).unwrap_or_default();
+        if let Some(endpoints) = self.builtin.get(ENDPOINTS).filter(|_| member::is_member_key(key)) {
+            return endpoints.encode(json);
+        }
         if !is_object_key(key) {
             return value.clone();
         }
-        let json = value.get(value_header(0).len()..).unwrap_or_default();
         match self.builtin(key) {
             Some(stored) => stored.encode(json),
             None if self.cbor => match json::parse(json) {
@@ -278,7 +284,7 @@ fn is_json(stored: &[u8]) -> bool {
 }
 
 /// JSON, or YAML that is an object.
-fn text(stored: &[u8]) -> Result<Value, Unreadable> {
+pub(super) fn text(stored: &[u8]) -> Result<Value, Unreadable> {
     let parsed = match is_json(stored) {
         true => json::parse(stored).map(|parsed| parsed.value).map_err(|error| error.to_string()),
         false => yaml::parse(stored).map(|parsed| parsed.value).map_err(|error| error.message().to_string()),

@@ -469,8 +469,18 @@ pub(crate) const FLAGS: &[Flag] = &[
     accepted("kubelet-timeout", Duration, "5s"),
     accepted("kubernetes-service-node-port", Int, ""),
     accepted("max-connection-bytes-per-sec", Int, ""),
-    accepted("peer-advertise-ip", Text, ""),
-    accepted("peer-advertise-port", Text, ""),
+    used(
+        "peer-advertise-ip",
+        Text,
+        "",
+        "Address at which other servers reach this one; empty: the advertised one",
+    ),
+    used(
+        "peer-advertise-port",
+        Text,
+        "",
+        "Port at which other servers reach this one; empty: that of this server",
+    ),
     accepted("peer-ca-file", Text, ""),
     used(
         "proxy-client-cert-file",

@@ -1,0 +1,240 @@
+//! Leader election by a Lease, as client-go does it: of the servers that share a store, one runs the controllers.
+//!
+//! A candidate takes the Lease when nobody holds it or when its holder did not renew it for as long as the Lease says,
+//! by the candidate's own clock: the clocks of the servers are never compared. A leader that could not renew in time
+//! ends its controllers before another server may take over.
+
+use pintle_cache::{Filter, Item, WatchStart, Watcher};
+use pintle_engine::{Engine, Target};
+use pintle_meta::{Status, Timestamp};
+use pintle_value::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+
+const NAMESPACE: &str = "kube-system";
+const NAME: &str = "apiserver-controllers";
+const MANAGER: &str = "kube-apiserver";
+const LEASES: &str = "/registry/leases/";
+/// client-go's defaults: how long a Lease counts after it was renewed, how long a leader tries to renew it before it
+/// steps down, and the time between two attempts.
+const LEASE_SECONDS: i64 = 15;
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+const RETRY: Duration = Duration::from_secs(2);
+/// How long a server that ends may take to give the Lease back.
+const RELEASE_MAX: Duration = Duration::from_secs(5);
+
+/// A candidate; [`Candidate::resign`] ends it.
+pub struct Candidate {
+    resigned: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Candidate {
+    /// Runs for leadership under the name `holder`. `start` starts the controllers each time that it is won; they are
+    /// aborted when it is lost.
+    pub fn start(
+        engine: Arc<Engine>,
+        holder: String,
+        start: impl Fn() -> Vec<JoinHandle<()>> + Send + 'static,
+    ) -> Candidate {
+        let (resigned, receiver) = watch::channel(false);
+        let election = Election { engine, holder, observed: None };
+        let task = tokio::spawn(election.run(start, receiver));
+        Candidate { resigned, task }
+    }
+
+    /// Ends the controllers and gives the Lease back, so that another server takes over at once.
+    pub async fn resign(self) {
+        self.resigned.send_replace(true);
+        if timeout(RELEASE_MAX, self.task).await.is_err() {
+            tracing::warn!("the Lease of the controllers could not be given back in time");
+        }
+    }
+}
+
+struct Election {
+    engine: Arc<Engine>,
+    holder: String,
+    /// The last state of the Lease that differed from the one before, and when it was first seen.
+    observed: Option<(Value, Instant)>,
+}
+
+impl Election {
+    async fn run(
+        mut self,
+        start: impl Fn() -> Vec<JoinHandle<()>> + Send + 'static,
+        mut resigned: watch::Receiver<bool>,
+    ) {
+        loop {
+            tokio::select! {
+                () = self.acquire() => {}
+                _ = resigned.wait_for(|resigned| *resigned) => return,
+            }
+            tracing::info!(holder = self.holder, "this server runs the controllers");
+            let tasks = start();
+            let resigns = tokio::select! {
+                () = self.hold() => false,
+                _ = resigned.wait_for(|resigned| *resigned) => true,
+            };
+            for task in tasks {
+                task.abort();
+                // An aborted task has nothing to say; it must have ended before the Lease is given back.
+                let _ = task.await;
+            }
+            if resigns {
+                return self.release().await;
+            }
+            tracing::warn!(holder = self.holder, "another server runs the controllers");
+        }
+    }
+
+    /// Returns when the Lease is held.
+    async fn acquire(&mut self) {
+        let mut changes = self.watch();
+        loop {
+            match self.try_acquire().await {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(status) => tracing::debug!(error = %status.message, "the Lease could not be taken"),
+            }
+            // A Lease that is given back or taken wakes the candidate; one that ends silently does not.
+            let wait = self.remaining().clamp(Duration::from_millis(50), RETRY);
+            let Some(watcher) = &mut changes else {
+                tokio::time::sleep(wait).await;
+                changes = self.watch();
+                continue;
+            };
+            if let Ok(None | Some(Item::Closed(_))) = timeout(wait, watcher.next()).await {
+                changes = None;
+            }
+        }
+    }
+
+    /// Returns when the Lease could not be renewed in time or is held by another server.
+    async fn hold(&self) {
+        let mut renewed = Instant::now();
+        loop {
+            tokio::time::sleep(RETRY).await;
+            let left = RENEW_DEADLINE.saturating_sub(renewed.elapsed());
+            let began = Instant::now();
+            match timeout(left, self.renew()).await {
+                Ok(Ok(true)) => renewed = began,
+                Ok(Ok(false)) => return,
+                Ok(Err(status)) => {
+                    tracing::warn!(error = %status.message, "the Lease of the controllers could not be renewed");
+                }
+                Err(_) => {}
+            }
+            if renewed.elapsed() >= RENEW_DEADLINE {
+                return;
+            }
+        }
+    }
+
+    /// How long the Lease as it was last seen still counts.
+    fn remaining(&self) -> Duration {
+        let Some((lease, since)) = &self.observed else { return Duration::ZERO };
+        let seconds = lease.at(&["spec", "leaseDurationSeconds"]).and_then(Value::as_int).unwrap_or(0);
+        Duration::from_secs(u64::try_from(seconds).unwrap_or(0)).saturating_sub(since.elapsed())
+    }
+
+    async fn try_acquire(&mut self) -> Result<bool, Status> {
+        let Some(target) = self.target() else { return Ok(false) };
+        let now = self.now();
+        let Some(live) = self.engine.object_tree(&target)? else {
+            self.engine.ensure(&target, MANAGER, self.new_lease(&now)).await?;
+            return self.is_held(&target);
+        };
+        if self.observed.as_ref().is_none_or(|(seen, _)| *seen != live) {
+            self.observed = Some((live.clone(), Instant::now()));
+        }
+        let holder = live.str_at(&["spec", "holderIdentity"]);
+        if !holder.is_empty() && holder != self.holder && !self.remaining().is_zero() {
+            return Ok(false);
+        }
+        let take = |lease: &mut Value| {
+            // Somebody else was faster: the Lease is no longer the one that was judged.
+            if lease.get("spec") != live.get("spec") {
+                return;
+            }
+            let transitions = lease.at(&["spec", "leaseTransitions"]).and_then(Value::as_int).unwrap_or(0);
+            lease.set_at(&["spec", "holderIdentity"], self.holder.as_str().into());
+            lease.set_at(&["spec", "leaseDurationSeconds"], LEASE_SECONDS.into());
+            lease.set_at(&["spec", "acquireTime"], now.as_str().into());
+            lease.set_at(&["spec", "renewTime"], now.as_str().into());
+            lease.set_at(&["spec", "leaseTransitions"], (transitions + 1).into());
+        };
+        self.engine.mutate(&target, Some(MANAGER), take).await?;
+        self.is_held(&target)
+    }
+
+    async fn renew(&self) -> Result<bool, Status> {
+        let Some(target) = self.target() else { return Ok(false) };
+        let now = self.now();
+        let renew = |lease: &mut Value| {
+            if lease.str_at(&["spec", "holderIdentity"]) == self.holder {
+                lease.set_at(&["spec", "renewTime"], now.as_str().into());
+            }
+        };
+        self.engine.mutate(&target, Some(MANAGER), renew).await?;
+        self.is_held(&target)
+    }
+
+    /// As client-go's `ReleaseOnCancel`: a Lease without a holder that ends after a second.
+    async fn release(&self) {
+        let Some(target) = self.target() else { return };
+        let now = self.now();
+        let release = |lease: &mut Value| {
+            if lease.str_at(&["spec", "holderIdentity"]) == self.holder {
+                lease.set_at(&["spec", "holderIdentity"], "".into());
+                lease.set_at(&["spec", "leaseDurationSeconds"], 1.into());
+                lease.set_at(&["spec", "acquireTime"], now.as_str().into());
+                lease.set_at(&["spec", "renewTime"], now.as_str().into());
+            }
+        };
+        if let Err(status) = self.engine.mutate(&target, Some(MANAGER), release).await {
+            tracing::warn!(error = %status.message, "the Lease of the controllers could not be given back");
+        }
+    }
+
+    fn is_held(&self, target: &Target) -> Result<bool, Status> {
+        let live = self.engine.object_tree(target)?;
+        Ok(live.is_some_and(|lease| lease.str_at(&["spec", "holderIdentity"]) == self.holder))
+    }
+
+    fn target(&self) -> Option<Target> {
+        self.engine.target("coordination.k8s.io", "v1", "leases", NAMESPACE, NAME)
+    }
+
+    fn watch(&self) -> Option<Watcher> {
+        let filter =
+            Filter { namespace: Some(NAMESPACE.into()), name: Some(NAME.into()), ..Filter::default() };
+        self.engine.cache.resource(LEASES)?.watch(WatchStart::FromNow, filter).ok()
+    }
+
+    fn now(&self) -> String {
+        let (seconds, nanos) = self.engine.clock.now();
+        Timestamp { seconds, nanos }.rfc3339_micro().to_string()
+    }
+
+    fn new_lease(&self, now: &str) -> Value {
+        let mut lease = Value::object();
+        for (path, text) in [
+            (&["kind"] as &[&str], "Lease"),
+            (&["apiVersion"], "coordination.k8s.io/v1"),
+            (&["metadata", "name"], NAME),
+            (&["metadata", "namespace"], NAMESPACE),
+            (&["spec", "holderIdentity"], &self.holder),
+            (&["spec", "acquireTime"], now),
+            (&["spec", "renewTime"], now),
+        ] {
+            lease.set_at(path, text.into());
+        }
+        lease.set_at(&["spec", "leaseDurationSeconds"], LEASE_SECONDS.into());
+        lease.set_at(&["spec", "leaseTransitions"], 0.into());
+        lease
+    }
+}

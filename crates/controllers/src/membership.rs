@@ -1,0 +1,365 @@
+//! This server among those that share a store: its leases, and the addresses behind the service `kubernetes`.
+//!
+//! As kube-apiserver's lease endpoint reconciler: each server renews `masterleases/<address>`, and every server writes
+//! the addresses of the living ones into Endpoints and EndpointSlice. `peerserverleases/<identity>` says how other
+//! servers reach this one.
+
+use pintle_engine::{Engine, MASTER_LEASES, PEER_LEASES, Target};
+use pintle_meta::Status;
+use pintle_meta::options::DeleteOptions;
+use pintle_value::Value;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+
+const NAMESPACE: &str = "default";
+const NAME: &str = "kubernetes";
+const MANAGER: &str = "kube-apiserver";
+const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// kube-apiserver's times: a lease lives this long and is renewed this often.
+const TTL: Duration = Duration::from_secs(15);
+const RENEW_EVERY: Duration = Duration::from_secs(10);
+/// How often addresses are compared. Looking costs nothing, and clients in the cluster should not wait.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long a server that begins or ends waits for its leases.
+const JOIN_MAX: Duration = Duration::from_secs(5);
+
+/// What a server says of itself.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The address that clients in the cluster shall use; `None` where somebody else keeps the endpoints.
+    pub advertised: Option<IpAddr>,
+    /// The port of the service's endpoints.
+    pub port: u16,
+    /// Where other servers reach this one; `None` where they need not.
+    pub peer: Option<SocketAddr>,
+    /// The name of this server's identity Lease.
+    pub identity: String,
+}
+
+/// This server as a member.
+pub struct Membership {
+    engine: Arc<Engine>,
+    settings: Settings,
+    /// Serializes changes of the leases, so that a renewal does not follow the removal.
+    left: tokio::sync::Mutex<bool>,
+    ends: AtomicBool,
+}
+
+impl Membership {
+    /// A member that has not said so yet.
+    pub fn new(engine: Arc<Engine>, settings: Settings) -> Arc<Membership> {
+        let left = tokio::sync::Mutex::new(false);
+        Arc::new(Membership { engine, settings, left, ends: AtomicBool::new(false) })
+    }
+
+    /// Writes the leases and the endpoints for the first time.
+    pub async fn join(&self) {
+        if timeout(JOIN_MAX, self.renew(true)).await.is_err() {
+            tracing::warn!("the endpoints of the service kubernetes are not published yet");
+        }
+    }
+
+    /// Keeps leases and endpoints until the server leaves or the cache shuts down.
+    pub async fn run(self: Arc<Membership>) {
+        let mut renewed = Instant::now();
+        loop {
+            // No revision ever gets there, so this ends with the time or the cache.
+            let _ = self.engine.cache.wait_for(u64::MAX, LOOK_EVERY).await;
+            if self.engine.cache.is_closed() || self.ends.load(Ordering::Acquire) {
+                return;
+            }
+            if self.is_shared() && renewed.elapsed() >= RENEW_EVERY {
+                renewed = Instant::now();
+                self.renew(false).await;
+                continue;
+            }
+            let left = self.left.lock().await;
+            if !*left {
+                report(self.reconcile(!self.is_shared()).await);
+            }
+        }
+    }
+
+    /// Takes this server out of the endpoints, where other servers go on. Called before the server stops listening.
+    pub async fn leave(&self) {
+        self.ends.store(true, Ordering::Release);
+        if !self.is_shared() {
+            return;
+        }
+        let remove = async {
+            *self.left.lock().await = true;
+            if let Some(key) = self.peer_key() {
+                report(self.engine.remove_member(&key).await);
+            }
+            if let Some(key) = self.master_key() {
+                report(self.engine.remove_member(&key).await);
+                report(self.reconcile(true).await);
+            }
+        };
+        if timeout(JOIN_MAX, remove).await.is_err() {
+            tracing::warn!("this server could not leave the endpoints of the service kubernetes in time");
+        }
+    }
+
+    fn is_shared(&self) -> bool {
+        self.engine.store.is_shared()
+    }
+
+    fn master_key(&self) -> Option<String> {
+        self.settings.advertised.map(|address| format!("{MASTER_LEASES}{address}"))
+    }
+
+    fn peer_key(&self) -> Option<String> {
+        self.settings.peer.map(|_| format!("{PEER_LEASES}{}", self.settings.identity))
+    }
+
+    async fn renew(&self, joins: bool) {
+        let left = self.left.lock().await;
+        if *left {
+            return;
+        }
+        if self.is_shared() {
+            report(self.renew_leases().await);
+        }
+        report(self.reconcile(joins && self.is_alone() || !self.is_shared()).await);
+    }
+
+    async fn renew_leases(&self) -> Result<(), Status> {
+        if let (Some(key), Some(peer)) = (self.peer_key(), self.settings.peer) {
+            let mut endpoints = member(&peer.ip().to_string(), Some(peer.port()));
+            let label = ["metadata", "labels", "apiserverIdentity"];
+            endpoints.set_at(&label, self.settings.identity.as_str().into());
+            self.engine.renew_member(&key, &endpoints, TTL).await?;
+        }
+        if let (Some(key), Some(address)) = (self.master_key(), self.settings.advertised) {
+            self.engine.renew_member(&key, &member(&address.to_string(), None), TTL).await?;
+        }
+        Ok(())
+    }
+
+    /// The addresses of all living servers, in the order of Endpoints.
+    fn addresses(&self) -> Vec<String> {
+        let own = self.settings.advertised.map(|address| address.to_string());
+        match self.is_shared() {
+            false => own.into_iter().collect(),
+            true => {
+                let mut all = self.engine.member_addresses(MASTER_LEASES);
+                all.sort();
+                all.dedup();
+                all
+            }
+        }
+    }
+
+    fn is_alone(&self) -> bool {
+        let own = self.settings.advertised.map(|address| address.to_string());
+        self.addresses().iter().all(|address| Some(address) == own.as_ref())
+    }
+
+    /// Makes Endpoints and EndpointSlice say who lives. Ports are compared only where `ports` says so: servers may
+    /// have different ones, and would replace each other's for ever.
+    async fn reconcile(&self, ports: bool) -> Result<(), Status> {
+        if self.settings.advertised.is_none() {
+            return Ok(());
+        }
+        let ends = self.ends.load(Ordering::Acquire);
+        let addresses = self.addresses();
+        // Whoever renewed its own lease and sees none does not see what is there.
+        if addresses.is_empty() && !ends {
+            return Ok(());
+        }
+        let Some(target) = self.engine.target("", "v1", "endpoints", NAMESPACE, NAME) else { return Ok(()) };
+        let port = self.settings.port;
+        if self.engine.object_tree(&target)?.is_none() {
+            if ends {
+                return Ok(());
+            }
+            self.engine.ensure(&target, MANAGER, new_endpoints(&addresses, port)).await?;
+        }
+        let correct = |live: &mut Value| correct_endpoints(live, &addresses, port, ports);
+        self.engine.mutate(&target, Some(MANAGER), correct).await?;
+        match self.engine.object_tree(&target)? {
+            Some(endpoints) => self.reconcile_slice(&slice_of(&endpoints)).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn reconcile_slice(&self, wanted: &Value) -> Result<(), Status> {
+        let Some(target) = self.slice_target() else { return Ok(()) };
+        if let Some(live) = self.engine.object_tree(&target)?
+            && live.str_at(&["addressType"]) != wanted.str_at(&["addressType"])
+        {
+            let options = DeleteOptions::default();
+            let user = self.engine.system_user();
+            self.engine.delete(&target, &options, &user, &mut Vec::new()).await?;
+        }
+        self.engine.ensure(&target, MANAGER, wanted.clone()).await?;
+        let correct = |live: &mut Value| {
+            for field in ["endpoints", "ports"] {
+                live.set_at(&[field], wanted.get(field).cloned().unwrap_or(Value::Null));
+            }
+            let labels = wanted.at(&["metadata", "labels"]).cloned().unwrap_or(Value::Null);
+            live.set_at(&["metadata", "labels"], labels);
+        };
+        self.engine.mutate(&target, Some(MANAGER), correct).await
+    }
+
+    fn slice_target(&self) -> Option<Target> {
+        self.engine.target("discovery.k8s.io", "v1", "endpointslices", NAMESPACE, NAME)
+    }
+}
+
+fn report(result: Result<(), Status>) {
+    if let Err(status) = result {
+        tracing::warn!(error = %status.message, "the endpoints of the service kubernetes could not be published");
+    }
+}
+
+/// The value of a lease: Endpoints without a name.
+fn member(address: &str, port: Option<u16>) -> Value {
+    let mut subset = Value::object();
+    subset.set_at(&["addresses"], Value::Array(vec![address_entry(address)]));
+    if let Some(port) = port {
+        subset.set_at(&["ports"], port_list(port));
+    }
+    let mut endpoints = Value::object();
+    endpoints.set_at(&["kind"], "Endpoints".into());
+    endpoints.set_at(&["apiVersion"], "v1".into());
+    endpoints.set_at(&["subsets"], Value::Array(vec![subset]));
+    endpoints
+}
+
+fn address_entry(address: &str) -> Value {
+    let mut entry = Value::object();
+    entry.set_at(&["ip"], address.into());
+    entry
+}
+
+fn port_list(port: u16) -> Value {
+    let mut entry = Value::object();
+    entry.set_at(&["name"], "https".into());
+    entry.set_at(&["port"], i64::from(port).into());
+    entry.set_at(&["protocol"], "TCP".into());
+    Value::Array(vec![entry])
+}
+
+fn subsets(addresses: &[String], ports: Value) -> Value {
+    if addresses.is_empty() {
+        return Value::Null;
+    }
+    let mut subset = Value::object();
+    subset.set_at(&["addresses"], Value::Array(addresses.iter().map(|a| address_entry(a)).collect()));
+    subset.set_at(&["ports"], ports);
+    Value::Array(vec![subset])
+}
+
+fn new_endpoints(addresses: &[String], port: u16) -> Value {
+    let mut endpoints = Value::object();
+    for (path, text) in [
+        (&["kind"] as &[&str], "Endpoints"),
+        (&["apiVersion"], "v1"),
+        (&["metadata", "name"], NAME),
+        (&["metadata", "namespace"], NAMESPACE),
+        (&["metadata", "labels", SKIP_MIRROR], "true"),
+    ] {
+        endpoints.set_at(path, text.into());
+    }
+    endpoints.set_at(&["subsets"], subsets(addresses, port_list(port)));
+    endpoints
+}
+
+/// Changes only what is wrong: one subset, these addresses in any order, and this port where `ports` says so.
+fn correct_endpoints(live: &mut Value, addresses: &[String], port: u16, ports: bool) {
+    if live.str_at(&["metadata", "labels", SKIP_MIRROR]) != "true" {
+        live.set_at(&["metadata", "labels", SKIP_MIRROR], "true".into());
+    }
+    let [subset] = live.items_at(&["subsets"]) else {
+        live.set_at(&["subsets"], subsets(addresses, port_list(port)));
+        return;
+    };
+    let mut known: Vec<&str> = subset.items_at(&["addresses"]).iter().map(|a| a.str_at(&["ip"])).collect();
+    known.sort_unstable();
+    let live_ports = subset.get("ports").cloned().unwrap_or_else(|| port_list(port));
+    let wanted_ports = if ports { port_list(port) } else { live_ports.clone() };
+    if !known.iter().copied().eq(addresses.iter().map(String::as_str)) || live_ports != wanted_ports {
+        live.set_at(&["subsets"], subsets(addresses, wanted_ports));
+    }
+}
+
+/// The EndpointSlice that says the same as Endpoints.
+fn slice_of(endpoints: &Value) -> Value {
+    let subset = endpoints.items_at(&["subsets"]).first();
+    let addresses = subset.map(|subset| subset.items_at(&["addresses"])).unwrap_or_default();
+    let addresses: Vec<&str> = addresses.iter().map(|entry| entry.str_at(&["ip"])).collect();
+    let is_v6 = |address: &&str| address.contains(':');
+    let all_v6 = !addresses.is_empty() && addresses.iter().all(is_v6);
+    let entry = |address: &str| {
+        let mut entry = Value::object();
+        entry.set_at(&["addresses"], Value::Array(vec![address.into()]));
+        entry.set_at(&["conditions", "ready"], true.into());
+        entry
+    };
+    let entries = addresses.iter().filter(|address| is_v6(address) == all_v6).map(|address| entry(address));
+    let mut slice = Value::object();
+    for (path, text) in [
+        (&["kind"] as &[&str], "EndpointSlice"),
+        (&["apiVersion"], "discovery.k8s.io/v1"),
+        (&["metadata", "name"], NAME),
+        (&["metadata", "namespace"], NAMESPACE),
+        (&["metadata", "labels", SERVICE_NAME], NAME),
+        (&["addressType"], if all_v6 { "IPv6" } else { "IPv4" }),
+    ] {
+        slice.set_at(path, text.into());
+    }
+    slice.set_at(&["endpoints"], Value::Array(entries.collect()));
+    slice.set_at(&["ports"], subset.and_then(|subset| subset.get("ports")).cloned().unwrap_or(Value::Null));
+    slice
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(endpoints: &Value) -> Vec<String> {
+        let subset = endpoints.items_at(&["subsets"]).first();
+        let entries = subset.map(|subset| subset.items_at(&["addresses"])).unwrap_or_default();
+        entries.iter().map(|entry| entry.str_at(&["ip"]).to_owned()).collect()
+    }
+
+    #[test]
+    fn endpoints_are_corrected_only_where_they_are_wrong() {
+        let two = ["192.0.2.1".to_owned(), "192.0.2.2".to_owned()];
+        let mut live = new_endpoints(&two[..1], 6443);
+        correct_endpoints(&mut live, &two, 7000, false);
+        assert_eq!(addresses(&live), two);
+        assert_eq!(
+            live.items_at(&["subsets"])[0].get("ports"),
+            Some(&port_list(6443)),
+            "of the first server"
+        );
+        correct_endpoints(&mut live, &two[1..], 7000, true);
+        assert_eq!(live, new_endpoints(&two[1..], 7000));
+        correct_endpoints(&mut live, &[], 7000, true);
+        assert_eq!(addresses(&live), Vec::<String>::new());
+    }
+
+    #[test]
+    fn slices_are_of_one_family() {
+        for (given, family, kept) in [
+            (&["192.0.2.1", "2001:db8::1"][..], "IPv4", 1),
+            (&["2001:db8::1", "2001:db8::2"], "IPv6", 2),
+            (&[], "IPv4", 0),
+        ] {
+            let given: Vec<String> = given.iter().map(|text| (*text).to_owned()).collect();
+            let slice = slice_of(&new_endpoints(&given, 6443));
+            assert_eq!(
+                (slice.str_at(&["addressType"]), slice.items_at(&["endpoints"]).len()),
+                (family, kept)
+            );
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What servers on one etcd write for each other: `masterleases/<address>` and `peerserverleases/<identity>`.
+//!
+//! As in kube-apiserver these are Endpoints without a name, each under an etcd lease. They are no objects of the API:
+//! nobody can list or watch them there.
+
+use super::{Unreadable, kubernetes};
+use crate::{Engine, object};
+use pintle_kinds::Kind;
+use pintle_meta::Status;
+use pintle_schema::proto;
+use pintle_store::{Entry, Expect, Write, WriteError};
+use pintle_value::Value;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where servers say which address the service `kubernetes` shall have for them.
+pub const MASTER_LEASES: &str = "/registry/masterleases/";
+/// Where servers say how other servers reach them.
+pub const PEER_LEASES: &str = "/registry/peerserverleases/";
+
+/// How often a renewal is tried again when others get in between.
+const ATTEMPTS_MAX: usize = 8;
+
+/// Whether a key is one of these.
+pub(super) fn is_member_key(key: &str) -> bool {
+    [MASTER_LEASES, PEER_LEASES].iter().any(|folder| key.starts_with(folder))
+}
+
+impl Engine {
+    /// Writes `endpoints` under `key` for as long as `ttl`. The generation counts up, as in kube-apiserver, so that
+    /// each write differs from the one before.
+    pub async fn renew_member(&self, key: &str, endpoints: &Value, ttl: Duration) -> Result<(), Status> {
+        let Some(kind) = self.endpoints_kind() else { return Ok(()) };
+        for _ in 0..ATTEMPTS_MAX {
+            let existing = self.store.snapshot_state().get(key).cloned();
+            let generation = |entry: &Entry| {
+                decode(&kind, &entry.value).ok()?.at(&["metadata", "generation"]).and_then(Value::as_int)
+            };
+            let generation = existing.as_ref().and_then(generation).unwrap_or(0);
+            let mut tree = endpoints.clone();
+            tree.set_at(&["metadata", "generation"], generation.saturating_add(1).into());
+            let expect = existing.map_or(Expect::Absent, |entry| Expect::Revision(entry.modified));
+            let write = Write::put(key, expect, object::encode(&kind, &tree)).with_ttl(Some(ttl));
+            match self.store.write(write).await {
+                Ok(_) => return Ok(()),
+                Err(WriteError::Conflict { .. }) => {}
+                Err(error) => return Err(crate::status::write_error(error)),
+            }
+        }
+        Err(Status::internal(&format!("{key} is being modified")))
+    }
+
+    /// Removes what this server wrote under `key`. That it is gone already is no error.
+    pub async fn remove_member(&self, key: &str) -> Result<(), Status> {
+        self.try_write(Write::delete(key, Expect::Any)).await
+    }
+
+    /// The addresses that living servers wrote into `folder`, in the order of their keys.
+    pub fn member_addresses(&self, folder: &str) -> Vec<String> {
+        let Some(kind) = self.endpoints_kind() else { return Vec::new() };
+        let state = self.store.snapshot_state();
+        let members = state.prefix(folder);
+        let read = members.filter_map(|(_, entry)| decode(&kind, &entry.value).ok());
+        let address = |endpoints: Value| {
+            let subset = endpoints.items_at(&["subsets"]).first()?;
+            let address = subset.items_at(&["addresses"]).first()?.str_at(&["ip"]);
+            Some(address.to_owned()).filter(|address| !address.is_empty())
+        };
+        read.filter_map(address).collect()
+    }
+
+    fn endpoints_kind(&self) -> Option<Arc<Kind>> {
+        Some(self.registry.kinds().resource("", "v1", "endpoints")?.0)
+    }
+}
+
+/// The tree of a stored value, in any encoding.
+fn decode(kind: &Kind, stored: &[u8]) -> Result<Value, Unreadable> {
+    if !stored.starts_with(proto::MAGIC) {
+        return kubernetes::text(stored);
+    }
+    let unreadable = |error: proto::ProtoError| Unreadable(error.to_string());
+    let envelope = proto::open(stored).map_err(unreadable)?;
+    proto::decode(&kind.storage_version().schema, &envelope).map_err(unreadable)
+}
