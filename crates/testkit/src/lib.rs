@@ -5,11 +5,13 @@
 pub mod backend;
 pub mod cbor;
 pub mod client;
+pub mod etcd;
 pub mod server;
 pub mod transcript;
 pub mod webhook;
 pub mod wire;
 
 pub use client::{Answer, Client, Request};
+pub use etcd::Etcd;
 pub use server::{Options, Server};
 pub use webhook::{Webhook, json_patch};

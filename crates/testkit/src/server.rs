@@ -83,6 +83,27 @@ impl Server {
         self.launch().await
     }
 
+    /// Starts on the same folder without waiting for anything; what runs is killed first.
+    pub fn relaunch(&mut self) -> Result<(), ServerError> {
+        self.kill()?;
+        self.spawn()
+    }
+
+    /// Waits until the server is ready.
+    pub async fn wait_ready(&mut self) -> Result<(), ServerError> {
+        self.wait_until(|code| code == 200).await
+    }
+
+    /// Stops the process (SIGSTOP) until [`Server::resume`].
+    pub fn pause(&self) -> Result<(), ServerError> {
+        self.send_signal(Signal::STOP)
+    }
+
+    /// Lets a stopped process go on.
+    pub fn resume(&self) -> Result<(), ServerError> {
+        self.send_signal(Signal::CONT)
+    }
+
     /// The same, but waits only until it answers, ready or not.
     pub async fn restart_listening(&mut self) -> Result<(), ServerError> {
         self.kill()?;
@@ -101,9 +122,13 @@ impl Server {
 
     /// Asks the process to end (SIGTERM).
     pub fn signal(&self) -> Result<(), ServerError> {
+        self.send_signal(Signal::TERM)
+    }
+
+    fn send_signal(&self, signal: Signal) -> Result<(), ServerError> {
         let pid = self.pid().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         match pid {
-            Some(pid) => Ok(kill_process(pid, Signal::TERM).map_err(io::Error::from)?),
+            Some(pid) => Ok(kill_process(pid, signal).map_err(io::Error::from)?),
             None => Ok(()),
         }
     }
@@ -172,7 +197,10 @@ impl Server {
         fs::write(&tokens, TOKENS)?;
         let log = File::options().create(true).append(true).open(self.log_path())?;
         let mut command = Command::new(binary()?);
-        command.arg("serve").arg("--data-dir").arg(&data).arg("--secure-port=0");
+        command.arg("serve").arg("--data-dir").arg(&data);
+        if !self.options.flags.iter().any(|flag| flag.starts_with("--secure-port=")) {
+            command.arg("--secure-port=0");
+        }
         if self.options.ephemeral {
             command.arg("--ephemeral");
         }

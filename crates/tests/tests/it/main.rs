@@ -15,6 +15,7 @@ mod encodings;
 mod encryption;
 mod examples;
 mod following;
+mod history;
 mod informers;
 mod kubectl;
 mod maintenance;
