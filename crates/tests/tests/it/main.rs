@@ -24,6 +24,7 @@ mod metrics;
 mod process;
 mod proxy;
 mod random_requests;
+mod several_servers;
 mod transcripts;
 mod unreadable;
 mod watchers;
