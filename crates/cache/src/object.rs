@@ -84,10 +84,10 @@ pub trait Extract: Send + Sync {
     /// that cannot be read, nothing.
     fn extract(&self, json: &[u8]) -> Extracted;
 
-    /// The value that clients see in place of a stored one, where that is another.
-    fn answered_as(&self, value: &Bytes) -> Option<Bytes> {
+    /// How a value reads that this server has just written.
+    fn standing(&self, value: &Bytes) -> Standing {
         let _ = value;
-        None
+        Standing::AsStored
     }
 
     /// Reads a stored value.
@@ -103,6 +103,8 @@ pub enum Standing {
     AsStored,
     /// As this value, which it would be written as today: its kind has new defaults, another stored version.
     Revised(Bytes),
+    /// As this value, which differs in white space and escapes alone. Writers see the stored bytes.
+    Compacted(Bytes),
     /// Not at all, for this reason.
     Unreadable(Box<str>),
 }
@@ -114,8 +116,6 @@ pub struct Object {
     created: u64,
     value: Bytes,
     standing: Standing,
-    /// The value that clients see, where that is not the stored one.
-    answer: Option<Bytes>,
     extracted: Extracted,
     encodings: Encodings,
     /// Where the metadata begins and ends in the JSON, once somebody has looked; 0 before that.
@@ -137,7 +137,6 @@ impl Object {
             created,
             value,
             standing: Standing::AsStored,
-            answer: None,
             extracted,
             encodings: Encodings::default(),
             metadata: AtomicU64::new(0),
@@ -147,17 +146,9 @@ impl Object {
     /// The same object, as it reads today.
     pub(crate) fn standing(mut self, standing: Standing) -> Object {
         self.standing = match standing {
-            Standing::Revised(value) if !is_valid(&value) => Standing::AsStored,
+            Standing::Revised(value) | Standing::Compacted(value) if !is_valid(&value) => Standing::AsStored,
             standing => standing,
         };
-        self.metadata = AtomicU64::new(0);
-        self
-    }
-
-    /// The same object, which clients see as this value.
-    #[must_use]
-    pub fn answered_as(mut self, value: Bytes) -> Object {
-        self.answer = Some(value).filter(|value| is_valid(value));
         self.metadata = AtomicU64::new(0);
         self
     }
@@ -171,7 +162,7 @@ impl Object {
     pub fn unreadable(&self) -> Option<&str> {
         match &self.standing {
             Standing::Unreadable(why) => Some(why),
-            Standing::AsStored | Standing::Revised(_) => None,
+            Standing::AsStored | Standing::Revised(_) | Standing::Compacted(_) => None,
         }
     }
 
@@ -182,8 +173,7 @@ impl Object {
 
     fn current(&self) -> &Bytes {
         match &self.standing {
-            Standing::AsStored if self.answer.is_some() => self.answer.as_ref().unwrap_or(&self.value),
-            Standing::Revised(value) => value,
+            Standing::Revised(value) | Standing::Compacted(value) => value,
             Standing::AsStored | Standing::Unreadable(_) => &self.value,
         }
     }
@@ -195,8 +185,10 @@ impl Object {
         revision: u64,
         value: Bytes,
         extracted: Extracted,
+        standing: Standing,
     ) -> Option<Arc<Object>> {
-        Object::new(key, revision, revision, value, extracted).map(Arc::new)
+        let object = Object::new(key, revision, revision, value, extracted)?;
+        Some(Arc::new(object.standing(standing)))
     }
 
     /// `namespace/name` or `name`.
@@ -263,9 +255,9 @@ impl Object {
 
     /// The JSON without resourceVersion as it is stored; clients may see another form of it.
     pub fn stored_json(&self) -> &[u8] {
-        match self.answer {
-            Some(_) => json(&self.value),
-            None => self.json(),
+        match self.standing {
+            Standing::Compacted(_) => json(&self.value),
+            _ => self.json(),
         }
     }
 
@@ -381,7 +373,6 @@ impl Object {
             created: self.created,
             value: self.value.clone(),
             standing: self.standing.clone(),
-            answer: self.answer.clone(),
             extracted: self.extracted.clone(),
             encodings: Encodings::default(),
             metadata: AtomicU64::new(0),

@@ -312,7 +312,7 @@ impl Resource {
         prepared: Option<Extracted>,
     ) -> Option<Arc<Object>> {
         let (extracted, standing) = match prepared {
-            Some(extracted) => (extracted, Standing::AsStored),
+            Some(extracted) => (extracted, self.reader.load().standing(value)),
             None => self.reader.load().read(value),
         };
         if let Standing::Unreadable(_) = standing {
@@ -322,11 +322,7 @@ impl Resource {
         if object.is_none() {
             tracing::error!(prefix = &**self.prefix(), revision, "stored value has no valid header");
         }
-        let object = object?.standing(standing);
-        Some(Arc::new(match self.reader.load().answered_as(value) {
-            Some(answer) => object.answered_as(answer),
-            None => object,
-        }))
+        object.map(|object| Arc::new(object.standing(standing)))
     }
 
     fn entry_object(&self, key: &Key, entry: &Entry) -> Option<Arc<Object>> {

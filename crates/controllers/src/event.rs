@@ -49,7 +49,7 @@ fn last_written(object: &Object) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pintle_cache::{Extracted, ObjectKey, value_header};
+    use pintle_cache::{Extracted, ObjectKey, Standing, value_header};
 
     #[test]
     fn the_last_write_is_the_latest_time_in_the_metadata() {
@@ -62,7 +62,8 @@ mod tests {
             let key = ObjectKey::new(&"/r/a".into(), "/r/").unwrap();
             let json = format!(r#"{{"metadata":{{{metadata}}}}}"#);
             let value = [value_header(0).as_slice(), json.as_bytes()].concat();
-            let object = Object::unstored(key, 7, value.into(), Extracted::default()).unwrap();
+            let object =
+                Object::unstored(key, 7, value.into(), Extracted::default(), Standing::AsStored).unwrap();
             assert_eq!(last_written(&object), expected, "{json}");
         }
     }

@@ -14,6 +14,7 @@ use pintle_value::{Path, Value};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How often a deletion is tried again when others get in between.
 const ATTEMPTS_MAX: usize = 64;
@@ -300,7 +301,9 @@ impl Engine {
             return Ok(Attempt::Done(Deleted::Object { object, gone: false }));
         }
         let expect = Expect::Revision(Revision(live.object.revision()));
-        match self.commit(target, Write::put(target.store_key(), expect, encoded), &marked).await {
+        // Like kube-apiserver, which knows no lifetime here: an event that waits for its finalizers does not expire.
+        let write = Write::put(target.store_key(), expect, encoded).with_ttl(Some(Duration::ZERO));
+        match self.commit(target, write, &marked).await {
             Ok(object) => Ok(Attempt::Done(Deleted::Object { object, gone: false })),
             Err(WriteError::Conflict { .. }) => Ok(Attempt::Again),
             Err(error) => Err(crate::status::write_error(error)),

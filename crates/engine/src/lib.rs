@@ -130,7 +130,7 @@ impl Engine {
         tree: &Value,
         mut along: Vec<Write>,
     ) -> Result<Arc<Object>, WriteError> {
-        let extracted = object::extract(&target.kind, tree);
+        let extracted = object::extract_written(&target.kind, tree);
         let draft = self.cache.resource(&target.kind.store_prefix).map(|resource| resource.draft(extracted));
         if let Some(draft) = &draft {
             write.note = draft.note();

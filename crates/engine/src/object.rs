@@ -95,28 +95,51 @@ pub(crate) fn unstored(
 ) -> Result<Arc<Object>, Status> {
     let name = tree.str_at(&["metadata", "name"]);
     let key = ObjectKey::new(&target.named(name).store_key(), &target.kind.store_prefix);
-    let object =
-        key.and_then(|key| Object::unstored(key, revision, value.clone(), extract(&target.kind, tree)));
-    let object = object.ok_or_else(|| Status::internal("the object could not be encoded"))?;
-    Ok(match compacted(&target.kind, value) {
-        Some(answer) => Arc::new(object.without_encodings().answered_as(answer)),
-        None => object,
-    })
+    let extracted = extract_written(&target.kind, tree);
+    let standing = standing(&target.kind, value);
+    let object = key.and_then(|key| Object::unstored(key, revision, value.clone(), extracted, standing));
+    object.ok_or_else(|| Status::internal("the object could not be encoded"))
 }
 
-/// The value that clients see, where it is not the stored one: raw fields are stored as they were sent, and answered
-/// without white space.
-fn compacted(kind: &Kind, value: &Bytes) -> Option<Bytes> {
-    if !kind.has_raw() || unreadable_reason(value).is_some() {
-        return None;
+/// How a value of a built-in kind reads that was just written. Most read as they are stored, and are not looked into.
+fn standing(kind: &Kind, value: &Bytes) -> Standing {
+    let (header, json) = value.split_at_checked(value_header(0).len()).unwrap_or_default();
+    if kind.has_raw() && !json::is_compact(json) {
+        // Raw fields are stored as they were sent, and answered without white space.
+        let mut out = header.to_vec();
+        json::compact(json, &mut out);
+        return Standing::Compacted(out.into());
     }
-    let (header, json) = value.split_at_checked(value_header(0).len())?;
-    if json::is_compact(json) {
-        return None;
+    if kind.hooks.is_defaulted_when_read()
+        && let Ok(parsed) = json::parse(json)
+    {
+        return defaulted(kind, value, parsed.value);
     }
-    let mut out = header.to_vec();
-    json::compact(json, &mut out);
-    Some(out.into())
+    Standing::AsStored
+}
+
+/// How a value, which is `tree`, reads with the defaults that kube-apiserver fills in whenever it reads.
+fn defaulted(kind: &Kind, value: &Bytes, mut tree: Value) -> Standing {
+    default_read(kind, &mut tree);
+    let encoded = encode(kind, &tree);
+    let encoded = if is_outdated(value) { mark_outdated(encoded) } else { encoded };
+    if encoded == value { Standing::AsStored } else { Standing::Revised(encoded) }
+}
+
+fn default_read(kind: &Kind, tree: &mut Value) {
+    let version = kind.storage_version();
+    kind.hooks.default(&version.name, tree);
+    typed::normalize(&version.schema, tree);
+}
+
+/// What selectors ask about an object that is being written, which they see as it will be read.
+pub(crate) fn extract_written(kind: &Kind, tree: &Value) -> Extracted {
+    if !kind.hooks.is_defaulted_when_read() {
+        return extract(kind, tree);
+    }
+    let mut read = tree.clone();
+    default_read(kind, &mut read);
+    extract(kind, &read)
 }
 
 /// What selectors ask about.
@@ -166,8 +189,8 @@ impl Extract for KindExtract {
         json::parse(bytes).map(|parsed| extract(&self.0, &parsed.value)).unwrap_or_default()
     }
 
-    fn answered_as(&self, value: &Bytes) -> Option<Bytes> {
-        compacted(&self.0, value)
+    fn standing(&self, value: &Bytes) -> Standing {
+        standing(&self.0, value)
     }
 
     fn read(&self, value: &Bytes) -> (Extracted, Standing) {
@@ -182,7 +205,7 @@ impl Extract for KindExtract {
             }
         };
         if self.0.storage_version().schema.is_go() {
-            return (extract(&self.0, &parsed), Standing::AsStored);
+            return (extract_written(&self.0, &parsed), standing(&self.0, value));
         }
         let Some(from) = own_version(&self.0, &parsed) else {
             let written = parsed.str_at(&["apiVersion"]);

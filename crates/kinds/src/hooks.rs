@@ -25,6 +25,12 @@ pub trait Hooks: Sync + Send {
     /// Fills in what is left out (Go's `SetDefaults_*`), on every decode. Takes the version the request is in.
     fn default(&self, _version: &str, _object: &mut Value) {}
 
+    /// Whether a new object lacks what [`Hooks::default`] fills in: it is stored without, and read with it. The next write
+    /// stores it, even one that changes nothing.
+    fn is_defaulted_when_read(&self) -> bool {
+        false
+    }
+
     /// Brings a new object into its first state: status cleared, fields of disabled features dropped,
     /// what the server alone decides set.
     fn prepare_create(&self, _object: &mut Value) {}

@@ -9,13 +9,16 @@ use pintle_auth::authz::AlwaysAllow;
 use pintle_auth::authz::rbac::Rbac;
 use pintle_cache::{Cache, CloseReason, Filter, Item};
 use pintle_encrypt::{ConfigError, Encryption};
-use pintle_engine::{Clock, Codec, Engine, FormStore, Random, Registry, StoredForm};
+use pintle_engine::decode::Media;
+use pintle_engine::{
+    Body, Change, Clock, Codec, Engine, FormStore, Random, Registry, StoredForm, WriteRequest,
+};
 use pintle_kinds::service_allocation::Ranges;
 use pintle_kinds::{Kind, Types, builtin};
 use pintle_meta::{GroupVersion, Status};
 use pintle_store::{Embedded, OpenError, Options, Store};
 use pintle_store_etcd::OptionsError;
-use pintle_value::Value;
+use pintle_value::{Value, json};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -280,23 +283,37 @@ async fn make_service_network(engine: &Engine, config: &Config) -> Result<(), St
     object.set_at(&["spec", "cidrs"], Value::Array(networks.collect()));
     let Some(target) = target_of(engine, &object) else { return Ok(()) };
     engine.ensure(&target, bootstrap::manager(&target.kind.group), object).await?;
+    let is_ready = |live: &Value| !live.items_at(&["status", "conditions"]).is_empty();
+    if engine.object_tree(&target)?.is_none_or(|live| is_ready(&live)) {
+        return Ok(());
+    }
+    // The controller inside kube-apiserver that says so applies the status.
     let mut ready = Value::object();
     for (key, text) in [
         ("type", "Ready"),
         ("status", "True"),
-        ("reason", ""),
         ("message", "Kubernetes default Service CIDR is ready"),
         ("lastTransitionTime", &engine.now_text()),
     ] {
         ready.set_at(&[key], text.into());
     }
-    engine
-        .mutate(&target, None, |object| {
-            if object.items_at(&["status", "conditions"]).is_empty() {
-                object.set_at(&["status", "conditions"], Value::Array(vec![ready.clone()]));
-            }
-        })
-        .await
+    let mut applied = Value::object();
+    applied.set_at(&["kind"], "ServiceCIDR".into());
+    applied.set_at(&["apiVersion"], "networking.k8s.io/v1".into());
+    applied.set_at(&["metadata", "name"], "kubernetes".into());
+    applied.set_at(&["status", "conditions"], Value::Array(vec![ready]));
+    let mut bytes = Vec::new();
+    json::print(&applied, &mut bytes);
+    let request = WriteRequest {
+        target: target.sub("status"),
+        change: Change::Apply { body: Body { bytes: bytes.into(), media: Media::Yaml }, force: true },
+        dry_run: false,
+        field_manager: "kubernetes-service-cidr-controller".into(),
+        user_agent: String::new(),
+        validation: None,
+        user: engine.system_user(),
+    };
+    engine.write(&request).await.map(|_| ())
 }
 
 /// Where an object is kept; `None` where its kind is not served.

@@ -120,6 +120,7 @@ impl Etcd {
                 Op::Put(value) => {
                     let lease = match write.ttl.or_else(|| self.options.ttl(&write.key)) {
                         None => 0,
+                        Some(ttl) if ttl.is_zero() => 0,
                         Some(ttl) => {
                             let lease = self.leases.lease(&self.channel, &self.options, ttl).await;
                             lease.map_err(|error| refused(&error))?

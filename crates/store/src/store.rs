@@ -98,7 +98,7 @@ pub struct Write {
     /// Handed to the sink with the change.
     pub note: Note,
     /// How long the key may live, where the engine removes expired keys itself
-    /// ([`Store::removes_expired`]); other engines ignore it.
+    /// ([`Store::removes_expired`]); other engines ignore it. Zero is for ever, whatever the engine's options say.
     pub ttl: Option<Duration>,
 }
 

@@ -313,48 +313,53 @@ impl Operation {
         insert(place, value, spent).map_err(|why| format!("error while adding value during copy: {why}"))
     }
 
-    /// Whether the document has the value that is given.
-    fn test(&self, document: &Value) -> Step<bool> {
+    /// Whether the document has the value that is given. What is compared is opened, and its keys are sorted from then on.
+    fn test(&self, document: &mut Value) -> Step<bool> {
         let path = self.path("test")?;
         let expected = self.value.as_ref().unwrap_or(&Value::Null);
-        let found = if path.is_empty() {
-            Some(document)
-        } else {
-            let (parent, key) = parent(document, path).ok_or_else(|| {
-                format!("test operation does not apply: is missing path: {path}: missing value")
-            })?;
-            child(parent, &key).map_err(|why| format!("error in test for path: '{path}': {why}"))?
+        if path.is_empty() {
+            return Ok(is_equal(document, expected));
+        }
+        let (parent, key) = parent_mut(document, path).ok_or_else(|| {
+            format!("test operation does not apply: is missing path: {path}: missing value")
+        })?;
+        let refuse = |why: String| format!("error in test for path: '{path}': {why}");
+        let found = match parent {
+            Parent::Object(map) => map.get_mut(&key),
+            Parent::List(items) => {
+                let at = existing_index(items.len(), &key).map_err(refuse)?;
+                items.get_mut(at)
+            }
         };
-        Ok(is_equal(found.unwrap_or(&Value::Null), expected))
+        Ok(is_equal(found.unwrap_or(&mut Value::Null), expected))
     }
 }
 
-/// Raw JSON, opened one level; any other value as it is.
+/// An object or list of raw JSON, opened one level; any other value as it is.
 fn opened(value: &Value) -> Cow<'_, Value> {
     match value {
-        Value::Raw(raw) => Cow::Owned((**raw).clone().opened()),
+        Value::Raw(raw) if is_container(raw.value()) => Cow::Owned((**raw).clone().opened()),
         _ => Cow::Borrowed(value),
     }
 }
 
+fn is_container(value: &Value) -> bool {
+    matches!(value, Value::Object(_) | Value::Array(_))
+}
+
 /// Whether two values are equal as kube-apiserver compares them: objects and lists by what is in them, all else by its text,
 /// so that `1` is not `1.0`, and `<` is not `\u003c`.
-fn is_equal(found: &Value, expected: &Value) -> bool {
-    match (found.without_text(), expected.without_text()) {
-        (Value::Object(_), Value::Object(_)) => {
-            let (found, expected) = (opened(found), opened(expected));
-            let (Some(found), Some(expected)) = (found.as_object(), expected.as_object()) else {
-                return false;
-            };
+fn is_equal(found: &mut Value, expected: &Value) -> bool {
+    open(found);
+    match (found, &*opened(expected)) {
+        (Value::Object(found), Value::Object(expected)) => {
             found.len() == expected.len()
-                && found.iter().all(|(key, value)| expected.get(key).is_some_and(|e| is_equal(value, e)))
+                && found.iter_mut().all(|(key, value)| expected.get(key).is_some_and(|e| is_equal(value, e)))
         }
-        (Value::Array(_), Value::Array(_)) => {
-            let (found, expected) = (opened(found), opened(expected));
-            let (Some(found), Some(expected)) = (found.as_array(), expected.as_array()) else { return false };
-            found.len() == expected.len() && found.iter().zip(expected).all(|(a, b)| is_equal(a, b))
+        (Value::Array(found), Value::Array(expected)) => {
+            found.len() == expected.len() && found.iter_mut().zip(expected).all(|(a, b)| is_equal(a, b))
         }
-        _ => found == expected,
+        (found, expected) => *found == *expected,
     }
 }
 
@@ -435,7 +440,8 @@ fn parent_mut<'a>(document: &'a mut Value, path: &str) -> Option<(Parent<'a>, St
 
 /// Opens raw JSON one level, so that its members can be changed; their own texts stay.
 fn open(value: &mut Value) {
-    if let Value::Raw(_) = value
+    if let Value::Raw(raw) = value
+        && is_container(raw.value())
         && let Value::Raw(raw) = std::mem::take(value)
     {
         *value = raw.opened();

@@ -46,12 +46,15 @@ impl Hooks for Job {
         }
     }
 
+    /// A job without labels is read with those of its template, which by then has the labels of the selector.
+    fn is_defaulted_when_read(&self) -> bool {
+        true
+    }
+
     fn prepare_create(&self, object: &mut Value) {
         if object.at(&["spec", "manualSelector"]).and_then(Value::as_bool) != Some(true) {
             generate_selector(object);
         }
-        // A job that is read from the store gets its defaults again, by now with the labels of the selector.
-        labels_from_template(object);
         object.set_at(&["status"], Value::object());
         podspec::disabled::drop_fields(object.at_mut(&POD_SPEC), None);
     }

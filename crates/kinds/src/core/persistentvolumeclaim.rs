@@ -78,10 +78,13 @@ impl Hooks for PersistentVolumeClaim {
         }
     }
 
+    /// The first phase is what defaulting makes of an empty status.
+    fn is_defaulted_when_read(&self) -> bool {
+        true
+    }
+
     fn prepare_create(&self, object: &mut Value) {
         object.set_at(&["status"], Value::object());
-        // The first phase is what defaulting makes of an empty status.
-        object.set_at(&["status", "phase"], "Pending".into());
         settle_sources(object, None);
     }
 
