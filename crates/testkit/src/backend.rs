@@ -133,7 +133,7 @@ impl Backend {
         Ok(Backend { port, authority, task })
     }
 
-    /// Starts a kubelet: `exec` runs commands, anything else is answered with the text of the request.
+    /// Starts a kubelet: `exec` runs commands, `attach` runs a shell, anything else is answered with the text of the request.
     pub async fn kubelet() -> io::Result<Backend> {
         Backend::start(&["127.0.0.1"], |received| match received.target.split(['/', '?']).nth(1) {
             Some("containerLogs") if received.target.contains("/moved") => Reply {
@@ -228,7 +228,12 @@ async fn exec(stream: BufReader<impl AsyncRead + AsyncWrite + Unpin>, received: 
         };
         streams.insert(name, number);
     }
-    start(received.parameter("command"), input, said);
+    // Nothing runs in a container of this kubelet until somebody attaches to it.
+    let command = match received.target.starts_with("/attach/") {
+        true => vec!["sh".to_owned()],
+        false => received.parameter("command"),
+    };
+    start(command, input, said);
     let stdin = streams.get("stdin").copied();
     let reading = async move {
         let mut to_input = Some(to_input);

@@ -15,12 +15,12 @@ async fn server(flags: &[&str]) -> Server {
     Server::start_with(Options { ephemeral: true, flags }).await.expect("a server")
 }
 
-fn admin(server: &Server) -> Client {
+pub(crate) fn admin(server: &Server) -> Client {
     Client::new(&server.url(), Some(ADMIN_TOKEN)).expect("a client")
 }
 
 /// Asks until the answer is as wanted.
-async fn until(client: &Client, path: &str, wanted: impl Fn(u16, &Value) -> bool) -> Value {
+pub(crate) async fn until(client: &Client, path: &str, wanted: impl Fn(u16, &Value) -> bool) -> Value {
     let asking = async {
         loop {
             if let Ok((code, body)) = client.get(path).await
@@ -72,20 +72,26 @@ async fn extension(client: &Client) -> Backend {
     })
     .await
     .expect("a backend");
+    register(client, "ext.example.com", "v1", &backend).await;
+    backend
+}
+
+/// Registers a backend whose certificate is for `ext.default.svc` for a group and version, and waits until it is available.
+pub(crate) async fn register(client: &Client, group: &str, version: &str, backend: &Backend) {
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "ext"}, "spec": {"type": "ExternalName", "externalName": "127.0.0.1"}});
     create(client, "/api/v1/namespaces/default/services", service).await;
+    let name = format!("{version}.{group}");
     let registration = json!({
-        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.ext.example.com"},
-        "spec": {"group": "ext.example.com", "version": "v1", "groupPriorityMinimum": 1000, "versionPriority": 15,
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": name},
+        "spec": {"group": group, "version": version, "groupPriorityMinimum": 1000, "versionPriority": 15,
             "service": {"namespace": "default", "name": "ext", "port": backend.port()}, "caBundle": backend.ca_bundle()},
     });
     let path = "/apis/apiregistration.k8s.io/v1/apiservices";
     create(client, path, registration).await;
-    until(client, &format!("{path}/v1.ext.example.com"), |_, body| {
+    until(client, &format!("{path}/{name}"), |_, body| {
         body.pointer("/status/conditions/0/reason") == Some(&json!("Passed"))
     })
     .await;
-    backend
 }
 
 #[tokio::test]
@@ -138,7 +144,7 @@ async fn an_extension_server_answers_for_its_group() {
 }
 
 /// A node with a kubelet, and a pod on it.
-async fn kubelet(client: &Client) -> Backend {
+pub(crate) async fn kubelet(client: &Client) -> Backend {
     let kubelet = Backend::kubelet().await.expect("a kubelet");
     create(client, "/api/v1/nodes", json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}))
         .await;

@@ -4,6 +4,7 @@ mod basics;
 mod change;
 mod create;
 mod follow;
+mod kubelet;
 mod nodes;
 mod read;
 
