@@ -268,5 +268,6 @@ fn is_go_empty(value: &Value) -> bool {
         Value::String(s) => s.is_empty(),
         Value::Array(items) => items.is_empty(),
         Value::Object(map) => map.is_empty(),
+        Value::Raw(raw) => is_go_empty(raw.value()),
     }
 }
