@@ -131,7 +131,7 @@ fn names_organization(pem: &[u8], organization: &str) -> bool {
     // An organization is its identifier (2.5.4.10), followed by a string of one of the text types.
     const IDENTIFIER: [u8; 5] = [0x06, 0x03, 0x55, 0x04, 0x0a];
     let wanted = organization.as_bytes();
-    der.windows(IDENTIFIER.len() + 2 + wanted.len()).any(|window| {
+    der.windows(IDENTIFIER.len().saturating_add(2).saturating_add(wanted.len())).any(|window| {
         let (identifier, rest) = window.split_at(IDENTIFIER.len());
         let (head, text) = rest.split_at(2);
         let length = head.get(1).map(|n| usize::from(*n));

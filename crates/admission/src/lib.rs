@@ -2,6 +2,8 @@
 //!
 //! Plugins see trees in the stored version and read other objects through [`World`]; they do no I/O.
 
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 mod always_deny;
 mod always_pull_images;
 mod anti_affinity;

@@ -91,7 +91,7 @@ fn warn_of_pods(namespace: &str, enforce: LevelVersion, world: &dyn World, warni
         let name = pod.str_at(&["metadata", "name"]).to_string();
         let entry = found.entry(reasons.join(", ")).or_insert_with(|| (name.clone(), 0));
         entry.0 = entry.0.clone().min(name);
-        entry.1 += 1;
+        entry.1 = entry.1.saturating_add(1);
     }
     if total > PODS_MAX {
         warnings.push(format!(
@@ -110,7 +110,7 @@ fn warn_of_pods(namespace: &str, enforce: LevelVersion, world: &dyn World, warni
         .map(|(reasons, (pod, count))| match count {
             1 => format!("{pod}: {reasons}"),
             2 => format!("{pod} (and 1 other pod): {reasons}"),
-            _ => format!("{pod} (and {} other pods): {reasons}", count - 1),
+            _ => format!("{pod} (and {} other pods): {reasons}", count.saturating_sub(1)),
         })
         .collect();
     lines.sort();

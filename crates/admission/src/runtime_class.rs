@@ -114,8 +114,10 @@ fn merge_tolerations(all: &[Value]) -> Vec<Value> {
     let mut merged: Vec<Value> = Vec::new();
     for (index, toleration) in all.iter().enumerate() {
         let before = merged.iter().any(|other| includes(other, toleration));
-        let later =
-            all.iter().skip(index + 1).any(|other| other != toleration && includes(other, toleration));
+        let later = all
+            .iter()
+            .skip(index.saturating_add(1))
+            .any(|other| other != toleration && includes(other, toleration));
         if !before && !later {
             merged.push(toleration.clone());
         }

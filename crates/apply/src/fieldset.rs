@@ -118,7 +118,7 @@ impl Set {
 
     /// How many paths are in it.
     pub fn len(&self) -> usize {
-        self.entries.iter().map(|e| usize::from(e.member) + e.below.len()).sum()
+        self.entries.iter().map(|e| usize::from(e.member).saturating_add(e.below.len())).sum()
     }
 
     pub(crate) fn find(&self, element: &PathElement) -> Option<&Entry> {

@@ -1,6 +1,8 @@
 //! How changes meet an object: the three patch formats, and the ownership of fields that server-side apply
 //! keeps. Synchronous, no I/O, no clock: the time is an argument.
 
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 pub mod fieldset;
 pub mod managed;
 pub mod patch;

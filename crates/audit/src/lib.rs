@@ -1,6 +1,8 @@
 //! Audit: who did what. A policy decides how much of a request is recorded; events go to sinks (a log, a webhook).
 //! Without a policy or without a sink nothing of this runs.
 
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 mod event;
 mod notes;
 mod policy;

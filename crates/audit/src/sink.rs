@@ -82,9 +82,9 @@ pub(crate) async fn write_all(
     let mut rest = events;
     let mut written = true;
     while !rest.is_empty() {
-        let mut bytes = 0;
+        let mut bytes = 0_usize;
         let fitting = rest.iter().take_while(|event| {
-            bytes += if truncation.is_some() { size_of(event) } else { 0 };
+            bytes = bytes.saturating_add(if truncation.is_some() { size_of(event) } else { 0 });
             bytes <= limit
         });
         let (part, later) = rest.split_at(fitting.count().max(1));
@@ -121,5 +121,5 @@ fn size_of(event: &Event) -> usize {
     let mut out = Vec::new();
     event.write(true, &mut out);
     // kube-apiserver measures the encoded event with its line end.
-    out.len() + 1
+    out.len().saturating_add(1)
 }

@@ -322,7 +322,7 @@ pub(crate) fn unescaped(key: &str) -> String {
         let (Some(high), Some(low)) = (digit(bytes.next()), digit(bytes.next())) else {
             return key.to_string();
         };
-        out.push(u8::try_from(high * 16 + low).unwrap_or(b'?'));
+        out.push(u8::try_from(high.saturating_mul(16).saturating_add(low)).unwrap_or(b'?'));
     }
     String::from_utf8_lossy(&out).into_owned()
 }

@@ -1,5 +1,7 @@
 //! Who is asking (`authn`) and what they may do (`authz`). Knows certificates, tokens and rules; knows no HTTP.
 
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 pub mod authn;
 pub mod authz;
 mod config_file;

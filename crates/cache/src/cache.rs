@@ -117,6 +117,7 @@ impl Cache {
 
     /// Wakes watchers and ages windows until shutdown. To be run as one task; without it, the sink
     /// wakes all watchers itself and nothing grows old.
+    #[expect(clippy::arithmetic_side_effects, reason = "the clock holds a few seconds from now")]
     pub async fn run(self: Arc<Cache>) {
         let _running = Dispatching::begin(&self.shared);
         // Where little is kept, that is looked after more often.
@@ -198,7 +199,7 @@ impl Cache {
     /// The resource that a key belongs to: prefixes end in a slash, and keys have few of those.
     fn owner(&self, key: &str) -> Option<Arc<Resource>> {
         let table = self.resources.read().unwrap_or_else(PoisonError::into_inner);
-        let mut ends = key.match_indices('/').map(|(at, _)| at + 1);
+        let mut ends = key.match_indices('/').map(|(at, _)| at.saturating_add(1));
         ends.find_map(|end| table.get(key.get(..end)?)).cloned()
     }
 
@@ -221,7 +222,7 @@ impl Sink for Cache {
             };
             let same = |change: &&Change| change.key.starts_with(&**resource.prefix());
             let (run, after) = rest.split_at(rest.iter().take_while(same).count().max(1));
-            resource.apply(run, ordinal(changes, changes.len() - rest.len()), &mut wake);
+            resource.apply(run, ordinal(changes, changes.len().saturating_sub(rest.len())), &mut wake);
             rest = after;
         }
         self.shared.publish(last.revision.0);

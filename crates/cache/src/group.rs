@@ -101,7 +101,7 @@ impl Group {
                 place: Place::default(),
             }),
             slots,
-            segments_max: (events_max / slots).max(1),
+            segments_max: events_max.checked_div(slots).unwrap_or(0).max(1),
             wake: Arc::new(Notify::new()),
             watchers: AtomicUsize::new(0),
             queued: AtomicBool::new(false),
@@ -155,8 +155,8 @@ impl Group {
             // Only this function fills slots, each once.
             let _ = slot.set(event.clone());
         }
-        tail.used += 1;
-        tail.untold += 1;
+        tail.used = tail.used.saturating_add(1);
+        tail.untold = tail.untold.saturating_add(1);
         tail.place = event.place;
     }
 
@@ -215,7 +215,7 @@ impl Cursor {
             None => Next::Empty,
             Some(event) if event.place > released => Next::Held,
             Some(event) => {
-                self.index += 1;
+                self.index = self.index.saturating_add(1);
                 Next::Event(event)
             }
         }

@@ -4,6 +4,8 @@
 //! wait; a watch is a cursor over what the sink appends. The cache knows keys, labels, selectable
 //! fields and bytes. It never parses an object itself: an [`Extract`] given at registration does.
 
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 mod cache;
 mod encodings;
 mod error;

@@ -273,16 +273,16 @@ impl Object {
 
     /// The number of bytes that [`Object::write_json`] writes, at most.
     pub fn json_len_max(&self) -> usize {
-        self.current().len() + RV_BYTES_MAX
+        self.current().len().saturating_add(RV_BYTES_MAX)
     }
 
     /// The number of bytes that [`Object::write_json`] writes with this `skip`.
     pub fn json_len(&self, skip: usize) -> usize {
         let version = match self.rv_offset() > 0 && self.revision > 0 {
-            true => RV_FRAME_BYTES + itoa::Buffer::new().format(self.revision).len(),
+            true => RV_FRAME_BYTES.saturating_add(itoa::Buffer::new().format(self.revision).len()),
             false => 0,
         };
-        self.json().len() - skip.min(self.json().len()) + version
+        self.json().len().saturating_sub(skip.min(self.json().len())).saturating_add(version)
     }
 
     /// Writes the JSON with its resourceVersion. `skip` bytes after the opening brace are left out:
@@ -315,7 +315,7 @@ impl Object {
         if self.rv_offset() > 0 && self.revision > 0 {
             put_version(self.revision, out);
         }
-        self.body().slice(self.json().len() - after.len()..)
+        self.body().slice(self.json().len().saturating_sub(after.len())..)
     }
 
     /// Writes a part of [`Object::json`], with a resourceVersion if that belongs into the part.
@@ -387,7 +387,7 @@ impl Object {
     fn halves(&self, skip: usize) -> (&[u8], &[u8]) {
         let json = self.json();
         let (before, after) = json.split_at_checked(self.rv_offset()).unwrap_or((json, &[]));
-        let from = if skip > 0 { skip + 1 } else { 0 };
+        let from = if skip > 0 { skip.saturating_add(1) } else { 0 };
         match before.get(from..) {
             Some(before) => (before, after),
             None => (&[], json.get(from..).unwrap_or_default()),

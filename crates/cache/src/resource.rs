@@ -248,7 +248,7 @@ impl Resource {
         let mut before = changes.first().map(|first| first.revision);
         for (index, change) in changes.iter().enumerate() {
             if index > 0 {
-                ordinal = if before == Some(change.revision) { ordinal + 1 } else { 0 };
+                ordinal = if before == Some(change.revision) { ordinal.saturating_add(1) } else { 0 };
             }
             before = Some(change.revision);
             let place = Place::new(change.revision.0, ordinal);

@@ -25,6 +25,7 @@ impl Rest {
     }
 
     /// So many watchers were told of so many events.
+    #[expect(clippy::arithmetic_side_effects, reason = "the clock holds a fraction of a second from now")]
     pub(crate) fn begin(&mut self, now: Instant, watchers: usize, events: usize) {
         let was_in_vain = std::mem::take(&mut self.holds) && events <= 1;
         if was_in_vain {
@@ -33,7 +34,7 @@ impl Rest {
             self.skip = 0;
         }
         if self.skip > 0 {
-            self.skip -= 1;
+            self.skip = self.skip.saturating_sub(1);
             return;
         }
         let watchers = u32::try_from(watchers).unwrap_or(u32::MAX);

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::futures::OwnedNotified;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 
 /// Where a watch begins.
 pub enum WatchStart {
@@ -245,7 +245,7 @@ impl Watcher {
 
     fn bookmark(&mut self) -> Item {
         if let Some(Bookmarks { every, due }) = &mut self.bookmarks {
-            due.as_mut().reset(Instant::now() + *every);
+            due.set(sleep(*every));
         }
         // The sink wakes nobody for changes of others; look at how far they have come.
         match self.advance() {

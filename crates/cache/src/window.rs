@@ -42,7 +42,7 @@ impl Window {
     }
 
     pub(crate) fn push(&mut self, event: Arc<Event>) {
-        self.bytes += event.weight();
+        self.bytes = self.bytes.saturating_add(event.weight());
         self.events.push_back(event);
         while self.events.len() > self.events_max || self.bytes > self.bytes_max {
             if !self.pop() {
@@ -53,7 +53,7 @@ impl Window {
 
     fn pop(&mut self) -> bool {
         let Some(event) = self.events.pop_front() else { return false };
-        self.bytes -= event.weight();
+        self.bytes = self.bytes.saturating_sub(event.weight());
         self.compacted = event.place;
         true
     }
@@ -89,7 +89,7 @@ impl Window {
                 stretch.events.push_back(event.clone());
             }
         }
-        stretch.complete = self.events.len() - start <= REPLAY_SCAN_MAX;
+        stretch.complete = self.events.len().saturating_sub(start) <= REPLAY_SCAN_MAX;
         Some(stretch)
     }
 

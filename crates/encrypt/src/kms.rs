@@ -260,7 +260,7 @@ impl Source {
     fn seal(&self, key: &str, plain: &[u8]) -> Result<Vec<u8>, TransformError> {
         let mut info = [0; INFO_BYTES];
         random(&mut info)?;
-        let mut out = Vec::with_capacity(plain.len() + INFO_BYTES + 28);
+        let mut out = Vec::with_capacity(plain.len().saturating_add(INFO_BYTES).saturating_add(28));
         match self {
             Source::Seed(prk) => {
                 out.extend_from_slice(&info);

@@ -4,6 +4,8 @@
 //! provider made of the value. The first provider of a resource writes, all of them read. This crate sees keys and
 //! bytes, never objects, and never logs a secret.
 
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 mod aes;
 mod config;
 mod kms;

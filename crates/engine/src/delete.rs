@@ -212,7 +212,7 @@ impl Engine {
             Grace::Shorten { seconds, deadline } => Some((seconds, deadline)),
             Grace::Wait(period) => {
                 if metadata::generation(&object) > 0 {
-                    metadata::set_generation(&mut object, metadata::generation(live) + 1);
+                    metadata::set_generation(&mut object, metadata::next_generation(live));
                 }
                 Some((period, seconds.saturating_add(period)))
             }
@@ -238,7 +238,7 @@ impl Engine {
     /// What the deletion of a kind without grace looks like while finalizers hold the object.
     fn mark_as_deleting(&self, object: &mut Value, now: i64) {
         if !metadata::is_deleting(object) && metadata::generation(object) > 0 {
-            let next = metadata::generation(object) + 1;
+            let next = metadata::next_generation(object);
             metadata::set_generation(object, next);
         }
         let later = object
@@ -275,7 +275,7 @@ impl Engine {
                     .and_then(Value::as_str)
                     .and_then(|t| Timestamp::parse(t).ok())
                     .map_or(now, |t| t.seconds);
-                let deadline = deadline - running + period;
+                let deadline = deadline.saturating_sub(running).saturating_add(period);
                 // A grace that has run out already is cut to one second, so that it is still seen as graceful.
                 let period = if deadline < now && period != 0 { 1 } else { period };
                 Grace::Shorten { seconds: period, deadline: deadline.max(now) }

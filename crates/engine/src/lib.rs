@@ -3,6 +3,8 @@
 //! `write.rs` is every mutation top to bottom, `propose.rs` what the object would become, `delete.rs` how
 //! objects go, `read.rs` get and list. Knows no HTTP; answers are objects or a `Status`.
 
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 mod admit;
 mod allocate;
 mod answer;

@@ -127,6 +127,12 @@ pub(crate) fn generation(object: &Value) -> i64 {
     object.at(&["metadata", "generation"]).and_then(Value::as_int).unwrap_or(0)
 }
 
+/// The generation after the one of `object`. Kinds that do not count generations store whatever a client sends, so it
+/// can be the largest integer: it wraps, as it does in kube-apiserver.
+pub(crate) fn next_generation(object: &Value) -> i64 {
+    generation(object).wrapping_add(1)
+}
+
 /// Sets the generation; 0 removes it.
 pub(crate) fn set_generation(object: &mut Value, generation: i64) {
     if generation == 0 {
@@ -150,10 +156,24 @@ pub(crate) fn manager(named: &str, user_agent: &str) -> Str {
     const MANAGER_BYTES_MAX: usize = 128;
     let mut out = Str::default();
     for c in user_agent.split('/').next().unwrap_or("").chars().filter(|c| !c.is_control()) {
-        if out.len() + c.len_utf8() > MANAGER_BYTES_MAX {
+        if out.len().saturating_add(c.len_utf8()) > MANAGER_BYTES_MAX {
             break;
         }
         out.push(c);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generation_after_the_largest_wraps_as_in_go() {
+        for (before, after) in [(0, 1), (7, 8), (i64::MAX, i64::MIN)] {
+            let mut object = Value::object();
+            set_generation(&mut object, before);
+            assert_eq!(next_generation(&object), after);
+        }
+    }
 }

@@ -29,10 +29,10 @@ impl Histograms {
         let seconds = took.as_secs_f64();
         histogram.buckets.resize(bounds.len(), 0);
         for (bucket, bound) in histogram.buckets.iter_mut().zip(bounds) {
-            *bucket += u64::from(seconds <= *bound);
+            *bucket = bucket.saturating_add(u64::from(seconds <= *bound));
         }
         histogram.sum_seconds += seconds;
-        histogram.count += 1;
+        histogram.count = histogram.count.saturating_add(1);
     }
 
     pub(crate) fn render(&self, out: &mut String, name: &str, help: &str, bounds: &[f64]) {
@@ -70,7 +70,8 @@ impl Counters {
     pub(crate) fn add(&self, labels: String) {
         let Ok(mut all) = self.0.lock() else { return };
         if all.len() < SERIES_MAX || all.contains_key(&labels) {
-            *all.entry(labels).or_default() += 1;
+            let count = all.entry(labels).or_default();
+            *count = count.saturating_add(1);
         }
     }
 

@@ -119,7 +119,7 @@ impl Engine {
             Some(last) if more => {
                 resource.pin(&moment.view);
                 let key = last.key().as_str();
-                let start = namespace.map_or(key, |ns| key.get(ns.len() + 1..).unwrap_or(key));
+                let start = namespace.map_or(key, |ns| key.get(ns.len().saturating_add(1)..).unwrap_or(key));
                 let version = i64::try_from(moment.revision).unwrap_or(0);
                 ContinueToken { version, start: format!("{start}\u{0}") }.encode()
             }

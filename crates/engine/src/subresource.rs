@@ -206,7 +206,8 @@ impl Engine {
 
     fn system_time(&self) -> SystemTime {
         let (seconds, nanos) = self.clock.now();
-        SystemTime::UNIX_EPOCH + Duration::new(u64::try_from(seconds).unwrap_or(0), nanos)
+        let since_epoch = Duration::new(u64::try_from(seconds).unwrap_or(0), nanos);
+        SystemTime::UNIX_EPOCH.checked_add(since_epoch).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 }
 

@@ -118,7 +118,7 @@ impl Engine {
 
     /// Creates, replaces, patches or applies an object.
     pub async fn write(&self, request: &WriteRequest) -> Result<Written, Status> {
-        let mut names_taken = 0;
+        let mut names_taken = 0_usize;
         let mut turn = None;
         // Whether what the attempt saw is known to be current.
         let mut confirmed = !self.store.is_shared();
@@ -149,7 +149,7 @@ impl Engine {
                 }
                 Attempt::Again => {}
                 Attempt::NameTaken(status) => {
-                    names_taken += 1;
+                    names_taken = names_taken.saturating_add(1);
                     if names_taken == GENERATED_NAMES_MAX {
                         return Err(status);
                     }
@@ -594,7 +594,7 @@ fn prepare_update(target: &Target, object: &mut Value, old: &Value) -> Result<()
     let changes_spec = matches!(target.scope(), Scope::Main | Scope::Sub("ephemeralcontainers" | "resize"));
     let counts = counted && changes_spec;
     if counts && hooks.new_generation(object, old) {
-        metadata::set_generation(object, metadata::generation(old) + 1);
+        metadata::set_generation(object, metadata::next_generation(old));
     }
     Ok(())
 }

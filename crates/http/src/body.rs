@@ -153,7 +153,7 @@ impl<I: Iterator<Item = Result<Bytes, Aborted>> + Send + Unpin> Chunks for Lazy<
         let mut ready: u64 = self.ready.iter().flatten().map(length).sum();
         while ready <= bytes {
             let Some(chunk) = self.chunks.next() else { return false };
-            ready += chunk.as_ref().map_or(0, length);
+            ready = ready.saturating_add(chunk.as_ref().map_or(0, length));
             self.ready.push_back(chunk);
         }
         true

@@ -203,7 +203,7 @@ where
     if let Some(service) = aggregate::find(&context.aggregation, &info.path)
         && let Some(remote) = &service.remote
     {
-        let deadline = (!info.long_running()).then(|| began + timeout);
+        let deadline = began.checked_add(timeout).filter(|_| !info.long_running());
         let identity = &context.streams.identity;
         let request = Aggregated { parts, info: &info, query: &query, user: &user, id, identity, deadline };
         let work = request.serve(&context.aggregation, remote, passthrough::body(body));
@@ -279,7 +279,7 @@ where
             user,
             accept: routed.accept,
             errors: routed.errors,
-            deadline: (!long_running).then(|| began + timeout),
+            deadline: began.checked_add(timeout).filter(|_| !long_running),
             id: id.to_string(),
         };
         let served = pintle_audit::with_notes(notes, context.api.serve(request));
@@ -509,7 +509,7 @@ fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
         }
         let end = text.char_indices().nth(WARNING_CHARS_MAX).map_or(text.len(), |(at, _)| at);
         let text = if cut { text.get(..end).unwrap_or(text) } else { text };
-        written += text.chars().count();
+        written = written.saturating_add(text.chars().count());
         let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
             headers.append("warning", value);

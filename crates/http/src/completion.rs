@@ -55,7 +55,8 @@ impl Chunks for Observed {
         match &polled {
             Poll::Ready(Some(Ok(chunk))) => {
                 if let Some(completion) = &mut self.completion {
-                    completion.bytes += u64::try_from(chunk.len()).unwrap_or(0);
+                    completion.bytes =
+                        completion.bytes.saturating_add(u64::try_from(chunk.len()).unwrap_or(0));
                 }
             }
             Poll::Ready(_) => self.completion = None,

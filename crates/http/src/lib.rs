@@ -1,6 +1,8 @@
 //! The HTTP side of the server: TLS, connections, the filter chain, the grammar of requests, negotiation,
 //! discovery and streaming bodies. Objects are the business of whoever implements [`Api`].
 
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 mod aggregate;
 pub mod api;
 mod auditing;

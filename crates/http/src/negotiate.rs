@@ -379,7 +379,7 @@ fn after_quoted(text: &str) -> Option<&str> {
         match byte {
             _ if escaped => escaped = false,
             b'\\' => escaped = true,
-            b'"' => return text.get(at + 1..),
+            b'"' => return text.get(at.saturating_add(1)..),
             b'\r' | b'\n' => return None,
             _ => {}
         }

@@ -12,7 +12,7 @@ pub fn unescape(text: &str, plus: bool) -> Option<String> {
             b'%' => {
                 let digit = |b: Option<u8>| b.and_then(|b| char::from(b).to_digit(16));
                 let (high, low) = (digit(bytes.next())?, digit(bytes.next())?);
-                out.push(u8::try_from(high * 16 + low).ok()?);
+                out.push(u8::try_from(high.saturating_mul(16).saturating_add(low)).ok()?);
             }
             b'+' if plus => out.push(b' '),
             other => out.push(other),

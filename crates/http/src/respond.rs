@@ -151,12 +151,12 @@ struct JsonWriter {
 impl JsonWriter {
     fn open(&mut self) {
         self.out.push(b'{');
-        self.depth += 1;
+        self.depth = self.depth.saturating_add(1);
         self.first = true;
     }
 
     fn close(&mut self) {
-        self.depth -= 1;
+        self.depth = self.depth.saturating_sub(1);
         if !self.first {
             self.line();
         }
@@ -167,7 +167,7 @@ impl JsonWriter {
     fn line(&mut self) {
         if self.pretty {
             self.out.push(b'\n');
-            self.out.extend(std::iter::repeat_n(b' ', self.depth * 2));
+            self.out.extend(std::iter::repeat_n(b' ', self.depth.saturating_mul(2)));
         }
     }
 
@@ -203,7 +203,7 @@ impl JsonWriter {
     fn causes(&mut self, causes: &[Cause]) {
         self.key("causes");
         self.out.push(b'[');
-        self.depth += 1;
+        self.depth = self.depth.saturating_add(1);
         self.first = true;
         for cause in causes {
             self.item();
@@ -213,7 +213,7 @@ impl JsonWriter {
             self.nonempty("field", &cause.field);
             self.close();
         }
-        self.depth -= 1;
+        self.depth = self.depth.saturating_sub(1);
         self.line();
         self.out.push(b']');
         self.first = false;

@@ -40,7 +40,7 @@ impl Writer {
 /// The envelope around every object: magic, apiVersion, kind, then the object.
 pub(crate) fn envelope(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
     let mut out = envelope_head(api_version, kind, object.len());
-    out.reserve(object.len() + ENVELOPE_END.len());
+    out.reserve(object.len().saturating_add(ENVELOPE_END.len()));
     out.extend_from_slice(object);
     out.extend_from_slice(ENVELOPE_END);
     out

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 
 /// How long the client of one connection may leave a full buffer unread.
 pub(crate) struct UnreadLimit {
@@ -59,7 +59,7 @@ impl ClientStream {
         let limit = self.unread_limit.duration();
         let patience = self.patience.get_or_insert_with(|| Box::pin(sleep(limit)));
         if !std::mem::replace(&mut self.is_full, true) {
-            patience.as_mut().reset(Instant::now() + limit);
+            patience.set(sleep(limit));
         }
         let given_up = || Error::new(ErrorKind::TimedOut, "the client does not read");
         patience.as_mut().poll(cx).map(|()| Err(given_up()))

@@ -170,7 +170,7 @@ impl Framing {
         match self {
             Framing::Lines => {
                 let end = buffer.iter().position(|b| *b == b'\n')?;
-                Some(buffer.split_to(end + 1).freeze())
+                Some(buffer.split_to(end.saturating_add(1)).freeze())
             }
             Framing::Lengths => {
                 let length = u32::from_be_bytes(*buffer.first_chunk()?);

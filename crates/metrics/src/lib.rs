@@ -4,6 +4,8 @@
 //! The memory of a family is bounded by design: label values are cut at [`VALUE_BYTES_MAX`], and a family has at most
 //! [`SERIES_MAX`] series. Beyond that everything counts in one series whose label values are `other`.
 
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 pub mod families;
 mod process;
 mod series;
@@ -182,10 +184,10 @@ impl Family {
     fn render_series(&self, labels: &str, series: &Series, out: &mut String) {
         match self.type_ {
             Type::Histogram(bounds) => {
-                let mut count = 0;
+                let mut count = 0_u64;
                 let separator = if labels.is_empty() { "" } else { "," };
                 for (bound, in_bucket) in bounds.iter().zip(series.bucket_counts()) {
-                    count += in_bucket;
+                    count = count.saturating_add(in_bucket);
                     _ = writeln!(
                         out,
                         "{}_bucket{{{labels}{separator}le=\"{}\"}} {count}",
@@ -224,7 +226,7 @@ impl Iterator for Text {
             let Some(family) = families::ALL.get(self.family) else { break };
             self.after = family.render(self.after.as_deref(), &mut out);
             if self.after.is_none() {
-                self.family += 1;
+                self.family = self.family.saturating_add(1);
             }
         }
         (!out.is_empty()).then_some(out)
@@ -238,7 +240,7 @@ pub fn reset() {
 
 /// `a="1",b="2"`, values escaped and cut.
 pub fn label_text(names: &[&str], values: &[&str]) -> String {
-    let mut out = String::with_capacity(names.len() * 24);
+    let mut out = String::with_capacity(names.len().saturating_mul(24));
     for (name, value) in names.iter().zip(values) {
         if !out.is_empty() {
             out.push(',');

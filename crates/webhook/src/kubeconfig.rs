@@ -13,6 +13,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const ATTEMPTS_MAX: u32 = 5;
 /// The pause after the first attempt; each later one is half as long again.
 const PAUSE: Duration = Duration::from_millis(500);
+/// How much longer each pause between attempts is than the one before.
+const PAUSE_FACTOR: f64 = 1.5;
 /// Largest answer of a webhook.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
@@ -172,7 +174,7 @@ impl ReviewClient {
                 Err(_) => {}
             }
             tokio::time::sleep(pause).await;
-            pause = pause * 3 / 2;
+            pause = pause.mul_f64(PAUSE_FACTOR);
         }
         Err("webhook call failed".to_string())
     }

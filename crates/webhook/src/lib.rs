@@ -1,6 +1,8 @@
 //! Calls to webhooks: one POST over HTTPS to where a clientConfig points, with the errors that kube-apiserver's client
 //! gives. Knows nothing of what is asked or answered.
 
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 mod connect;
 mod https;
 mod kubeconfig;

@@ -204,7 +204,7 @@ fn as_json(value: &CelValue<'_>, depth: usize) -> Result<Value, String> {
     if depth > DEPTH_MAX {
         return Err(unsupported(value));
     }
-    let below = |value: &CelValue<'_>| as_json(value, depth + 1);
+    let below = |value: &CelValue<'_>| as_json(value, depth.saturating_add(1));
     Ok(match value {
         CelValue::Null => Value::Null,
         CelValue::Bool(value) => Value::Bool(*value),

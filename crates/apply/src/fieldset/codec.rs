@@ -101,7 +101,7 @@ fn read(map: &Map, depth: usize) -> Result<(bool, Set), FieldsError> {
         }
         let Some(element) = read_step(key)? else { continue };
         let (member, below) = match value {
-            Value::Object(map) => read(map, depth + 1)?,
+            Value::Object(map) => read(map, depth.saturating_add(1))?,
             Value::Null => (true, Set::new()),
             other => {
                 return Err(FieldsError(format!("{key}: expected an object, got {}", other.json_type())));

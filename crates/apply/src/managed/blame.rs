@@ -132,7 +132,7 @@ impl<'v> Walk<'v> {
         }
         self.path.0.push(element);
         self.lines.push(Line { path: self.path.clone(), key, value, depth, owners });
-        self.children(value, &below, depth + 1);
+        self.children(value, &below, depth.saturating_add(1));
         self.path.0.pop();
     }
 

@@ -53,7 +53,7 @@ pub(super) fn refresh(object: &mut Value, config: &Value) {
     let size: usize = annotations
         .into_iter()
         .flat_map(|map| map.iter())
-        .map(|(key, value)| key.len() + value.as_str().map_or(0, str::len))
+        .map(|(key, value)| key.len().saturating_add(value.as_str().map_or(0, str::len)))
         .sum();
     if size > ANNOTATIONS_BYTES_MAX {
         object.remove_at(&["metadata", "annotations", ANNOTATION]);

@@ -158,7 +158,7 @@ fn cap_updaters(mut managed: Managed) -> Managed {
             Some(time) => _ = managed.times.insert(bucket, time),
             None => _ = managed.times.remove(&bucket),
         }
-        count -= 1;
+        count = count.saturating_sub(1);
     }
     for (bucket, sets) in merged_sets {
         if let Some(merged) = managed.owners.get_mut(&bucket) {

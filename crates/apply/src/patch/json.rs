@@ -393,7 +393,7 @@ fn unescape(part: &str) -> String {
 fn existing_index(len: usize, key: &str) -> Step<usize> {
     let index = strconv::parse_int(key).map_err(|_| not_a_number(key))?;
     let len = len as i64;
-    let at = if index < 0 { index + len } else { index };
+    let at = if index < 0 { index.saturating_add(len) } else { index };
     if at < 0 || at >= len {
         return Err(format!("Unable to access invalid index: {index}: invalid index referenced"));
     }
@@ -463,12 +463,13 @@ fn insert(place: (Parent<'_>, String), value: Value, spent: &mut Spent) -> Step<
         (Parent::List(items), key) if key == "-" => items.push(value),
         (Parent::List(items), key) => {
             // The end itself is a place to add at, so it counts as one more position.
-            let at =
-                existing_index(items.len() + 1, &key).map_err(|why| match why.starts_with("strconv") {
+            let at = existing_index(items.len().saturating_add(1), &key).map_err(|why| {
+                match why.starts_with("strconv") {
                     true => format!("value was not a proper array index: '{key}': {why}"),
                     false => why,
-                })?;
-            spent.shift(items.len() - at)?;
+                }
+            })?;
+            spent.shift(items.len().saturating_sub(at))?;
             items.insert(at, value);
         }
     }
@@ -482,7 +483,7 @@ fn take(place: (Parent<'_>, String), spent: &mut Spent) -> Step<Value> {
         }
         (Parent::List(items), key) => {
             let at = existing_index(items.len(), &key)?;
-            spent.shift(items.len() - at)?;
+            spent.shift(items.len().saturating_sub(at))?;
             Ok(items.remove(at))
         }
     }

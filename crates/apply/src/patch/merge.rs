@@ -47,7 +47,7 @@ fn merge_objects(mut target: Map, patch: Map, depth: usize) -> Result<Value, Pat
             continue;
         }
         let slot = target.entry(&key);
-        *slot = merge(std::mem::take(slot), change, depth + 1)?;
+        *slot = merge(std::mem::take(slot), change, depth.saturating_add(1))?;
     }
     Ok(Value::Object(target))
 }
@@ -62,14 +62,14 @@ fn without_nulls(value: Value, depth: usize) -> Result<Value, PatchError> {
             let mut kept = Vec::with_capacity(map.len());
             for (key, member) in map {
                 if !member.is_null() {
-                    kept.push((key, without_nulls(member, depth + 1)?));
+                    kept.push((key, without_nulls(member, depth.saturating_add(1))?));
                 }
             }
             Ok(Value::Object(Map::from_entries(kept).0))
         }
         Value::Array(items) => {
             let cleaned: Result<Vec<_>, _> =
-                items.into_iter().map(|item| without_nulls(item, depth + 1)).collect();
+                items.into_iter().map(|item| without_nulls(item, depth.saturating_add(1))).collect();
             Ok(Value::Array(cleaned?))
         }
         scalar => Ok(scalar),

@@ -33,7 +33,7 @@ fn value(arena: &Arena, id: NodeId, tree: &mut Value, depth: usize) -> Result<()
             };
             for field in fields.in_order() {
                 if let Some(member) = map.get_mut(&field.name) {
-                    value(arena, field.node, member, depth + 1)?;
+                    value(arena, field.node, member, depth.saturating_add(1))?;
                 }
             }
             Ok(())
@@ -42,13 +42,14 @@ fn value(arena: &Arena, id: NodeId, tree: &mut Value, depth: usize) -> Result<()
             let Value::Object(map) = tree else {
                 return Err(format!("cannot restore map from {}", kind(tree)));
             };
-            map.iter_mut().try_for_each(|(_, member)| value(arena, *member_type, member, depth + 1))
+            map.iter_mut()
+                .try_for_each(|(_, member)| value(arena, *member_type, member, depth.saturating_add(1)))
         }
         Shape::List { item, .. } => {
             let Value::Array(items) = tree else {
                 return Err(format!("cannot restore slice from {}", kind(tree)));
             };
-            items.iter_mut().try_for_each(|member| value(arena, *item, member, depth + 1))
+            items.iter_mut().try_for_each(|member| value(arena, *item, member, depth.saturating_add(1)))
         }
         Shape::Bytes => bytes(tree),
         Shape::Bool | Shape::Int { .. } | Shape::Float | Shape::String => scalar(node, tree),

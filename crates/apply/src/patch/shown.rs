@@ -25,7 +25,7 @@ fn write(value: &Value, depth: usize, out: &mut String) {
                 if at > 0 {
                     out.push(' ');
                 }
-                write(item, depth + 1, out);
+                write(item, depth.saturating_add(1), out);
             }
             out.push(']');
         }
@@ -37,7 +37,7 @@ fn write(value: &Value, depth: usize, out: &mut String) {
                 }
                 out.push_str(key);
                 out.push(':');
-                write(member, depth + 1, out);
+                write(member, depth.saturating_add(1), out);
             }
             out.push(']');
         }

@@ -131,7 +131,8 @@ impl<'a> Merge<'a> {
         let (below, rule) = self.lookup(node, &key)?;
         match (std::mem::take(original.entry(&key)), change) {
             (Value::Object(current), Value::Object(change)) if !rule.replace => {
-                *original.entry(&key) = Value::Object(self.map(current, change, below, depth + 1)?);
+                *original.entry(&key) =
+                    Value::Object(self.map(current, change, below, depth.saturating_add(1))?);
             }
             (Value::Array(current), Value::Array(change)) => {
                 let item = self.item(node, below)?;

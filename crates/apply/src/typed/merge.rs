@@ -66,8 +66,12 @@ impl<'v> Side<'v> {
 
     fn take(&mut self) -> Option<&'v Value> {
         let item = self.items.get(self.at).copied();
-        self.at += 1;
+        self.skip(1);
         item
+    }
+
+    fn skip(&mut self, count: usize) {
+        self.at = self.at.saturating_add(count);
     }
 }
 
@@ -132,7 +136,7 @@ impl<'a, 's, 'v> Weave<'a, 's, 'v> {
             match (self.live.next_id(), self.config.next_id()) {
                 (None, None) => return,
                 (Some(live), Some(config)) if live == config => {
-                    self.live.at += 1;
+                    self.live.skip(1);
                     self.take_wanted(config);
                 }
                 (Some(live), _) if !self.known(live).wanted => {
@@ -141,16 +145,16 @@ impl<'a, 's, 'v> Weave<'a, 's, 'v> {
                 }
                 // Both have it, but the configuration wants another one first.
                 (Some(live), Some(_)) if self.next_shared.is_some_and(|next| next != live) => {
-                    self.live.at += 1
+                    self.live.skip(1);
                 }
                 (Some(live), config) => {
                     if self.known(live).done {
-                        self.live.at += 1;
+                        self.live.skip(1);
                     }
                     match config {
                         Some(config) => self.take_wanted(config),
                         // Nothing is left to want: all that both have is done.
-                        None => self.live.at += usize::from(!self.known(live).done),
+                        None => self.live.skip(usize::from(!self.known(live).done)),
                     }
                 }
                 (None, Some(config)) => self.take_wanted(config),
@@ -175,14 +179,14 @@ fn number(live: &[PathElement], config: &[PathElement]) -> (Vec<usize>, Vec<usiz
     let mut order: Vec<(&PathElement, usize)> = live.iter().chain(config).zip(0..).collect();
     order.sort_by(|a, b| a.0.cmp(b.0));
     let mut numbers = vec![0; order.len()];
-    let mut count = 0;
+    let mut count = 0_usize;
     for same in order.chunk_by(|a, b| a.0 == b.0) {
         for (_, at) in same {
             if let Some(number) = numbers.get_mut(*at) {
                 *number = count;
             }
         }
-        count += 1;
+        count = count.saturating_add(1);
     }
     let config = numbers.split_off(live.len());
     (numbers, config, count)

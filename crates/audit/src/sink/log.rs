@@ -60,7 +60,7 @@ impl Log {
         }
         let Some((file, size)) = &mut *file else { return Ok(()) };
         file.write_all(lines)?;
-        *size += added;
+        *size = size.saturating_add(added);
         Ok(())
     }
 

@@ -73,21 +73,26 @@ async fn run(
     let mut throttle = options.throttle.map(|(qps, burst)| Throttle::new(qps, burst));
     while let Some(first) = events.recv().await {
         let mut batch = vec![first];
-        let deadline = Instant::now() + options.max_wait;
-        while batch.len() < options.max_size {
-            let next = if options.max_wait.is_zero() {
-                Ok(events.recv().await)
-            } else {
-                tokio::time::timeout_at(deadline, events.recv()).await
-            };
-            let Ok(Some(event)) = next else { break };
-            batch.push(event);
+        let filled = fill(&mut batch, options.max_size, &mut events);
+        if options.max_wait.is_zero() {
+            filled.await;
+        } else {
+            // A batch that is not full in time is written as it is.
+            _ = tokio::time::timeout(options.max_wait, filled).await;
         }
         if let Some(throttle) = &mut throttle {
             throttle.wait().await;
         }
         let batch = cut_to_size(truncation, batch);
         write_all(&*backend, truncation, &batch).await;
+    }
+}
+
+/// Adds events until the batch is full or no more will come.
+async fn fill(batch: &mut Vec<Event>, size_max: usize, events: &mut mpsc::Receiver<Event>) {
+    while batch.len() < size_max {
+        let Some(event) = events.recv().await else { return };
+        batch.push(event);
     }
 }
 
@@ -107,7 +112,7 @@ impl Throttle {
 
     async fn wait(&mut self) {
         let now = Instant::now();
-        let gained = (now - self.last).as_secs_f64() * self.per_second;
+        let gained = now.saturating_duration_since(self.last).as_secs_f64() * self.per_second;
         self.tokens = (self.tokens + gained).min(self.burst);
         self.last = now;
         self.tokens -= 1.0;

@@ -58,17 +58,19 @@ impl<V: Clone> Cache<V> {
 
     /// Keeps a value of about `bytes` for `life`. The oldest ones go where there is no room.
     pub(crate) fn insert(&self, key: Key, value: V, bytes: usize, life: Duration, now: Instant) {
-        let bytes = bytes + size_of::<(Key, V, Instant, usize)>() + size_of::<(Key, Instant)>();
+        let bytes = bytes
+            .saturating_add(size_of::<(Key, V, Instant, usize)>())
+            .saturating_add(size_of::<(Key, Instant)>());
         let Some(Ok(mut shard)) = self.shard(&key).map(Mutex::lock) else { return };
-        if bytes > self.bytes_max || life.is_zero() {
+        let Some(until) = now.checked_add(life).filter(|until| *until > now && bytes <= self.bytes_max)
+        else {
             return;
-        }
-        shard.drop_first(|shard, until| until <= now || shard.bytes + bytes > self.bytes_max);
-        let until = now + life;
+        };
+        shard.drop_first(|shard, until| until <= now || shard.bytes.saturating_add(bytes) > self.bytes_max);
         if let Some((_, _, old)) = shard.values.insert(key, (value, until, bytes)) {
-            shard.bytes -= old;
+            shard.bytes = shard.bytes.saturating_sub(old);
         }
-        shard.bytes += bytes;
+        shard.bytes = shard.bytes.saturating_add(bytes);
         shard.order.push_back((key, until));
     }
 }
@@ -84,7 +86,7 @@ impl<V> Shard<V> {
             if self.values.get(&key).is_some_and(|(_, current, _)| *current == until)
                 && let Some((_, _, bytes)) = self.values.remove(&key)
             {
-                self.bytes -= bytes;
+                self.bytes = self.bytes.saturating_sub(bytes);
             }
         }
     }

@@ -184,7 +184,13 @@ impl ServiceAccountTokens {
         self.check_signature(&token)?;
         let claims = Arc::new(std::mem::take(&mut token.claims));
         // A tree takes a few times as much as its text.
-        self.signatures.0.insert(key, claims.clone(), text.len() * 4, SIGNATURE_CACHE_LIFE, now);
+        self.signatures.0.insert(
+            key,
+            claims.clone(),
+            text.len().saturating_mul(4),
+            SIGNATURE_CACHE_LIFE,
+            now,
+        );
         Ok(Some(claims))
     }
 
@@ -298,7 +304,8 @@ impl ServiceAccountTokens {
             }
             self.check_legacy_account(&**objects, &namespace, &account)?;
             let (day, label) = (today(now), secret.str_at(&["metadata", "labels", LAST_USED]));
-            if label != day && label != today(now + Duration::from_secs(24 * 3600)) {
+            let tomorrow = now.checked_add(Duration::from_secs(24 * 3600)).map(today);
+            if label != day && tomorrow.is_none_or(|tomorrow| label != tomorrow) {
                 objects.record_use(&namespace, &secret_name, secret.str_at(&["metadata", "uid"]), &day);
             }
             if !secret.str_at(&["metadata", "labels", INVALID_SINCE]).is_empty() {
@@ -383,7 +390,7 @@ impl ServiceAccountTokens {
 }
 
 fn gone(object: &BoundObject, now: i64) -> bool {
-    object.deleted_at.is_some_and(|at| at < now - LEEWAY_SECONDS)
+    object.deleted_at.is_some_and(|at| at < now.saturating_sub(LEEWAY_SECONDS))
 }
 
 fn check_times(claims: &Value, now: i64) -> Result<(), TokenError> {
@@ -432,13 +439,13 @@ fn claims(spec: &TokenSpec, issuer: &str, now: i64) -> Value {
         }
     }
     if spec.warn_after_seconds != 0 {
-        own.insert("warnafter", Value::Int(now + spec.warn_after_seconds));
+        own.insert("warnafter", Value::Int(now.saturating_add(spec.warn_after_seconds)));
     }
     let mut claims = Map::new();
     claims.insert("iss", issuer.into());
     claims.insert("sub", format!("system:serviceaccount:{}:{}", spec.namespace, spec.account.name).into());
     claims.insert("aud", Value::Array(spec.audiences.iter().map(|a| a.as_str().into()).collect()));
-    claims.insert("exp", Value::Int(now + spec.seconds));
+    claims.insert("exp", Value::Int(now.saturating_add(spec.seconds)));
     claims.insert("nbf", Value::Int(now));
     claims.insert("iat", Value::Int(now));
     if !spec.id.is_empty() {

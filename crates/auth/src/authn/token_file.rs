@@ -26,11 +26,11 @@ impl TokenFile {
             if line.trim().is_empty() {
                 continue;
             }
-            let columns = columns(line).ok_or(TokenFileError::Quote(index + 1))?;
+            let columns = columns(line).ok_or(TokenFileError::Quote(index.saturating_add(1)))?;
             let mut columns = columns.into_iter();
             let (Some(token), Some(name), Some(uid)) = (columns.next(), columns.next(), columns.next())
             else {
-                return Err(TokenFileError::TooFewColumns(index + 1));
+                return Err(TokenFileError::TooFewColumns(index.saturating_add(1)));
             };
             let groups =
                 columns.next().map(|g| g.split(',').map(str::to_string).collect()).unwrap_or_default();

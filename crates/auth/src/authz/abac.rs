@@ -33,7 +33,7 @@ impl Abac {
                 continue;
             }
             let policy = Policy::parse(trimmed);
-            policies.push(policy.map_err(|why| format!("line {}: {line}: {why}", index + 1))?);
+            policies.push(policy.map_err(|why| format!("line {}: {line}: {why}", index.saturating_add(1)))?);
         }
         Ok(Abac(policies))
     }

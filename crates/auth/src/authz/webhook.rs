@@ -78,7 +78,7 @@ impl WebhookAuthorizer {
         };
         if bytes <= CACHED_QUESTION_BYTES_MAX {
             let life = if decision.is_allowed() { self.allowed_life } else { self.refused_life };
-            let bytes = bytes + decision.reason().len();
+            let bytes = bytes.saturating_add(decision.reason().len());
             self.cache.insert(key, decision.clone(), bytes, life, Instant::now());
         }
         decision

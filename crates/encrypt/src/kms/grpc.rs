@@ -105,7 +105,7 @@ async fn unary(address: Address, method: &str, message: Vec<u8>) -> Result<Vec<u
     let (mut sender, connection) = handshake.map_err(|error| unavailable(&error))?;
     // Ends when the sender is dropped below.
     let connection = tokio::spawn(connection);
-    let mut body = Vec::with_capacity(FRAME_HEAD + message.len());
+    let mut body = Vec::with_capacity(FRAME_HEAD.saturating_add(message.len()));
     body.put_u8(0);
     body.put_u32(u32::try_from(message.len()).map_err(|_| "the request is too large".to_string())?);
     body.put_slice(&message);

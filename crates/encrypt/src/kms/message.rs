@@ -71,7 +71,8 @@ pub(super) fn validate(sealed: &Sealed) -> Result<(), String> {
         ));
     }
     validate_key_id(&sealed.key_id).map_err(|why| format!("failed to validate key id: {why}"))?;
-    let bytes: usize = sealed.annotations.iter().map(|(name, value)| name.len() + value.len()).sum();
+    let bytes: usize =
+        sealed.annotations.iter().map(|(name, value)| name.len().saturating_add(value.len())).sum();
     if bytes > ANNOTATIONS_BYTES_MAX {
         return Err(format!(
             "failed to validate annotations: total size of annotations is {bytes}, which exceeds the max size of \

@@ -223,12 +223,17 @@ impl Engine {
                 due.push((webhook, matched));
             }
         }
-        let mut done = 0;
+        let mut done = 0_usize;
         for some in due.chunks(CALLS_TOGETHER_MAX) {
             let calls = some.iter().enumerate().filter_map(|(index, (webhook, matched))| {
                 let (matched, shown) = versions.iter().find(|(known, _)| known == matched)?;
-                Some(Box::pin(self.call_validating(webhook, request, matched, shown, done + index))
-                    as Call<'_>)
+                Some(Box::pin(self.call_validating(
+                    webhook,
+                    request,
+                    matched,
+                    shown,
+                    done.saturating_add(index),
+                )) as Call<'_>)
             });
             let mut refusal = Ok(());
             for (outcome, said) in together(calls.collect()).await {
@@ -236,7 +241,7 @@ impl Engine {
                 refusal = refusal.and(outcome);
             }
             refusal?;
-            done += some.len();
+            done = done.saturating_add(some.len());
         }
         Ok(())
     }

@@ -101,7 +101,7 @@ impl Codec {
 
     /// Group and plural of the resource that a key belongs to. Keys of custom resources name both.
     fn resource(&self, key: &str) -> (Str, Str) {
-        let mut ends = key.match_indices('/').map(|(at, _)| at + 1);
+        let mut ends = key.match_indices('/').map(|(at, _)| at.saturating_add(1));
         let builtin = ends.find_map(|end| self.resources.get(key.get(..end)?));
         builtin.cloned().unwrap_or_else(|| {
             let mut parts = key.split('/').skip(2).map(Str::from);

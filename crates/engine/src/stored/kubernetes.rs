@@ -90,7 +90,7 @@ impl KubernetesForm {
 
     /// The built-in kind that a key belongs to: prefixes end in a slash, and keys have few of those.
     fn builtin(&self, key: &str) -> Option<&Stored> {
-        let mut ends = key.match_indices('/').map(|(at, _)| at + 1);
+        let mut ends = key.match_indices('/').map(|(at, _)| at.saturating_add(1));
         ends.find_map(|end| self.builtin.get(key.get(..end)?))
     }
 }

@@ -19,16 +19,19 @@ const NO_METADATA: [u8; 16] = [0x0a, 0, 0x12, 0, 0x1a, 0, 0x22, 0, 0x2a, 0, 0x32
 
 /// The value in memory for these ports.
 pub(crate) fn encode_ports(range: &RangeInclusive<i64>, taken: &BTreeSet<i64>) -> Bytes {
-    let within = taken.iter().filter(|port| range.contains(port)).map(|port| port - range.start());
-    let offsets: Vec<usize> = within.filter_map(|offset| usize::try_from(offset).ok()).collect();
-    // A big-endian integer without leading zeros: bit n is the port n after the first.
-    let mut bits = vec![0u8; offsets.last().map_or(0, |last| last / 8 + 1)];
+    let within = taken.iter().filter(|port| range.contains(port));
+    let offsets = within.filter_map(|port| usize::try_from(port.checked_sub(*range.start())?).ok());
+    // Bit n is the port n after the first.
+    let mut bits: Vec<u8> = Vec::new();
     for offset in offsets {
-        let from_end = bits.len() - 1 - offset / 8;
-        if let Some(byte) = bits.get_mut(from_end) {
+        let byte = offset / 8;
+        bits.resize(bits.len().max(byte.saturating_add(1)), 0);
+        if let Some(byte) = bits.get_mut(byte) {
             *byte |= 1 << (offset % 8);
         }
     }
+    // The stored form is a big-endian integer without leading zeros.
+    bits.reverse();
     write_json(&format!("{}-{}", range.start(), range.end()), &bits)
 }
 
@@ -42,7 +45,8 @@ pub(crate) fn decode_ports(range: &RangeInclusive<i64>, value: &Bytes) -> Option
     let mut ports = BTreeSet::new();
     for (at, byte) in bits.iter().rev().enumerate() {
         for bit in (0..8).filter(|bit| byte >> bit & 1 == 1) {
-            ports.insert(range.start() + i64::try_from(at * 8 + bit).ok()?);
+            let offset = i64::try_from(at.checked_mul(8)?.checked_add(bit)?).ok()?;
+            ports.insert(range.start().checked_add(offset)?);
         }
     }
     Some(ports)

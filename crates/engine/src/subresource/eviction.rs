@@ -208,7 +208,7 @@ fn take_one(budget: &mut Value, pod: &str, now: &str) -> Result<(), Status> {
     if allowed == 0 {
         return Err(none_allowed(budget, &name));
     }
-    budget.set_at(&["status", "disruptionsAllowed"], Value::Int(allowed - 1));
+    budget.set_at(&["status", "disruptionsAllowed"], Value::Int(allowed.saturating_sub(1)));
     if allowed == 1 {
         let mut condition = Value::object();
         condition.set_at(&["type"], "DisruptionAllowed".into());

@@ -100,8 +100,8 @@ impl Engine {
         let mut random = [0; 8];
         self.random.fill(&mut random);
         let count = u64::try_from(reachable.len()).unwrap_or(0);
-        let chosen = usize::try_from(u64::from_le_bytes(random) % count.max(1)).unwrap_or(0);
-        match reachable.into_iter().nth(chosen) {
+        let chosen = u64::from_le_bytes(random).checked_rem(count).and_then(|at| usize::try_from(at).ok());
+        match chosen.and_then(|at| reachable.into_iter().nth(at)) {
             Some(address) => Ok(address),
             None => none(&target.name),
         }

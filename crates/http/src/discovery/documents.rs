@@ -274,7 +274,9 @@ fn response_kind(group: &Group, version: &Version, gvk: &GroupVersionKind) -> No
 
 /// The aggregated document of groups that are already rendered.
 pub(super) fn aggregated(groups: &[&Bytes]) -> Document {
-    let mut json = Vec::with_capacity(128 + groups.iter().map(|g| g.len() + 1).sum::<usize>());
+    let mut json = Vec::with_capacity(
+        groups.iter().map(|g| g.len().saturating_add(1)).sum::<usize>().saturating_add(128),
+    );
     json.extend_from_slice(
         br#"{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":["#,
     );

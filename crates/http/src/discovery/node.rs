@@ -47,14 +47,14 @@ impl Node {
             Node::Text(text) => json::write_string(text, out),
             Node::Bool(b) => out.extend_from_slice(if *b { b"true" } else { b"false" }),
             Node::List(items) => {
-                let write = |item: &Node, out: &mut Vec<u8>| item.write(out, pretty, depth + 1);
+                let write = |item: &Node, out: &mut Vec<u8>| item.write(out, pretty, depth.saturating_add(1));
                 enclosed(out, (b'[', b']'), pretty, depth, items, write);
             }
             Node::Object(members) => {
                 let write = |(key, value): &(&str, Node), out: &mut Vec<u8>| {
                     json::write_string(key, out);
                     out.extend_from_slice(if pretty { b": " } else { b":" });
-                    value.write(out, pretty, depth + 1);
+                    value.write(out, pretty, depth.saturating_add(1));
                 };
                 enclosed(out, (b'{', b'}'), pretty, depth, members, write);
             }
@@ -73,7 +73,7 @@ fn enclosed<T>(
     let line = |out: &mut Vec<u8>, depth: usize| {
         if pretty {
             out.push(b'\n');
-            out.extend(std::iter::repeat_n(b' ', depth * 2));
+            out.extend(std::iter::repeat_n(b' ', depth.saturating_mul(2)));
         }
     };
     out.push(brackets.0);
@@ -81,7 +81,7 @@ fn enclosed<T>(
         if index > 0 {
             out.push(b',');
         }
-        line(out, depth + 1);
+        line(out, depth.saturating_add(1));
         write(item, out);
     }
     if !items.is_empty() {

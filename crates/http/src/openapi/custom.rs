@@ -126,12 +126,13 @@ fn published(source: &Value, dialect: Dialect, depth: usize) -> Value {
                 Value::Bool(false),
             ) => {}
             ("properties", Value::Object(fields)) => {
-                let fields =
-                    fields.iter().map(|(name, field)| (name.clone(), published(field, dialect, depth + 1)));
+                let fields = fields
+                    .iter()
+                    .map(|(name, field)| (name.clone(), published(field, dialect, depth.saturating_add(1))));
                 out.insert("properties", fields.collect::<Map>().into());
             }
             ("items" | "additionalProperties", Value::Object(_)) => {
-                out.insert(key.clone(), published(value, dialect, depth + 1));
+                out.insert(key.clone(), published(value, dialect, depth.saturating_add(1)));
             }
             _ => {
                 out.insert(key.clone(), value.clone());

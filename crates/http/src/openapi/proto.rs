@@ -91,7 +91,7 @@ pub(super) fn begin_schemas(out: &mut Vec<u8>, size: Option<usize>, dialect: Dia
     if let Some(size) = size {
         begin(&mut inner, 1, size);
     }
-    begin(out, 5, inner.len() + size.unwrap_or(0));
+    begin(out, 5, inner.len().saturating_add(size.unwrap_or(0)));
     out.extend_from_slice(&inner);
 }
 
@@ -106,7 +106,7 @@ fn write(out: &mut Writer, tree: &Value, message: &Message) {
     let Some(members) = tree.as_object() else { return };
     if message.wrapped > 0 {
         match tree.get("$ref").and_then(Value::as_str) {
-            Some(target) => out.message(message.wrapped + 1, |w| w.string(1, target)),
+            Some(target) => out.message(message.wrapped.saturating_add(1), |w| w.string(1, target)),
             None => out.message(message.wrapped, |w| write_members(w, tree, message)),
         }
         return;

@@ -130,11 +130,11 @@ pub(super) fn references(part: &Value, depth: usize, names: &mut BTreeSet<String
                     ("$ref", Some(target)) => {
                         names.insert(target.rsplit('/').next().unwrap_or(target).to_string());
                     }
-                    _ => references(value, depth + 1, names),
+                    _ => references(value, depth.saturating_add(1), names),
                 }
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| references(item, depth + 1, names)),
+        Value::Array(items) => items.iter().for_each(|item| references(item, depth.saturating_add(1), names)),
         _ => {}
     }
 }
@@ -163,15 +163,17 @@ pub(super) fn written(schema: &Value, dialect: Dialect, depth: usize) -> Value {
                 }
             }
             ("properties", Value::Object(fields)) => {
-                let fields =
-                    fields.iter().map(|(name, field)| (name.clone(), written(field, dialect, depth + 1)));
+                let fields = fields
+                    .iter()
+                    .map(|(name, field)| (name.clone(), written(field, dialect, depth.saturating_add(1))));
                 out.insert("properties", fields.collect::<Map>().into());
             }
             ("items" | "additionalProperties" | "not", Value::Object(_)) => {
-                out.insert(key.clone(), written(value, dialect, depth + 1));
+                out.insert(key.clone(), written(value, dialect, depth.saturating_add(1)));
             }
             ("allOf" | "anyOf" | "oneOf", Value::Array(parts)) => {
-                let parts = parts.iter().map(|part| written(part, dialect, depth + 1)).collect();
+                let parts =
+                    parts.iter().map(|part| written(part, dialect, depth.saturating_add(1))).collect();
                 out.insert(key.clone(), Value::Array(parts));
             }
             _ => {

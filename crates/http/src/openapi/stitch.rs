@@ -80,7 +80,7 @@ fn add(out: &mut Vec<Arc<Text>>, members: &[Member]) {
 /// is found where it is meant; where it is not there at all, nothing comes before.
 fn split_after<'a>(bytes: &'a [u8], mark: &str) -> (&'a [u8], &'a [u8]) {
     let found = bytes.windows(mark.len()).position(|window| window == mark.as_bytes());
-    bytes.split_at(found.map_or(0, |at| at + mark.len()))
+    bytes.split_at(found.map_or(0, |at| at.saturating_add(mark.len())))
 }
 
 /// Members in order of their names; of those with the same name the last one stays.

@@ -82,7 +82,7 @@ impl Run {
 
 fn deflate(plain: &[u8]) -> Bytes {
     let mut encoder = Compress::new(Compression::fast(), false);
-    let mut out = Vec::with_capacity(plain.len() / 4 + 64);
+    let mut out = Vec::with_capacity((plain.len() / 4).saturating_add(64));
     loop {
         let done = usize::try_from(encoder.total_in()).unwrap_or(usize::MAX);
         let rest = plain.get(done..).unwrap_or_default();
@@ -93,7 +93,7 @@ fn deflate(plain: &[u8]) -> Bytes {
             out.shrink_to_fit();
             return out.into();
         }
-        out.reserve(plain.len() / 4 + 64);
+        out.reserve((plain.len() / 4).saturating_add(64));
     }
 }
 
@@ -148,17 +148,17 @@ fn gather(texts: &Texts, next: &mut usize) -> Bytes {
     let mut out = BytesMut::new();
     while let Some(text) = texts.0.get(*next) {
         if out.is_empty() && text.plain.len() >= CHUNK_BYTES {
-            *next += 1;
+            *next = next.saturating_add(1);
             return text.plain.clone();
         }
-        if out.len() + text.plain.len() > CHUNK_BYTES {
+        if out.len().saturating_add(text.plain.len()) > CHUNK_BYTES {
             break;
         }
         if out.is_empty() {
             out.reserve(CHUNK_BYTES);
         }
         out.extend_from_slice(&text.plain);
-        *next += 1;
+        *next = next.saturating_add(1);
     }
     out.freeze()
 }
@@ -174,8 +174,12 @@ struct Gzip {
 impl Gzip {
     fn next_run(&mut self) -> Option<Arc<Run>> {
         let rest = self.texts.0.get(self.next..)?;
-        let len = rest.iter().skip(1).position(|text| text.begins_run).map_or(rest.len(), |at| at + 1);
-        self.next += len;
+        let len = rest
+            .iter()
+            .skip(1)
+            .position(|text| text.begins_run)
+            .map_or(rest.len(), |at| at.saturating_add(1));
+        self.next = self.next.saturating_add(len);
         Run::of(rest.get(..len)?)
     }
 }

@@ -39,7 +39,7 @@ impl Resources {
         encoding: Encoding,
     ) -> Result<Bytes, Status> {
         if encoding == Encoding::JSON && self.engine.shows_kept_bytes(target) {
-            let mut out = Vec::with_capacity(object.json_len_max() + 1);
+            let mut out = Vec::with_capacity(object.json_len_max().saturating_add(1));
             object.write_json(0, &mut out);
             out.push(b'\n');
             return Ok(out.into());

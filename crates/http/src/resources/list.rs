@@ -179,9 +179,13 @@ fn list_metadata(listed: &Listed) -> Value {
 fn json_list(target: &Target, listed: Listed) -> Body {
     let mut chunks = ItemChunks::new(target, listed);
     let items = chunks.items.as_slice();
-    let body: usize = items.iter().map(|object| object.json_len(chunks.skip) + 1).sum();
+    let body: usize = items.iter().map(|object| object.json_len(chunks.skip).saturating_add(1)).sum();
     let footer = chunks.footer.as_ref().map_or(0, Bytes::len);
-    let total = chunks.header.len() + body.saturating_sub(usize::from(!items.is_empty())) + footer;
+    let total = chunks
+        .header
+        .len()
+        .saturating_add(body.saturating_sub(usize::from(!items.is_empty())))
+        .saturating_add(footer);
     if total <= WHOLE_BYTES_MAX {
         let mut out = BytesMut::with_capacity(total);
         for chunk in &mut chunks {
@@ -235,7 +239,7 @@ fn json_frame(target: &Target, listed: &Listed) -> (Vec<u8>, Bytes) {
 fn item_type_len(target: &Target) -> usize {
     let version = target.kind.storage_version();
     let api_version = pintle_engine::decode::api_version(&version.group, &version.name);
-    r#""kind":"","apiVersion":"","#.len() + target.kind.kind.len() + api_version.len()
+    r#""kind":"","apiVersion":"","#.len().saturating_add(target.kind.kind.len()).saturating_add(api_version.len())
 }
 
 /// The pieces of a list, each made when the connection can take it.

@@ -65,7 +65,7 @@ where
     let mut indenter = Indenter::default();
     pieces.map(move |piece| {
         let piece = piece?;
-        let mut out = Vec::with_capacity(piece.len() + piece.len() / 2);
+        let mut out = Vec::with_capacity(piece.len().saturating_add(piece.len() / 2));
         indenter.feed(&piece, &mut out);
         Ok(out.into())
     })

@@ -24,10 +24,11 @@ pub(super) fn list(
     let mut length = head.len();
     for object in &items {
         let item = message(object)?.len();
-        length += 1 + varint_len(item) + item;
+        // A tag of one byte, the length, the item.
+        length = length.saturating_add(1).saturating_add(varint_len(item)).saturating_add(item);
     }
     let mut header = envelope_head(api_version, kind, length);
-    let total = header.len() + length + ENVELOPE_END.len();
+    let total = header.len().saturating_add(length).saturating_add(ENVELOPE_END.len());
     header.extend_from_slice(head);
     let mut chunks = ItemChunks { header, items: items.into_iter(), message, large: None, is_over: false };
     if total <= CHUNK_BYTES {
@@ -77,7 +78,7 @@ impl Iterator for ItemChunks {
 }
 
 fn varint_len(number: usize) -> usize {
-    (number.max(1).ilog2() as usize) / 7 + 1
+    number.checked_ilog2().map_or(1, |top_bit| (top_bit as usize / 7).saturating_add(1))
 }
 
 #[cfg(test)]

@@ -169,7 +169,7 @@ impl Stream {
             has_only_events &= matches!(item, Item::Event(_));
             let frame = self.frame(item);
             self.is_over = frame.is_none();
-            length += frame.as_ref().map_or(0, Bytes::len);
+            length = length.saturating_add(frame.as_ref().map_or(0, Bytes::len));
             frames.extend(frame);
             let next = if self.is_complete(length) { None } else { self.watcher.try_next() };
             match next {
@@ -264,7 +264,7 @@ impl Frames {
                     }
                 }
                 tokio::time::sleep(pause).await;
-                pause = CONVERSION_RETRY_MAX.min(pause * 2);
+                pause = CONVERSION_RETRY_MAX.min(pause.saturating_mul(2));
             }
         })
     }
@@ -308,7 +308,7 @@ impl Frames {
         let object = delivery.object();
         let kind = delivery.kind().as_str();
         if self.encoding.media() == Media::Json && self.engine.shows_kept_bytes(&self.target) {
-            let mut out = Vec::with_capacity(object.json_len_max() + 40);
+            let mut out = Vec::with_capacity(object.json_len_max().saturating_add(40));
             out.extend_from_slice(b"{\"type\":\"");
             out.extend_from_slice(kind.as_bytes());
             out.extend_from_slice(b"\",\"object\":");
@@ -366,7 +366,7 @@ impl Frames {
     }
 
     fn wrap(&self, kind: &str, object: &[u8]) -> Bytes {
-        let mut out = Vec::with_capacity(object.len() + 64);
+        let mut out = Vec::with_capacity(object.len().saturating_add(64));
         match self.encoding.media() {
             Media::Json => {
                 out.extend_from_slice(b"{\"type\":");

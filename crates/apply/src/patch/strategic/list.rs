@@ -71,7 +71,7 @@ impl Merge<'_> {
                         Value::Object(current) => current,
                         _ => Map::new(),
                     };
-                    *slot = Value::Object(self.map(current, change, item, depth + 1)?);
+                    *slot = Value::Object(self.map(current, change, item, depth.saturating_add(1))?);
                 }
                 None => {
                     places.0.insert(id, original.len());
@@ -221,7 +221,7 @@ fn deduplicated(mut items: Vec<Value>) -> Vec<Value> {
         if seen.insert(shown::identity(item), ()).is_some() {
             items.swap_remove(at);
         } else {
-            at += 1;
+            at = at.saturating_add(1);
         }
     }
     items
@@ -306,7 +306,7 @@ fn in_order(items: Vec<Value>, wanted: &[Value], live: &[Value], key: &str) -> M
     }
     named.sort_by_key(|(place, ..)| *place);
     others.sort_by_key(|(place, _)| place.unwrap_or(usize::MAX));
-    let mut out = Vec::with_capacity(named.len() + others.len());
+    let mut out = Vec::with_capacity(named.len().saturating_add(others.len()));
     let mut others = others.into_iter().peekable();
     for (_, in_live, item) in named {
         let comes_first =

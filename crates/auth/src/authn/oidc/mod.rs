@@ -59,9 +59,9 @@ impl Issuers {
 
     /// Waits until all providers are found, but no longer than `timeout`.
     pub async fn wait_until_ready(&self, timeout: Duration) -> bool {
-        let until = Instant::now() + timeout;
+        let started = Instant::now();
         while !self.0.iter().all(|issuer| issuer.provider.is_ready()) {
-            if Instant::now() >= until {
+            if started.elapsed() >= timeout {
                 return false;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -127,7 +127,13 @@ impl Issuer {
         let user = self.mapping.user(&claims)?;
         let expiry = claims.get("exp").and_then(Value::as_int).unwrap_or(0);
         let left = Duration::from_secs(u64::try_from(expiry.saturating_sub(seconds)).unwrap_or(0));
-        self.cache.insert(key, Arc::new(user.clone()), token.len() * 2, CACHE_LIFE.min(left), instant);
+        self.cache.insert(
+            key,
+            Arc::new(user.clone()),
+            token.len().saturating_mul(2),
+            CACHE_LIFE.min(left),
+            instant,
+        );
         Ok(user)
     }
 }

@@ -185,12 +185,12 @@ impl Provider {
                     *keys = Arc::new(jwks::keys(&set));
                 }
             });
-            fetch.count += 1;
+            fetch.count = fetch.count.saturating_add(1);
             fetch.pause = match fetch.outcome {
                 Ok(()) => KEYS_PAUSE_MIN,
-                Err(_) => (fetch.pause * 2).min(KEYS_PAUSE_MAX),
+                Err(_) => fetch.pause.saturating_mul(2).min(KEYS_PAUSE_MAX),
             };
-            fetch.next = Some(Instant::now() + fetch.pause);
+            fetch.next = Instant::now().checked_add(fetch.pause);
         }
         fetch.outcome.clone()?;
         Ok(self.keys.lock().map(|keys| keys.clone()).unwrap_or_default())
@@ -251,7 +251,7 @@ fn check_times(claims: &Value, now: i64) -> Result<(), String> {
         return Err(format!("oidc: token is expired (Token Expiry: {at})"));
     }
     match time("nbf") {
-        Some(at) if now + NOT_BEFORE_LEEWAY_SECONDS < at => Err(format!(
+        Some(at) if now.saturating_add(NOT_BEFORE_LEEWAY_SECONDS) < at => Err(format!(
             "oidc: current time {} before the nbf (not before) time: {}",
             go_time(now),
             go_time(at)

@@ -55,7 +55,8 @@ struct Rows {
 
 impl Rows {
     fn new(transformer: Transformer, listed: Listed) -> Self {
-        let mut header = Vec::with_capacity(CHUNK_BYTES.min(1024 + listed.items.len() * 256));
+        let mut header =
+            Vec::with_capacity(CHUNK_BYTES.min(listed.items.len().saturating_mul(256).saturating_add(1024)));
         // Lists of nothing have no list in Go, but for Tables that are made with one.
         let is_nothing = match &transformer.form {
             Form::Table { printer, .. } => {
@@ -110,7 +111,7 @@ impl Iterator for Rows {
 
     fn next(&mut self) -> Option<Bytes> {
         let mut out = std::mem::take(&mut self.header);
-        out.reserve(CHUNK_BYTES.min(self.items.len() * 1024));
+        out.reserve(CHUNK_BYTES.min(self.items.len().saturating_mul(1024)));
         while out.len() < CHUNK_BYTES && !self.footer.is_empty() {
             let Some(object) = self.items.next() else {
                 out.append(&mut self.footer);
