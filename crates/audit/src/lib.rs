@@ -14,7 +14,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use event::{Event, ObjectRef, ResponseStatus};
 pub use notes::{
-    Notes, annotate, annotate_with_objects, note_request_document, note_request_object, with_notes,
+    Notes, annotate, annotate_with_objects, note_request_document, note_request_object,
+    note_response_document, with_notes,
 };
 pub use policy::{Asked, Level, Policy, PolicyError, Rules, Stage};
 pub use record::{Auditor, Received, Record};

@@ -26,6 +26,8 @@ pub struct Notes {
 pub(crate) struct Noted {
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) request_object: Option<Arc<[u8]>>,
+    /// JSON of an answer that is sent in another encoding.
+    pub(crate) response_object: Option<Vec<u8>>,
     /// Namespace, name, uid and resourceVersion of the request's object.
     pub(crate) metadata: Option<[String; 4]>,
 }
@@ -46,6 +48,11 @@ impl Notes {
 
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Noted) -> T) -> T {
         read(&self.inner.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The answer in JSON, if somebody noted it.
+    pub fn take_response(&self) -> Option<Vec<u8>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).response_object.take()
     }
 
     fn note_object(&self, object: &Value) {
@@ -95,6 +102,17 @@ pub fn annotate_with_objects(key: &str, value: impl FnOnce() -> String) {
 /// Notes the object that this task's request sent, if the request is recorded. Called before ownership and admission.
 pub fn note_request_object(object: impl FnOnce() -> Value) {
     _ = NOTES.try_with(|notes| notes.note_object(&object()));
+}
+
+/// Notes the object of an answer that is sent in another encoding than JSON, where answers are recorded; `bytes` are JSON.
+pub fn note_response_document(bytes: impl FnOnce() -> Option<Vec<u8>>) {
+    _ = NOTES.try_with(|notes| {
+        if notes.level >= Level::RequestResponse
+            && let Some(bytes) = bytes()
+        {
+            notes.inner.lock().unwrap_or_else(PoisonError::into_inner).response_object = Some(bytes);
+        }
+    });
 }
 
 /// Notes a patch or options as they were sent; `bytes` are JSON.

@@ -1,7 +1,7 @@
 //! The audit policy: which requests are recorded, how much of them, and at which stages.
 
 use pintle_auth::UserInfo;
-use pintle_value::{Value, yaml};
+use pintle_value::{Value, json, yaml};
 use std::path::Path;
 
 /// How much of a request is recorded.
@@ -132,10 +132,14 @@ impl Policy {
 
     /// Reads a policy.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let tree = yaml::parse(bytes).map_err(|e| {
-            format!("failed decoding: couldn't get version/kind; json parse error: {}", e.message())
-        })?;
-        let tree = tree.value;
+        // As in kube-apiserver, what begins with a brace is JSON.
+        let is_json = bytes.trim_ascii_start().starts_with(b"{");
+        let tree = match is_json {
+            true => json::parse(bytes).map(|parsed| parsed.value).map_err(|e| e.message().to_string()),
+            false => yaml::parse(bytes).map(|parsed| parsed.value).map_err(|e| e.message().to_string()),
+        };
+        let tree = tree
+            .map_err(|why| format!("failed decoding: couldn't get version/kind; json parse error: {why}"))?;
         let (version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
         if version.is_empty() && kind.is_empty() {
             return Err("unknown group version field audit.k8s.io/__internal, Kind=Policy in policy".into());

@@ -268,6 +268,9 @@ impl Asker<'_> {
                     let why = "impersonating the empty string key in extra is not allowed";
                     return Err(forbidden(&of("", ""), why));
                 }
+                if let Some(why) = extra_key_error(key) {
+                    return Err(forbidden(&of("", ""), &why));
+                }
                 if values.iter().any(String::is_empty) {
                     let why = "impersonating the empty string value in extra is not allowed";
                     return Err(forbidden(&of("", ""), why));
@@ -285,6 +288,18 @@ impl Asker<'_> {
         }
         Ok(())
     }
+}
+
+/// Why the constrained modes do not let a key of extra be impersonated.
+fn extra_key_error(key: &str) -> Option<String> {
+    let mut errors = pintle_meta::FieldErrors::default();
+    let path = pintle_value::Path::of("extra");
+    pintle_meta::names::domain_prefixed_path(&path.field("key"), key, &mut errors);
+    if !errors.is_empty() {
+        return Some(format!("impersonating an invalid key in extra is not allowed: {}", errors.sentence()));
+    }
+    let is_lower = key.to_lowercase() == key;
+    (!is_lower).then(|| format!("impersonating a non-lowercase key in extra is not allowed: {key:?}"))
 }
 
 async fn allowed(authorizer: &dyn Authorizer, attributes: &Attributes) -> Result<(), Status> {

@@ -8,6 +8,7 @@ use pintle_engine::{Engine, Target};
 use pintle_value::Value;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 
 const PREFIX: &str = "/registry/configmaps/";
 const NAMESPACE: &str = "kube-system";
@@ -16,21 +17,28 @@ const MANAGER: &str = "kube-apiserver";
 /// How often the ConfigMap is looked at, whatever happens.
 const RESYNC: Duration = Duration::from_secs(60);
 
-/// Keeps the ConfigMap until the cache shuts down. `data` are the keys that this server owns.
-pub(crate) async fn run(engine: Arc<Engine>, data: Vec<(&'static str, String)>) {
+/// Keeps the ConfigMap until the cache shuts down. `data` are the keys that this server owns; they can change.
+pub(crate) async fn run(engine: Arc<Engine>, mut data: watch::Receiver<Vec<(&'static str, String)>>) {
     loop {
         let Some(resource) = engine.cache.resource(PREFIX) else { return };
         let Ok(mut watcher) = resource.watch(WatchStart::FromNow, Filter::default()) else { return };
-        reconcile(&engine, &data).await;
+        reconcile(&engine, &mut data).await;
         loop {
-            match tokio::time::timeout(RESYNC, watcher.next()).await {
-                Err(_) => reconcile(&engine, &data).await,
+            let next = tokio::select! {
+                next = tokio::time::timeout(RESYNC, watcher.next()) => next,
+                Ok(()) = data.changed() => {
+                    reconcile(&engine, &mut data).await;
+                    continue;
+                }
+            };
+            match next {
+                Err(_) => reconcile(&engine, &mut data).await,
                 Ok(Some(Item::Event(delivery))) => {
                     let object = delivery.object();
                     let is_it = object.name() == NAME && object.namespace() == Some(NAMESPACE);
                     // As in kube-apiserver, an edit is corrected only by the next resync.
                     if is_it && delivery.kind() != EventType::Modified {
-                        reconcile(&engine, &data).await;
+                        reconcile(&engine, &mut data).await;
                     }
                 }
                 Ok(Some(Item::InitialEventsEnd(_) | Item::Bookmark(_))) => {}
@@ -41,9 +49,10 @@ pub(crate) async fn run(engine: Arc<Engine>, data: Vec<(&'static str, String)>) 
     }
 }
 
-async fn reconcile(engine: &Engine, data: &[(&'static str, String)]) {
+async fn reconcile(engine: &Engine, data: &mut watch::Receiver<Vec<(&'static str, String)>>) {
+    let data = data.borrow_and_update().clone();
     let Some(target) = engine.target("", "v1", "configmaps", NAMESPACE, NAME) else { return };
-    if let Err(status) = write(engine, &target, data).await {
+    if let Err(status) = write(engine, &target, &data).await {
         tracing::warn!(error = %status.message, "the ConfigMap {NAME} could not be written");
     }
 }

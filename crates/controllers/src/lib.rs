@@ -18,6 +18,7 @@ mod service_account;
 use pintle_engine::Engine;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// The controllers there are, by the names that flags know them by.
@@ -73,10 +74,10 @@ pub fn start_elected(engine: &Arc<Engine>, enabled: impl Fn(&str) -> bool) -> Ve
 pub fn start_aggregation(
     engine: &Arc<Engine>,
     aggregation: &Arc<aggregation::Aggregation>,
-    authentication: Vec<(&'static str, String)>,
+    authentication: watch::Receiver<Vec<(&'static str, String)>>,
 ) -> Vec<JoinHandle<()>> {
     let mut tasks = vec![tokio::spawn(Arc::clone(aggregation).run())];
-    if !authentication.is_empty() {
+    if !authentication.borrow().is_empty() {
         tasks.push(tokio::spawn(authentication_config::run(engine.clone(), authentication)));
     }
     tasks

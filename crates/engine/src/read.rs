@@ -34,6 +34,7 @@ impl ListRequest {
 }
 
 /// A page of a list.
+#[derive(Clone)]
 pub struct Listed {
     /// The items in order of their keys.
     pub items: Vec<Arc<Object>>,

@@ -4,13 +4,14 @@ use crate::api::ApiResponse;
 use crate::chain::Context;
 use crate::peer::Peer;
 use crate::requestinfo::RequestInfo;
-use crate::{Body, headers, respond};
+use crate::{Body, headers, respond, statuspb};
 use bytes::Bytes;
 use http::request::Parts;
 use http_body_util::BodyExt;
 use pintle_audit::{Asked, Notes, Received, Record, Stage};
 use pintle_auth::{UserInfo, authz};
 use pintle_metrics::families;
+use pintle_value::{cbor, json, yaml};
 use std::net::IpAddr;
 
 /// Begins the record of a request and makes its first event. The error is the answer to a request that must not go on
@@ -75,13 +76,8 @@ pub(crate) async fn answered(
             },
         };
     }
-    let content_type = answer.headers.get("content-type").map(http::HeaderValue::as_bytes);
-    let is_json = content_type.is_some_and(|text| text.starts_with(b"application/json"));
-    if let Body::Full(body) = &answer.body
-        && is_json
-        && (record.wants_response() || answer.code >= 400 || body.starts_with(b"{\"kind\":\"Status\""))
-    {
-        record.response_body(body);
+    if let Some(document) = response_document(&record, &answer) {
+        record.response_body(&document);
         record.answered(answer.code);
     }
     if !long_running {
@@ -90,6 +86,29 @@ pub(crate) async fn answered(
     }
     record.stage(Stage::ResponseStarted, pintle_audit::now()).await;
     (answer, Some(record))
+}
+
+/// The answer in JSON, if it is recorded: objects where the policy says so, statuses always.
+fn response_document(record: &Record, answer: &ApiResponse) -> Option<Bytes> {
+    if let Some(noted) = record.notes.take_response() {
+        return Some(noted.into());
+    }
+    let Body::Full(body) = &answer.body else { return None };
+    let is_status = answer.code >= 400 || body.starts_with(b"{\"kind\":\"Status\"");
+    if !(record.wants_response() || is_status) {
+        return None;
+    }
+    let content_type = answer.headers.get("content-type").and_then(|value| value.to_str().ok())?;
+    let tree = match content_type.split(';').next()? {
+        "application/json" => return Some(body.clone()),
+        "application/yaml" => yaml::parse(body).ok()?.value,
+        "application/cbor" => cbor::decode(body).ok()?,
+        "application/vnd.kubernetes.protobuf" => statuspb::decode(body)?,
+        _ => return None,
+    };
+    let mut out = Vec::new();
+    json::print(&tree, &mut out);
+    Some(out.into())
 }
 
 fn begin(

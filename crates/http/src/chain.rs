@@ -3,11 +3,15 @@
 use crate::aggregate::{self, Aggregated};
 use crate::api::{Api, ApiRequest, ApiResponse};
 use crate::completion::Completion;
+use crate::cors::{self, Cors};
+use crate::debug::{self, Profiler};
 use crate::health::{self, Health};
+use crate::lifecycle::{Lifecycle, Ordinary};
 use crate::metrics::{InFlight, Labels, Metrics};
 use crate::negotiate::{Accept, Encoding, Media};
 use crate::offload::{LARGE_BODY_BYTES, Offload};
 use crate::openid::OpenId;
+use crate::pages::Pages;
 use crate::peer::Peer;
 use crate::requestinfo::RequestInfo;
 use crate::route;
@@ -73,6 +77,16 @@ pub struct Context {
     pub closes_unauthenticated_http2: bool,
     /// The audit, if there is one.
     pub auditor: Option<Arc<pintle_audit::Auditor>>,
+    /// Web pages of other origins that may use the API.
+    pub cors: Option<Cors>,
+    /// Requests in flight, and the end of the server.
+    pub lifecycle: Arc<Lifecycle>,
+    /// `/flagz` and `/statusz`.
+    pub pages: Pages,
+    /// `/debug`, unless profiling is off.
+    pub profiler: Option<Arc<dyn Profiler>>,
+    /// How likely a request of HTTP/2 is to be the last one of its connection.
+    pub goaway_chance: f64,
 }
 
 /// What a request is, once method, path and headers are read.
@@ -92,20 +106,31 @@ where
     let began = Instant::now();
     let id = request_id(request.headers());
     let (parts, body) = request.into_parts();
-    let mut record = Record::new(&parts.method);
+    let mut record = Record::new(&parts.method, &context.lifecycle);
     // The documents of OpenAPI v3 are sent as they are: their tags are those of the plain text.
     let gzip = context.compression
         && !parts.uri.path().starts_with("/openapi/v3")
         && compress::asked_for(&headers::first(&parts.headers, "accept-encoding"));
 
+    let origin = context.cors.as_ref().and_then(|cors| cors.allowed_origin(&parts.headers));
+    maybe_send_goaway(context, peer, &parts);
     let answer = match read(&parts) {
         Err(response) => response,
+        Ok(_) if let Some(late) = context.lifecycle.refusal(&parts) => {
+            peer.close_after_answers();
+            late
+        }
+        // A preflight is answered for anyone.
+        Ok(_) if origin.is_some() && parts.method == http::Method::OPTIONS => ApiResponse::empty(204),
         Ok(_) if expects_the_unknown(&parts) => ApiResponse::empty(417),
         Ok(read) => answer(context, peer, &parts, read, body, &id, began, &mut record).await,
     };
 
     let (answer, audit) = auditing::answered(record.audit, answer, record.long_running).await;
     let mut response = finish(answer, record.warnings, gzip);
+    if let Some(origin) = origin {
+        cors::allow(response.headers_mut(), origin);
+    }
     set(response.headers_mut(), "audit-id", &id);
     if let Some(directives) = &context.strict_transport {
         response.headers_mut().insert("strict-transport-security", directives.clone());
@@ -120,6 +145,7 @@ where
         bytes: 0,
         audit,
         _in_flight: record.in_flight,
+        _ordinary: record.ordinary,
     };
     response.map(|body| completion.after(body))
 }
@@ -129,17 +155,20 @@ struct Record {
     labels: Labels,
     warnings: Vec<String>,
     in_flight: InFlight,
+    /// The end of the server waits for it, unless it is long-running.
+    ordinary: Option<Ordinary>,
     long_running: bool,
     audit: Option<Box<pintle_audit::Record>>,
 }
 
 impl Record {
-    fn new(method: &http::Method) -> Self {
+    fn new(method: &http::Method, lifecycle: &Arc<Lifecycle>) -> Self {
         let mutating = !matches!(*method, http::Method::GET | http::Method::HEAD | http::Method::OPTIONS);
         Record {
             labels: Labels::other(method),
             warnings: Vec::new(),
             in_flight: InFlight::begin(mutating),
+            ordinary: Some(lifecycle.begin()),
             long_running: false,
             audit: None,
         }
@@ -192,6 +221,9 @@ where
         }
     };
     record.long_running = info.long_running();
+    if record.long_running {
+        record.ordinary = None;
+    }
     match auditing::received(context, peer, parts, &info, &user, id).await {
         Ok(audit) => record.audit = audit,
         Err(answer) => return answer,
@@ -216,6 +248,10 @@ where
     if !info.resource_request {
         if health::ENDPOINTS.iter().any(|name| info.path.strip_prefix('/') == Some(*name)) {
             record.labels = Labels::health(&info.path, &parts.method);
+        }
+        let debug = debug::Asked { method: &method, path: &info.path, query: &query };
+        if let Some(answer) = debug::serve(context.profiler.as_ref(), &debug, body).await {
+            return answer;
         }
         let if_none_match = &*headers::first(&parts.headers, "if-none-match");
         let asked = nonresource::Asked {
@@ -353,6 +389,19 @@ fn note_identity(context: &Context, peer: &Peer, parts: &http::request::Parts, u
     if user.is_some_and(|user| !user.in_group(UserInfo::UNAUTHENTICATED)) {
         peer.authenticated();
     } else if context.closes_unauthenticated_http2 && parts.version == http::Version::HTTP_2 {
+        peer.close_after_answers();
+    }
+}
+
+/// Sends clients of HTTP/2 to another server now and then (`--goaway-chance`); those in flight are answered.
+fn maybe_send_goaway(context: &Context, peer: &Peer, parts: &http::request::Parts) {
+    if context.goaway_chance <= 0.0 || parts.version != http::Version::HTTP_2 {
+        return;
+    }
+    let mut bytes = [0u8; 4];
+    if aws_lc_rs::rand::fill(&mut bytes).is_ok()
+        && f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX) < context.goaway_chance
+    {
         peer.close_after_answers();
     }
 }

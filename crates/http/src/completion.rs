@@ -2,6 +2,7 @@
 //! the last byte of the body is made or the client is gone, however the request ends.
 
 use crate::body::{Aborted, Body, Chunks};
+use crate::lifecycle::Ordinary;
 use crate::metrics::{InFlight, Labels, Metrics};
 use bytes::Bytes;
 use std::pin::Pin;
@@ -20,6 +21,8 @@ pub(crate) struct Completion {
     pub(crate) audit: Option<Box<pintle_audit::Record>>,
     /// Falls with the completion.
     pub(crate) _in_flight: InFlight,
+    /// The same for the end of the server.
+    pub(crate) _ordinary: Option<Ordinary>,
 }
 
 impl Drop for Completion {

@@ -7,11 +7,13 @@ use crate::passthrough::ClientAddress;
 use crate::peer::Peer;
 use crate::server::answer;
 use crate::stream::{ClientStream, UnreadLimit};
+use arc_swap::ArcSwap;
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use pintle_metrics::families;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -45,7 +47,7 @@ const UNREAD_UPGRADED_MAX: Duration = Duration::from_secs(5 * 60);
 /// What all connections of a listener have in common.
 #[derive(Clone)]
 pub(crate) struct Shared {
-    pub(crate) acceptor: TlsAcceptor,
+    pub(crate) tls: Arc<ArcSwap<rustls::ServerConfig>>,
     pub(crate) builder: Arc<Builder<TokioExecutor>>,
     pub(crate) context: Arc<Context>,
     /// True once the server ends.
@@ -73,20 +75,29 @@ pub(crate) fn builder(streams_max: u32) -> Builder<TokioExecutor> {
     builder
 }
 
+fn handshake_failed(address: SocketAddr, why: &dyn std::fmt::Display) {
+    families::TLS_HANDSHAKE_ERRORS.inc(&[]);
+    tracing::debug!("http: TLS handshake error from {address}: {why}");
+}
+
 /// Serves one connection until it ends.
 pub(crate) async fn serve(shared: Shared, stream: TcpStream, address: SocketAddr, admitted: Admitted) {
     // Small writes (watch events) go out at once; without this they wait for the other side's acknowledgement.
     if let Err(e) = stream.set_nodelay(true) {
         tracing::debug!("no TCP_NODELAY: {e}");
     }
-    let Shared { acceptor, builder, context, mut stop } = shared;
+    let Shared { tls, builder, context, mut stop } = shared;
     let unread_limit = Arc::new(UnreadLimit::new(UNREAD_MAX, UNREAD_UPGRADED_MAX));
-    let handshake = acceptor.accept(ClientStream::new(stream, Arc::clone(&unread_limit)));
+    let handshake = async {
+        let stream = crate::tls::refuse_old_versions(stream).await?;
+        let stream = ClientStream::new(stream, Arc::clone(&unread_limit));
+        TlsAcceptor::from(tls.load_full()).accept(stream).await
+    };
     let stream = tokio::select! {
         accepted = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake) => match accepted {
             Ok(Ok(stream)) => stream,
-            Ok(Err(e)) => return tracing::debug!("TLS handshake: {e}"),
-            Err(_) => return tracing::debug!("TLS handshake: timeout"),
+            Ok(Err(e)) => return handshake_failed(address, &e),
+            Err(_) => return handshake_failed(address, &"timeout"),
         },
         () = admitted.signalled() => return,
     };

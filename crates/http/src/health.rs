@@ -2,6 +2,7 @@
 
 use crate::api::ApiResponse;
 use crate::respond;
+use pintle_metrics::families;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -201,7 +202,11 @@ impl Health {
                 _ = writeln!(report, "[+]{name} excluded: ok");
                 continue;
             }
-            match run() {
+            let result = run();
+            let (value, status) = if result.is_ok() { (1.0, "success") } else { (0.0, "error") };
+            families::HEALTHCHECK.set(&[name, endpoint], value);
+            families::HEALTHCHECKS.inc(&[name, status, endpoint]);
+            match result {
                 Ok(()) => _ = writeln!(report, "[+]{name} ok"),
                 Err(why) => {
                     failed = true;

@@ -149,6 +149,14 @@ pub(crate) struct Chosen {
     pub(crate) convert: Option<Convert>,
 }
 
+/// The form of a page such as `/flagz`.
+pub(crate) enum PageForm {
+    /// Text for people.
+    Text,
+    /// An object of this version.
+    Object(Encoding, String),
+}
+
 /// Most clauses of a header that are looked at.
 const CLAUSES_MAX: usize = 100;
 
@@ -172,23 +180,33 @@ impl Accept {
         }
         let pairs = self.clauses.iter().flat_map(|c| offer.media.iter().map(move |m| (c, *m)));
         pairs.filter(|(clause, media)| clause.names(*media)).find_map(|(clause, media)| {
-            let mut convert: Option<Convert> = None;
-            let mut pretty = self.pretty;
-            for (key, value) in &clause.params {
-                match key.as_str() {
-                    "as" => convert.get_or_insert_default().kind.clone_from(value),
-                    "g" => convert.get_or_insert_default().group.clone_from(value),
-                    "v" => convert.get_or_insert_default().version.clone_from(value),
-                    "stream" if !(value.is_empty() || value == "watch" && media.stream_name().is_some()) => {
-                        return None;
-                    }
-                    "sv" if !(value.is_empty() || offer.server_version && value == "v1") => return None,
-                    "pretty" => pretty |= value == "1",
-                    _ => {}
-                }
+            let streams = media.stream_name().is_some();
+            let (convert, pretty) = clause.options(streams, offer.server_version)?;
+            let encoding = Encoding::of(media, pretty || self.pretty);
+            (offer.allows)(media, convert.as_ref()).then_some(Chosen { encoding, convert })
+        })
+    }
+
+    /// The form of a page that is text, or an object of the kinds that `allows` lets through.
+    pub(crate) fn for_page(&self, cbor: bool, allows: impl Fn(&Convert) -> bool) -> Option<PageForm> {
+        if self.header.trim().is_empty() {
+            return Some(PageForm::Text);
+        }
+        let objects = [Some(Media::Json), Some(Media::Yaml), None, Some(Media::Cbor).filter(|_| cbor)];
+        // Text comes third, after JSON and YAML; the last one may be missing.
+        let offered = if cbor { &objects[..] } else { &objects[..3] };
+        let pairs = self.clauses.iter().flat_map(|clause| offered.iter().map(move |media| (clause, *media)));
+        pairs.into_iter().find_map(|(clause, media)| match media {
+            Some(media) if clause.names(media) => {
+                let (convert, pretty) = clause.options(media.stream_name().is_some(), false)?;
+                let convert = convert.filter(&allows)?;
+                Some(PageForm::Object(Encoding::of(media, pretty || self.pretty), convert.version))
             }
-            (offer.allows)(media, convert.as_ref())
-                .then(|| Chosen { encoding: Encoding::of(media, pretty), convert })
+            None if clause.names_text() => {
+                let (convert, _) = clause.options(false, false)?;
+                convert.is_none().then_some(PageForm::Text)
+            }
+            _ => None,
         })
     }
 
@@ -243,6 +261,32 @@ impl Clause {
         self.q > other.q
             || self.type_ != "*" && other.type_ == "*"
             || self.subtype != "*" && other.subtype == "*"
+    }
+
+    /// What the parameters ask for: a transformation, and whether people read it. `None` where that cannot be had.
+    fn options(&self, streams: bool, server_version: bool) -> Option<(Option<Convert>, bool)> {
+        let mut convert: Option<Convert> = None;
+        let mut pretty = false;
+        for (key, value) in &self.params {
+            match key.as_str() {
+                "as" => convert.get_or_insert_default().kind.clone_from(value),
+                "g" => convert.get_or_insert_default().group.clone_from(value),
+                "v" => convert.get_or_insert_default().version.clone_from(value),
+                "stream" if !(value.is_empty() || value == "watch" && streams) => return None,
+                "sv" if !(value.is_empty() || server_version && value == "v1") => return None,
+                "pretty" => pretty |= value == "1",
+                _ => {}
+            }
+        }
+        Some((convert, pretty))
+    }
+
+    fn names_text(&self) -> bool {
+        match self.type_.as_str() {
+            "text" => matches!(self.subtype.as_str(), "*" | "plain"),
+            "*" => self.subtype == "*",
+            _ => false,
+        }
     }
 
     fn names(&self, media: Media) -> bool {

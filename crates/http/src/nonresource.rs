@@ -25,13 +25,20 @@ pub(crate) fn serve(context: &Context, state: &DiscoveryState, asked: &Asked<'_>
     if let Some(response) = context.health.serve(asked.path, asked.query) {
         return response;
     }
+    if context.pages.paths().any(|path| path == asked.path)
+        && let Some(page) =
+            context.pages.serve(asked.path, asked.accept, context.cbor, &paths(context, state))
+    {
+        return page;
+    }
     match asked.path {
         "/" | "/index.html" => index(context, state),
         "/metrics" if asked.method == "DELETE" => {
             context.metrics.reset();
             ApiResponse::new(200, "text/plain; charset=utf-8", "metrics reset\n")
         }
-        "/metrics" => ApiResponse::new(200, METRICS_TYPE, context.metrics.text()),
+        "/metrics" => metrics(context, context.metrics.text()),
+        "/metrics/slis" => metrics(context, pintle_metrics::sli_text().into_bytes().into()),
         "/.well-known/openid-configuration" | "/.well-known/openid-configuration/" => {
             openid(context, asked, |o| o.configuration())
         }
@@ -50,6 +57,13 @@ pub(crate) fn serve(context: &Context, state: &DiscoveryState, asked: &Asked<'_>
             discovery::serve(state, path, &discovery_asked).unwrap_or_else(respond::page_not_found)
         }
     }
+}
+
+fn metrics(context: &Context, text: crate::Body) -> ApiResponse {
+    let mut answer = ApiResponse::new(200, METRICS_TYPE, text);
+    let started = context.pages.started.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    answer.set_header("process-start-time-unix", &started.as_secs().to_string());
+    answer
 }
 
 /// The router is strict: one path, one method, one media type.
@@ -94,6 +108,12 @@ fn openapi(context: &Context, state: &DiscoveryState, asked: &Asked<'_>) -> ApiR
 
 /// `/`: all paths there are.
 fn index(context: &Context, state: &DiscoveryState) -> ApiResponse {
+    let lines: Vec<String> = paths(context, state).iter().map(|p| format!("    {p:?}")).collect();
+    respond::raw_json(200, format!("{{\n  \"paths\": [\n{}\n  ]\n}}", lines.join(",\n")))
+}
+
+/// All paths of the server that are listed, sorted.
+fn paths(context: &Context, state: &DiscoveryState) -> Vec<String> {
     let mut paths: Vec<String> = [
         "/api",
         "/apis",
@@ -107,6 +127,7 @@ fn index(context: &Context, state: &DiscoveryState) -> ApiResponse {
     ]
     .map(str::to_string)
     .to_vec();
+    paths.extend(context.pages.paths().map(str::to_string));
     if context.openid.is_some() {
         paths.push("/.well-known/openid-configuration".into());
         paths.push("/openid/v1/jwks".into());
@@ -124,6 +145,18 @@ fn index(context: &Context, state: &DiscoveryState) -> ApiResponse {
         paths.extend(names.iter().map(|name| format!("/{endpoint}/{name}")));
     }
     paths.sort_unstable();
-    let lines: Vec<String> = paths.iter().map(|p| format!("    {p:?}")).collect();
-    respond::raw_json(200, format!("{{\n  \"paths\": [\n{}\n  ]\n}}", lines.join(",\n")))
+    paths
+}
+
+/// The first parts of paths that are for those who run the server, each once: not those of the API itself.
+pub(crate) fn folders(paths: &[String]) -> Vec<String> {
+    const OF_CLIENTS: [&str; 5] = ["apis", "api", "openid", "openapi", ".well-known"];
+    let first = paths.iter().filter_map(|path| path.split('/').nth(1));
+    let mut folders: Vec<String> = first
+        .filter(|part| !part.is_empty() && !OF_CLIENTS.contains(part))
+        .map(|part| format!("/{part}"))
+        .collect();
+    folders.sort_unstable();
+    folders.dedup();
+    folders
 }

@@ -83,6 +83,7 @@ impl RequestInfo {
     /// Whether the request stays open: watches, and streams to pods and nodes.
     pub fn long_running(&self) -> bool {
         matches!(self.verb.as_str(), "watch" | "proxy")
+            || (!self.resource_request && self.path.starts_with("/debug/pprof/"))
             || (self.resource_request
                 && matches!(self.subresource.as_str(), "attach" | "exec" | "proxy" | "log" | "portforward"))
     }

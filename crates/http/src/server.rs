@@ -7,6 +7,7 @@ use crate::drain::RequestBody;
 use crate::limits::ConnectionLimits;
 use crate::peer::Peer;
 use crate::respond;
+use arc_swap::ArcSwap;
 use http::{Method, Request, Response};
 use std::convert::Infallible;
 use std::future::Future;
@@ -14,9 +15,8 @@ use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
-use tokio_rustls::TlsAcceptor;
 
 pub use crate::chain::BODY_BYTES_MAX;
 pub use crate::chain::Context as ServerContext;
@@ -24,17 +24,24 @@ pub use crate::chain::Context as ServerContext;
 /// How long to wait when a connection cannot be accepted, such as for want of file descriptors: at first, and at most.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(5);
 const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// How long connections may take to close once nothing is in flight on them.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// What a listener is made with.
 pub struct ServerConfig {
-    /// TLS.
-    pub tls: Arc<rustls::ServerConfig>,
+    /// TLS of new connections; it can be exchanged.
+    pub tls: Arc<ArcSwap<rustls::ServerConfig>>,
     /// Most requests at once on one HTTP/2 connection.
     pub streams_max: u32,
     /// Most connections at once. Clients that have not said who they are get half of them.
     pub connections_max: usize,
     /// How long requests may still take when the server ends.
     pub drain_timeout: Duration,
+    /// How long watches are left open after the other requests are answered.
+    pub watch_linger: Duration,
+    /// Whether the server listens on while requests in flight finish, and sends new ones away
+    /// (`--shutdown-send-retry-after`).
+    pub sends_retry_after: bool,
 }
 
 /// A server that listens.
@@ -55,52 +62,88 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Serves until `stop` is over, then lets requests in flight finish.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
-        let limits = Arc::new(ConnectionLimits::new(self.config.connections_max));
+    /// Serves until `stop` is over, then lets requests in flight finish. `end_watches` is called when no other requests are left: it
+    /// must end those that would stay open for ever.
+    pub async fn run(self, stop: impl Future<Output = ()>, end_watches: impl FnOnce()) {
         let (stopping, stopped) = watch::channel(false);
         // Every connection holds one end; the other one sees when the last is gone.
         let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
-        let shared = Shared {
-            acceptor: TlsAcceptor::from(Arc::clone(&self.config.tls)),
-            builder: Arc::new(connection::builder(self.config.streams_max)),
-            context: Arc::clone(&self.context),
-            stop: stopped,
+        let Server { listener, config, context } = self;
+        let lifecycle = Arc::clone(&context.lifecycle);
+        let mut accepting = Accepting {
+            limits: Arc::new(ConnectionLimits::new(config.connections_max)),
+            shared: Shared {
+                tls: config.tls,
+                builder: Arc::new(connection::builder(config.streams_max)),
+                context,
+                stop: stopped,
+            },
+            alive,
+            pause: ACCEPT_PAUSE,
         };
+        accepting.until(&listener, stop).await;
+        if config.sends_retry_after {
+            lifecycle.send_away();
+            let drained = tokio::time::timeout(config.drain_timeout, lifecycle.drained());
+            accepting.until(&listener, async { _ = drained.await }).await;
+        }
+        drop(listener);
+        drop(accepting);
+        stopping.send_replace(true);
+        if tokio::time::timeout(config.drain_timeout, lifecycle.drained()).await.is_err() {
+            tracing::warn!("some requests did not finish in time");
+        }
+        // kube-apiserver leaves watches open for a minute here; their clients may leave by themselves.
+        if !config.watch_linger.is_zero() {
+            _ = tokio::time::timeout(config.watch_linger, all_gone.recv()).await;
+        }
+        end_watches();
+        if tokio::time::timeout(CLOSE_TIMEOUT, all_gone.recv()).await.is_err() {
+            tracing::warn!("some connections did not end in time");
+        }
+    }
+}
+
+/// Takes connections.
+struct Accepting {
+    limits: Arc<ConnectionLimits>,
+    shared: Shared,
+    alive: mpsc::Sender<Infallible>,
+    /// How long to wait after the next failure.
+    pause: Duration,
+}
+
+impl Accepting {
+    /// Takes connections and serves them until `stop` is over.
+    async fn until(&mut self, listener: &TcpListener, stop: impl Future<Output = ()>) {
         let mut stop = std::pin::pin!(stop);
-        let mut pause = ACCEPT_PAUSE;
         loop {
             let accepted = tokio::select! {
-                accepted = self.listener.accept() => accepted,
-                () = &mut stop => break,
+                accepted = listener.accept() => accepted,
+                () = &mut stop => return,
             };
             match accepted {
-                Ok((stream, address)) => {
-                    pause = ACCEPT_PAUSE;
-                    let Some(admitted) = limits.admit(address.ip()) else {
-                        tracing::debug!(client = %address, "too many connections");
-                        continue;
-                    };
-                    let served = connection::serve(shared.clone(), stream, address, admitted);
-                    let alive = alive.clone();
-                    tokio::spawn(async move {
-                        served.await;
-                        drop(alive);
-                    });
-                }
+                Ok((stream, address)) => self.spawn(stream, address),
                 Err(e) => {
                     tracing::warn!("cannot accept a connection: {e}");
-                    tokio::time::sleep(pause).await;
-                    pause = ACCEPT_PAUSE_MAX.min(pause.saturating_mul(2));
+                    tokio::time::sleep(self.pause).await;
+                    self.pause = ACCEPT_PAUSE_MAX.min(self.pause.saturating_mul(2));
                 }
             }
         }
-        drop(self.listener);
-        drop(alive);
-        stopping.send_replace(true);
-        if tokio::time::timeout(self.config.drain_timeout, all_gone.recv()).await.is_err() {
-            tracing::warn!("some requests did not finish in time");
-        }
+    }
+
+    fn spawn(&mut self, stream: TcpStream, address: SocketAddr) {
+        self.pause = ACCEPT_PAUSE;
+        let Some(admitted) = self.limits.admit(address.ip()) else {
+            return tracing::debug!(client = %address, "too many connections");
+        };
+        let served = connection::serve(self.shared.clone(), stream, address, admitted);
+        let alive = self.alive.clone();
+        tokio::spawn(async move {
+            served.await;
+            drop(alive);
+        });
     }
 }
 

@@ -1,6 +1,7 @@
 //! `Status` in Kubernetes protobuf: the few messages that the HTTP side writes itself.
 
 use pintle_meta::Status;
+use pintle_value::Value;
 
 /// Writes protobuf fields; empty values are written as Go's generated code writes them.
 #[derive(Default)]
@@ -91,4 +92,123 @@ pub(crate) fn encode(status: &Status) -> Vec<u8> {
     }
     out.int(6, i64::from(status.written_code()));
     envelope("v1", "Status", &out.0)
+}
+
+/// A `Status` in its envelope, as a tree; `None` for anything else.
+pub(crate) fn decode(bytes: &[u8]) -> Option<Value> {
+    let envelope = fields(bytes.strip_prefix(b"k8s\0")?)?;
+    let type_ = fields(message(&envelope, 1)?)?;
+    if text(&type_, 1) != "v1" || text(&type_, 2) != "Status" {
+        return None;
+    }
+    let status = fields(message(&envelope, 2)?)?;
+    let mut tree = Value::object();
+    tree.set_at(&["kind"], "Status".into());
+    tree.set_at(&["apiVersion"], "v1".into());
+    tree.set_at(&["metadata"], Value::object());
+    for (number, name) in [(2, "status"), (3, "message"), (4, "reason")] {
+        set_text(&mut tree, name, text(&status, number));
+    }
+    if let Some(details) = message(&status, 5).and_then(fields) {
+        let mut out = Value::object();
+        for (number, name) in [(1, "name"), (2, "group"), (3, "kind"), (6, "uid")] {
+            set_text(&mut out, name, text(&details, number));
+        }
+        let causes: Vec<Value> =
+            details.iter().filter(|(number, _)| *number == 4).filter_map(cause).collect();
+        if !causes.is_empty() {
+            out.set_at(&["causes"], Value::Array(causes));
+        }
+        if let Some(Field::Number(seconds @ 1..)) = find(&details, 5) {
+            out.set_at(&["retryAfterSeconds"], Value::Int(i64::try_from(*seconds).unwrap_or(0)));
+        }
+        tree.set_at(&["details"], out);
+    }
+    if let Some(Field::Number(code)) = find(&status, 6) {
+        tree.set_at(&["code"], Value::Int(i64::try_from(*code).unwrap_or(0)));
+    }
+    Some(tree)
+}
+
+fn cause((_, field): &(u64, Field<'_>)) -> Option<Value> {
+    let Field::Bytes(bytes) = field else { return None };
+    let cause = fields(bytes)?;
+    let mut out = Value::object();
+    for (number, name) in [(1, "reason"), (2, "message"), (3, "field")] {
+        set_text(&mut out, name, text(&cause, number));
+    }
+    Some(out)
+}
+
+enum Field<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+/// The fields of a message that has numbers and bytes only.
+fn fields(mut bytes: &[u8]) -> Option<Vec<(u64, Field<'_>)>> {
+    let mut out = Vec::new();
+    while !bytes.is_empty() {
+        let tag = read_varint(&mut bytes)?;
+        let field = match tag & 7 {
+            0 => Field::Number(read_varint(&mut bytes)?),
+            2 => {
+                let length = usize::try_from(read_varint(&mut bytes)?).ok()?;
+                let (field, rest) = bytes.split_at_checked(length)?;
+                bytes = rest;
+                Field::Bytes(field)
+            }
+            _ => return None,
+        };
+        out.push((tag >> 3, field));
+    }
+    Some(out)
+}
+
+fn read_varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn find<'a, 'b>(fields: &'b [(u64, Field<'a>)], number: u64) -> Option<&'b Field<'a>> {
+    fields.iter().find(|(n, _)| *n == number).map(|(_, field)| field)
+}
+
+fn message<'a>(fields: &[(u64, Field<'a>)], number: u64) -> Option<&'a [u8]> {
+    match find(fields, number)? {
+        Field::Bytes(bytes) => Some(bytes),
+        Field::Number(_) => None,
+    }
+}
+
+fn text<'a>(fields: &[(u64, Field<'a>)], number: u64) -> &'a str {
+    message(fields, number).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or("")
+}
+
+fn set_text(tree: &mut Value, name: &str, text: &str) {
+    if !text.is_empty() {
+        tree.set_at(&[name], text.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_encoded_can_be_read() {
+        let group = pintle_meta::GroupResource::new("apps", "deployments");
+        for status in [Status::not_found(&group, "a"), Status::bad_request("it is wrong")] {
+            assert_eq!(decode(&encode(&status)), Some(status.to_value()));
+        }
+        assert_eq!(decode(b"k8s\0"), None);
+    }
 }

@@ -1,13 +1,20 @@
-//! TLS: the serving certificate, and client certificates that are asked for but never fail a handshake.
+//! TLS: versions, suites, serving certificates, and client certificates that are asked for but never fail a handshake.
+
+mod certificates;
+
+pub use certificates::{NamedCertificate, ServingCertificates};
 
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{ClientHello, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
-use rustls::{CipherSuite, DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme};
-use std::sync::{Arc, PoisonError, RwLock};
+use rustls::{
+    CipherSuite, DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme,
+    SupportedProtocolVersion, version,
+};
+use std::sync::Arc;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 /// A certificate chain, leaf first, and the key of the leaf.
 pub struct ServingCertificate {
@@ -17,48 +24,33 @@ pub struct ServingCertificate {
     pub key: PrivateKeyDer<'static>,
 }
 
-/// The certificate that the server shows. It can be replaced while the server runs; open connections keep theirs.
-#[derive(Debug)]
-pub struct ServingSlot {
-    current: RwLock<Arc<CertifiedKey>>,
-}
-
-impl ServingSlot {
-    /// A slot that holds `certificate`, whose key must belong to it.
-    pub fn new(certificate: ServingCertificate) -> Result<Self, Error> {
-        Ok(ServingSlot { current: RwLock::new(certified(certificate)?) })
-    }
-
-    /// Shows another certificate to new connections. After an error the old one is still shown.
-    pub fn replace(&self, certificate: ServingCertificate) -> Result<(), Error> {
-        let next = certified(certificate)?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = next;
-        Ok(())
-    }
-}
-
-impl ResolvesServerCert for ServingSlot {
-    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.current.read().unwrap_or_else(PoisonError::into_inner).clone())
-    }
-}
-
-fn certified(certificate: ServingCertificate) -> Result<Arc<CertifiedKey>, Error> {
-    Ok(Arc::new(CertifiedKey::from_der(certificate.chain, certificate.key, &provider())?))
+/// What `--tls-min-version`, `--tls-cipher-suites` and `--tls-curve-preferences` say.
+#[derive(Clone, Debug, Default)]
+pub struct TlsSettings {
+    /// Whether TLS 1.2 is refused.
+    pub only_tls13: bool,
+    /// The suites of TLS 1.2 that may be used, by Go's names; none are all. Those of TLS 1.3 cannot be chosen, as in Go.
+    pub cipher_suites: Vec<String>,
+    /// The numbers of the key exchanges that may be used; none are all.
+    pub curves: Vec<u16>,
 }
 
 /// The TLS side of a listener. `hints` are the names of the authorities whose client certificates are believed.
 pub fn server_config(
-    certificate: Arc<ServingSlot>,
+    certificates: Arc<ServingCertificates>,
     hints: Vec<DistinguishedName>,
     http2: bool,
+    settings: &TlsSettings,
 ) -> Result<Arc<ServerConfig>, Error> {
-    let provider = Arc::new(provider());
+    let provider = Arc::new(restricted_provider(settings));
     let verifier = Arc::new(AnyCertificate { provider: Arc::clone(&provider), hints });
+    let has_tls12 = provider.cipher_suites.iter().any(|suite| suite.tls13().is_none());
+    let both: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
+    let versions = if settings.only_tls13 || !has_tls12 { &both[..1] } else { both };
     let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
+        .with_protocol_versions(versions)?
         .with_client_cert_verifier(verifier)
-        .with_cert_resolver(certificate);
+        .with_cert_resolver(certificates);
     // Else the client's order counts.
     config.ignore_client_order = true;
     if http2 {
@@ -75,10 +67,48 @@ const SHORT_KEYS: [CipherSuite; 3] = [
 ];
 
 /// Keys of 128 bits come first, as in Go: they cost a quarter less than those of 256.
-fn provider() -> CryptoProvider {
+pub(crate) fn provider() -> CryptoProvider {
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
     provider.cipher_suites.sort_by_key(|suite| !SHORT_KEYS.contains(&suite.suite()));
     provider
+}
+
+fn restricted_provider(settings: &TlsSettings) -> CryptoProvider {
+    let mut provider = provider();
+    if !settings.cipher_suites.is_empty() {
+        provider.cipher_suites.retain(|suite| {
+            let name = suite.suite().as_str().unwrap_or("");
+            let is_named = |given: &String| {
+                // Two have an older name as well, without the hash.
+                given == name || name.strip_suffix("_SHA256") == Some(given) && given.ends_with("POLY1305")
+            };
+            suite.tls13().is_some() || settings.cipher_suites.iter().any(is_named)
+        });
+    }
+    if !settings.curves.is_empty() {
+        provider.kx_groups.retain(|group| settings.curves.contains(&u16::from(group.name())));
+    }
+    provider
+}
+
+/// The first bytes of a handshake: record header, message header and the highest version of old clients.
+const HELLO_BYTES: usize = 11;
+/// A fatal alert `protocol_version`.
+const PROTOCOL_VERSION_ALERT: [u8; 7] = [21, 3, 1, 0, 2, 2, 70];
+
+/// Tells clients that speak no more than TLS 1.1 so; the library would complain of something else that they lack.
+pub(crate) async fn refuse_old_versions(mut stream: TcpStream) -> std::io::Result<TcpStream> {
+    let mut hello = [0; HELLO_BYTES];
+    let length = stream.peek(&mut hello).await?;
+    // A handshake record with a ClientHello; from TLS 1.2 on the version is 3.3.
+    if length == HELLO_BYTES
+        && let [22, 3, _, _, _, 1, _, _, _, 3, 0..=2] = hello
+    {
+        stream.write_all(&PROTOCOL_VERSION_ALERT).await?;
+        stream.shutdown().await?;
+        return Err(std::io::Error::other("tls: client offered only unsupported versions"));
+    }
+    Ok(stream)
 }
 
 /// Takes any client certificate as long as the client has its key. Whether an authority that is believed signed it is

@@ -31,14 +31,23 @@ const BODY_BYTES: &[f64] = &[
 const REQUEST: &[&str] = &["component", "group", "resource", "scope", "subresource", "verb", "version"];
 
 macro_rules! families {
-    ($($(#[$doc:meta])* $id:ident = $name:literal, $type_:expr, $labels:expr, $help:literal;)*) => {
+    ($(#[$doc:meta])* $all:ident: $($id:ident = $name:literal, $type_:expr, $labels:expr, $help:literal;)*) => {
         $(#[doc = $help] pub static $id: Family = Family::new($name, $type_, $labels, $help);)*
-        /// All families, in the order of their text.
-        pub static ALL: &[&Family] = &[$(&$id),*];
+        $(#[$doc])*
+        pub static $all: &[&Family] = &[$(&$id),*];
     };
 }
 
 families! {
+    /// The families of `/metrics/slis`.
+    SLIS:
+    HEALTHCHECK = "kubernetes_healthcheck", Gauge, &["name", "type"], "Result of a health check: 1 is good.";
+    HEALTHCHECKS = "kubernetes_healthchecks_total", Counter, &["name", "status", "type"], "Results of all health checks.";
+}
+
+families! {
+    /// The families of `/metrics`, by name.
+    ALL:
     AUDIT_EVENTS = "apiserver_audit_event_total", Counter, &[], "Audit events that were generated and sent to the backends.";
     AUDIT_LEVELS = "apiserver_audit_level_total", Counter, &["level"], "Policy levels of requests that are audited.";
     AUDIT_REJECTED = "apiserver_audit_requests_rejected_total", Counter, &[], "Requests that were rejected because an audit backend failed.";

@@ -233,6 +233,21 @@ impl Iterator for Text {
     }
 }
 
+/// The text of `/metrics/slis`.
+pub fn sli_text() -> String {
+    let mut out = String::new();
+    for family in families::SLIS.iter().chain([&&families::START_TIME]) {
+        let mut after = None;
+        loop {
+            after = family.render(after.as_deref(), &mut out);
+            if after.is_none() {
+                break;
+            }
+        }
+    }
+    out
+}
+
 /// Forgets everything that was counted; gauges stay, they say what is now.
 pub fn reset() {
     families::ALL.iter().filter(|f| !matches!(f.type_, Type::Gauge)).for_each(|family| family.reset());

@@ -17,10 +17,13 @@ mod etcd;
 mod flags;
 mod kubeconfig;
 mod objects;
+mod operation;
 mod owners;
 mod pki;
+mod profile;
 mod proxying;
 mod recover;
+mod reload;
 mod serve;
 mod upkeep;
 

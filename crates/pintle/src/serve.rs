@@ -6,9 +6,13 @@ use crate::data_dir::{DataDir, DataDirError};
 use crate::flags::{FlagError, Flags};
 use crate::kubeconfig::Kubeconfig;
 use crate::objects::{Objects, ObjectsError};
-use crate::pki::{self, Authority, Keep, Pair, PkiError};
+use crate::operation::{self, Operation};
+use crate::pki::{self, Authority, Keep, PkiError};
+use crate::profile::Profiles;
+use crate::reload::{self, Reload};
 use crate::upkeep::Upkeep;
-use crate::{data_dir, descriptors, etcd, objects};
+use crate::{descriptors, etcd, objects};
+use arc_swap::ArcSwap;
 use pintle_auth::authn::bootstrap::BootstrapTokens;
 use pintle_auth::authn::config::AnonymousConfig;
 use pintle_auth::authn::front_proxy::FrontProxy;
@@ -25,26 +29,23 @@ use pintle_auth::authz::{AlwaysAllow, AlwaysDeny, PrivilegedGroup, Union};
 use pintle_auth::impersonate::Impersonation;
 use pintle_auth::{Authenticator, Authorizer, UserInfo};
 use pintle_controllers::aggregation::Aggregation;
-use pintle_engine::{Access, Engine, TokenObjects};
+use pintle_engine::{Access, TokenObjects};
+use pintle_http::debug::Profiler;
 use pintle_http::health::{Health, Scope};
 use pintle_http::openid::OpenId;
 use pintle_http::resources::Resources;
 use pintle_http::server::ServerContext;
-use pintle_http::tls::{self, ServingSlot};
+use pintle_http::tls::{self, ServingCertificates};
 use pintle_http::{Api, Metrics, Offload, Server, ServerConfig};
 use pintle_webhook::ReviewClient;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
-
-/// How long requests in flight may still take after the server stopped listening.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+use tokio::sync::watch;
 
 /// Why the server does not run: one line.
 #[derive(Debug, thiserror::Error)]
@@ -85,8 +86,9 @@ const STACK_BYTES: usize = 64 << 20;
 /// Runs the server until a signal ends it.
 pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
     let began = Instant::now();
-    log_to_stderr(flags.int("v"));
+    operation::start_log(flags)?;
     let config = Config::new(flags)?;
+    let operation = Arc::new(Operation::new(flags)?);
     let audit = AuditConfig::new(flags)?;
     // Where it is not said, kube-apiserver's recorded answers allow it.
     pintle_kinds::set_allow_privileged(!flags.given("allow-privileged") || flags.bool("allow-privileged"));
@@ -108,11 +110,16 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
         .map_err(ServeError::Runtime)?;
     // On a thread of the runtime, because objects that are read at the start may be as deep as those of requests.
     runtime.block_on(async {
-        tokio::spawn(serve(Arc::new(config), audit, began)).await.map_err(ServeError::Ended)?
+        tokio::spawn(serve(Arc::new(config), operation, audit, began)).await.map_err(ServeError::Ended)?
     })
 }
 
-async fn serve(config: Arc<Config>, audit: AuditConfig, began: Instant) -> Result<(), ServeError> {
+async fn serve(
+    config: Arc<Config>,
+    operation: Arc<Operation>,
+    audit: AuditConfig,
+    began: Instant,
+) -> Result<(), ServeError> {
     let auditor = audit.open().map_err(ServeError::Runtime)?;
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
     // First of all: a port that is taken is told before anything is done to the data.
@@ -124,7 +131,7 @@ async fn serve(config: Arc<Config>, audit: AuditConfig, began: Instant) -> Resul
     let folder = Arc::new(folder);
     let keep = Keep((!config.ephemeral).then_some(&folder));
     let authority = Arc::new(Authority::load_or_make(keep)?);
-    let (serving, serving_authority) = serving_pair(&config, &authority, keep)?;
+    let (serving, serving_authority) = reload::serving_pair(&config, &authority, keep)?;
     let admin = authority.admin(keep)?;
 
     let rbac = Arc::new(Rbac::default());
@@ -142,7 +149,7 @@ async fn serve(config: Arc<Config>, audit: AuditConfig, began: Instant) -> Resul
         .unwrap_or_else(|| AnonymousConfig { enabled: config.anonymous, ..AnonymousConfig::default() });
     let authenticator = Arc::new(Authenticator {
         front_proxy: front_proxy(&config)?,
-        certificates: Some(client_authorities(&config, &authority)?),
+        certificates: Some(ClientAuthorities::new(reload::authorities_of_clients(&config, &authority)?)?),
         tokens: static_tokens(&config)?,
         service_accounts: Some(account_tokens),
         bootstrap: config.bootstrap_tokens.then_some(BootstrapTokens(token_objects)),
@@ -153,10 +160,12 @@ async fn serve(config: Arc<Config>, audit: AuditConfig, began: Instant) -> Resul
         anonymous: anonymous.enabled && !config.authorization_modes.contains(&AuthorizationMode::AlwaysAllow),
         anonymous_paths: anonymous.paths,
     });
-    let mut hints = authenticator.certificates.as_ref().map(ClientAuthorities::subjects).unwrap_or_default();
-    hints.extend(authenticator.front_proxy.iter().flat_map(|proxy| proxy.authorities.subjects()));
-    let slot = Arc::new(ServingSlot::new(pki::serving_certificate(&serving, folder.path())?)?);
-    let tls = tls::server_config(slot.clone(), hints, config.http2)?;
+    let usual = pki::serving_certificate(&serving, folder.path())?;
+    let certificates = ServingCertificates::new(usual, reload::named_certificates(&operation)?)?;
+    let certificates = Arc::new(certificates);
+    let hints = reload::hints(&authenticator);
+    let tls = tls::server_config(certificates.clone(), hints, config.http2, &operation.tls)?;
+    let tls = Arc::new(ArcSwap::new(tls));
 
     let health = Arc::new(Health::default());
     match &config.etcd {
@@ -192,7 +201,8 @@ async fn serve(config: Arc<Config>, audit: AuditConfig, began: Instant) -> Resul
     tokio::spawn(objects::follow_policy(engine.clone(), rbac.clone()));
     pintle_controllers::start(&engine, config.event_life, |name| config.runs_controller(name));
     let aggregation = Aggregation::new(engine.clone(), config.proxying.aggregation.clone());
-    pintle_controllers::start_aggregation(&engine, &aggregation, config.proxying.authentication.clone());
+    let (authentication, authentication_data) = watch::channel(config.proxying.authentication.clone());
+    pintle_controllers::start_aggregation(&engine, &aggregation, authentication_data);
     let access = Access {
         authorizer: authorizer.clone(),
         authenticator: authenticator.clone(),
@@ -226,7 +236,7 @@ async fn serve(config: Arc<Config>, audit: AuditConfig, began: Instant) -> Resul
     });
     let context = Arc::new(ServerContext {
         api: Arc::clone(&api),
-        authenticator,
+        authenticator: authenticator.clone(),
         authorizer,
         health: Arc::clone(&health),
         metrics: Arc::new(metrics),
@@ -244,12 +254,19 @@ async fn serve(config: Arc<Config>, audit: AuditConfig, began: Instant) -> Resul
         aggregation,
         streams,
         auditor: auditor.clone(),
+        cors: operation.cors.clone(),
+        lifecycle: Arc::default(),
+        pages: operation.pages(&config),
+        profiler: operation.profiling.then(|| Arc::new(Profiles) as Arc<dyn Profiler>),
+        goaway_chance: operation.goaway_chance,
     });
     let server_config = ServerConfig {
-        tls,
+        tls: tls.clone(),
         streams_max: config.streams_max,
         connections_max: descriptors::connections_max(),
-        drain_timeout: DRAIN_TIMEOUT,
+        drain_timeout: Operation::drain_timeout(config.request_timeout),
+        watch_linger: operation.watch_linger(config.shutdown_delay),
+        sends_retry_after: operation.sends_retry_after,
     };
     let server = Server::new(listener, server_config, context);
 
@@ -263,19 +280,23 @@ async fn serve(config: Arc<Config>, audit: AuditConfig, began: Instant) -> Resul
         key: &admin.key,
     };
     folder.write("admin.kubeconfig", kubeconfig.render().as_bytes())?;
-    let renewal = Renewal {
+    let reload = Reload {
         config: config.clone(),
+        operation: operation.clone(),
         folder: folder.clone(),
         authority: authority.clone(),
-        slot,
+        authenticator,
+        certificates,
+        tls,
+        authentication,
         url: url.clone(),
-        shown: serving.certificate.clone(),
         admin: admin.certificate.clone(),
     };
-    tokio::spawn(renewal.run(engine.clone()));
+    tokio::spawn(reload.run(engine.clone()));
     health.set_ready();
     folder.write("port", address.port().to_string().as_bytes())?;
     greet(&url, &folder, &config, began);
+    tracing::info!(v = 0, "Serving securely on {address}");
 
     let stop = async {
         signals.next().await;
@@ -287,123 +308,16 @@ async fn serve(config: Arc<Config>, audit: AuditConfig, began: Instant) -> Resul
         });
         // Others go on from here while requests are still answered.
         tokio::join!(upkeep.end(), tokio::time::sleep(config.shutdown_delay));
-        engine.cache.shutdown();
+        if operation.ends_watches_first {
+            engine.cache.shutdown();
+        }
     };
-    server.run(stop).await;
+    server.run(stop, || engine.cache.shutdown()).await;
     if let Some(auditor) = auditor {
         auditor.close().await;
     }
     engine.store.close().await;
     Ok(())
-}
-
-/// How often certificates are looked at: whether the files were replaced, and whether our own must be renewed.
-const RENEWAL_EVERY: Duration = Duration::from_secs(10);
-
-/// Shows new certificates without a restart.
-struct Renewal {
-    config: Arc<Config>,
-    folder: Arc<DataDir>,
-    authority: Arc<Authority>,
-    slot: Arc<ServingSlot>,
-    url: String,
-    /// The serving certificate that is shown.
-    shown: String,
-    /// The administrator's certificate.
-    admin: String,
-}
-
-impl Renewal {
-    async fn run(mut self, engine: Arc<Engine>) {
-        // Without files there is nothing to read again, and certificates outlive a process by years.
-        if self.config.ephemeral && self.config.serving_files.is_none() {
-            return;
-        }
-        loop {
-            // No revision ever gets there, so this ends with the time or the cache.
-            let _ = engine.cache.wait_for(u64::MAX, RENEWAL_EVERY).await;
-            if engine.cache.is_closed() {
-                return;
-            }
-            if let Err(error) = self.renew() {
-                tracing::warn!(%error, "certificates stay as they are");
-            }
-        }
-    }
-
-    fn renew(&mut self) -> Result<(), ServeError> {
-        let keep = Keep((!self.config.ephemeral).then_some(&*self.folder));
-        let (serving, serving_authority) = serving_pair(&self.config, &self.authority, keep)?;
-        if serving.certificate != self.shown {
-            self.slot.replace(pki::serving_certificate(&serving, self.folder.path())?)?;
-            tracing::info!("a new serving certificate is shown");
-            self.shown.clone_from(&serving.certificate);
-        }
-        if self.config.ephemeral {
-            return Ok(());
-        }
-        let admin = self.authority.admin(keep)?;
-        if admin.certificate != self.admin {
-            let kubeconfig = Kubeconfig {
-                server: &self.url,
-                user: "admin",
-                authority: &serving_authority,
-                certificate: &admin.certificate,
-                key: &admin.key,
-            };
-            self.folder.write("admin.kubeconfig", kubeconfig.render().as_bytes())?;
-            self.admin.clone_from(&admin.certificate);
-        }
-        Ok(())
-    }
-}
-
-/// The serving certificate, and the authority that clients check it with.
-fn serving_pair(
-    config: &Config,
-    authority: &Authority,
-    keep: Keep<'_>,
-) -> Result<(Pair, String), ServeError> {
-    let in_dir = |dir: &Path| (dir.join("apiserver.crt"), dir.join("apiserver.key"));
-    if let Some((certificate, key)) = &config.serving_files {
-        let pair = pki::read_pair(certificate, key)?;
-        return Ok((pair.clone(), pair.certificate));
-    }
-    if let Some((certificate, key)) = config.cert_dir.as_deref().map(in_dir)
-        && certificate.exists()
-        && key.exists()
-    {
-        let pair = pki::read_pair(&certificate, &key)?;
-        return Ok((pair.clone(), pair.certificate));
-    }
-    let mut addresses = vec![
-        IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(Ipv6Addr::LOCALHOST),
-        config.bind.ip(),
-        config.service_network.first_host(),
-    ];
-    addresses.extend(config.advertise);
-    let hosts: Vec<String> = Some(config.external_host.clone())
-        .filter(|h| !h.is_empty() && h.parse::<IpAddr>().is_err())
-        .into_iter()
-        .collect();
-    let pair = authority.serving(keep, &pki::serving_names(&addresses, &hosts)?)?;
-    if let Some((certificate, key)) = config.cert_dir.as_deref().map(in_dir) {
-        for (path, text) in [(certificate, &pair.certificate), (key, &pair.key)] {
-            data_dir::write_whole(&path, text.as_bytes()).map_err(|e| PkiError::File(path, e))?;
-        }
-    }
-    Ok((pair, authority.certificate.clone()))
-}
-
-/// Our own authority, for the administrator, and those that were named.
-fn client_authorities(config: &Config, authority: &Authority) -> Result<ClientAuthorities, ServeError> {
-    let own = Path::new("own authority");
-    let mut all = pki::certificates(authority.certificate.as_bytes(), own)?;
-    if let Some(path) = &config.client_ca_file {
-        all.extend(pki::certificates(&pki::read_file(path)?, path)?);
-    }
-    Ok(ClientAuthorities::new(all)?)
 }
 
 /// The front proxy, where one has an authority.
@@ -560,19 +474,4 @@ impl Signals {
             _ = self.interrupt.recv() => {}
         }
     }
-}
-
-/// Logs go to stderr; libraries only speak at the highest levels.
-fn log_to_stderr(verbosity: i64) {
-    use tracing::level_filters::LevelFilter;
-    let (own, others) = match verbosity {
-        ..=0 => (LevelFilter::WARN, LevelFilter::WARN),
-        1 => (LevelFilter::INFO, LevelFilter::WARN),
-        2..=3 => (LevelFilter::DEBUG, LevelFilter::WARN),
-        4..=7 => (LevelFilter::TRACE, LevelFilter::INFO),
-        8.. => (LevelFilter::TRACE, LevelFilter::TRACE),
-    };
-    let filter = tracing_subscriber::filter::Targets::new().with_default(others).with_target("pintle", own);
-    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    tracing_subscriber::registry().with(layer).with(filter).init();
 }

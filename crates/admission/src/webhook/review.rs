@@ -73,6 +73,8 @@ pub struct Verdict {
     pub result: Value,
     /// What the client shall be told.
     pub warnings: Vec<String>,
+    /// Annotations of the audit event.
+    pub audit_annotations: Vec<(String, String)>,
 }
 
 /// The verdict in a review that answers the one with this uid; the review is typed.
@@ -91,6 +93,7 @@ pub fn verdict(version: ReviewVersion, uid: &str, mutating: bool, review: &Value
             .filter_map(Value::as_str)
             .map(str::to_string)
             .collect(),
+        audit_annotations: audit_annotations(response),
         ..Verdict::default()
     };
     // Old reviews were never asked for uid, version and type of patch.
@@ -104,6 +107,12 @@ pub fn verdict(version: ReviewVersion, uid: &str, mutating: bool, review: &Value
         verdict.patch = patch;
     }
     Ok(verdict)
+}
+
+fn audit_annotations(response: &Value) -> Vec<(String, String)> {
+    let entries = response.get("auditAnnotations").and_then(Value::as_object);
+    let texts = entries.into_iter().flat_map(|map| map.iter());
+    texts.filter_map(|(key, value)| Some((key.to_string(), value.as_str()?.to_string()))).collect()
 }
 
 fn check(

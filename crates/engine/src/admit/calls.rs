@@ -85,6 +85,7 @@ impl Engine {
         let verdict = review::verdict(version, &uid, question.mutating, &review)
             .map_err(|why| Failure::senseless(format!("received invalid webhook response: {why}")))?;
         warnings.extend(verdict.warnings.iter().cloned());
+        annotate(webhook, &verdict);
         match verdict.allowed {
             true => Ok(verdict),
             false => Err(Failure::Denied(webhook.denial(&verdict.result))),
@@ -99,6 +100,16 @@ impl Engine {
         let schema = schema.ok_or_else(|| "reviews have no type".to_string())?;
         let review = pintle_schema::decode(&schema, tree, &mut Strict::default());
         review.map_err(|error| error.message().to_string())
+    }
+}
+
+/// Annotates the audit event with what the webhook says. Keys that are no qualified names are left out.
+fn annotate(webhook: &Webhook, verdict: &Verdict) {
+    for (key, value) in &verdict.audit_annotations {
+        let key = format!("{}/{key}", webhook.name);
+        if key.matches('/').count() == 1 && pintle_meta::names::is_qualified_name(&key).is_empty() {
+            pintle_audit::annotate(&key, || value.clone());
+        }
     }
 }
 

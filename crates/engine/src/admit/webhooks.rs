@@ -283,7 +283,9 @@ fn annotate_mutation(webhook: &Webhook, place: &str, mutated: bool) {
 fn annotate_patch(webhook: &Webhook, place: &str, verdict: &Verdict) {
     pintle_audit::annotate_with_objects(&format!("patch.webhook.admission.k8s.io/{place}"), || {
         let (configuration, name) = (quoted(configuration(webhook)), quoted(&webhook.name));
-        let patch = String::from_utf8_lossy(&verdict.patch);
+        let mut patch = Vec::new();
+        pintle_value::json::compact(&verdict.patch, &mut patch);
+        let patch = String::from_utf8_lossy(&patch);
         let patch_type = quoted(&verdict.patch_type);
         format!(
             "{{\"configuration\":{configuration},\"webhook\":{name},\"patch\":{patch},\"patchType\":{patch_type}}}"

@@ -116,6 +116,9 @@ impl Engine {
         let token = tokens
             .issue(&spec, self.system_time())
             .map_err(|error| Status::internal(&format!("failed to generate token: {error}")))?;
+        pintle_audit::annotate("authentication.kubernetes.io/issued-credential-id", || {
+            format!("JTI={}", spec.id)
+        });
         let (now, _) = self.clock.now();
         request.set_at(&["status", "token"], token.into());
         let end = Timestamp { seconds: now.saturating_add(seconds), nanos: 0 };

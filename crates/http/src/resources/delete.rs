@@ -89,6 +89,9 @@ impl Resources {
         let schema = schema.ok_or_else(|| Status::internal("options of deletions have no type"))?;
         let tree = pintle_engine::decode::decode_options(&request.body, media(content), &schema)?;
         pintle_audit::note_request_document(|| {
+            // kube-apiserver records them in the internal version of this type.
+            let mut tree = tree.clone();
+            tree.set_at(&["apiVersion"], "meta.k8s.io/__internal".into());
             let mut out = Vec::new();
             pintle_value::json::print(&tree, &mut out);
             Some(out)

@@ -24,6 +24,11 @@ impl Resources {
     ) -> Result<ApiResponse, Status> {
         let encoding = request.accept.encoding;
         self.engine.prepare(target, std::slice::from_ref(object)).await?;
+        if encoding == Encoding::Protobuf {
+            pintle_audit::note_response_document(|| {
+                self.object_bytes(target, object, Encoding::JSON).ok().map(|bytes| bytes.to_vec())
+            });
+        }
         let body = match self.transformer(request, target)? {
             None => self.object_bytes(target, object, encoding)?,
             Some(transformer) => transformer.object(object)?,
@@ -74,6 +79,13 @@ impl Resources {
         }
         let schema = self.types.by_kind(tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
         let schema = schema.ok_or_else(|| Status::internal("the answer's kind is unknown"))?;
+        if encoding == Encoding::Protobuf {
+            pintle_audit::note_response_document(|| {
+                let mut out = Vec::new();
+                write_tree(&schema, tree, Encoding::JSON, &mut out);
+                Some(out)
+            });
+        }
         let mut out = Vec::new();
         write_tree(&schema, tree, encoding, &mut out);
         Ok(ApiResponse::new(code, encoding.media().name(), out))

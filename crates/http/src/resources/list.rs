@@ -36,6 +36,13 @@ impl Resources {
     ) -> Result<ApiResponse, Status> {
         let encoding = request.accept.encoding;
         let media = encoding.media().name();
+        if encoding == Encoding::Protobuf {
+            pintle_audit::note_response_document(|| {
+                let pieces = self.json_pieces(target, listed.clone());
+                let pieces: Result<Vec<_>, _> = pieces.collect();
+                Some(pieces.ok()?.concat())
+            });
+        }
         if let Some(transformer) = self.transformer(request, target)? {
             return Ok(ApiResponse::new(200, media, transformer.list(listed)?));
         }

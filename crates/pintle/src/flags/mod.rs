@@ -1,5 +1,6 @@
 //! The command line: one table of flags, a parser and a help text that derive from it, and typed access to the result.
 
+mod effective;
 mod gates;
 mod table;
 
@@ -11,6 +12,15 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 use table::{FLAGS, Flag, Type};
+
+/// Names of flags with their values.
+pub(crate) type FlagValues = Vec<(String, String)>;
+
+/// Flags that kube-apiserver does not have.
+pub(crate) const OWN_FLAGS: [&str; 3] = ["controllers", "data-dir", "ephemeral"];
+/// A flag that has an older name, too.
+const BACKOFF: &str = "audit-webhook-initial-backoff";
+const OLD_BACKOFF: &str = "audit-webhook-batch-initial-backoff";
 
 /// What was asked for on the command line.
 pub(crate) enum Invocation {
@@ -103,6 +113,11 @@ impl Flags {
             .collect()
     }
 
+    /// The values of a flag that may be repeated, each as it was given.
+    pub(crate) fn values(&self, name: &str) -> Vec<String> {
+        self.matches.get_many::<String>(name).into_iter().flatten().cloned().collect()
+    }
+
     /// The entries of a map flag; a key alone has the value `true`.
     pub(crate) fn map(&self, name: &str) -> BTreeMap<String, String> {
         let entry = |item: String| match item.split_once('=') {
@@ -182,7 +197,7 @@ fn argument(flag: &'static Flag) -> Arg {
     if flag.name == "v" {
         arg = arg.short('v');
     }
-    if matches!(flag.type_, Type::List | Type::Map | Type::IntList) {
+    if matches!(flag.type_, Type::List | Type::Map | Type::IntList | Type::Values) {
         arg = Arg::new(flag.name)
             .long(flag.name)
             .value_parser(value_parser(flag.type_))
@@ -226,7 +241,7 @@ fn value_parser(type_: Type) -> ValueParser {
             |t| t.split(',').all(|i| i.trim().parse::<i32>().is_ok()),
             "whole numbers, comma separated",
         ),
-        Type::Text | Type::List | Type::Map => ValueParser::string(),
+        Type::Text | Type::List | Type::Map | Type::Values => ValueParser::string(),
     }
 }
 
@@ -247,13 +262,11 @@ fn go_bool(text: &str) -> Option<bool> {
 
 /// `--secure_port` is another way to write `--secure-port`, as with kube-apiserver.
 fn dashes_for_underscores(arg: String) -> String {
-    if !arg.starts_with("--") {
-        return arg;
-    }
-    match arg.split_once('=') {
-        Some((name, value)) => format!("{}={value}", name.replace('_', "-")),
-        None => arg.replace('_', "-"),
-    }
+    let Some(rest) = arg.strip_prefix("--") else { return arg };
+    let (name, value) = rest.split_once('=').map_or((rest, None), |(name, value)| (name, Some(value)));
+    let name = name.replace('_', "-");
+    let name = if name == OLD_BACKOFF { BACKOFF } else { &name };
+    value.map_or_else(|| format!("--{name}"), |value| format!("--{name}={value}"))
 }
 
 fn first_line(text: &str) -> String {
@@ -292,6 +305,7 @@ fn push_flag(out: &mut String, flag: &Flag, text: &str) {
         Type::Duration => "duration",
         Type::Ip => "ip",
         Type::List => "strings",
+        Type::Values => "value",
         Type::IntList => "ints",
         Type::Map => "key=value,...",
     };
@@ -328,8 +342,9 @@ mod tests {
         assert_eq!(f.int("v"), 3);
         assert_eq!(f.duration("request-timeout"), Duration::from_secs(65));
         assert_eq!(f.text("bind-address"), "127.0.0.1");
-        let (harmless, missed) = flags("--profiling=false --etcd-prefix=/x").unwrap().without_effect();
-        assert!(harmless.contains(&"profiling"), "{missed:?}");
+        let (harmless, missed) =
+            flags("--enable-logs-handler=false --etcd-prefix=/x").unwrap().without_effect();
+        assert!(harmless.contains(&"enable-logs-handler"), "{missed:?}");
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub(crate) enum Type {
     Ip,
     /// Texts, comma separated; the flag may be repeated.
     List,
+    /// Texts; the flag may be repeated, and commas belong to the text.
+    Values,
     /// Whole numbers, comma separated.
     IntList,
     /// `key=value`, comma separated; the flag may be repeated.
@@ -48,7 +50,7 @@ const fn accepted(name: &'static str, type_: Type, default: &'static str) -> Fla
 pub(crate) fn is_harmless(name: &str) -> bool {
     const PREFIXES: [&str; 7] =
         ["log-", "watch-cache", "etcd-count-", "etcd-db-", "storage-", "tracing-", "show-hidden-"];
-    const NAMES: [&str; 14] = [
+    const NAMES: [&str; 10] = [
         "contention-profiling",
         "debug-socket-path",
         "delete-collection-workers",
@@ -56,18 +58,14 @@ pub(crate) fn is_harmless(name: &str) -> bool {
         "enable-logs-handler",
         "etcd-healthcheck-timeout",
         "etcd-readycheck-timeout",
-        "goaway-chance",
         "lease-reuse-duration-seconds",
-        "logging-format",
         "permit-address-sharing",
         "permit-port-sharing",
-        "profiling",
-        "vmodule",
     ];
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-use Type::{Bool, Duration, Float, Int, IntList, Ip, List, Map, Text};
+use Type::{Bool, Duration, Float, Int, IntList, Ip, List, Map, Text, Values};
 
 /// All flags.
 pub(crate) const FLAGS: &[Flag] = &[
@@ -171,7 +169,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     used("service-node-port-range", Text, "30000-32767", "Ports that services may have on nodes"),
     used("disable-admission-plugins", List, "", "Admission plugins to turn off"),
     used("enable-admission-plugins", List, "", "Admission plugins to turn on"),
-    used("v", Int, "0", "How much is logged: 0 little, 1 more, 2 requests, 4 all"),
+    used("v", Int, "0", "How much is logged: 0 little, 1 more, 3 requests, 4 all"),
     used(
         "service-account-signing-key-file",
         Text,
@@ -192,17 +190,37 @@ pub(crate) const FLAGS: &[Flag] = &[
         "5m0s",
         "How long old revisions can be watched and listed; 0: as long as there is room",
     ),
-    accepted("cors-allowed-origins", List, ""),
+    used(
+        "cors-allowed-origins",
+        List,
+        "",
+        "Regular expressions of the origins of web pages that may use the API",
+    ),
     accepted("emulated-version", List, ""),
     accepted("emulation-forward-compatible", Bool, ""),
-    accepted("goaway-chance", Float, ""),
+    used(
+        "goaway-chance",
+        Float,
+        "",
+        "How likely a request of HTTP/2 is to be the last one of its connection: at most 0.02",
+    ),
     accepted("livez-grace-period", Duration, ""),
     accepted("max-mutating-requests-inflight", Int, "200"),
     accepted("max-requests-inflight", Int, "400"),
     accepted("min-compatibility-version", List, ""),
     accepted("runtime-config-emulation-forward-compatible", Bool, ""),
-    accepted("shutdown-send-retry-after", Bool, ""),
-    accepted("shutdown-watch-termination-grace-period", Duration, ""),
+    used(
+        "shutdown-send-retry-after",
+        Bool,
+        "",
+        "Whether new requests are answered 429 while those in flight finish at the end",
+    ),
+    used(
+        "shutdown-watch-termination-grace-period",
+        Duration,
+        "",
+        "Whether watches end before the requests in flight: any time but 0",
+    ),
     accepted("storage-initialization-timeout", Duration, "1m0s"),
     accepted("delete-collection-workers", Int, "1"),
     accepted("enable-garbage-collector", Bool, "true"),
@@ -250,10 +268,15 @@ pub(crate) const FLAGS: &[Flag] = &[
     accepted("watch-cache-sizes", List, ""),
     accepted("permit-address-sharing", Bool, ""),
     accepted("permit-port-sharing", Bool, ""),
-    accepted("tls-cipher-suites", List, ""),
-    accepted("tls-curve-preferences", IntList, ""),
-    accepted("tls-min-version", Text, ""),
-    accepted("tls-sni-cert-key", List, ""),
+    used("tls-cipher-suites", List, "", "Suites of TLS 1.2 that may be used"),
+    used("tls-curve-preferences", IntList, "", "Numbers of the key exchanges that may be used"),
+    used("tls-min-version", Text, "", "VersionTLS12 or VersionTLS13"),
+    used(
+        "tls-sni-cert-key",
+        Values,
+        "",
+        "Certificate for certain names: certfile,keyfile or certfile,keyfile:name,name",
+    ),
     used(
         "audit-log-batch-buffer-size",
         Int,
@@ -333,7 +356,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     accepted("contention-profiling", Bool, ""),
     accepted("debug-socket-path", Text, ""),
     accepted("enable-priority-and-fairness", Bool, "true"),
-    accepted("profiling", Bool, "true"),
+    used("profiling", Bool, "true", "Whether /debug/pprof and /debug/flags are served"),
     used(
         "authentication-config",
         Text,
@@ -422,6 +445,10 @@ pub(crate) const FLAGS: &[Flag] = &[
         "YAML file that says how the cluster is reached: Direct or HTTPConnect",
     ),
     accepted("admission-control", List, ""),
+    accepted("apiserver-count", Int, "1"),
+    accepted("default-watch-cache-size", Int, "100"),
+    accepted("kubelet-port", Int, "10250"),
+    accepted("kubelet-read-only-port", Int, "10255"),
     accepted("admission-control-config-file", Text, ""),
     accepted("allow-metric-labels", Map, ""),
     accepted("allow-metric-labels-manifest", Text, ""),
@@ -432,8 +459,8 @@ pub(crate) const FLAGS: &[Flag] = &[
     accepted("log-json-split-stream", Bool, ""),
     accepted("log-text-info-buffer-size", Text, ""),
     accepted("log-text-split-stream", Bool, ""),
-    accepted("logging-format", Text, "text"),
-    accepted("vmodule", List, ""),
+    used("logging-format", Text, "text", "Lines of the log: text or json"),
+    used("vmodule", Text, "", "Verbosity of single source files: pattern=N, comma separated"),
     accepted("tracing-config-file", Text, ""),
     accepted("aggregator-reject-forwarding-redirect", Bool, "true"),
     used("allow-privileged", Bool, "", "Whether containers may be privileged; =false refuses them"),

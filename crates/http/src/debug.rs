@@ -1,0 +1,163 @@
+//! `/debug/flags` and `/debug/pprof`, for those who look into a running server (`--profiling`): the verbosity of the log, and profiles.
+
+use crate::Body;
+use crate::api::{ApiResponse, BoxFuture};
+use crate::{query, respond};
+use bytes::Bytes;
+use http::HeaderValue;
+use http_body_util::{BodyExt, Limited};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Takes profiles.
+pub trait Profiler: Send + Sync {
+    /// Names of profiles with what they show.
+    fn names(&self) -> &'static [(&'static str, &'static str)];
+
+    /// A profile in pprof's format, gzipped; `None` where there is no such profile. `time` is how long to watch, for those that need it.
+    fn take<'a>(&'a self, name: &'a str, time: Duration) -> BoxFuture<'a, Option<Result<Vec<u8>, String>>>;
+}
+
+/// Most bytes of a flag's value.
+const VALUE_BYTES_MAX: usize = 1024;
+/// How long profiles watch where the request does not say, and at most.
+const PROFILE_TIME: Duration = Duration::from_secs(30);
+const PROFILE_TIME_MAX: Duration = Duration::from_secs(600);
+
+/// A request below `/debug`.
+pub(crate) struct Asked<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) query: &'a [(String, String)],
+}
+
+/// Answers it; `None` where nothing is there.
+pub(crate) async fn serve<B>(
+    profiler: Option<&Arc<dyn Profiler>>,
+    asked: &Asked<'_>,
+    body: B,
+) -> Option<ApiResponse>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let profiler = profiler?;
+    match asked.path {
+        "/debug/flags/v" => Some(verbosity(asked.method, body).await),
+        "/debug/flags" => Some(flags()),
+        path if path.starts_with("/debug/flags/") => Some(flags()),
+        "/debug/pprof" => Some(redirect()),
+        "/debug/pprof/" => Some(index(&**profiler)),
+        // Nobody can look up addresses; Go's tool asks this first.
+        "/debug/pprof/symbol" => Some(text(200, "num_symbols: 0\n")),
+        path => Some(profile(&**profiler, path.strip_prefix("/debug/pprof/")?, asked.query).await),
+    }
+}
+
+/// `PUT /debug/flags/v` changes how much is logged. The texts are kube-apiserver's.
+async fn verbosity<B>(method: &str, body: B) -> ApiResponse
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if method != "PUT" {
+        return plain(406, "unsupported http method");
+    }
+    let body = match Limited::new(body, VALUE_BYTES_MAX).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(why) => return plain(400, &format!("error reading request body: {why}")),
+    };
+    let given = String::from_utf8_lossy(&body);
+    let is_number = !given.is_empty() && given.bytes().all(|byte| byte.is_ascii_digit());
+    match given.parse::<u32>() {
+        Ok(verbosity) if is_number => {
+            pintle_log::set_verbosity(verbosity);
+            plain(200, &format!("successfully set klog.logging.verbosity to {given}"))
+        }
+        _ => {
+            let why = if is_number { "value out of range" } else { "invalid syntax" };
+            plain(400, &format!("strconv.ParseUint: parsing {given:?}: {why}"))
+        }
+    }
+}
+
+fn flags() -> ApiResponse {
+    const PAGE: &str = "<html>\n<head>\n<title>/debug/flags/</title>\n</head>\n<body>\n/debug/flags/<br>\n<br>\nflags:<br>\n<table>\n<tr>v<br>\n</table>\n<br>\nfull flags configurable<br>\n</body>\n</html>\n";
+    ApiResponse::new(200, "text/html; charset=utf-8", PAGE)
+}
+
+fn redirect() -> ApiResponse {
+    let mut answer =
+        ApiResponse::new(302, "text/html; charset=utf-8", "<a href=\"/debug/pprof/\">Found</a>.\n\n");
+    answer.set_header("location", "/debug/pprof/");
+    answer
+}
+
+fn index(profiler: &dyn Profiler) -> ApiResponse {
+    let rows: Vec<String> = profiler
+        .names()
+        .iter()
+        .map(|(name, what)| format!("<tr><td><a href='{name}'>{name}</a></td><td>{what}</td></tr>\n"))
+        .collect();
+    let page = format!(
+        "<html>\n<head>\n<title>/debug/pprof/</title>\n</head>\n<body>\n/debug/pprof/\n<br>\nTypes of profiles available:\n<table>\n{}</table>\n</body>\n</html>",
+        rows.concat()
+    );
+    let mut answer = ApiResponse::new(200, "text/html; charset=utf-8", page);
+    answer.set_header("x-content-type-options", "nosniff");
+    answer
+}
+
+async fn profile(profiler: &dyn Profiler, name: &str, query: &[(String, String)]) -> ApiResponse {
+    let seconds = query::first(query, "seconds").and_then(|text| text.parse::<u64>().ok()).filter(|n| *n > 0);
+    let time = seconds.map_or(PROFILE_TIME, Duration::from_secs).min(PROFILE_TIME_MAX);
+    match profiler.take(name, time).await {
+        Some(Ok(bytes)) => {
+            let mut answer = ApiResponse::new(200, "application/octet-stream", Body::from(bytes));
+            answer.set_header("content-disposition", &format!("attachment; filename=\"{name}\""));
+            answer.set_header("x-content-type-options", "nosniff");
+            answer
+        }
+        Some(Err(why)) => go_error(500, &format!("Could not enable CPU profiling: {why}")),
+        None => go_error(404, "Unknown profile"),
+    }
+}
+
+fn go_error(code: u16, message: &str) -> ApiResponse {
+    let mut answer = respond::text(code, message);
+    answer.headers.insert("x-go-pprof", HeaderValue::from_static("1"));
+    answer
+}
+
+fn text(code: u16, body: &'static str) -> ApiResponse {
+    let mut answer = ApiResponse::new(code, "text/plain; charset=utf-8", body);
+    answer.set_header("x-content-type-options", "nosniff");
+    answer
+}
+
+fn plain(code: u16, line: &str) -> ApiResponse {
+    let mut answer = ApiResponse::new(code, "text/plain", format!("{line}\n"));
+    answer.set_header("x-content-type-options", "nosniff");
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn put(value: &'static str) -> (u16, String) {
+        let answer = verbosity("PUT", http_body_util::Full::new(Bytes::from_static(value.as_bytes()))).await;
+        let body = answer.body.collect().await.unwrap().to_bytes();
+        (answer.code, String::from_utf8_lossy(&body).trim().to_string())
+    }
+
+    #[tokio::test]
+    async fn the_verbosity_is_a_number() {
+        assert_eq!(put("0").await, (200, "successfully set klog.logging.verbosity to 0".into()));
+        for (value, why) in
+            [("high", "invalid syntax"), ("+1", "invalid syntax"), ("99999999999", "value out of range")]
+        {
+            assert_eq!(put(value).await, (400, format!("strconv.ParseUint: parsing {value:?}: {why}")));
+        }
+    }
+}

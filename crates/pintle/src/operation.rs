@@ -1,0 +1,249 @@
+//! How the server is operated: what the flags say of logs, TLS, web pages of other origins, and how it ends.
+
+use crate::config::Config;
+use crate::flags::{FlagError, FlagValues, Flags};
+use pintle_http::tls::TlsSettings;
+use pintle_http::{Cors, Pages};
+use pintle_log::{Format, VModule};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+/// What the flags say.
+pub(crate) struct Operation {
+    pub(crate) tls: TlsSettings,
+    /// Certificates for names.
+    pub(crate) named_certificates: Vec<NamedFiles>,
+    pub(crate) cors: Option<Cors>,
+    pub(crate) goaway_chance: f64,
+    pub(crate) sends_retry_after: bool,
+    /// Whether watches end before requests in flight are answered.
+    pub(crate) ends_watches_first: bool,
+    pub(crate) profiling: bool,
+    /// All flags as `/flagz` tells them: kube-apiserver's, and our own.
+    pub(crate) flags: (FlagValues, FlagValues),
+    pub(crate) started: SystemTime,
+}
+
+/// The files of a certificate for names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedFiles {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+    pub(crate) names: Vec<String>,
+}
+
+/// The suites that Go knows. Those of TLS 1.2 with forward secrecy and authenticated encryption can be used here; others are
+/// accepted, and nobody is offered them.
+const SUITES: [&str; 27] = [
+    "TLS_AES_128_GCM_SHA256",
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",
+    "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
+    "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA256",
+    "TLS_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_RSA_WITH_RC4_128_SHA",
+];
+
+const WATCH_LINGER: Duration = Duration::from_secs(15);
+
+/// The key exchanges that Go knows, by number: P-256, P-384, P-521, X25519, and those with ML-KEM.
+const CURVES: [u16; 7] = [23, 24, 25, 29, 4587, 4588, 4589];
+
+impl Operation {
+    /// Reads the flags.
+    pub(crate) fn new(flags: &Flags) -> Result<Self, FlagError> {
+        let goaway_chance: f64 = flags.text("goaway-chance").parse().unwrap_or(0.0);
+        if !(0.0..=0.02).contains(&goaway_chance) {
+            return Err(FlagError::new("--goaway-chance can not be less than 0 or greater than 0.02"));
+        }
+        Ok(Operation {
+            tls: tls(flags)?,
+            named_certificates: named_certificates(&flags.values("tls-sni-cert-key"))?,
+            cors: cors(&flags.list("cors-allowed-origins"))?,
+            goaway_chance,
+            sends_retry_after: flags.bool("shutdown-send-retry-after"),
+            ends_watches_first: !flags.duration("shutdown-watch-termination-grace-period").is_zero(),
+            profiling: flags.bool("profiling"),
+            flags: flags.effective(),
+            started: SystemTime::now(),
+        })
+    }
+
+    /// What `/flagz` and `/statusz` tell.
+    pub(crate) fn pages(&self, config: &Config) -> Pages {
+        let (flags, own_flags) = self.flags.clone();
+        Pages {
+            flags,
+            own_flags,
+            started: self.started,
+            flagz: config.gate("ComponentFlagz"),
+            statusz: config.gate("ComponentStatusz"),
+        }
+    }
+
+    /// How long watches are left open at the end. Who gives clients time to leave (`--shutdown-delay-duration`) gives it to
+    /// watches, too; others want the server to be gone.
+    pub(crate) fn watch_linger(&self, shutdown_delay: Duration) -> Duration {
+        let lingers = !shutdown_delay.is_zero() && !self.sends_retry_after && !self.ends_watches_first;
+        if lingers { WATCH_LINGER } else { Duration::ZERO }
+    }
+
+    /// How long to wait for requests in flight: as long as one may take.
+    pub(crate) fn drain_timeout(request_timeout: Duration) -> Duration {
+        request_timeout.max(Duration::from_secs(1))
+    }
+}
+
+/// Starts the log as the flags say.
+pub(crate) fn start_log(flags: &Flags) -> Result<(), FlagError> {
+    let format = match flags.text("logging-format") {
+        "text" | "" => Format::Text,
+        "json" => Format::Json,
+        other => {
+            return Err(FlagError::new(&format!("format: Invalid value: {other:?}: Unsupported log format")));
+        }
+    };
+    let modules = VModule::parse(&flags.list("vmodule").join(","))
+        .map_err(|why| FlagError::new(&format!("invalid argument for \"--vmodule\" flag: {why}")))?;
+    if format == Format::Json && flags.given("vmodule") {
+        return Err(FlagError::new("vmodule: Forbidden: Only supported for text log format"));
+    }
+    let verbosity = u32::try_from(flags.int("v")).unwrap_or(0);
+    pintle_log::start(format, verbosity, modules);
+    let (all, own) = flags.effective();
+    for (name, value) in all.iter().chain(&own) {
+        tracing::info!("FLAG: --{name}={value:?}");
+    }
+    Ok(())
+}
+
+fn tls(flags: &Flags) -> Result<TlsSettings, FlagError> {
+    let only_tls13 = match flags.text("tls-min-version") {
+        // The two oldest are not spoken here, whatever is asked for.
+        "" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12" => false,
+        "VersionTLS13" => true,
+        other => return Err(FlagError::new(&format!("unknown tls version {other:?}"))),
+    };
+    let cipher_suites = flags.list("tls-cipher-suites");
+    if let Some(unknown) = cipher_suites.iter().find(|name| !SUITES.contains(&name.as_str())) {
+        return Err(FlagError::new(&format!("Cipher suite {unknown} not supported or doesn't exist")));
+    }
+    let mut curves = Vec::new();
+    for text in flags.list("tls-curve-preferences") {
+        let range = || FlagError::new(&format!("curve preference {text} is out of range (must be 1-65535)"));
+        let number: u16 = text.parse().map_err(|_| range())?;
+        let why = match number {
+            0 => return Err(range()),
+            known if curves.contains(&known) => format!("duplicate curve preference {known}"),
+            unknown if !CURVES.contains(&unknown) => {
+                format!("curve preference {unknown} is not supported by the current Go version")
+            }
+            _ => {
+                curves.push(number);
+                continue;
+            }
+        };
+        return Err(FlagError::new(&why));
+    }
+    Ok(TlsSettings { only_tls13, cipher_suites, curves })
+}
+
+/// `certfile,keyfile` or `certfile,keyfile:name,name`.
+fn named_certificates(values: &[String]) -> Result<Vec<NamedFiles>, FlagError> {
+    let wrong = |value: &str, why: &str| {
+        FlagError::new(&format!("invalid argument {value:?} for \"--tls-sni-cert-key\" flag: {why}"))
+    };
+    let mut all = Vec::new();
+    for value in values {
+        let (files, names) =
+            value.split_once(':').map_or((value.as_str(), None), |(f, n)| (f, Some(n.trim())));
+        if names == Some("") {
+            return Err(wrong(value, "empty names list is not allowed"));
+        }
+        let paths: Vec<&str> = files.split(',').map(str::trim).collect();
+        let [certificate, key] = paths[..] else {
+            return Err(wrong(value, "expected comma separated certificate and key file paths"));
+        };
+        let names = names.into_iter().flat_map(|names| names.split(',')).map(|name| name.trim().to_string());
+        all.push(NamedFiles { certificate: certificate.into(), key: key.into(), names: names.collect() });
+    }
+    Ok(all)
+}
+
+/// Patterns must be bound to both ends of the host, or `example.com.evil.org` would fit them.
+fn cors(patterns: &[String]) -> Result<Option<Cors>, FlagError> {
+    let wrong = |why: &str| {
+        FlagError::new(&format!("--cors-allowed-origins has an invalid regular expression: {why}"))
+    };
+    if patterns.is_empty() {
+        return Ok(None);
+    }
+    let cors = Cors::new(patterns).map_err(|why| wrong(&why))?;
+    for pattern in patterns {
+        let starts = pattern.contains('^') || pattern.contains("//");
+        let ends = pattern.contains('$') || pattern.contains(':');
+        if !starts || !ends {
+            return Err(wrong("regular expression does not pin to start/end of host in the origin header"));
+        }
+    }
+    Ok(Some(cors))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::{Invocation, parse};
+
+    fn operation(line: &str) -> Result<Operation, String> {
+        match parse(line.split_whitespace().map(str::to_string)) {
+            Ok(Invocation::Serve(flags)) => Operation::new(&flags).map_err(|e| e.to_string()),
+            Ok(Invocation::Print(_)) => Err("printed".into()),
+            Err(e) => Err(e.to_string()),
+        }
+    }
+
+    #[test]
+    fn wrong_values_are_refused_in_the_words_of_kube_apiserver() {
+        for (line, want) in [
+            ("--goaway-chance=0.5", "--goaway-chance can not be less than 0 or greater than 0.02"),
+            ("--tls-min-version=1.3", "unknown tls version \"1.3\""),
+            ("--tls-cipher-suites=NULL", "Cipher suite NULL not supported or doesn't exist"),
+            ("--tls-curve-preferences=29,29", "duplicate curve preference 29"),
+            ("--tls-curve-preferences=7", "curve preference 7 is not supported by the current Go version"),
+            ("--cors-allowed-origins=example.com", "regular expression does not pin to start/end of host"),
+            ("--cors-allowed-origins=^(:", "error parsing regexp"),
+            ("--tls-sni-cert-key=a", "expected comma separated certificate and key file paths"),
+            ("--tls-sni-cert-key=a,b:", "empty names list is not allowed"),
+        ] {
+            let error = operation(line).err().unwrap_or_default();
+            assert!(error.contains(want), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn certificates_have_names_behind_a_colon() {
+        let all = operation("--tls-sni-cert-key=a,b --tls-sni-cert-key=c,d:*.x.org,y.org").unwrap();
+        let names: Vec<&[String]> = all.named_certificates.iter().map(|files| &*files.names).collect();
+        assert_eq!(names, [&[] as &[String], &["*.x.org".to_string(), "y.org".into()]]);
+    }
+}

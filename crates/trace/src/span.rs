@@ -1,0 +1,228 @@
+//! `Trace`: the spans of one request.
+
+use crate::context::Parent;
+use crate::export::Exporter;
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Most spans of one request; those after them are not recorded.
+const SPANS_MAX: usize = 256;
+
+/// The spans of one request.
+pub struct Trace {
+    pub(crate) id: [u8; 16],
+    pub(crate) parent: Option<[u8; 8]>,
+    exporter: Option<Arc<Exporter>>,
+    began: Instant,
+    pub(crate) started: SystemTime,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    spans: Vec<Record>,
+    /// The spans that are open, each within the one before.
+    open: Vec<usize>,
+}
+
+/// What is known of a span. Times are counted from the start of the trace.
+pub(crate) struct Record {
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) id: [u8; 8],
+    pub(crate) parent: Option<usize>,
+    pub(crate) from: Duration,
+    pub(crate) until: Option<Duration>,
+    pub(crate) attributes: Vec<(&'static str, String)>,
+}
+
+/// A span that is open until it is dropped.
+pub struct Span {
+    trace: Arc<Trace>,
+    index: usize,
+}
+
+impl Drop for Span {
+    fn drop(&mut self) {
+        self.trace.end(self.index);
+    }
+}
+
+impl Span {
+    /// A span within this one, beside which others may begin.
+    #[must_use = "the span ends when it is dropped"]
+    pub fn child(&self, name: &'static str) -> Span {
+        Trace::enter_concurrent(&self.trace, name, Some(self.index))
+    }
+
+    /// The header `traceparent` for requests that are made within this span.
+    pub fn traceparent(&self) -> String {
+        self.trace.header_of(Some(self.index))
+    }
+}
+
+impl Trace {
+    /// Begins a trace. `parent` is the client's span, if the client may say so; `name` is that of the first span.
+    pub fn begin(
+        exporter: Option<&Arc<Exporter>>,
+        parent: Option<Parent>,
+        name: String,
+        attributes: Vec<(&'static str, String)>,
+        began: Instant,
+    ) -> Arc<Self> {
+        let mut id = parent.map_or([0; 16], |parent| parent.trace);
+        if parent.is_none() && exporter.is_some() {
+            random(&mut id);
+        }
+        // A client that samples decides for us, as in kube-apiserver; otherwise the ratio does.
+        let is_sampled = |exporter: &&Arc<Exporter>| match parent {
+            Some(parent) => parent.sampled,
+            None => exporter.samples(&id),
+        };
+        let trace = Arc::new(Trace {
+            id,
+            parent: parent.map(|parent| parent.span),
+            exporter: exporter.filter(is_sampled).cloned(),
+            began,
+            started: SystemTime::now().checked_sub(began.elapsed()).unwrap_or(SystemTime::UNIX_EPOCH),
+            inner: Mutex::default(),
+        });
+        trace.push(name.into(), None, Duration::ZERO, attributes);
+        trace
+    }
+
+    /// Opens a span within the last one; it stays open until the trace is finished.
+    pub fn open(&self, name: &'static str) {
+        let parent = self.lock().open.last().copied();
+        self.push(name.into(), parent, self.began.elapsed(), Vec::new());
+    }
+
+    pub(crate) fn enter(trace: &Arc<Self>, name: &'static str) -> Span {
+        let parent = trace.lock().open.last().copied();
+        let index = trace.push(name.into(), parent, trace.began.elapsed(), Vec::new());
+        Span { trace: Arc::clone(trace), index }
+    }
+
+    pub(crate) fn enter_concurrent(trace: &Arc<Self>, name: &'static str, parent: Option<usize>) -> Span {
+        let parent = parent.or_else(|| trace.lock().open.last().copied());
+        let index = trace.push(name.into(), parent, trace.began.elapsed(), Vec::new());
+        trace.lock().open.retain(|open| *open != index);
+        Span { trace: Arc::clone(trace), index }
+    }
+
+    pub(crate) fn traceparent(&self) -> String {
+        let open = self.lock().open.last().copied();
+        self.header_of(open)
+    }
+
+    fn header_of(&self, index: Option<usize>) -> String {
+        let span = index.and_then(|index| self.lock().spans.get(index).map(|span| span.id));
+        Parent { trace: self.id, span: span.unwrap_or_default(), sampled: self.exporter.is_some() }.header()
+    }
+
+    /// Whether the trace is exported.
+    pub fn is_sampled(&self) -> bool {
+        self.exporter.is_some()
+    }
+
+    /// Ends the spans that are open and hands the trace to the exporter.
+    pub fn finish(self: &Arc<Self>) {
+        let now = self.began.elapsed();
+        for span in &mut self.lock().spans {
+            span.until.get_or_insert(now);
+        }
+        if let Some(exporter) = &self.exporter {
+            exporter.take(Arc::clone(self));
+        }
+    }
+
+    /// The parts of a request that took long, each with its milliseconds: `"Create" 812ms, "Call validating webhook" 800ms`.
+    pub fn slow_parts(&self, threshold: Duration) -> String {
+        let inner = self.lock();
+        let parts = inner.spans.iter().filter_map(|span| {
+            let took = span.until?.saturating_sub(span.from);
+            (took >= threshold).then(|| format!("---{:?} {}ms", span.name, took.as_millis()))
+        });
+        parts.collect::<Vec<_>>().join(" ")
+    }
+
+    fn push(
+        &self,
+        name: Cow<'static, str>,
+        parent: Option<usize>,
+        from: Duration,
+        attributes: Vec<(&'static str, String)>,
+    ) -> usize {
+        let mut id = [0; 8];
+        if self.exporter.is_some() {
+            random(&mut id);
+        }
+        let mut inner = self.lock();
+        let index = inner.spans.len();
+        if index >= SPANS_MAX {
+            return usize::MAX;
+        }
+        if inner.spans.capacity() == 0 {
+            inner.spans.reserve(8);
+        }
+        inner.spans.push(Record { name, id, parent, from, until: None, attributes });
+        inner.open.push(index);
+        index
+    }
+
+    fn end(&self, index: usize) {
+        let now = self.began.elapsed();
+        let mut inner = self.lock();
+        if let Some(span) = inner.spans.get_mut(index) {
+            span.until = Some(now);
+        }
+        // Those within it that somebody forgot to end are closed with it.
+        if let Some(at) = inner.open.iter().position(|open| *open == index) {
+            inner.open.truncate(at);
+        }
+    }
+
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&[Record]) -> T) -> T {
+        read(&self.lock().spans)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn random(bytes: &mut [u8]) {
+    // Without randomness ids are not unique; the spans are still there.
+    _ = aws_lc_rs::rand::fill(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_within_those_that_are_open() {
+        let trace = Trace::begin(None, None, "GET /".into(), Vec::new(), Instant::now());
+        trace.open("audit");
+        let get = Trace::enter(&trace, "Get");
+        let first = Trace::enter_concurrent(&trace, "Call validating webhook", None);
+        let second = Trace::enter_concurrent(&trace, "Call validating webhook", None);
+        drop(first.child("HTTP POST"));
+        drop((first, second, get));
+        drop(Trace::enter(&trace, "SerializeObject"));
+        trace.finish();
+        let parents: Vec<(String, Option<usize>)> =
+            trace.read(|spans| spans.iter().map(|span| (span.name.to_string(), span.parent)).collect());
+        let want = [
+            ("GET /", None),
+            ("audit", Some(0)),
+            ("Get", Some(1)),
+            ("Call validating webhook", Some(2)),
+            ("Call validating webhook", Some(2)),
+            ("HTTP POST", Some(3)),
+            ("SerializeObject", Some(1)),
+        ];
+        assert_eq!(parents, want.map(|(name, parent)| (name.to_string(), parent)));
+        assert!(trace.slow_parts(Duration::ZERO).starts_with("---\"GET /\" "));
+    }
+}
