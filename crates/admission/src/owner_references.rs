@@ -129,7 +129,8 @@ fn anything(request: &Attributes<'_>) -> Question {
 mod tests {
     use super::*;
     use crate::testing::{Objects, kind, tree, with_request};
-    use pintle_auth::Authorizing;
+    use pintle_auth::authz::RulesFound;
+    use pintle_auth::{Authorizing, UserInfo};
 
     /// Allows what its list has, as "verb resource/subresource".
     struct Allows(&'static [&'static str]);
@@ -142,6 +143,10 @@ mod tests {
                 false => Decision::NoOpinion("no".to_string()),
             }
             .into()
+        }
+
+        fn rules_for(&self, _user: &UserInfo, _namespace: &str) -> RulesFound {
+            RulesFound::default()
         }
     }
 

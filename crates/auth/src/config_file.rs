@@ -7,6 +7,16 @@ pub(crate) struct Fields(pub(crate) &'static [(&'static str, Option<&'static Fie
 
 const GROUP: &str = "apiserver.config.k8s.io";
 
+/// The kinds of the group, with their fields.
+const OTHER_KINDS: [(&str, Fields); 6] = [
+    ("AdmissionConfiguration", Fields(&[("plugins", None)])),
+    ("AuthenticationConfiguration", Fields(&[("jwt", None), ("anonymous", None)])),
+    ("AuthorizationConfiguration", Fields(&[("authorizers", None)])),
+    ("EgressSelectorConfiguration", Fields(&[("egressSelections", None)])),
+    ("EncryptionConfiguration", Fields(&[("resources", None)])),
+    ("TracingConfiguration", Fields(&[("endpoint", None), ("samplingRatePerMillion", None)])),
+];
+
 /// The tree of a file of this kind. The error is in the words of kube-apiserver.
 pub(crate) fn decode(text: &[u8], kind: &str, versions: &[&str], fields: &Fields) -> Result<Value, String> {
     if text.is_empty() {
@@ -19,21 +29,35 @@ pub(crate) fn decode(text: &[u8], kind: &str, versions: &[&str], fields: &Fields
     if found_kind.is_empty() {
         return Err("Object 'Kind' is missing in the configuration".to_string());
     }
-    if !known {
+    let is_kind = found_kind == kind || OTHER_KINDS.iter().any(|(other, _)| found_kind == *other);
+    if !known || !is_kind {
         return Err(format!("no kind \"{found_kind}\" is registered for version \"{version}\""));
     }
     if let Some(repeated) = parsed.strict_error {
         return Err(format!("strict decoding error: {repeated}"));
     }
     let mut unknown = Vec::new();
-    find_unknown(&tree, fields, "", true, &mut unknown);
+    // A file of another kind is judged by the fields of that kind first.
+    let other = OTHER_KINDS.iter().find(|(other, _)| found_kind == *other && found_kind != kind);
+    find_unknown(&tree, other.map_or(fields, |(_, fields)| fields), "", true, &mut unknown);
     if !unknown.is_empty() {
         return Err(format!("strict decoding error: {}", unknown.join(", ")));
     }
-    if found_kind != kind {
-        return Err(format!("expected {kind}, got {found_kind}"));
+    if other.is_some() {
+        return Err(format!("expected {kind}, got *apiserver.{found_kind}"));
     }
     Ok(tree)
+}
+
+/// An error of the system in Go's words, without what was tried.
+pub(crate) fn go_words(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file or directory".to_string(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_string(),
+        std::io::ErrorKind::IsADirectory => "is a directory".to_string(),
+        std::io::ErrorKind::NotADirectory => "not a directory".to_string(),
+        _ => error.to_string(),
+    }
 }
 
 fn find_unknown(tree: &Value, fields: &Fields, path: &str, is_root: bool, unknown: &mut Vec<String>) {

@@ -5,10 +5,12 @@
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
+mod access_objects;
 mod admit;
 mod allocate;
 mod answer;
 mod authorize;
+mod claim_rights;
 mod convert;
 mod crd;
 pub mod decode;
@@ -33,6 +35,7 @@ mod validation;
 mod watch;
 mod write;
 
+pub use access_objects::AccessObjects;
 pub use admit::{Hooks, PolicySlots};
 pub use convert::{ConversionMetrics, Underway};
 pub use delete::Deleted;

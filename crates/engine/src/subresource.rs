@@ -39,8 +39,8 @@ pub struct Access {
     pub authorizer: Arc<dyn Authorizer>,
     /// Knows whose a token is, and makes tokens.
     pub authenticator: Arc<Authenticator>,
-    /// Lists the rules of a user, where rights come from rules.
-    pub rules: Option<Arc<Rbac>>,
+    /// Decides by roles and bindings; a write of one is in force with the next request.
+    pub rbac: Arc<Rbac>,
     /// Longest life of a service-account token; 0 is any.
     pub token_seconds_max: i64,
     /// Whether the tokens of pods live longer than they say, and their use is only remarked upon.

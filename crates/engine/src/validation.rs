@@ -111,11 +111,13 @@ fn validate_by_rules(
 }
 
 /// All that is wrong with a changed object. Metadata is checked twice, by the rules of any object and by the
-/// kind's, and its errors come twice, as kube-apiserver lists them.
+/// kind's, and its errors come twice, as kube-apiserver lists them. `refused` is what the user may not change; it comes before
+/// the errors of the kind.
 pub(crate) fn update(
     target: &Target,
     object: &Value,
     old: &Value,
+    mut refused: FieldErrors,
     warnings: &mut Vec<String>,
 ) -> Result<(), Status> {
     let kind = &target.kind;
@@ -126,6 +128,7 @@ pub(crate) fn update(
     objectmeta::validate_create(meta, kind.namespaced, &names::path_segment_name, &path, &mut errors);
     objectmeta::validate_update(meta, old_meta, &path, &mut errors);
     let own = errors.0.len();
+    errors.0.append(&mut refused.0);
     if kind.hooks.validates_changed_metadata(target.scope()) {
         objectmeta::validate_update(meta, old_meta, &path, &mut errors);
         if kind.storage_version().schema.is_go() && kind.hooks.knows_finalizers() {

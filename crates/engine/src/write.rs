@@ -3,14 +3,14 @@
 use crate::convert::Conversions;
 use crate::precondition::{MODIFIED, check_no_uid, check_revision, check_uid};
 use crate::propose::{self, Change, Proposed};
-use crate::{Engine, Target, metadata, object, ownership, subresource, validation};
+use crate::{Engine, Target, claim_rights, metadata, object, ownership, subresource, validation};
 use bytes::Bytes;
 use pintle_admission::{Attributes, Operation, Options};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_kinds::{Asker, Generation, Scope};
-use pintle_meta::Status;
 use pintle_meta::options::FieldValidation;
+use pintle_meta::{FieldErrors, Status};
 use pintle_schema::typed;
 use pintle_store::{Expect, Revision, Write, WriteError};
 use pintle_value::{Str, Value, json};
@@ -203,7 +203,13 @@ impl Engine {
         typed::settle(&target.working_version().schema, &mut candidate, empties);
         match live_tree {
             None => validation::create(target, &candidate, &|| self.namespace_of(target))?,
-            Some(old) => validation::update(target, &candidate, old, warnings)?,
+            Some(old) => {
+                let mut refused = FieldErrors::new();
+                if claim_rights::applies_to(target) {
+                    self.check_claim_rights(request, &candidate, old, &mut refused).await;
+                }
+                validation::update(target, &candidate, old, refused, warnings)?;
+            }
         }
         if matches!(request.change, Change::Apply { .. }) {
             pintle_schema::coerce(&target.working_version().schema, &mut candidate);

@@ -27,6 +27,7 @@ use pintle_auth::{
 use pintle_controllers::aggregation::Aggregation;
 use pintle_meta::Status;
 use pintle_meta::duration::GoDuration;
+use pintle_meta::selector::{FieldSelector, LabelSelector};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -486,8 +487,11 @@ fn attributes_of(info: &RequestInfo, user: UserInfo) -> Attributes {
         subresource: info.subresource.clone(),
         namespace: info.namespace.clone(),
         name: info.name.clone(),
-        field_selector: info.field_selector.clone(),
-        label_selector: info.label_selector.clone(),
+        // What cannot be read is left out: the request is then judged as if it were about everything.
+        field_selector: FieldSelector::parse(&info.field_selector).unwrap_or_default(),
+        label_selector: LabelSelector::parse(&info.label_selector)
+            .map(|selector| selector.requirements().to_vec())
+            .unwrap_or_default(),
     }
 }
 

@@ -92,13 +92,9 @@ impl Resources {
         self.object_response(request, target, &object, 200).await
     }
 
-    /// Who changes a role or a binding finds it in force with the next request.
-    fn refresh_policy(&self, target: &Target) {
-        if let Some(rules) =
-            self.access.rules.as_ref().filter(|_| Engine::is_policy(&target.kind.store_prefix))
-        {
-            rules.set(self.engine.policy());
-        }
+    /// A role or binding that was written is in force with the next request. Without a key, any of them may have changed.
+    fn refresh_policy(&self, target: &Target, key: Option<&str>) {
+        self.engine.refresh_policy(&self.access.rbac, &target.kind.store_prefix, key);
     }
 
     /// A list request with its selectors checked against the kind.

@@ -27,6 +27,10 @@ const BODY_BYTES: &[f64] = &[
     2.75e6, 2.85e6, 2.95e6, 3.05e6,
 ];
 
+/// The buckets of Prometheus where nothing else is said.
+const DEFAULT_SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+const CONDITION_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25];
+
 /// Labels of a request.
 const REQUEST: &[&str] = &["component", "group", "resource", "scope", "subresource", "verb", "version"];
 
@@ -52,6 +56,16 @@ families! {
     AUDIT_LEVELS = "apiserver_audit_level_total", Counter, &["level"], "Policy levels of requests that are audited.";
     AUDIT_REJECTED = "apiserver_audit_requests_rejected_total", Counter, &[], "Requests that were rejected because an audit backend failed.";
     AUDIT_ERRORS = "apiserver_audit_error_total", Counter, &["plugin"], "Audit events that a backend lost.";
+    AUTHORIZATION_RELOADED_AT = "apiserver_authorization_config_controller_automatic_reload_last_timestamp_seconds", Gauge, &["apiserver_id_hash", "status"], "When the authorization configuration was last reloaded, by status.";
+    AUTHORIZATION_RELOADS = "apiserver_authorization_config_controller_automatic_reloads_total", Counter, &["apiserver_id_hash", "status"], "Reloads of the authorization configuration by status.";
+    AUTHORIZATION_CONFIG_INFO = "apiserver_authorization_config_controller_last_config_info", Gauge, &["apiserver_id_hash", "hash"], "The hash of the authorization configuration that counts.";
+    AUTHORIZATION_DECISIONS = "apiserver_authorization_decisions_total", Counter, &["decision", "name", "type"], "Decisions of authorizers by type and name.";
+    MATCH_CONDITION_ERRORS = "apiserver_authorization_match_condition_evaluation_errors_total", Counter, &["name", "type"], "Match conditions of authorization webhooks that failed.";
+    MATCH_CONDITION_SECONDS = "apiserver_authorization_match_condition_evaluation_seconds", Histogram(CONDITION_SECONDS), &["name", "type"], "Durations of evaluations of match conditions.";
+    MATCH_CONDITION_EXCLUSIONS = "apiserver_authorization_match_condition_exclusions_total", Counter, &["name", "type"], "Requests about which a webhook was not asked because of its match conditions.";
+    AUTHORIZATION_WEBHOOK_SECONDS = "apiserver_authorization_webhook_duration_seconds", Histogram(DEFAULT_SECONDS), &["name", "result"], "Durations of calls to authorization webhooks.";
+    AUTHORIZATION_WEBHOOK_FAIL_OPEN = "apiserver_authorization_webhook_evaluations_fail_open_total", Counter, &["name", "result"], "Calls to authorization webhooks that failed and count as no opinion.";
+    AUTHORIZATION_WEBHOOK_EVALUATIONS = "apiserver_authorization_webhook_evaluations_total", Counter, &["name", "result"], "Calls to authorization webhooks.";
     INFLIGHT = "apiserver_current_inflight_requests", Gauge, &["request_kind"], "Requests that are being worked on.";
     INQUEUE = "apiserver_current_inqueue_requests", Gauge, &["request_kind"], "Requests that wait in queues.";
     LONG_RUNNING = "apiserver_longrunning_requests", Gauge, REQUEST, "Long-running requests that are open.";

@@ -115,15 +115,20 @@ const FILE_BYTES_MAX: usize = 16 << 20;
 
 /// The text of a file; the error is in Go's words.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| {
-        let why = match error.kind() {
-            std::io::ErrorKind::NotFound => "no such file or directory".to_string(),
-            std::io::ErrorKind::PermissionDenied => "permission denied".to_string(),
-            std::io::ErrorKind::IsADirectory => "is a directory".to_string(),
-            _ => error.to_string(),
-        };
-        format!("open {}: {why}", path.display())
-    })
+    std::fs::read(path).map_err(|error| go_text(path, &error))
+}
+
+/// Why a file cannot be read, in Go's words.
+pub(crate) fn go_text(path: &Path, error: &std::io::Error) -> String {
+    let (action, why) = match error.kind() {
+        std::io::ErrorKind::NotFound => ("open", "no such file or directory".to_string()),
+        std::io::ErrorKind::PermissionDenied => ("open", "permission denied".to_string()),
+        std::io::ErrorKind::NotADirectory => ("open", "not a directory".to_string()),
+        // A folder can be opened.
+        std::io::ErrorKind::IsADirectory => ("read", "is a directory".to_string()),
+        _ => ("open", error.to_string()),
+    };
+    format!("{action} {}: {why}", path.display())
 }
 
 fn from_flags(flags: &Flags) -> Result<JwtConfig, FlagError> {

@@ -136,9 +136,9 @@ fn exit<E: std::fmt::Display>(outcome: Result<(), E>) -> ExitCode {
     }
 }
 
-/// One clear line, and a code that says so.
+/// One clear sentence, and a code that says so. Errors of expressions show the place on lines of their own.
 fn fail(why: &str) -> ExitCode {
-    _ = writeln!(std::io::stderr(), "pintle: {}", why.replace('\n', " "));
+    _ = writeln!(std::io::stderr(), "pintle: {why}");
     ExitCode::FAILURE
 }
 

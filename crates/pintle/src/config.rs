@@ -1,10 +1,12 @@
 //! `Config`: what the flags mean, checked.
 
 use crate::authentication::Authentication;
+use crate::authorization::Authorization;
 use crate::encryption::EncryptionFlags;
 use crate::endpoint;
 use crate::etcd::EtcdSettings;
 use crate::flags::{FlagError, Flags};
+use crate::identity_flags;
 use crate::proxying::Proxying;
 use http::HeaderValue;
 use pintle_http::version::GIT_VERSION;
@@ -28,7 +30,7 @@ pub(crate) struct Config {
     pub(crate) serving_files: Option<(PathBuf, PathBuf)>,
     pub(crate) client_ca_file: Option<PathBuf>,
     pub(crate) token_file: Option<PathBuf>,
-    pub(crate) authorization_modes: Vec<AuthorizationMode>,
+    pub(crate) authorization: Authorization,
     pub(crate) service_network: Network,
     pub(crate) issuers: Vec<String>,
     pub(crate) audiences: Vec<String>,
@@ -37,8 +39,6 @@ pub(crate) struct Config {
     pub(crate) jwks_uri: String,
     pub(crate) gates: BTreeMap<&'static str, bool>,
     pub(crate) anonymous: bool,
-    pub(crate) authorization_policy_file: Option<PathBuf>,
-    pub(crate) authorization_webhook: AuthorizationWebhookConfig,
     pub(crate) authentication: Authentication,
     pub(crate) token_webhook: TokenWebhookConfig,
     pub(crate) front_proxy: FrontProxyConfig,
@@ -88,16 +88,6 @@ pub(crate) struct Config {
     pub(crate) proxying: Proxying,
 }
 
-/// `--authorization-webhook-*`: the webhook that decides.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct AuthorizationWebhookConfig {
-    pub(crate) kubeconfig: Option<PathBuf>,
-    pub(crate) version: String,
-    /// How long an answer counts that allows, and one that does not.
-    pub(crate) allowed_life: Duration,
-    pub(crate) refused_life: Duration,
-}
-
 /// `--authentication-token-webhook-*`: the webhook that knows tokens.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TokenWebhookConfig {
@@ -129,20 +119,6 @@ impl FrontProxyConfig {
             extra_prefixes: flags.list("requestheader-extra-headers-prefix"),
         }
     }
-}
-
-/// Who decides what may be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AuthorizationMode {
-    AlwaysAllow,
-    AlwaysDeny,
-    Rbac,
-    /// Accepted beside others: rights of nodes, asked of RBAC here.
-    Node,
-    /// The policies of `--authorization-policy-file`.
-    Abac,
-    /// The webhook of `--authorization-webhook-config-file`.
-    Webhook,
 }
 
 /// A network: address and length of its prefix.
@@ -192,10 +168,8 @@ const OF_KUBE_APISERVER: [&str; 8] = [
 ];
 
 /// Flags that cannot be obeyed, and what would not hold if they were ignored like others.
-const NOT_TO_BE_IGNORED: [(&str, &str); 2] = [
-    ("authorization-config", "others would decide what is allowed"),
-    ("admission-control-config-file", "objects would be admitted that it forbids"),
-];
+const NOT_TO_BE_IGNORED: [(&str, &str); 1] =
+    [("admission-control-config-file", "objects would be admitted that it forbids")];
 
 impl Config {
     /// Whether a controller runs in this process: named, or by `*` unless somebody else does its work or `-name` leaves
@@ -211,9 +185,16 @@ impl Config {
         if let Some((name, why)) = NOT_TO_BE_IGNORED.iter().find(|(name, _)| !flags.text(name).is_empty()) {
             return Err(FlagError::new(&format!("--{name} is not available here: without it {why}")));
         }
+        identity_flags::check(flags)?;
         let port = u16::try_from(flags.int("secure-port"))
             .map_err(|_| FlagError::new("--secure-port must be between 0 and 65535"))?;
-        let ip = flags.ip("bind-address").unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        let stands_in = stands_in_for_kube_apiserver(flags);
+        // A cluster must reach its API server; somebody who just runs pintle has nobody to let in.
+        let ip = match flags.ip("bind-address") {
+            Some(ip) if flags.given("bind-address") || !stands_in => ip,
+            _ if stands_in => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            _ => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        };
         let ephemeral = flags.bool("ephemeral");
         let serving_files = match (path(flags, "tls-cert-file"), path(flags, "tls-private-key-file")) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
@@ -239,7 +220,7 @@ impl Config {
             serving_files,
             client_ca_file: path(flags, "client-ca-file"),
             token_file: path(flags, "token-auth-file"),
-            authorization_modes: authorization_modes(flags)?,
+            authorization: Authorization::new(flags)?,
             service_network: service_network(flags)?,
             issuers: issuers.clone(),
             audiences,
@@ -252,13 +233,6 @@ impl Config {
             jwks_uri: flags.text("service-account-jwks-uri").to_string(),
             gates: flags.gates()?,
             anonymous: flags.bool("anonymous-auth"),
-            authorization_policy_file: path(flags, "authorization-policy-file"),
-            authorization_webhook: AuthorizationWebhookConfig {
-                kubeconfig: path(flags, "authorization-webhook-config-file"),
-                version: flags.text("authorization-webhook-version").to_string(),
-                allowed_life: flags.duration("authorization-webhook-cache-authorized-ttl"),
-                refused_life: flags.duration("authorization-webhook-cache-unauthorized-ttl"),
-            },
             authentication: Authentication::new(flags, &issuers)?,
             token_webhook: TokenWebhookConfig {
                 kubeconfig: path(flags, "authentication-token-webhook-config-file"),
@@ -294,7 +268,7 @@ impl Config {
                 (Some(ip), Ok(port)) => Some(SocketAddr::new(ip, port)),
                 _ => None,
             },
-            alone: !OF_KUBE_APISERVER.iter().any(|name| flags.given(name)),
+            alone: !stands_in,
             compacts: !flags.duration("etcd-compaction-interval").is_zero(),
             publishes_endpoint: flags.text("endpoint-reconciler-type") != "none",
             event_life: flags.duration("event-ttl"),
@@ -322,6 +296,13 @@ impl Config {
     }
 }
 
+/// Whether Pintle runs in the place of a kube-apiserver: under its name, or with a command line of its kind.
+fn stands_in_for_kube_apiserver(flags: &Flags) -> bool {
+    let program = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
+    program.file_name().is_some_and(|name| name == "kube-apiserver")
+        || OF_KUBE_APISERVER.iter().any(|name| flags.given(name))
+}
+
 /// Names of controllers, `-name` and `*`.
 fn controllers(flags: &Flags) -> Result<Vec<String>, FlagError> {
     let named = flags.list("controllers");
@@ -343,48 +324,6 @@ fn non_empty(list: Vec<String>, default: &str) -> Vec<String> {
     if list.is_empty() { vec![default.to_string()] } else { list }
 }
 
-fn authorization_modes(flags: &Flags) -> Result<Vec<AuthorizationMode>, FlagError> {
-    let names = non_empty(flags.list("authorization-mode"), "RBAC");
-    let modes: Result<Vec<AuthorizationMode>, FlagError> = names
-        .iter()
-        .map(|name| match name.as_str() {
-            "AlwaysAllow" => Ok(AuthorizationMode::AlwaysAllow),
-            "AlwaysDeny" => Ok(AuthorizationMode::AlwaysDeny),
-            "RBAC" => Ok(AuthorizationMode::Rbac),
-            "Node" => Ok(AuthorizationMode::Node),
-            "ABAC" => Ok(AuthorizationMode::Abac),
-            "Webhook" => Ok(AuthorizationMode::Webhook),
-            other => Err(FlagError::new(&format!("authorization-mode {other:?} is not a valid mode"))),
-        })
-        .collect();
-    let modes = modes?;
-    let has = |mode| modes.contains(&mode);
-    if modes.iter().enumerate().any(|(at, mode)| modes.iter().take(at).any(|earlier| earlier == mode)) {
-        let listed: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
-        let listed = listed.join(" ");
-        return Err(FlagError::new(&format!(
-            "authorization-mode [{listed}] has mode specified more than once"
-        )));
-    }
-    let is_given = |name: &str| !flags.text(name).is_empty();
-    let why = match () {
-        () if has(AuthorizationMode::Abac) && !is_given("authorization-policy-file") => {
-            "authorization-mode ABAC's authorization policy file not passed"
-        }
-        () if !has(AuthorizationMode::Abac) && is_given("authorization-policy-file") => {
-            "cannot specify --authorization-policy-file without mode ABAC"
-        }
-        () if has(AuthorizationMode::Webhook) && !is_given("authorization-webhook-config-file") => {
-            "authorization-mode Webhook's authorization config file not passed"
-        }
-        () if !has(AuthorizationMode::Webhook) && is_given("authorization-webhook-config-file") => {
-            "cannot specify --authorization-webhook-config-file without mode Webhook"
-        }
-        () => return Ok(modes),
-    };
-    Err(FlagError::new(why))
-}
-
 fn service_network(flags: &Flags) -> Result<Network, FlagError> {
     let all = non_empty(flags.list("service-cluster-ip-range"), DEFAULT_SERVICE_NETWORK);
     let first = all.first().map_or("", String::as_str);
@@ -399,10 +338,11 @@ fn service_network(flags: &Flags) -> Result<Network, FlagError> {
 }
 
 fn token_seconds_max(flags: &Flags) -> Result<i64, FlagError> {
-    let seconds = flags.duration("service-account-max-token-expiration").as_secs();
-    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-    if seconds != 0 && !(3600..=1 << 32).contains(&seconds) {
-        let why = "--service-account-max-token-expiration must be between 1 hour and 2^32 seconds";
+    const SECOND: i64 = 1_000_000_000;
+    let nanos = flags.signed_duration("service-account-max-token-expiration").0;
+    let seconds = nanos / SECOND;
+    if nanos != 0 && (nanos < 3600 * SECOND || seconds > 1 << 32) {
+        let why = "the service-account-max-token-expiration must be between 1 hour and 2^32 seconds";
         return Err(FlagError::new(why));
     }
     Ok(seconds)

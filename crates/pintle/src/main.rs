@@ -3,6 +3,7 @@
 mod arguments;
 mod audit;
 mod authentication;
+mod authorization;
 mod backup;
 mod bootstrap;
 mod certs;
@@ -15,6 +16,7 @@ mod encryption;
 mod endpoint;
 mod etcd;
 mod flags;
+mod identity_flags;
 mod kubeconfig;
 mod objects;
 mod operation;

@@ -6,8 +6,7 @@ use crate::{bootstrap, encryption};
 use pintle_admission::{Chain, Settings, SettingsError};
 use pintle_auth::Authorizer;
 use pintle_auth::authz::AlwaysAllow;
-use pintle_auth::authz::rbac::Rbac;
-use pintle_cache::{Cache, CloseReason, Filter, Item};
+use pintle_cache::Cache;
 use pintle_encrypt::{ConfigError, Encryption};
 use pintle_engine::decode::Media;
 use pintle_engine::{
@@ -328,38 +327,6 @@ pub(crate) fn target_of(engine: &Engine, object: &Value) -> Option<pintle_engine
         name: object.str_at(&["metadata", "name"]).into(),
         subresource: Default::default(),
     })
-}
-
-/// Events after which the policy is made anew at the latest, though more are waiting.
-const POLICY_EVENTS_MAX: usize = 1024;
-
-/// Keeps the policy in step with roles and bindings until the cache shuts down. It is made anew once for all changes that
-/// are there.
-pub(crate) async fn follow_policy(engine: Arc<Engine>, rbac: Arc<Rbac>) {
-    let mut watcher = engine.cache.watch_all(Filter::default());
-    rbac.set(engine.policy());
-    while let Some(first) = watcher.next().await {
-        let mut changed = false;
-        let mut next = Some(first);
-        for taken in 1..=POLICY_EVENTS_MAX {
-            match next {
-                Some(Item::Event(delivery)) => {
-                    changed |= delivery.source().is_some_and(|e| Engine::is_policy(e.resource()));
-                }
-                Some(Item::Closed(CloseReason::Slow)) => {
-                    watcher = engine.cache.watch_all(Filter::default());
-                    changed = true;
-                }
-                Some(Item::Closed(_)) => return,
-                Some(Item::InitialEventsEnd(_) | Item::Bookmark(_)) => {}
-                None => break,
-            }
-            next = if taken < POLICY_EVENTS_MAX { watcher.try_next() } else { None };
-        }
-        if changed {
-            rbac.set(engine.policy());
-        }
-    }
 }
 
 struct SystemClock;

@@ -34,8 +34,10 @@ pub(crate) enum PkiError {
     DataDir(#[from] DataDirError),
     #[error("cannot make a certificate: {0}")]
     Make(#[from] rcgen::Error),
-    #[error("{0}: {1}")]
+    #[error("{}", crate::authentication::go_text(.0, .1))]
     File(PathBuf, std::io::Error),
+    #[error("{0}")]
+    Text(String),
     #[error("{0}: {1}")]
     Pem(PathBuf, String),
     #[error("service-account key: {0}")]

@@ -163,5 +163,5 @@ fn pair(flags: &Flags, certificate: &str, key: &str) -> Result<Option<(PathBuf, 
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, FlagError> {
-    std::fs::read(file).map_err(|error| FlagError::new(&format!("cannot read {}: {error}", file.display())))
+    crate::authentication::read(file).map_err(|why| FlagError::new(&why))
 }

@@ -1,7 +1,7 @@
 //! `pintle serve`: reads keys, wires the parts together, listens, and ends gracefully.
 
 use crate::audit::AuditConfig;
-use crate::config::{AuthorizationMode, Config};
+use crate::config::Config;
 use crate::data_dir::{DataDir, DataDirError};
 use crate::flags::{FlagError, Flags};
 use crate::kubeconfig::Kubeconfig;
@@ -11,25 +11,20 @@ use crate::pki::{self, Authority, Keep, PkiError};
 use crate::profile::Profiles;
 use crate::reload::{self, Reload};
 use crate::upkeep::Upkeep;
-use crate::{descriptors, etcd, objects};
+use crate::{descriptors, etcd, identity_flags, objects, upkeep};
 use arc_swap::ArcSwap;
 use pintle_auth::authn::bootstrap::BootstrapTokens;
 use pintle_auth::authn::config::AnonymousConfig;
 use pintle_auth::authn::front_proxy::FrontProxy;
-use pintle_auth::authn::keys::VerifyingKey;
 use pintle_auth::authn::oidc::Issuers;
 use pintle_auth::authn::service_account::{BoundObjects, ServiceAccountTokens, SignatureCache};
 use pintle_auth::authn::token_file::{TokenFile, TokenFileError};
 use pintle_auth::authn::webhook::TokenWebhook;
 use pintle_auth::authn::x509::{AuthorityError, ClientAuthorities};
-use pintle_auth::authz::abac::Abac;
-use pintle_auth::authz::rbac::Rbac;
-use pintle_auth::authz::webhook::{WebhookAuthorizer, WebhookSettings};
-use pintle_auth::authz::{AlwaysAllow, AlwaysDeny, PrivilegedGroup, Union};
 use pintle_auth::impersonate::Impersonation;
-use pintle_auth::{Authenticator, Authorizer, UserInfo};
+use pintle_auth::{Authenticator, Authorizer};
 use pintle_controllers::aggregation::Aggregation;
-use pintle_engine::{Access, TokenObjects};
+use pintle_engine::{Access, AccessObjects, TokenObjects};
 use pintle_http::debug::Profiler;
 use pintle_http::health::{Health, Scope};
 use pintle_http::openid::OpenId;
@@ -40,7 +35,6 @@ use pintle_http::{Api, Metrics, Offload, Server, ServerConfig};
 use pintle_webhook::ReviewClient;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tokio::net::TcpListener;
@@ -60,8 +54,6 @@ pub(crate) enum ServeError {
     Pki(#[from] PkiError),
     #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, std::io::Error),
-    #[error("--token-auth-file: {0}")]
-    Tokens(#[from] TokenFileError),
     #[error("--client-ca-file: {0}")]
     ClientCa(#[from] AuthorityError),
     #[error("TLS: {0}")]
@@ -134,8 +126,9 @@ async fn serve(
     let (serving, serving_authority) = reload::serving_pair(&config, &authority, keep)?;
     let admin = authority.admin(keep)?;
 
-    let rbac = Arc::new(Rbac::default());
-    let authorizer = authorizer(&config, &rbac)?;
+    let lasting = config.authorization.lasting(&config)?;
+    let authorizers = config.authorization.start(&lasting)?;
+    let authorizer: Arc<dyn Authorizer> = authorizers.clone();
     let Objects { engine, types, encryption } = objects::open(&config, &folder, authorizer.clone()).await?;
     let mut account_tokens = account_tokens(&config, keep)?;
     let token_objects: Arc<dyn BoundObjects> = Arc::new(TokenObjects(engine.clone()));
@@ -147,6 +140,10 @@ async fn serve(
     let anonymous = providers.config.anonymous.clone();
     let anonymous = anonymous
         .unwrap_or_else(|| AnonymousConfig { enabled: config.anonymous, ..AnonymousConfig::default() });
+    if let Some(path) = &config.client_ca_file {
+        // For kube-apiserver's words where the file is not good.
+        identity_flags::authorities(path, "client-ca-bundle")?;
+    }
     let authenticator = Arc::new(Authenticator {
         front_proxy: front_proxy(&config)?,
         certificates: Some(ClientAuthorities::new(reload::authorities_of_clients(&config, &authority)?)?),
@@ -157,7 +154,7 @@ async fn serve(
         issuers: arc_swap::ArcSwap::from_pointee(issuers),
         webhook: token_webhook(&config)?,
         // Where everything is allowed, it is so only to those who say who they are.
-        anonymous: anonymous.enabled && !config.authorization_modes.contains(&AuthorizationMode::AlwaysAllow),
+        anonymous: anonymous.enabled && !config.authorization.allows_everything,
         anonymous_paths: anonymous.paths,
     });
     let usual = pki::serving_certificate(&serving, folder.path())?;
@@ -195,10 +192,17 @@ async fn serve(
             false => Ok(()),
         });
     }
-    rbac.set(engine.policy());
+    let access_objects = AccessObjects { rbac: lasting.rbac.clone(), node: lasting.node.clone() };
+    let rbac = lasting.rbac.clone();
+    engine.load_access_objects(&access_objects);
     // Ends with the runtime.
     tokio::spawn(config.authentication.clone().follow(authenticator.clone()));
-    tokio::spawn(objects::follow_policy(engine.clone(), rbac.clone()));
+    tokio::spawn(config.authorization.clone().follow(
+        lasting,
+        authorizers,
+        upkeep::own_identity(&engine, None).name,
+    ));
+    tokio::spawn(engine.clone().follow_access_objects(access_objects));
     pintle_controllers::start(&engine, config.event_life, |name| config.runs_controller(name));
     let aggregation = Aggregation::new(engine.clone(), config.proxying.aggregation.clone());
     let (authentication, authentication_data) = watch::channel(config.proxying.authentication.clone());
@@ -206,7 +210,7 @@ async fn serve(
     let access = Access {
         authorizer: authorizer.clone(),
         authenticator: authenticator.clone(),
-        rules: config.authorization_modes.contains(&AuthorizationMode::Rbac).then(|| rbac.clone()),
+        rbac,
         token_seconds_max: config.token_seconds_max,
         extend_tokens: config.extend_tokens,
     };
@@ -325,7 +329,7 @@ fn front_proxy(config: &Config) -> Result<Option<FrontProxy>, ServeError> {
     let Some(path) = &config.front_proxy.authority_file else { return Ok(None) };
     let proxy = &config.front_proxy;
     Ok(Some(FrontProxy {
-        authorities: ClientAuthorities::new(pki::certificates(&pki::read_file(path)?, path)?)?,
+        authorities: identity_flags::authorities(path, "request-header")?,
         allowed_names: proxy.allowed_names.clone(),
         username_headers: proxy.username_headers.clone(),
         uid_headers: proxy.uid_headers.clone(),
@@ -348,20 +352,28 @@ fn token_webhook(config: &Config) -> Result<Option<TokenWebhook>, ServeError> {
 
 fn static_tokens(config: &Config) -> Result<TokenFile, ServeError> {
     match &config.token_file {
-        Some(path) => Ok(TokenFile::parse(&String::from_utf8_lossy(&pki::read_file(path)?))?),
+        Some(path) => {
+            let text = pki::read_file(path)?;
+            TokenFile::parse(&String::from_utf8_lossy(&text)).map_err(|error| match error {
+                TokenFileError::TooFewColumns(_) => {
+                    let text = format!("token file '{}' {error}", path.display());
+                    ServeError::Flag(FlagError::new(&text))
+                }
+                TokenFileError::Quote(_) => ServeError::Flag(FlagError::new(&error.to_string())),
+            })
+        }
         None => Ok(TokenFile::default()),
     }
 }
 
 fn account_tokens(config: &Config, keep: Keep<'_>) -> Result<ServiceAccountTokens, ServeError> {
     let signer = match &config.account_signing_key_file {
-        Some(path) => pintle_auth::authn::keys::SigningKey::from_pem(&pki::read_file(path)?)
-            .map_err(PkiError::AccountKey)?,
+        Some(path) => identity_flags::signing_key(path)?,
         None => pki::account_key(keep)?,
     };
     let mut keys = Vec::new();
     for path in &config.account_key_files {
-        keys.extend(VerifyingKey::all_from_pem(&pki::read_file(path)?).map_err(PkiError::AccountKey)?);
+        keys.extend(identity_flags::verifying_keys(path)?);
     }
     if keys.is_empty() {
         keys.push(signer.verifying.clone());
@@ -376,48 +388,6 @@ fn account_tokens(config: &Config, keep: Keep<'_>) -> Result<ServiceAccountToken
         lookup: config.lookup_tokens,
         signatures: SignatureCache::default(),
     })
-}
-
-/// Masters may do anything; after them the authorizers that were named are asked in order.
-fn authorizer(config: &Config, rbac: &Arc<Rbac>) -> Result<Arc<dyn Authorizer>, ServeError> {
-    let mut all: Vec<Box<dyn Authorizer>> = vec![Box::new(PrivilegedGroup(UserInfo::MASTERS))];
-    for mode in &config.authorization_modes {
-        match mode {
-            AuthorizationMode::AlwaysAllow => all.push(Box::new(AlwaysAllow)),
-            AuthorizationMode::AlwaysDeny => all.push(Box::new(AlwaysDeny)),
-            AuthorizationMode::Rbac => all.push(Box::new(Arc::clone(rbac))),
-            AuthorizationMode::Abac => all.push(Box::new(abac(config)?)),
-            AuthorizationMode::Webhook => all.push(Box::new(authorization_webhook(config)?)),
-            AuthorizationMode::Node => {}
-        }
-    }
-    Ok(Arc::new(Union(all)))
-}
-
-/// The policies of `--authorization-policy-file`.
-fn abac(config: &Config) -> Result<Abac, FlagError> {
-    let path = config.authorization_policy_file.as_deref().unwrap_or(Path::new(""));
-    let loaded = crate::authentication::read(path).and_then(|text| {
-        let read = Abac::parse(&String::from_utf8_lossy(&text));
-        read.map_err(|why| format!("error reading policy file {}, {why}", path.display()))
-    });
-    loaded.map_err(|why| FlagError::new(&format!("invalid authorization config: {why}")))
-}
-
-/// The webhook of `--authorization-webhook-config-file`.
-fn authorization_webhook(config: &Config) -> Result<WebhookAuthorizer, FlagError> {
-    let flags = &config.authorization_webhook;
-    let path = flags.kubeconfig.as_deref().unwrap_or(Path::new(""));
-    let settings = WebhookSettings {
-        version: flags.version.clone(),
-        allowed_life: flags.allowed_life,
-        refused_life: flags.refused_life,
-        denies_on_failure: false,
-    };
-    pintle_webhook::Kubeconfig::load(path)
-        .and_then(|kubeconfig| ReviewClient::new(kubeconfig, None))
-        .and_then(|client| WebhookAuthorizer::new(client, &settings))
-        .map_err(|why| FlagError::new(&format!("invalid authorization config: {why}")))
 }
 
 /// The address that clients are told in `/api` and by OpenID discovery: `--external-hostname` or `--advertise-address`

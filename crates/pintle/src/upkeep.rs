@@ -104,7 +104,7 @@ async fn wait(engine: &Engine, time: Duration) -> bool {
 }
 
 /// kube-apiserver names a server by a hash of its host's name.
-fn own_identity(engine: &Engine, peer: Option<SocketAddr>) -> Identity {
+pub(crate) fn own_identity(engine: &Engine, peer: Option<SocketAddr>) -> Identity {
     let hostname = hostname();
     let name = format!("apiserver-{}", hash(&hostname));
     let holder = format!("{name}_{}", pintle_engine::environment::new_uid(&*engine.random));

@@ -160,26 +160,43 @@ impl ReviewClient {
     pub fn new(config: Kubeconfig, timeout: Option<Duration>) -> Result<Self, String> {
         let timeout = timeout.unwrap_or(TIMEOUT);
         let https = HttpsClient::new(&config.identity)?;
-        let url = format!("{}?timeout={}s", config.server, timeout.as_secs());
+        let nanos = i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX);
+        let url = format!("{}?timeout={}", config.server, pintle_meta::duration::GoDuration(nanos));
         Ok(ReviewClient { https, url, timeout, authorization: config.authorization })
     }
 
     /// Posts JSON and returns the answer. Failures that may pass are tried again with growing pauses.
     pub async fn post(&self, body: Bytes) -> Result<Bytes, String> {
+        let as_it_is = |answer: &[u8]| Ok(Bytes::copy_from_slice(answer));
+        self.review(body, as_it_is, |_, _| {}).await.map_err(|error| error.why)
+    }
+
+    /// Posts JSON and returns what `read` makes of the answer. `observe` is told the result of each attempt (`success`,
+    /// `timeout` or `error`) and the seconds that it took.
+    pub async fn review<T>(
+        &self,
+        body: Bytes,
+        read: impl Fn(&[u8]) -> Result<T, String>,
+        observe: impl Fn(&str, f64),
+    ) -> Result<T, ReviewError> {
         let mut pause = PAUSE;
-        for attempt in 1.. {
-            match self.attempt(body.clone()).await {
-                Ok(answer) => return Ok(answer),
-                Err(failure) if !failure.may_pass || attempt >= ATTEMPTS_MAX => return Err(failure.why),
-                Err(_) => {}
+        let mut attempts = 1..ATTEMPTS_MAX;
+        loop {
+            let begin = std::time::Instant::now();
+            let answer = self.attempt(body.clone()).await;
+            let outcome = answer.and_then(|answer| read(&answer).map_err(ReviewError::lasting));
+            let result = outcome.as_ref().map_or_else(ReviewError::result, |_| "success");
+            observe(result, begin.elapsed().as_secs_f64());
+            match outcome {
+                Err(failure) if failure.may_pass && attempts.next().is_some() => {}
+                ended => return ended,
             }
             tokio::time::sleep(pause).await;
             pause = pause.mul_f64(PAUSE_FACTOR);
         }
-        Err("webhook call failed".to_string())
     }
 
-    async fn attempt(&self, body: Bytes) -> Result<Bytes, Failure> {
+    async fn attempt(&self, body: Bytes) -> Result<Bytes, ReviewError> {
         let json = HeaderValue::from_static(JSON);
         let mut headers = vec![
             (header::USER_AGENT, HeaderValue::from_static("kube-apiserver")),
@@ -191,10 +208,10 @@ impl ReviewClient {
             Authorization::Fixed(value) => headers.push((header::AUTHORIZATION, value.clone())),
             Authorization::TokenFile(path) => {
                 let token = std::fs::read_to_string(path).map_err(|error| {
-                    Failure::lasting(format!("open {}: {}", path.display(), words(&error)))
+                    ReviewError::lasting(format!("open {}: {}", path.display(), words(&error)))
                 })?;
                 let value = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
-                let value = value.map_err(|error| Failure::lasting(error.to_string()))?;
+                let value = value.map_err(|error| ReviewError::lasting(error.to_string()))?;
                 headers.push((header::AUTHORIZATION, value));
             }
         }
@@ -207,28 +224,42 @@ impl ReviewClient {
             answer_bytes_max: ANSWER_BYTES_MAX,
         };
         let sent = self.https.send(request).await;
-        let answer =
-            sent.map_err(|why| Failure { may_pass: why.ends_with("connection reset by peer"), why })?;
+        let answer = sent.map_err(|why| ReviewError {
+            may_pass: why.ends_with("connection reset by peer"),
+            is_timeout: why.ends_with("context deadline exceeded"),
+            why,
+        })?;
         if (200..=206).contains(&answer.code) {
             return Ok(answer.body);
         }
         let kind = answer.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
-        Err(Failure {
+        Err(ReviewError {
             why: refusal(answer.code, &Method::POST, kind, &answer.body),
+            is_timeout: answer.code == 504,
             may_pass: matches!(answer.code, 429 | 500 | 504)
                 || answer.headers.contains_key(header::RETRY_AFTER),
         })
     }
 }
 
-struct Failure {
-    why: String,
+/// Why a review has no answer.
+#[derive(Clone, Debug)]
+pub struct ReviewError {
+    /// What went wrong.
+    pub why: String,
+    /// Whether another attempt may succeed.
     may_pass: bool,
+    is_timeout: bool,
 }
 
-impl Failure {
+impl ReviewError {
+    /// The result of an attempt as metrics call it.
+    pub fn result(&self) -> &'static str {
+        if self.is_timeout { "timeout" } else { "error" }
+    }
+
     fn lasting(why: String) -> Self {
-        Failure { why, may_pass: false }
+        ReviewError { why, may_pass: false, is_timeout: false }
     }
 }
 

@@ -8,7 +8,7 @@ mod https;
 mod kubeconfig;
 
 pub use https::{HttpsAnswer, HttpsClient, HttpsRequest, Identity};
-pub use kubeconfig::{Kubeconfig, ReviewClient};
+pub use kubeconfig::{Kubeconfig, ReviewClient, ReviewError};
 
 use bytes::Bytes;
 use connect::Connections;

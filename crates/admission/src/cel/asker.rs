@@ -4,6 +4,7 @@ use crate::Attributes;
 use pintle_auth::{Authorizer, UserInfo, authz};
 use pintle_cel::library::kubernetes::authorizer::{self as library, Decision, Question, Subject, Target};
 use pintle_cel::value::Value as CelValue;
+use pintle_meta::selector::{FieldSelector, LabelSelector};
 use std::fmt;
 use std::sync::Arc;
 
@@ -66,8 +67,9 @@ impl library::Authorizer for Questions {
                 asked.subresource.clone_from(&resource.subresource);
                 asked.namespace.clone_from(&resource.namespace);
                 asked.name.clone_from(&resource.name);
-                asked.field_selector.clone_from(&resource.field_selector);
-                asked.label_selector.clone_from(&resource.label_selector);
+                asked.field_selector = FieldSelector::parse(&resource.field_selector).unwrap_or_default();
+                let labels = LabelSelector::parse(&resource.label_selector).unwrap_or_default();
+                asked.label_selector = labels.requirements().to_vec();
             }
         }
         let decision = self.authorizer.authorize(&asked).wait();

@@ -192,6 +192,12 @@ fn known(user: UserInfo, warning: Option<&'static str>) -> Authenticated {
     Authenticated { user: user.with_authenticated_group(), warning }
 }
 
+/// What counts of the token of a TokenReview. kube-apiserver reads it as if it stood in a header: it ends at a blank, and one that
+/// begins with a blank is none.
+pub fn reviewed_token(token: &str) -> Option<String> {
+    bearer(&format!("Bearer {token}")).0.map(str::to_string)
+}
+
 /// The bearer token of an `Authorization` header, and a warning where it is there but not taken.
 fn bearer(header: &str) -> (Option<&str>, Option<&'static str>) {
     let mut parts = header.trim().splitn(3, ' ');
@@ -233,6 +239,13 @@ mod tests {
         assert!(ask("Bearer nope").is_err());
         let spaced = ask("Bearer  admintoken").unwrap();
         assert_eq!((spaced.user, spaced.warning), (UserInfo::anonymous(), Some(EXTRA_SPACE)));
+    }
+
+    #[test]
+    fn reviewed_tokens_end_at_a_blank() {
+        for (token, want) in [("a", Some("a")), ("a b", Some("a")), (" a", None), ("", None)] {
+            assert_eq!(reviewed_token(token).as_deref(), want, "{token:?}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Static tokens of a CSV file: `token,user,uid,"group1,group2"`.
+//! Static tokens of a CSV file: `token,user,uid,"group1,group2"`. Read, and refused, as Go's CSV reader does.
 
 use crate::UserInfo;
 use std::collections::HashMap;
@@ -7,36 +7,60 @@ use std::collections::HashMap;
 #[derive(Default)]
 pub struct TokenFile(HashMap<String, UserInfo>);
 
-/// A line of the file is not understood.
-#[derive(Debug, thiserror::Error)]
+/// A record of the file is not understood.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFileError {
     /// Less than token, user and uid.
-    #[error("line {0}: at least 3 columns are needed (token, user name, user uid)")]
+    #[error("must have at least 3 columns (token, user name, user uid), found {0}")]
     TooFewColumns(usize),
-    /// A quote that is not closed, or stands inside of a bare column.
-    #[error("line {0}: a quote is out of place")]
-    Quote(usize),
+    /// A quote is out of place.
+    #[error("{0}")]
+    Quote(QuoteError),
 }
+
+/// Where a quote is out of place. Columns count bytes.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}parse error on line {line}, column {column}: {why}", self.record())]
+pub struct QuoteError {
+    start_line: usize,
+    line: usize,
+    column: usize,
+    why: &'static str,
+}
+
+impl QuoteError {
+    fn record(&self) -> String {
+        match self.start_line == self.line {
+            true => String::new(),
+            false => format!("record on line {}; ", self.start_line),
+        }
+    }
+}
+
+const BARE_QUOTE: &str = "bare \" in non-quoted-field";
+const MISSING_QUOTE: &str = "extraneous or missing \" in quoted-field";
 
 impl TokenFile {
     /// Reads the text of a token file.
     pub fn parse(text: &str) -> Result<Self, TokenFileError> {
         let mut users = HashMap::new();
-        for (index, line) in text.lines().enumerate() {
-            if line.trim().is_empty() {
+        let mut reader = Reader::new(text);
+        while let Some(record) = reader.record().map_err(TokenFileError::Quote)? {
+            let [token, name, uid, rest @ ..] = record.as_slice() else {
+                return Err(TokenFileError::TooFewColumns(record.len()));
+            };
+            if token.is_empty() {
+                tracing::warn!("an empty token has been found in the token file");
                 continue;
             }
-            let columns = columns(line).ok_or(TokenFileError::Quote(index.saturating_add(1)))?;
-            let mut columns = columns.into_iter();
-            let (Some(token), Some(name), Some(uid)) = (columns.next(), columns.next(), columns.next())
-            else {
-                return Err(TokenFileError::TooFewColumns(index.saturating_add(1)));
+            let groups = rest.first().map(|groups| groups.split(',').map(str::to_string).collect());
+            let user = UserInfo {
+                name: name.clone(),
+                uid: uid.clone(),
+                groups: groups.unwrap_or_default(),
+                ..UserInfo::default()
             };
-            let groups =
-                columns.next().map(|g| g.split(',').map(str::to_string).collect()).unwrap_or_default();
-            if !token.is_empty() {
-                users.insert(token, UserInfo { name, uid, groups, ..UserInfo::default() });
-            }
+            users.insert(token.clone(), user);
         }
         Ok(TokenFile(users))
     }
@@ -47,44 +71,116 @@ impl TokenFile {
     }
 }
 
-/// The columns of a CSV line; `None` where its quotes do not fit.
-fn columns(line: &str) -> Option<Vec<String>> {
-    let mut out = Vec::new();
-    let mut rest = line;
-    loop {
-        let (column, tail) = match rest.strip_prefix('"') {
-            Some(quoted) => quoted_column(quoted)?,
-            None => {
-                let end = rest.find(',').unwrap_or(rest.len());
-                let (column, tail) = rest.split_at_checked(end)?;
-                if column.contains('"') {
-                    return None;
-                }
-                (column.to_string(), tail)
-            }
-        };
-        out.push(column);
-        match tail.strip_prefix(',') {
-            Some(tail) => rest = tail,
-            None if tail.is_empty() => return Some(out),
-            None => return None,
-        }
+/// Reads records; a quoted column may go over several lines.
+struct Reader<'a> {
+    lines: std::str::SplitInclusive<'a, char>,
+    line: usize,
+}
+
+/// A place in a line.
+struct Cursor {
+    line: String,
+    at: usize,
+}
+
+impl Cursor {
+    fn rest(&self) -> &str {
+        self.line.get(self.at..).unwrap_or("")
+    }
+
+    fn skip(&mut self, bytes: usize) {
+        self.at = self.at.saturating_add(bytes);
+    }
+
+    /// The column of what lies this many bytes ahead, from 1 on.
+    fn column(&self, ahead: usize) -> usize {
+        self.at.saturating_add(ahead).saturating_add(1)
     }
 }
 
-/// A column up to its closing quote; two quotes are one.
-fn quoted_column(text: &str) -> Option<(String, &str)> {
-    let mut column = String::new();
-    let mut rest = text;
-    loop {
-        let (part, tail) = rest.split_once('"')?;
-        column.push_str(part);
-        match tail.strip_prefix('"') {
-            Some(tail) => {
-                column.push('"');
-                rest = tail;
+impl<'a> Reader<'a> {
+    fn new(text: &'a str) -> Self {
+        Reader { lines: text.split_inclusive('\n'), line: 0 }
+    }
+
+    /// The next line with its end, which is `\n` whatever the file has.
+    fn next_line(&mut self) -> Option<Cursor> {
+        let line = self.lines.next()?;
+        self.line = self.line.saturating_add(1);
+        let line = match (line.strip_suffix("\r\n"), line.strip_suffix('\r')) {
+            (Some(text), _) => format!("{text}\n"),
+            // Only the last line has no end.
+            (None, Some(text)) => text.to_string(),
+            (None, None) => line.to_string(),
+        };
+        Some(Cursor { line, at: 0 })
+    }
+
+    fn record(&mut self) -> Result<Option<Vec<String>>, QuoteError> {
+        let mut cursor = loop {
+            match self.next_line() {
+                None => return Ok(None),
+                Some(cursor) if matches!(cursor.rest(), "\n" | "") => {}
+                Some(cursor) => break cursor,
             }
-            None => return Some((column, tail)),
+        };
+        let start_line = self.line;
+        let mut columns = Vec::new();
+        loop {
+            if cursor.rest().starts_with('"') {
+                cursor.skip(1);
+                let (column, is_last) = self.quoted(&mut cursor, start_line)?;
+                columns.push(column);
+                if is_last {
+                    return Ok(Some(columns));
+                }
+                continue;
+            }
+            let (field, is_last) = match cursor.rest().split_once(',') {
+                Some((field, _)) => (field, false),
+                None => (cursor.rest().trim_end_matches('\n'), true),
+            };
+            if let Some(quote) = field.find('"') {
+                let column = cursor.column(quote);
+                return Err(QuoteError { start_line, line: self.line, column, why: BARE_QUOTE });
+            }
+            let bytes = field.len();
+            columns.push(field.to_string());
+            if is_last {
+                return Ok(Some(columns));
+            }
+            cursor.skip(bytes.saturating_add(1));
+        }
+    }
+
+    /// A column behind its opening quote, and whether the record ends with it. Two quotes are one.
+    fn quoted(&mut self, cursor: &mut Cursor, start_line: usize) -> Result<(String, bool), QuoteError> {
+        let fault = |line, column| QuoteError { start_line, line, column, why: MISSING_QUOTE };
+        let mut out = String::new();
+        loop {
+            let Some((part, behind)) = cursor.rest().split_once('"') else {
+                out.push_str(cursor.rest());
+                let end = cursor.column(cursor.rest().len());
+                *cursor = self.next_line().ok_or_else(|| fault(self.line, end))?;
+                continue;
+            };
+            out.push_str(part);
+            let next = behind.bytes().next();
+            let bytes = part.len().saturating_add(1);
+            cursor.skip(bytes);
+            match next {
+                Some(b'"') => {
+                    out.push('"');
+                    cursor.skip(1);
+                }
+                Some(b',') => {
+                    cursor.skip(1);
+                    return Ok((out, false));
+                }
+                None | Some(b'\n') => return Ok((out, true)),
+                // The column of the quote itself.
+                Some(_) => return Err(fault(self.line, cursor.at)),
+            }
         }
     }
 }
@@ -95,15 +191,33 @@ mod tests {
 
     #[test]
     fn lines_of_a_token_file() {
-        let file =
-            TokenFile::parse("t1,alice,a,dev\n\nt2,\"bob \"\"b\"\"\",b,\"g1,g2\"\nt3,carl,c\n").unwrap();
+        let file = TokenFile::parse(
+            "t1,alice,a,dev\r\n\nt2,\"bob \"\"b\"\"\",b,\"g1,g2\"\n,nobody,n\nt3,carl,c\nt5,\"two\nlines\",u,",
+        )
+        .unwrap();
         let groups = |token| file.get(token).map(|u| (u.name.as_str(), u.groups.join(" ")));
         assert_eq!(groups("t1"), Some(("alice", "dev".into())));
         assert_eq!(groups("t2"), Some(("bob \"b\"", "g1 g2".into())));
         assert_eq!(groups("t3"), Some(("carl", String::new())));
+        assert_eq!(groups("t5"), Some(("two\nlines", String::new())));
         assert_eq!(groups("t4"), None);
-        for bad in ["t,u", "t,\"u,x,y", "t,u\"x,y", "t,\"u\"x,y"] {
-            assert!(TokenFile::parse(bad).is_err(), "{bad}");
+        assert_eq!(groups(""), None);
+    }
+
+    #[test]
+    fn files_that_are_refused() {
+        for (bad, want) in [
+            ("t,u", "must have at least 3 columns (token, user name, user uid), found 2"),
+            (" \n", "must have at least 3 columns (token, user name, user uid), found 1"),
+            ("a,b,c,\"d\n", "parse error on line 1, column 10: extraneous or missing \" in quoted-field"),
+            ("a,b\"c,d\n", "parse error on line 1, column 4: bare \" in non-quoted-field"),
+            ("t,\"u\"x,y", "parse error on line 1, column 5: extraneous or missing \" in quoted-field"),
+            (
+                "a,b,c\nd,\"e\nf\"g",
+                "record on line 2; parse error on line 3, column 2: extraneous or missing \" in quoted-field",
+            ),
+        ] {
+            assert_eq!(TokenFile::parse(bad).err().map(|e| e.to_string()).as_deref(), Some(want), "{bad}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! ABAC: a file with one policy a line says who may do what.
 
-use super::{Attributes, Authorizer, Authorizing, Decision};
+use super::rbac::Rule;
+use super::{Attributes, Authorizer, Authorizing, Decision, RulesFound};
 use crate::UserInfo;
 use pintle_value::{Value, json};
 
@@ -47,40 +48,76 @@ impl Authorizer for Abac {
         }
         .into()
     }
+
+    fn rules_for(&self, user: &UserInfo, namespace: &str) -> RulesFound {
+        let here = |policy: &&Policy| {
+            policy.is_about(user) && (policy.namespace == "*" || policy.namespace == namespace)
+        };
+        let rules = self.0.iter().filter(here).map(Policy::rule).collect();
+        RulesFound { rules, ..RulesFound::default() }
+    }
 }
 
 impl Policy {
+    fn rule(&self) -> Rule {
+        let verbs: &[&str] = if self.readonly { &["get", "list", "watch"] } else { &["*"] };
+        let present =
+            |text: &String| Some(text.clone()).filter(|text| !text.is_empty()).into_iter().collect();
+        Rule {
+            verbs: verbs.iter().map(ToString::to_string).collect(),
+            api_groups: vec![self.api_group.clone()],
+            resources: present(&self.resource),
+            resource_names: Vec::new(),
+            non_resource_urls: present(&self.non_resource_path),
+        }
+    }
+
     fn parse(line: &str) -> Result<Self, String> {
         let tree = json::parse(line.as_bytes()).map_err(|error| error.to_string())?.value;
         let (version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
         match (version, kind) {
             (API_VERSION, "Policy") => {
-                let mut policy = Policy::of(tree.get("spec").unwrap_or(&Value::Null));
+                let mut policy = Policy::of(tree.get("spec").unwrap_or(&Value::Null))?;
                 policy.everybody_is_authenticated();
                 Ok(policy)
             }
-            ("" | OLD_API_VERSION, "" | "Policy") => Ok(Policy::of(&tree).with_old_defaults()),
+            ("" | OLD_API_VERSION, "" | "Policy") => Ok(Policy::of(&tree)?.with_old_defaults()),
             _ => Err(format!("no kind \"{kind}\" is registered for version \"{version}\"")),
         }
     }
 
-    fn of(spec: &Value) -> Self {
-        let text = |key: &str| spec.str_at(&[key]).to_string();
-        Policy {
-            user: text("user"),
-            group: text("group"),
-            readonly: spec.get("readonly").and_then(Value::as_bool).unwrap_or(false),
-            api_group: text("apiGroup"),
-            resource: text("resource"),
-            namespace: text("namespace"),
-            non_resource_path: text("nonResourcePath"),
-        }
+    /// A field of another type than it must have is refused: a policy must not allow more than its author meant.
+    fn of(spec: &Value) -> Result<Self, String> {
+        let wrong = |key: &str, value: &Value, type_: &str| {
+            format!(
+                "json: cannot unmarshal {} into Go struct field .{key} of type {type_}",
+                value.json_type()
+            )
+        };
+        let text = |key: &str| match spec.get(key) {
+            None | Some(Value::Null) => Ok(String::new()),
+            Some(value) => value.as_str().map(str::to_string).ok_or_else(|| wrong(key, value, "string")),
+        };
+        let readonly = match spec.get("readonly") {
+            None | Some(Value::Null) => false,
+            Some(value) => value.as_bool().ok_or_else(|| wrong("readonly", value, "bool"))?,
+        };
+        Ok(Policy {
+            user: text("user")?,
+            group: text("group")?,
+            readonly,
+            api_group: text("apiGroup")?,
+            resource: text("resource")?,
+            namespace: text("namespace")?,
+            non_resource_path: text("nonResourcePath")?,
+        })
     }
 
-    /// `*` means everybody who is authenticated, and nobody else.
+    /// `*` means everybody who is authenticated, and nobody else, whoever else the policy names.
     fn everybody_is_authenticated(&mut self) {
         if self.user == "*" || self.group == "*" {
             self.group = UserInfo::AUTHENTICATED.to_string();
+            self.user.clear();
         }
     }
 
@@ -171,6 +208,7 @@ mod tests {
             );
         }
         assert!(Abac::parse(r#"{"apiVersion":"v1","kind":"Pod"}"#).is_err());
+        assert!(Abac::parse(r#"{"user":"x","readonly":"true"}"#).is_err());
         assert!(Abac::parse("{").is_err());
     }
 }

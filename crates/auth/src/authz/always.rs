@@ -1,6 +1,8 @@
 //! Authorizers that look at the group of a user at most: `AlwaysAllow`, `AlwaysDeny`, and the group of those who may do anything.
 
-use super::{Attributes, Authorizer, Authorizing, Decision};
+use super::rbac::Rule;
+use super::{Attributes, Authorizer, Authorizing, Decision, RulesFound};
+use crate::UserInfo;
 
 /// Allows everything.
 pub struct AlwaysAllow;
@@ -8,6 +10,18 @@ pub struct AlwaysAllow;
 impl Authorizer for AlwaysAllow {
     fn authorize<'a>(&'a self, _attributes: &'a Attributes) -> Authorizing<'a> {
         Decision::Allow(String::new()).into()
+    }
+
+    fn rules_for(&self, _user: &UserInfo, _namespace: &str) -> RulesFound {
+        let all = || vec!["*".to_string()];
+        let everything = Rule {
+            verbs: all(),
+            api_groups: all(),
+            resources: all(),
+            resource_names: Vec::new(),
+            non_resource_urls: all(),
+        };
+        RulesFound { rules: vec![everything], ..RulesFound::default() }
     }
 }
 
@@ -17,6 +31,10 @@ pub struct AlwaysDeny;
 impl Authorizer for AlwaysDeny {
     fn authorize<'a>(&'a self, _attributes: &'a Attributes) -> Authorizing<'a> {
         Decision::NoOpinion("Everything is forbidden.".into()).into()
+    }
+
+    fn rules_for(&self, _user: &UserInfo, _namespace: &str) -> RulesFound {
+        RulesFound::default()
     }
 }
 
@@ -30,5 +48,10 @@ impl Authorizer for PrivilegedGroup {
             false => Decision::NoOpinion(String::new()),
         }
         .into()
+    }
+
+    /// kube-apiserver does not list the rights of this group.
+    fn rules_for(&self, _user: &UserInfo, _namespace: &str) -> RulesFound {
+        RulesFound::default()
     }
 }

@@ -2,15 +2,24 @@
 
 pub mod abac;
 mod always;
+pub mod conditions;
+pub mod config;
+mod counted;
+pub mod node;
 pub mod rbac;
+mod reloadable;
 mod union;
 pub mod webhook;
 
 pub use always::{AlwaysAllow, AlwaysDeny, PrivilegedGroup};
+pub use counted::Counted;
+pub use reloadable::Reloadable;
 pub use union::Union;
 
 use crate::UserInfo;
+use pintle_meta::selector::{FieldSelector, Requirement};
 use pintle_meta::{GroupResource, Status};
+use rbac::Rule;
 use std::future::{Future, Ready};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,8 +40,9 @@ pub struct Attributes {
     pub subresource: String,
     pub namespace: String,
     pub name: String,
-    pub field_selector: String,
-    pub label_selector: String,
+    /// What could be read of the selectors of a list, watch or deletion of a collection.
+    pub field_selector: FieldSelector,
+    pub label_selector: Vec<Requirement>,
 }
 
 /// What an authorizer says. The text is its reason.
@@ -93,8 +103,30 @@ impl Decision {
 
 /// Decides what may be done.
 pub trait Authorizer: Send + Sync {
-    /// Says whether this may be done.
+    /// Says whether this may be done. A decision that is pending must have no effect before it is polled: it may be dropped
+    /// and asked for again.
     fn authorize<'a>(&'a self, attributes: &'a Attributes) -> Authorizing<'a>;
+
+    /// The rules that apply to a user in a namespace, as far as they can be listed.
+    fn rules_for(&self, user: &UserInfo, namespace: &str) -> RulesFound;
+}
+
+/// What can be listed of a user's rights.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RulesFound {
+    /// The rules.
+    pub rules: Vec<Rule>,
+    /// Whether there may be more rights than these.
+    pub incomplete: bool,
+    /// What went wrong.
+    pub errors: Vec<String>,
+}
+
+impl RulesFound {
+    /// Nothing is known, for this reason.
+    pub fn unknown(why: &str) -> Self {
+        RulesFound { rules: Vec::new(), incomplete: true, errors: vec![why.to_string()] }
+    }
 }
 
 /// A decision that is known at once, or after somebody else was asked. Those that are known at once allocate nothing.
@@ -144,6 +176,10 @@ impl Authorizing<'_> {
 impl<A: Authorizer + ?Sized> Authorizer for Arc<A> {
     fn authorize<'a>(&'a self, attributes: &'a Attributes) -> Authorizing<'a> {
         (**self).authorize(attributes)
+    }
+
+    fn rules_for(&self, user: &UserInfo, namespace: &str) -> RulesFound {
+        (**self).rules_for(user, namespace)
     }
 }
 

@@ -1,14 +1,13 @@
 //! Role-based access: rules of roles, bound to users, groups and service accounts.
 //!
-//! Works on an immutable `Policy` that is compiled from Role, ClusterRole and binding objects; whoever watches
-//! those objects swaps in a new one.
+//! A `Policy` is compiled from Role, ClusterRole and binding objects; whoever watches those objects changes it in place, so
+//! that a change costs what changed.
 
-use super::{Attributes, Authorizer, Authorizing, Decision};
+use super::{Attributes, Authorizer, Authorizing, Decision, RulesFound};
 use crate::{UserInfo, aggregate};
-use arc_swap::ArcSwap;
 use pintle_value::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// One rule of a role.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,25 +32,29 @@ pub struct Policy {
     bindings: HashMap<String, Bindings>,
 }
 
-/// Decides by a policy that can be exchanged while requests are decided.
+/// Decides by a policy that can change while requests are decided.
 #[derive(Default)]
-pub struct Rbac(ArcSwap<Policy>);
+pub struct Rbac(RwLock<Policy>);
 
 impl Rbac {
-    /// From now on this policy counts.
-    pub fn set(&self, policy: Policy) {
-        self.0.store(Arc::new(policy));
+    /// Changes the policy. No request is decided meanwhile.
+    pub fn update(&self, change: impl FnOnce(&mut Policy)) {
+        change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// The policy that counts now.
-    pub fn policy(&self) -> Arc<Policy> {
-        self.0.load_full()
+    fn read<T>(&self, look: impl FnOnce(&Policy) -> T) -> T {
+        look(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Authorizer for Rbac {
     fn authorize<'a>(&'a self, attributes: &'a Attributes) -> Authorizing<'a> {
-        self.0.load().authorize(attributes).into()
+        self.read(|policy| policy.authorize(attributes)).into()
+    }
+
+    fn rules_for(&self, user: &UserInfo, namespace: &str) -> RulesFound {
+        let (rules, errors) = self.read(|policy| policy.rules_for(user, namespace));
+        RulesFound { rules, incomplete: false, errors }
     }
 }
 

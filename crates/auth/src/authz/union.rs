@@ -1,7 +1,7 @@
 //! Several authorizers in order: the first opinion counts.
 
-use super::{Attributes, Authorizer, Authorizing, Decision, Failure};
-use crate::aggregate;
+use super::{Attributes, Authorizer, Authorizing, Decision, Failure, RulesFound};
+use crate::{UserInfo, aggregate};
 
 /// Asks several authorizers in order; the first opinion counts. Where nobody has one, all reasons and errors are collected.
 pub struct Union(pub Vec<Box<dyn Authorizer>>);
@@ -34,6 +34,17 @@ impl Authorizer for Union {
             }
         }
         collected.decision().into()
+    }
+
+    fn rules_for(&self, user: &UserInfo, namespace: &str) -> RulesFound {
+        let mut all = RulesFound::default();
+        for authorizer in &self.0 {
+            let RulesFound { rules, incomplete, errors } = authorizer.rules_for(user, namespace);
+            all.rules.extend(rules);
+            all.incomplete |= incomplete;
+            all.errors.extend(errors);
+        }
+        all
     }
 }
 
@@ -74,7 +85,6 @@ impl Collected {
 mod tests {
     use super::super::{AlwaysDeny, PrivilegedGroup};
     use super::*;
-    use crate::UserInfo;
 
     /// Says the same each time, after it was polled.
     struct Later(Decision);
@@ -82,6 +92,10 @@ mod tests {
     impl Authorizer for Later {
         fn authorize<'a>(&'a self, _attributes: &'a Attributes) -> Authorizing<'a> {
             Authorizing::Pending(Box::pin(async { self.0.clone() }))
+        }
+
+        fn rules_for(&self, _user: &UserInfo, _namespace: &str) -> RulesFound {
+            RulesFound::unknown("later")
         }
     }
 

@@ -1,14 +1,19 @@
 //! A webhook that decides: SubjectAccessReviews in version v1 or v1beta1.
 
-use super::{Attributes, Authorizer, Authorizing, Decision, Failure};
+use super::conditions::Conditions;
+use super::{Attributes, Authorizer, Authorizing, Decision, Failure, RulesFound};
+use crate::UserInfo;
 use crate::authn::cache::{self, Cache};
+use pintle_meta::selector::Operator;
+use pintle_metrics::families;
 use pintle_value::{Map, Value, json};
-use pintle_webhook::ReviewClient;
+use pintle_webhook::{ReviewClient, ReviewError};
 use std::time::{Duration, Instant};
 
-/// How much room answers may take, and the largest question whose answer is kept.
+/// How many bytes cached answers may take.
 const CACHE_BYTES_MAX: usize = 16 << 20;
-const CACHED_QUESTION_BYTES_MAX: usize = 10_000;
+/// Requests whose own attributes are longer than this are not cached.
+const CACHED_ATTRIBUTES_BYTES_MAX: usize = 10_000;
 
 /// A webhook that decides.
 pub struct WebhookAuthorizer {
@@ -16,15 +21,15 @@ pub struct WebhookAuthorizer {
     api_version: String,
     /// v1beta1 has another name for groups.
     groups_key: &'static str,
-    allowed_life: Duration,
-    refused_life: Duration,
-    /// Whether a webhook that fails denies, whatever others would say.
-    denies_on_failure: bool,
+    settings: WebhookSettings,
+    conditions: Conditions,
     cache: Cache<Decision>,
 }
 
 /// How a webhook is asked.
 pub struct WebhookSettings {
+    /// Its name in metrics.
+    pub name: String,
     /// `v1` or `v1beta1`.
     pub version: String,
     /// How long an answer counts that allows.
@@ -36,8 +41,12 @@ pub struct WebhookSettings {
 }
 
 impl WebhookAuthorizer {
-    /// A webhook that is asked through `client`.
-    pub fn new(client: ReviewClient, settings: &WebhookSettings) -> Result<Self, String> {
+    /// A webhook that is asked through `client` about requests that meet `conditions`.
+    pub fn new(
+        client: ReviewClient,
+        settings: WebhookSettings,
+        mut conditions: Conditions,
+    ) -> Result<Self, String> {
         let groups_key = match settings.version.as_str() {
             "v1" => "groups",
             "v1beta1" => "group",
@@ -47,18 +56,46 @@ impl WebhookAuthorizer {
                 ));
             }
         };
+        conditions.count_as(&settings.name);
         Ok(WebhookAuthorizer {
             client,
             api_version: format!("authorization.k8s.io/{}", settings.version),
             groups_key,
-            allowed_life: settings.allowed_life,
-            refused_life: settings.refused_life,
-            denies_on_failure: settings.denies_on_failure,
+            settings,
+            conditions,
             cache: Cache::new(CACHE_BYTES_MAX),
         })
     }
 
-    async fn ask(&self, spec: Value, key: cache::Key, bytes: usize) -> Decision {
+    async fn decide(&self, attributes: &Attributes) -> Decision {
+        match self.conditions.matches(attributes) {
+            Ok(true) => {}
+            Ok(false) => return Decision::NoOpinion(String::new()),
+            Err(error) => return self.failed(error),
+        }
+        let spec = spec(attributes, self.groups_key);
+        let mut text = Vec::new();
+        json::print(&spec, &mut text);
+        let key = cache::key(&String::from_utf8_lossy(&text), None);
+        if let Some(decision) = self.cache.get(&key, Instant::now()) {
+            return decision;
+        }
+        let decision = match self.ask(spec).await {
+            Ok(decision) => decision,
+            Err(error) => return self.unanswered(&error),
+        };
+        if is_cacheable(attributes) {
+            let life = match decision.is_allowed() {
+                true => self.settings.allowed_life,
+                false => self.settings.refused_life,
+            };
+            let bytes = text.len().saturating_add(decision.reason().len());
+            self.cache.insert(key, decision.clone(), bytes, life, Instant::now());
+        }
+        decision
+    }
+
+    async fn ask(&self, spec: Value) -> Result<Decision, ReviewError> {
         let mut review = Value::object();
         review.set_at(&["kind"], "SubjectAccessReview".into());
         review.set_at(&["apiVersion"], self.api_version.as_str().into());
@@ -67,21 +104,27 @@ impl WebhookAuthorizer {
         review.set_at(&["status", "allowed"], Value::Bool(false));
         let mut body = Vec::new();
         json::print(&review, &mut body);
-        let answer = self.client.post(body.into()).await.and_then(|answer| self.read(&answer));
-        let decision = match answer {
-            Ok(decision) => decision,
-            Err(error) => {
-                tracing::warn!("the authorization webhook failed: {error}");
-                let reason = String::new();
-                return Decision::Failed(Failure { error, denied: self.denies_on_failure, reason });
-            }
+        let read = |answer: &[u8]| self.read(answer);
+        let observe = |result: &str, seconds: f64| {
+            let labels = [self.settings.name.as_str(), result];
+            families::AUTHORIZATION_WEBHOOK_EVALUATIONS.inc(&labels);
+            families::AUTHORIZATION_WEBHOOK_SECONDS.observe(&labels, seconds);
         };
-        if bytes <= CACHED_QUESTION_BYTES_MAX {
-            let life = if decision.is_allowed() { self.allowed_life } else { self.refused_life };
-            let bytes = bytes.saturating_add(decision.reason().len());
-            self.cache.insert(key, decision.clone(), bytes, life, Instant::now());
+        self.client.review(body.into(), read, observe).await
+    }
+
+    fn unanswered(&self, error: &ReviewError) -> Decision {
+        tracing::warn!("the authorization webhook {:?} failed: {}", self.settings.name, error.why);
+        if !self.settings.denies_on_failure {
+            let labels = [self.settings.name.as_str(), error.result()];
+            families::AUTHORIZATION_WEBHOOK_FAIL_OPEN.inc(&labels);
         }
-        decision
+        self.failed(error.why.clone())
+    }
+
+    fn failed(&self, error: String) -> Decision {
+        let denied = self.settings.denies_on_failure;
+        Decision::Failed(Failure { error, denied, reason: String::new() })
     }
 
     fn read(&self, answer: &[u8]) -> Result<Decision, String> {
@@ -111,15 +154,18 @@ impl WebhookAuthorizer {
 
 impl Authorizer for WebhookAuthorizer {
     fn authorize<'a>(&'a self, attributes: &'a Attributes) -> Authorizing<'a> {
-        let spec = spec(attributes, self.groups_key);
-        let mut text = Vec::new();
-        json::print(&spec, &mut text);
-        let key = cache::key(&String::from_utf8_lossy(&text), None);
-        match self.cache.get(&key, Instant::now()) {
-            Some(decision) => decision.into(),
-            None => Authorizing::Pending(Box::pin(self.ask(spec, key, text.len()))),
-        }
+        Authorizing::Pending(Box::pin(self.decide(attributes)))
     }
+
+    fn rules_for(&self, _user: &UserInfo, _namespace: &str) -> RulesFound {
+        RulesFound::unknown("webhook authorizer does not support user rule resolution")
+    }
+}
+
+/// Whether what the client chose is short enough: nobody may fill the cache with long names.
+fn is_cacheable(a: &Attributes) -> bool {
+    let all = [&a.namespace, &a.verb, &a.group, &a.version, &a.resource, &a.subresource, &a.name, &a.path];
+    all.iter().map(|text| text.len()).sum::<usize>() < CACHED_ATTRIBUTES_BYTES_MAX
 }
 
 /// What is asked, as the `spec` of a review. What is empty is left out.
@@ -136,29 +182,72 @@ fn spec(a: &Attributes, groups_key: &str) -> Value {
     for (key, values) in &a.user.extra {
         out.set_at(&["extra", key], texts(values));
     }
-    let (key, asked) = match a.resource_request {
-        true => (
-            "resourceAttributes",
-            present(&[
-                ("namespace", &a.namespace),
-                ("verb", &a.verb),
-                ("group", &a.group),
-                ("version", &a.version),
-                ("resource", &a.resource),
-                ("subresource", &a.subresource),
-                ("name", &a.name),
-            ]),
-        ),
-        false => ("nonResourceAttributes", present(&[("path", &a.path), ("verb", &a.verb)])),
+    if !a.resource_request {
+        out.set_at(&["nonResourceAttributes"], present(&[("path", &a.path), ("verb", &a.verb)]));
+        return out;
+    }
+    let mut resource = present(&[
+        ("namespace", &a.namespace),
+        ("verb", &a.verb),
+        ("group", &a.group),
+        ("version", &a.version),
+        ("resource", &a.resource),
+        ("subresource", &a.subresource),
+        ("name", &a.name),
+    ]);
+    for (key, requirements) in
+        [("fieldSelector", field_requirements(a)), ("labelSelector", label_requirements(a))]
+    {
+        if !requirements.is_empty() {
+            resource.set_at(&[key, "requirements"], Value::Array(requirements));
+        }
+    }
+    out.set_at(&["resourceAttributes"], resource);
+    out
+}
+
+fn requirement<'a>(key: &str, operator: &str, values: impl Iterator<Item = &'a str>) -> Value {
+    let values: Vec<Value> = values.map(Value::from).collect();
+    let mut out = Value::object();
+    out.set_at(&["key"], key.into());
+    out.set_at(&["operator"], operator.into());
+    if !values.is_empty() {
+        out.set_at(&["values"], Value::Array(values));
+    }
+    out
+}
+
+/// The requirements of the field selector, as reviews have them.
+pub(super) fn field_requirements(a: &Attributes) -> Vec<Value> {
+    let terms = a.field_selector.terms().iter();
+    let of_term = |term: &pintle_meta::selector::field::Term| {
+        let operator = if term.equal { "In" } else { "NotIn" };
+        requirement(&term.field, operator, std::iter::once(term.value.as_str()))
     };
-    out.set_at(&[key], asked);
+    terms.map(of_term).collect()
+}
+
+/// The requirements of the label selector, as reviews have them. Those that reviews have no operator for are left out: the
+/// question is then about more than the request.
+pub(super) fn label_requirements(a: &Attributes) -> Vec<Value> {
+    let mut out = Vec::new();
+    for wanted in &a.label_selector {
+        let operator = match wanted.operator() {
+            Operator::Equals | Operator::DoubleEquals | Operator::In => "In",
+            Operator::NotEquals | Operator::NotIn => "NotIn",
+            Operator::Exists => "Exists",
+            Operator::DoesNotExist => "DoesNotExist",
+            Operator::GreaterThan | Operator::LessThan => continue,
+        };
+        out.push(requirement(wanted.key(), operator, wanted.values().iter().map(|value| value.as_str())));
+    }
     out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::UserInfo;
+    use pintle_meta::selector::{FieldSelector, LabelSelector};
 
     #[test]
     fn questions_leave_out_what_is_empty() {
@@ -170,11 +259,22 @@ mod tests {
             resource: "pods".into(),
             ..Attributes::default()
         };
+        let selects = Attributes {
+            verb: "list".into(),
+            resource_request: true,
+            field_selector: FieldSelector::parse("a=b").unwrap(),
+            label_selector: LabelSelector::parse("d notin (f,e),c,x>1").unwrap().requirements().to_vec(),
+            ..Attributes::default()
+        };
         let path = Attributes { verb: "get".into(), path: "/version".into(), ..Attributes::default() };
         for (attributes, want) in [
             (
                 pods,
                 r#"{"groups":["dev"],"resourceAttributes":{"resource":"pods","verb":"list","version":"v1"},"user":"alice"}"#,
+            ),
+            (
+                selects,
+                r#"{"resourceAttributes":{"fieldSelector":{"requirements":[{"key":"a","operator":"In","values":["b"]}]},"labelSelector":{"requirements":[{"key":"c","operator":"Exists"},{"key":"d","operator":"NotIn","values":["e","f"]}]},"verb":"list"}}"#,
             ),
             (path, r#"{"nonResourceAttributes":{"path":"/version","verb":"get"}}"#),
         ] {

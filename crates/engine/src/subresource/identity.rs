@@ -33,21 +33,26 @@ pub(super) async fn review_token(mut review: Value, access: &Access, now: System
     };
     let asked = texts(review.items_at(&["spec", "audiences"]));
     let wanted = if asked.is_empty() { access.authenticator.audiences.clone() } else { asked };
-    let token = review.str_at(&["spec", "token"]).to_string();
+    let token = pintle_auth::authn::reviewed_token(review.str_at(&["spec", "token"]));
     // What the client says of the status stays where nothing is found out.
     let mut status = review.get("status").filter(|s| !s.is_null()).cloned().unwrap_or_else(Value::object);
     if status.get("user").is_none() {
         status.set_at(&["user"], Value::object());
     }
     status.remove_at(&["authenticated"]);
-    match access.authenticator.authenticate_token(&token, Some(&wanted), now).await {
-        Ok(found) => {
+    let found = match token {
+        Some(token) => Some(access.authenticator.authenticate_token(&token, Some(&wanted), now).await),
+        None => None,
+    };
+    match found {
+        None => {}
+        Some(Ok(found)) => {
             status.set_at(&["authenticated"], Value::Bool(true));
             status.set_at(&["user"], user_value(&found.user.with_authenticated_group()));
             let audiences = found.audiences.iter().map(|a| Value::from(a.as_str())).collect();
             status.set_at(&["audiences"], Value::Array(audiences));
         }
-        Err(why) => status.set_at(&["error"], why.0.into()),
+        Some(Err(why)) => status.set_at(&["error"], why.0.into()),
     }
     review.set_at(&["status"], status);
     review

@@ -3,10 +3,11 @@
 use super::Access;
 use pintle_auth::UserInfo;
 use pintle_auth::authz::rbac::Rule;
-use pintle_auth::authz::{Attributes, Decision};
+use pintle_auth::authz::{Attributes, Decision, RulesFound};
 use pintle_meta::field::Plain;
+use pintle_meta::selector::field::Term;
 use pintle_meta::selector::label_validation::{Leniency, validate_field_requirement, validate_requirement};
-use pintle_meta::selector::{FieldSelector, LabelSelector};
+use pintle_meta::selector::{FieldSelector, LabelSelector, Operator, Requirement};
 use pintle_meta::{FieldErrors, GroupKind, Status};
 use pintle_value::{Map, Path, Value, json};
 
@@ -183,7 +184,7 @@ pub(super) async fn answer(face: Face, mut review: Value, access: &Access, user:
         attributes.resource = text("resource");
         attributes.subresource = text("subresource");
         attributes.name = text("name");
-        selector_errors(resource, &mut errors);
+        read_selectors(resource, &mut attributes, &mut errors);
     } else if let Some(other) = present(&review, "nonResourceAttributes") {
         attributes.path = other.str_at(&["path"]).to_string();
         attributes.verb = other.str_at(&["verb"]).to_string();
@@ -206,30 +207,61 @@ pub(super) async fn answer(face: Face, mut review: Value, access: &Access, user:
     review
 }
 
-/// What is wrong with selectors that pass the checks: they are left out, and the answer says so.
-fn selector_errors(resource: &Value, errors: &mut Vec<String>) {
-    let bad_field = |r: &Value| {
-        let known = matches!(r.str_at(&["operator"]), "In" | "NotIn");
-        !known || r.items_at(&["values"]).len() != 1
+/// Reads the selectors. What cannot be read of them is left out, and the answer says so.
+fn read_selectors(resource: &Value, attributes: &mut Attributes, errors: &mut Vec<String>) {
+    let mut note = |key: &str, is_empty: bool| {
+        let how = if is_empty { "ignored" } else { "partially ignored" };
+        errors.push(format!("spec.resourceAttributes.{key} {how} due to parse error"));
     };
-    let bad_label =
-        |r: &Value| !matches!(r.str_at(&["operator"]), "In" | "NotIn" | "Exists" | "DoesNotExist");
-    for key in ["fieldSelector", "labelSelector"] {
-        let Some(selector) = resource.get(key) else { continue };
-        let raw = selector.str_at(&["rawSelector"]);
-        let requirements = selector.items_at(&["requirements"]);
-        let (bad, some_good) = match key {
-            _ if requirements.is_empty() && raw.is_empty() => (false, false),
-            "fieldSelector" if requirements.is_empty() => (FieldSelector::parse(raw).is_err(), false),
-            "labelSelector" if requirements.is_empty() => (LabelSelector::parse(raw).is_err(), false),
-            "fieldSelector" => (requirements.iter().any(bad_field), !requirements.iter().all(bad_field)),
-            _ => (requirements.iter().any(bad_label), !requirements.iter().all(bad_label)),
-        };
-        if bad {
-            let how = if some_good { "partially ignored" } else { "ignored" };
-            errors.push(format!("spec.resourceAttributes.{key} {how} due to parse error"));
+    let raw = |key: &str| resource.at(&[key, "rawSelector"]).and_then(Value::as_str).unwrap_or("");
+    let listed = |key: &str| resource.items_at(&[key, "requirements"]);
+    let (text, all) = (raw("fieldSelector"), listed("fieldSelector"));
+    if all.is_empty() {
+        match FieldSelector::parse(text) {
+            Ok(selector) => attributes.field_selector = selector,
+            Err(_) => note("fieldSelector", true),
+        }
+    } else {
+        let terms: Vec<Term> = all.iter().filter_map(field_term).collect();
+        if terms.len() < all.len() {
+            note("fieldSelector", terms.is_empty());
+        }
+        attributes.field_selector = FieldSelector::of(terms);
+    }
+    let (text, all) = (raw("labelSelector"), listed("labelSelector"));
+    if all.is_empty() {
+        match LabelSelector::parse(text) {
+            Ok(selector) => attributes.label_selector = selector.requirements().to_vec(),
+            Err(_) => note("labelSelector", true),
+        }
+    } else {
+        attributes.label_selector = all.iter().filter_map(label_requirement).collect();
+        if attributes.label_selector.len() < all.len() {
+            note("labelSelector", attributes.label_selector.is_empty());
         }
     }
+}
+
+fn field_term(requirement: &Value) -> Option<Term> {
+    let [value] = requirement.items_at(&["values"]) else { return None };
+    let equal = match requirement.str_at(&["operator"]) {
+        "In" => true,
+        "NotIn" => false,
+        _ => return None,
+    };
+    Some(Term { field: requirement.str_at(&["key"]).into(), equal, value: value.as_str()?.into() })
+}
+
+fn label_requirement(requirement: &Value) -> Option<Requirement> {
+    let operator = match requirement.str_at(&["operator"]) {
+        "In" => Operator::In,
+        "NotIn" => Operator::NotIn,
+        "Exists" => Operator::Exists,
+        "DoesNotExist" => Operator::DoesNotExist,
+        _ => return None,
+    };
+    let values = requirement.items_at(&["values"]).iter().filter_map(Value::as_str).map(Into::into);
+    Requirement::new(requirement.str_at(&["key"]), operator, values.collect(), None).ok()
 }
 
 fn subject(review: &Value) -> UserInfo {
@@ -260,10 +292,7 @@ pub(super) fn check_rules_review(review: &Value) -> Result<(), Status> {
 /// The rules of a user in a namespace.
 pub(super) fn rules(review: &Value, access: &Access, user: &UserInfo) -> Value {
     let namespace = review.str_at(&["spec", "namespace"]);
-    let (found, errors) = match &access.rules {
-        Some(rbac) => rbac.policy().rules_for(user, namespace),
-        None => (vec![everything()], Vec::new()),
-    };
+    let RulesFound { rules: found, incomplete, errors } = access.authorizer.rules_for(user, namespace);
     let list = |items: &[String]| Value::Array(items.iter().map(|item| Value::from(item.as_str())).collect());
     let shown = |rule: &Rule, fields: &[(&str, &[String])]| {
         let mut out = Value::object();
@@ -282,9 +311,9 @@ pub(super) fn rules(review: &Value, access: &Access, user: &UserInfo) -> Value {
     let mut status = Value::object();
     status.set_at(&["resourceRules"], Value::Array(of_resources.collect()));
     status.set_at(&["nonResourceRules"], Value::Array(of_paths.collect()));
-    status.set_at(&["incomplete"], Value::Bool(!errors.is_empty()));
+    status.set_at(&["incomplete"], Value::Bool(incomplete));
     if !errors.is_empty() {
-        status.set_at(&["evaluationError"], sentence(errors).into());
+        status.set_at(&["evaluationError"], pintle_auth::aggregate(errors).into());
     }
     let mut out = Value::object();
     out.set_at(&["kind"], "SelfSubjectRulesReview".into());
@@ -293,30 +322,4 @@ pub(super) fn rules(review: &Value, access: &Access, user: &UserInfo) -> Value {
     out.set_at(&["spec"], Value::object());
     out.set_at(&["status"], status);
     out
-}
-
-/// One error by itself, several in brackets, each once.
-fn sentence(errors: Vec<String>) -> String {
-    let mut unique: Vec<String> = Vec::new();
-    for error in errors {
-        if !unique.contains(&error) {
-            unique.push(error);
-        }
-    }
-    match unique.as_slice() {
-        [one] => one.clone(),
-        several => format!("[{}]", several.join(", ")),
-    }
-}
-
-/// The rule of a server that asks nobody.
-fn everything() -> Rule {
-    let all = || vec!["*".to_string()];
-    Rule {
-        verbs: all(),
-        api_groups: all(),
-        resources: all(),
-        resource_names: Vec::new(),
-        non_resource_urls: all(),
-    }
 }

@@ -22,7 +22,7 @@ impl Resources {
         }
         let mut warnings = Vec::new();
         let deleted = self.engine.delete(target, &options, &request.user, &mut warnings).await;
-        self.refresh_policy(target);
+        self.refresh_policy(target, Some(&target.object_key()));
         let response = match deleted.map_err(|status| warned(status, target, &options))? {
             Deleted::Status(status) => Ok(respond::status(&status, Some(request.accept.encoding))),
             Deleted::Object { object, gone } => {
@@ -72,6 +72,7 @@ impl Resources {
         options.check_collection()?;
         let mut warnings = Vec::new();
         let listed = self.engine.delete_collection(&list, &options, &request.user, &mut warnings).await;
+        self.refresh_policy(&list.target, None);
         let listed = listed.map_err(|status| warned(status, &list.target, &options))?;
         let mut response = self.list_response(request, &list.target, listed)?;
         response.warnings.append(&mut warnings);

@@ -163,7 +163,44 @@ fn map(value: &Arc<Shape>) -> Arc<Shape> {
     scalar(ShapeKind::Map { value: Arc::clone(value) })
 }
 
-/// What expressions see of a request.
+/// `kubernetes.SubjectAccessReviewSpec`: what conditions of authorization webhooks see.
+pub fn review_spec_shape() -> Arc<Shape> {
+    let text = scalar(ShapeKind::String);
+    let requirement = object(
+        "kubernetes.SelectorRequirement",
+        &[("key", &text, false), ("operator", &text, false), ("values", &list(&text), false)],
+    );
+    let selector = |name: &str| {
+        object(name, &[("rawSelector", &text, false), ("requirements", &list(&requirement), false)])
+    };
+    let resource = object(
+        "kubernetes.ResourceAttributes",
+        &[
+            ("namespace", &text, false),
+            ("verb", &text, false),
+            ("group", &text, false),
+            ("version", &text, false),
+            ("resource", &text, false),
+            ("subresource", &text, false),
+            ("name", &text, false),
+            ("fieldSelector", &selector("kubernetes.FieldSelectorAttributes"), false),
+            ("labelSelector", &selector("kubernetes.LabelSelectorAttributes"), false),
+        ],
+    );
+    let path = object("kubernetes.NonResourceAttributes", &[("path", &text, false), ("verb", &text, false)]);
+    object(
+        "kubernetes.SubjectAccessReviewSpec",
+        &[
+            ("resourceAttributes", &resource, false),
+            ("nonResourceAttributes", &path, false),
+            ("user", &text, false),
+            ("groups", &list(&text), false),
+            ("extra", &map(&list(&text)), false),
+            ("uid", &text, false),
+        ],
+    )
+}
+
 /// `kubernetes.UserInfo`: a user as expressions see it.
 pub fn user_shape() -> Arc<Shape> {
     let text = scalar(ShapeKind::String);
@@ -178,6 +215,7 @@ pub fn user_shape() -> Arc<Shape> {
     )
 }
 
+/// What expressions see of a request.
 fn request() -> Arc<Shape> {
     let text = scalar(ShapeKind::String);
     let gvk = object(

@@ -31,6 +31,11 @@ impl FieldSelector {
         FieldSelector { terms: vec![Term { field: field.into(), equal: true, value: value.into() }] }
     }
 
+    /// The selector with these terms, as they are.
+    pub fn of(terms: Vec<Term>) -> Self {
+        FieldSelector { terms }
+    }
+
     /// Reads the text of a query parameter; the error is kube-apiserver's sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut parts = split_terms(text);

@@ -8,6 +8,7 @@ use clap::builder::ValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use pintle_http::version::{GIT_VERSION, may_be_called};
+use pintle_meta::duration::GoDuration;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -60,6 +61,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Invocation
         }
         Err(e) if e.kind() == clap::error::ErrorKind::DisplayHelp => Ok(Invocation::Print(help())),
         Err(e) if e.kind() == clap::error::ErrorKind::UnknownArgument => Err(unknown_argument(&e)),
+        Err(e) if e.kind() == clap::error::ErrorKind::ValueValidation => Err(invalid_value(&e)),
         Err(e) => Err(FlagError(first_line(&e.to_string()))),
     }
 }
@@ -74,6 +76,20 @@ fn unknown_argument(error: &clap::Error) -> FlagError {
         Some(name) => FlagError(crate::commands::unknown("flag", name, FLAGS.iter().map(|flag| flag.name))),
         None => FlagError(format!("unexpected argument {given:?}")),
     }
+}
+
+/// A value that a flag cannot have, in the words of kube-apiserver.
+fn invalid_value(error: &clap::Error) -> FlagError {
+    use clap::error::{ContextKind, ContextValue};
+    use std::error::Error;
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        _ => "",
+    };
+    let name = text(ContextKind::InvalidArg).split(' ').next().unwrap_or("");
+    let name = name.split(['=', '[']).next().unwrap_or(name);
+    let why = error.source().map(ToString::to_string).unwrap_or_default();
+    FlagError(format!("invalid argument {:?} for {name:?} flag: {why}", text(ContextKind::InvalidValue)))
 }
 
 impl Flags {
@@ -97,9 +113,20 @@ impl Flags {
         go_duration(self.text(name)).unwrap_or(Duration::ZERO)
     }
 
+    /// The duration of a flag, which may be below zero.
+    pub(crate) fn signed_duration(&self, name: &str) -> GoDuration {
+        GoDuration::parse(self.text(name)).unwrap_or_default()
+    }
+
     /// The address of a flag.
     pub(crate) fn ip(&self, name: &str) -> Option<IpAddr> {
         self.text(name).parse().ok()
+    }
+
+    /// The items of a list flag as they are, also those of blanks.
+    pub(crate) fn raw_list(&self, name: &str) -> Vec<String> {
+        let values = self.matches.get_many::<String>(name).into_iter().flatten();
+        values.filter(|v| !v.is_empty()).flat_map(|v| v.split(',')).map(str::to_string).collect()
     }
 
     /// The items of a list flag, in order.
@@ -223,31 +250,39 @@ fn version_parser() -> ValueParser {
 }
 
 fn value_parser(type_: Type) -> ValueParser {
-    fn checked(ok: fn(&str) -> bool, what: &'static str) -> ValueParser {
-        ValueParser::new(move |text: &str| {
-            if text.is_empty() || ok(text) { Ok(text.to_string()) } else { Err(format!("it must be {what}")) }
+    /// Refuses with what Go's parser says of a value.
+    fn checked(fault: fn(&str) -> Option<String>) -> ValueParser {
+        ValueParser::new(move |text: &str| match fault(text).filter(|_| !text.is_empty()) {
+            None => Ok(text.to_string()),
+            Some(why) => Err(why),
         })
+    }
+    fn syntax(function: &str, text: &str) -> Option<String> {
+        Some(format!("strconv.{function}: parsing {text:?}: invalid syntax"))
     }
     match type_ {
         Type::Bool => ValueParser::new(|text: &str| match go_bool(text) {
             Some(value) => Ok(value.to_string()),
-            None => Err("it must be true or false".to_string()),
+            None => Err(syntax("ParseBool", text).unwrap_or_default()),
         }),
-        Type::Int => checked(|t| t.parse::<i64>().is_ok(), "a whole number"),
-        Type::Float => checked(|t| t.parse::<f64>().is_ok(), "a number"),
-        Type::Duration => checked(|t| go_duration(t).is_some(), "a duration such as 1m30s"),
-        Type::Ip => checked(|t| t.parse::<IpAddr>().is_ok(), "an IP address"),
-        Type::IntList => checked(
-            |t| t.split(',').all(|i| i.trim().parse::<i32>().is_ok()),
-            "whole numbers, comma separated",
-        ),
+        Type::Int => checked(|t| if t.parse::<i64>().is_ok() { None } else { syntax("ParseInt", t) }),
+        Type::Float => checked(|t| if t.parse::<f64>().is_ok() { None } else { syntax("ParseFloat", t) }),
+        Type::Duration => checked(|t| GoDuration::parse(t).err().map(|error| error.to_string())),
+        Type::Ip => checked(|t| {
+            let is_address = t.parse::<IpAddr>().is_ok();
+            (!is_address).then(|| format!("failed to parse IP: {t:?}"))
+        }),
+        Type::IntList => checked(|t| {
+            let bad = t.split(',').find(|i| i.trim().parse::<i32>().is_err());
+            bad.and_then(|item| syntax("Atoi", item))
+        }),
         Type::Text | Type::List | Type::Map | Type::Values => ValueParser::string(),
     }
 }
 
 /// A Go duration that is not negative.
 fn go_duration(text: &str) -> Option<Duration> {
-    let nanos = pintle_meta::duration::GoDuration::parse(text).ok()?.0;
+    let nanos = GoDuration::parse(text).ok()?.0;
     u64::try_from(nanos).ok().map(Duration::from_nanos)
 }
 

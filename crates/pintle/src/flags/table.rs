@@ -94,7 +94,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         "",
         "How long requests are still served after a signal to stop",
     ),
-    used("bind-address", Ip, "127.0.0.1", "Address to listen on"),
+    used(
+        "bind-address",
+        Ip,
+        "127.0.0.1",
+        "Address to listen on; in the place of a kube-apiserver the default is 0.0.0.0",
+    ),
     used(
         "cert-dir",
         Text,
@@ -417,7 +422,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     used("requestheader-group-headers", List, "", "Headers that name groups of the user of a front proxy"),
     used("requestheader-uid-headers", List, "", "Headers that name the uid of the user of a front proxy"),
     used("requestheader-username-headers", List, "", "Headers that name the user of a front proxy"),
-    accepted("authorization-config", Text, ""),
+    used("authorization-config", Text, "", "File that says who decides what may be done"),
     used("authorization-policy-file", Text, "", "File of ABAC policies, one a line"),
     used(
         "authorization-webhook-cache-authorized-ttl",

@@ -1,0 +1,231 @@
+//! Match conditions of an authorization webhook: CEL expressions over the review that would be sent.
+
+use super::Attributes;
+use super::webhook::{field_requirements, label_requirements};
+use pintle_cel::env::Env;
+use pintle_cel::program::Program;
+use pintle_cel::types::Type;
+use pintle_cel::value::Value as CelValue;
+use pintle_kinds::admission_expressions::review_spec_shape;
+use pintle_meta::FieldErrors;
+use pintle_metrics::{Series, families};
+use pintle_value::{Map, Path, Value};
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+/// Most conditions of a webhook.
+const CONDITIONS_MAX: usize = 64;
+/// What one evaluation may cost, as in kube-apiserver.
+const COST_MAX: u64 = 1_000_000;
+
+/// The conditions of a webhook, compiled. Without any, every request matches.
+#[derive(Default)]
+pub struct Conditions {
+    expressions: Vec<(String, Program)>,
+    counters: Option<Counters>,
+}
+
+struct Counters {
+    errors: Arc<Series>,
+    exclusions: Arc<Series>,
+    seconds: Arc<Series>,
+}
+
+impl Conditions {
+    /// Compiles expressions and adds what is wrong with them. `path` is that of the authorizer.
+    pub fn compile(texts: &[String], path: &Path<'_>, errors: &mut FieldErrors) -> Self {
+        let list = path.field("matchConditions");
+        let mut out = Conditions::default();
+        if texts.len() > CONDITIONS_MAX {
+            errors.too_many(&list, texts.len(), CONDITIONS_MAX);
+            return out;
+        }
+        let mut seen = BTreeSet::new();
+        for (index, text) in texts.iter().enumerate() {
+            let item = list.index(index);
+            let place = item.field("expression");
+            if text.trim().is_empty() {
+                errors.required(&place, "");
+            } else if !seen.insert(text) {
+                errors.duplicate(&place, text.as_str());
+            } else if let Err(why) = out.add(text) {
+                errors.invalid(&place, text.as_str(), &why);
+            }
+        }
+        out
+    }
+
+    fn add(&mut self, text: &str) -> Result<(), String> {
+        let checked = env().compile(text).map_err(|issues| format!("compilation failed: {issues}"))?;
+        if *checked.output_type() != Type::Bool {
+            return Err(format!("must evaluate to bool but got {}", checked.output_type()));
+        }
+        let program = checked.plan().map_err(|why| format!("program instantiation failed: {why}"))?;
+        self.expressions.push((text.to_string(), program));
+        Ok(())
+    }
+
+    /// Counts evaluations under the name of the webhook.
+    pub(super) fn count_as(&mut self, name: &str) {
+        let labels = [name, "Webhook"];
+        self.counters = Some(Counters {
+            errors: families::MATCH_CONDITION_ERRORS.with(&labels),
+            exclusions: families::MATCH_CONDITION_EXCLUSIONS.with(&labels),
+            seconds: families::MATCH_CONDITION_SECONDS.with(&labels),
+        });
+    }
+
+    /// Whether all conditions are met. One that is not met counts more than those that fail.
+    pub(super) fn matches(&self, attributes: &Attributes) -> Result<bool, String> {
+        if self.expressions.is_empty() {
+            return Ok(true);
+        }
+        let begin = Instant::now();
+        let outcome = self.evaluate(&request(attributes));
+        if let Some(counters) = &self.counters {
+            let bounds = families::MATCH_CONDITION_SECONDS.buckets();
+            counters.seconds.observe(bounds, begin.elapsed().as_secs_f64());
+            match &outcome {
+                Ok(true) => {}
+                Ok(false) => counters.exclusions.add(1),
+                Err(_) => counters.errors.add(1),
+            }
+        }
+        outcome
+    }
+
+    fn evaluate(&self, request: &Value) -> Result<bool, String> {
+        let mut errors = Vec::new();
+        for (text, program) in &self.expressions {
+            let variables = [("request", CelValue::any(request))];
+            match program.eval(&variables, Some(COST_MAX)).result {
+                Ok(CelValue::Bool(true)) => {}
+                Ok(CelValue::Bool(false)) => return Ok(false),
+                Ok(other) => errors.push(format!(
+                    "cel evaluation error: expression '{text}' eval result type should be bool but got {}",
+                    other.type_name()
+                )),
+                Err(why) => {
+                    errors.push(format!("cel evaluation error: expression '{text}' resulted in error: {why}"))
+                }
+            }
+        }
+        if errors.is_empty() { Ok(true) } else { Err(crate::aggregate(errors)) }
+    }
+}
+
+/// The spec of a review with all of its texts, also the empty ones.
+fn request(a: &Attributes) -> Value {
+    let texts = |all: &[String]| Value::Array(all.iter().map(|text| text.as_str().into()).collect());
+    let object =
+        |pairs: &[(&str, &str)]| pairs.iter().map(|(key, text)| (*key, Value::from(*text))).collect::<Map>();
+    let mut out = object(&[("user", &a.user.name), ("uid", &a.user.uid)]);
+    out.insert("groups", texts(&a.user.groups));
+    let extra = a.user.extra.iter().map(|(key, values)| (key.as_str(), texts(values)));
+    out.insert("extra", Value::Object(extra.collect()));
+    if !a.resource_request {
+        out.insert("nonResourceAttributes", Value::Object(object(&[("path", &a.path), ("verb", &a.verb)])));
+        return Value::Object(out);
+    }
+    let mut resource = object(&[
+        ("namespace", &a.namespace),
+        ("verb", &a.verb),
+        ("group", &a.group),
+        ("version", &a.version),
+        ("resource", &a.resource),
+        ("subresource", &a.subresource),
+        ("name", &a.name),
+    ]);
+    let mut select = |key: &str, requirements: Vec<Value>| {
+        if !requirements.is_empty() {
+            let mut selector = Map::default();
+            selector.insert("requirements", Value::Array(requirements));
+            resource.insert(key, Value::Object(selector));
+        }
+    };
+    select("fieldSelector", field_requirements(a));
+    select("labelSelector", label_requirements(a));
+    out.insert("resourceAttributes", Value::Object(resource));
+    Value::Object(out)
+}
+
+fn env() -> &'static Env {
+    static ENV: OnceLock<Env> = OnceLock::new();
+    ENV.get_or_init(|| Env::kubernetes().with_shape("request", review_spec_shape()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::UserInfo;
+    use pintle_meta::selector::{FieldSelector, LabelSelector};
+
+    fn compile(texts: &[&str]) -> Result<Conditions, String> {
+        let texts: Vec<String> = texts.iter().map(ToString::to_string).collect();
+        let mut errors = FieldErrors::new();
+        let conditions = Conditions::compile(&texts, &Path::of("a"), &mut errors);
+        if errors.is_empty() { Ok(conditions) } else { Err(errors.sentence()) }
+    }
+
+    #[test]
+    fn conditions_that_are_refused() {
+        for (text, want) in [
+            (" ", "a.matchConditions[0].expression: Required value"),
+            (
+                "request.user",
+                "a.matchConditions[0].expression: Invalid value: \"request.user\": must evaluate to bool but got string",
+            ),
+            ("request.name == 'x'", "undefined field 'name'"),
+        ] {
+            let why = compile(&[text]).err().unwrap_or_default();
+            assert!(why.contains(want), "{text}: {why}");
+        }
+        let why = compile(&["true", "true"]).err().unwrap_or_default();
+        assert_eq!(why, "a.matchConditions[1].expression: Duplicate value: \"true\"");
+    }
+
+    #[test]
+    fn conditions_see_the_whole_request() {
+        let lists = Attributes {
+            user: UserInfo::new("alice", &["dev"]),
+            verb: "list".into(),
+            resource_request: true,
+            resource: "pods".into(),
+            field_selector: FieldSelector::parse("spec.nodeName=n").unwrap(),
+            label_selector: LabelSelector::parse("a in (b,c)").unwrap().requirements().to_vec(),
+            ..Attributes::default()
+        };
+        let path = Attributes { verb: "get".into(), path: "/version".into(), ..Attributes::default() };
+        for (texts, attributes, want) in [
+            (&["request.user == 'alice' && 'dev' in request.groups"][..], &lists, Ok(true)),
+            (&["request.resourceAttributes.name.startsWith('x')"], &lists, Ok(false)),
+            (&["has(request.resourceAttributes)"], &path, Ok(false)),
+            (&["request.resourceAttributes.name == 'x'", "false"], &path, Ok(false)),
+            (
+                &["request.resourceAttributes.name == 'x'"],
+                &path,
+                Err(
+                    "cel evaluation error: expression 'request.resourceAttributes.name == 'x'' resulted in error: no such key: resourceAttributes",
+                ),
+            ),
+            (
+                &[
+                    "request.resourceAttributes.fieldSelector.requirements.exists(r, r.key == 'spec.nodeName' && r.values == ['n'])",
+                ],
+                &lists,
+                Ok(true),
+            ),
+            (
+                &[
+                    "request.resourceAttributes.?labelSelector.requirements.orValue([]).exists(r, r.operator == 'In' && 'c' in r.values)",
+                ],
+                &lists,
+                Ok(true),
+            ),
+        ] {
+            let found = compile(texts).unwrap().matches(attributes);
+            assert_eq!(found, want.map_err(str::to_string), "{texts:?}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The objects that decide about access: roles and bindings, and what nodes need of others. Keeps the authorizers that are made
+//! of them in step with the cache.
+
+use crate::Engine;
+use pintle_auth::authz::node::{GraphKind, NodeAuthorizer};
+use pintle_auth::authz::rbac::{Policy, PolicyKind, Rbac};
+use pintle_cache::{CloseReason, Event, Filter, Item, Object, Resource};
+use pintle_value::{Value, json};
+use std::sync::Arc;
+
+/// Authorizers that are made of objects.
+#[derive(Clone)]
+pub struct AccessObjects {
+    /// Decides by roles and bindings.
+    pub rbac: Arc<Rbac>,
+    /// Decides about nodes, where it is enabled.
+    pub node: Option<Arc<NodeAuthorizer>>,
+}
+
+enum Use {
+    Policy(PolicyKind),
+    Graph(GraphKind),
+}
+
+fn use_of(prefix: &str) -> Option<Use> {
+    Some(match prefix {
+        "/registry/roles/" => Use::Policy(PolicyKind::Role),
+        "/registry/clusterroles/" => Use::Policy(PolicyKind::ClusterRole),
+        "/registry/rolebindings/" => Use::Policy(PolicyKind::RoleBinding),
+        "/registry/clusterrolebindings/" => Use::Policy(PolicyKind::ClusterRoleBinding),
+        "/registry/pods/" => Use::Graph(GraphKind::Pod),
+        "/registry/persistentvolumes/" => Use::Graph(GraphKind::PersistentVolume),
+        "/registry/volumeattachments/" => Use::Graph(GraphKind::VolumeAttachment),
+        "/registry/resourceslices/" => Use::Graph(GraphKind::ResourceSlice),
+        "/registry/podcertificaterequests/" => Use::Graph(GraphKind::PodCertificateRequest),
+        _ => return None,
+    })
+}
+
+impl Engine {
+    /// Whether objects under this prefix of the store are roles or bindings.
+    pub fn is_policy(prefix: &str) -> bool {
+        matches!(use_of(prefix), Some(Use::Policy(_)))
+    }
+
+    /// Brings the policy up to date with one role or binding, or with all where `key` is none.
+    pub fn refresh_policy(&self, rbac: &Rbac, prefix: &str, key: Option<&str>) {
+        let Some(Use::Policy(kind)) = use_of(prefix) else { return };
+        let Some(resource) = self.cache.resource(prefix) else { return };
+        match key {
+            Some(key) => rbac.update(|policy| take_current(policy, kind, &resource, key)),
+            None => self.load_policy(rbac),
+        }
+    }
+
+    /// Keeps the authorizers in step until the cache shuts down.
+    pub async fn follow_access_objects(self: Arc<Self>, objects: AccessObjects) {
+        loop {
+            let mut watcher = self.cache.watch_all(Filter::default());
+            self.load_access_objects(&objects);
+            loop {
+                match watcher.next().await {
+                    Some(Item::Event(delivery)) => {
+                        if let Some(event) = delivery.source() {
+                            self.take_event(&objects, event);
+                        }
+                    }
+                    Some(Item::InitialEventsEnd(_) | Item::Bookmark(_)) => {}
+                    Some(Item::Closed(CloseReason::Slow)) => break,
+                    Some(Item::Closed(_)) | None => return,
+                }
+            }
+        }
+    }
+
+    /// Loads everything anew.
+    pub fn load_access_objects(&self, objects: &AccessObjects) {
+        self.load_policy(&objects.rbac);
+        let Some(node) = &objects.node else { return };
+        node.clear();
+        for resource in self.cache.resources() {
+            let Some(Use::Graph(kind)) = use_of(resource.prefix()) else { continue };
+            for object in resource.view().iter() {
+                node.insert(kind, object.key(), &tree_of(object));
+            }
+        }
+    }
+
+    fn load_policy(&self, rbac: &Rbac) {
+        rbac.update(|policy| {
+            *policy = Policy::default();
+            for resource in self.cache.resources() {
+                let Some(Use::Policy(kind)) = use_of(resource.prefix()) else { continue };
+                for object in resource.view().iter() {
+                    policy.insert(kind, &tree_of(object));
+                }
+            }
+        });
+    }
+
+    fn take_event(&self, objects: &AccessObjects, event: &Event) {
+        match (use_of(event.resource()), &objects.node) {
+            (Some(Use::Policy(_)), _) => {
+                self.refresh_policy(&objects.rbac, event.resource(), Some(event.key()));
+            }
+            (Some(Use::Graph(kind)), Some(node)) => match event.object() {
+                Some(object)
+                    if kind == GraphKind::Pod
+                        && node.knows_pod(event.key())
+                        && is_same_pod(event.previous(), object) => {}
+                Some(object) => node.insert(kind, event.key(), &tree_of(object)),
+                None => node.remove(kind, event.key()),
+            },
+            _ => {}
+        }
+    }
+}
+
+/// Takes in the state that the cache has now: an event that is late must not bring back what a request has already refreshed.
+fn take_current(policy: &mut Policy, kind: PolicyKind, resource: &Resource, key: &str) {
+    match resource.get(key) {
+        Some(object) => policy.insert(kind, &tree_of(&object)),
+        None => {
+            let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+            policy.remove(kind, namespace, name);
+        }
+    }
+}
+
+/// Whether a change of a bound pod cannot change what its node needs: that is fixed, but for ephemeral containers and claims that
+/// are made for the pod. Pods change often, and reading them costs time.
+fn is_same_pod(previous: Option<&Arc<Object>>, object: &Object) -> bool {
+    let mentions = |what: &str| memchr::memmem::find(object.json(), what.as_bytes()).is_some();
+    previous.is_some_and(|previous| previous.uid() == object.uid())
+        && !mentions("\"ephemeralContainers\":")
+        && !mentions("\"resourceClaimStatuses\":")
+        && !mentions("\"extendedResourceClaimStatus\":")
+}
+
+fn tree_of(object: &Object) -> Value {
+    json::parse(object.json()).map_or(Value::Null, |parsed| parsed.value)
+}

@@ -1,0 +1,274 @@
+//! Who decides what may be done: what `--authorization-config` and the flags of authorization say, and the file when it changes.
+
+use crate::authentication::read;
+use crate::config::Config;
+use crate::flags::{FlagError, Flags};
+use aws_lc_rs::digest;
+use pintle_auth::authz::abac::Abac;
+use pintle_auth::authz::conditions::Conditions;
+use pintle_auth::authz::config::{AuthorizationConfig, AuthorizerConfig, WEBHOOK, WebhookConfig};
+use pintle_auth::authz::node::{NodeAuthorizer, NodeFeatures};
+use pintle_auth::authz::rbac::Rbac;
+use pintle_auth::authz::webhook::{WebhookAuthorizer, WebhookSettings};
+use pintle_auth::authz::{AlwaysAllow, AlwaysDeny, Counted, PrivilegedGroup, Reloadable, Union};
+use pintle_auth::{Authorizer, UserInfo};
+use pintle_meta::FieldErrors;
+use pintle_meta::duration::GoDuration;
+use pintle_metrics::families;
+use pintle_value::Path as FieldPath;
+use pintle_webhook::{Kubeconfig, ReviewClient};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// How often the file is looked at.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Largest configuration file.
+const FILE_BYTES_MAX: usize = 16 << 20;
+/// Time for a call of the webhook that flags name.
+const FLAG_WEBHOOK_TIMEOUT: i64 = 30_000_000_000;
+
+const MODES: [&str; 6] = ["AlwaysAllow", "AlwaysDeny", "ABAC", "Webhook", "RBAC", "Node"];
+/// Flags that the file replaces.
+const REPLACED_FLAGS: [&str; 5] = [
+    "authorization-mode",
+    "authorization-webhook-config-file",
+    "authorization-webhook-version",
+    "authorization-webhook-cache-authorized-ttl",
+    "authorization-webhook-cache-unauthorized-ttl",
+];
+
+/// Who decides, and where that is said.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Authorization {
+    config: AuthorizationConfig,
+    file: Option<PathBuf>,
+    /// Text of the file that `config` was read from.
+    text: Vec<u8>,
+    policy_file: PathBuf,
+    /// Whether `--authorization-mode` lets everybody do everything.
+    pub(crate) allows_everything: bool,
+}
+
+/// Authorizers that stay when the file changes.
+pub(crate) struct LastingAuthorizers {
+    pub(crate) rbac: Arc<Rbac>,
+    pub(crate) node: Option<Arc<NodeAuthorizer>>,
+    abac: Option<Arc<Abac>>,
+    has_rbac: bool,
+}
+
+impl Authorization {
+    /// Reads the flags, and the file that they name.
+    pub(crate) fn new(flags: &Flags) -> Result<Self, FlagError> {
+        let policy_file = PathBuf::from(flags.text("authorization-policy-file"));
+        let path = flags.text("authorization-config");
+        if path.is_empty() {
+            let config = from_flags(flags)?;
+            let allows_everything = config.authorizers.iter().any(|a| a.type_ == "AlwaysAllow");
+            return Ok(Authorization { config, policy_file, allows_everything, ..Authorization::default() });
+        }
+        if REPLACED_FLAGS.iter().any(|name| flags.given(name)) {
+            let why = "--authorization-config can not be specified when --authorization-mode or \
+                       --authorization-webhook-* flags are defined";
+            return Err(FlagError::new(why));
+        }
+        let loaded = read(Path::new(path))
+            .and_then(|text| Ok((AuthorizationConfig::load(&text, &BTreeSet::new())?, text)));
+        let (config, text) = loaded.map_err(|why| FlagError::new(&why))?;
+        let file = Some(PathBuf::from(path));
+        Ok(Authorization { config, file, text, policy_file, allows_everything: false })
+    }
+
+    /// The authorizers that stay for the life of the server.
+    pub(crate) fn lasting(&self, config: &Config) -> Result<LastingAuthorizers, FlagError> {
+        let has = |type_: &str| self.config.authorizers.iter().any(|a| a.type_ == type_);
+        let features = NodeFeatures {
+            trust_bundles: config.gate("ClusterTrustBundle"),
+            credential_providers: config.gate("KubeletServiceAccountTokenForCredentialProviders"),
+            pod_certificates: config.gate("PodCertificateRequest"),
+        };
+        let invalid = |why: String| FlagError::new(&format!("invalid authorization config: {why}"));
+        Ok(LastingAuthorizers {
+            rbac: Arc::new(Rbac::default()),
+            node: has("Node").then(|| Arc::new(NodeAuthorizer::new(features))),
+            abac: has("ABAC").then(|| abac(&self.policy_file)).transpose().map_err(invalid)?.map(Arc::new),
+            has_rbac: has("RBAC"),
+        })
+    }
+
+    /// The authorizers, in their order.
+    pub(crate) fn start(&self, lasting: &LastingAuthorizers) -> Result<Arc<Reloadable>, FlagError> {
+        let union = build(&self.config, lasting)
+            .map_err(|why| FlagError::new(&format!("invalid authorization config: {why}")))?;
+        Ok(Arc::new(Reloadable::new(union)))
+    }
+
+    /// Exchanges the authorizers when the file changes. A file that is not valid is not taken up.
+    pub(crate) async fn follow(
+        mut self,
+        lasting: LastingAuthorizers,
+        current: Arc<Reloadable>,
+        server_id: String,
+    ) {
+        let Some(file) = self.file.clone() else { return };
+        let server = hash(server_id.as_bytes());
+        families::AUTHORIZATION_CONFIG_INFO.set(&[&server, &hash(&self.text)], 1.0);
+        // Types other than webhooks must stay, so that no file opens a server that roles protect.
+        let types = self.config.authorizers.iter().map(|a| a.type_.clone());
+        let required: BTreeSet<String> = types.filter(|type_| type_ != WEBHOOK).collect();
+        loop {
+            tokio::time::sleep(POLL_INTERVAL).await;
+            let path = file.clone();
+            let Ok(Ok(text)) = tokio::task::spawn_blocking(move || std::fs::read(path)).await else {
+                continue;
+            };
+            if text == self.text || text.len() > FILE_BYTES_MAX {
+                continue;
+            }
+            let before = std::mem::replace(&mut self.text, text);
+            let reloaded = AuthorizationConfig::load(&self.text, &required).and_then(|config| {
+                if config == self.config {
+                    return Ok(None);
+                }
+                let union = build(&config, &lasting)?;
+                self.config = config;
+                Ok(Some(union))
+            });
+            let status = match reloaded {
+                Ok(None) => continue,
+                Ok(Some(union)) => {
+                    current.set(union);
+                    families::AUTHORIZATION_CONFIG_INFO.remove(&[&server, &hash(&before)]);
+                    families::AUTHORIZATION_CONFIG_INFO.set(&[&server, &hash(&self.text)], 1.0);
+                    "success"
+                }
+                Err(why) => {
+                    tracing::error!("the authorization configuration stays as it was: {why}");
+                    "failure"
+                }
+            };
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            families::AUTHORIZATION_RELOADS.inc(&[&server, status]);
+            families::AUTHORIZATION_RELOADED_AT.set(&[&server, status], now.as_secs_f64());
+        }
+    }
+}
+
+fn hash(data: &[u8]) -> String {
+    let digest = digest::digest(&digest::SHA256, data);
+    let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+/// Masters may do anything; after them the authorizers of the configuration are asked in order.
+fn build(config: &AuthorizationConfig, lasting: &LastingAuthorizers) -> Result<Union, String> {
+    let mut all: Vec<Box<dyn Authorizer>> = vec![Box::new(PrivilegedGroup(UserInfo::MASTERS))];
+    for AuthorizerConfig { type_, name, webhook } in &config.authorizers {
+        let late = || {
+            format!("authorizer type {type_} is not allowed if it was not enabled at initial server startup")
+        };
+        let authorizer: Box<dyn Authorizer> = match type_.as_str() {
+            "AlwaysAllow" => Box::new(Counted::new(type_, name, AlwaysAllow)),
+            "AlwaysDeny" => Box::new(Counted::new(type_, name, AlwaysDeny)),
+            "Node" => Box::new(Counted::new(type_, name, lasting.node.clone().ok_or_else(late)?)),
+            "ABAC" => Box::new(Counted::new(type_, name, lasting.abac.clone().ok_or_else(late)?)),
+            "RBAC" if !lasting.has_rbac => return Err(late()),
+            "RBAC" => Box::new(Counted::new(type_, name, lasting.rbac.clone())),
+            _ => {
+                let webhook = webhook.as_ref().ok_or_else(late)?;
+                Box::new(Counted::new(type_, name, webhook_authorizer(name, webhook)?))
+            }
+        };
+        all.push(authorizer);
+    }
+    Ok(Union(all))
+}
+
+fn webhook_authorizer(name: &str, config: &WebhookConfig) -> Result<WebhookAuthorizer, String> {
+    let Some(path) = &config.kubeconfig else {
+        return Err("an authorization webhook needs a kubeconfig; there is none in this cluster".to_string());
+    };
+    let kubeconfig = Kubeconfig::load(Path::new(path))?;
+    let duration = |value: GoDuration| Duration::from_nanos(u64::try_from(value.0).unwrap_or(0));
+    let client = ReviewClient::new(kubeconfig, Some(duration(config.timeout)))?;
+    let mut errors = FieldErrors::new();
+    let conditions = Conditions::compile(&config.conditions, &FieldPath::of("webhook"), &mut errors);
+    if !errors.is_empty() {
+        return Err(errors.sentence());
+    }
+    let life = |ttl, is_cached: bool| if is_cached { duration(ttl) } else { Duration::ZERO };
+    let settings = WebhookSettings {
+        name: name.to_string(),
+        version: config.review_version.clone(),
+        allowed_life: life(config.authorized_ttl, config.cache_authorized),
+        refused_life: life(config.unauthorized_ttl, config.cache_unauthorized),
+        denies_on_failure: config.failure_policy == "Deny",
+    };
+    WebhookAuthorizer::new(client, settings, conditions)
+}
+
+/// The policies of `--authorization-policy-file`.
+fn abac(path: &Path) -> Result<Abac, String> {
+    let text = read(path)?;
+    let read = Abac::parse(&String::from_utf8_lossy(&text));
+    read.map_err(|why| format!("error reading policy file {}, {why}", path.display()))
+}
+
+/// What the flags say, in terms of the file. All that is wrong is told at once, as kube-apiserver does.
+fn from_flags(flags: &Flags) -> Result<AuthorizationConfig, FlagError> {
+    let mut modes = flags.list("authorization-mode");
+    if modes.is_empty() {
+        modes.push("RBAC".to_string());
+    }
+    let has = |mode: &str| modes.iter().any(|named| named == mode);
+    let is_given = |name: &str| !flags.text(name).is_empty();
+    let mut errors = Vec::new();
+    for mode in &modes {
+        if !MODES.contains(&mode.as_str()) {
+            errors.push(format!("authorization-mode {mode:?} is not a valid mode"));
+        }
+        if mode == "ABAC" && !is_given("authorization-policy-file") {
+            errors.push("authorization-mode ABAC's authorization policy file not passed".to_string());
+        }
+        if mode == WEBHOOK && !is_given("authorization-webhook-config-file") {
+            errors.push("authorization-mode Webhook's authorization config file not passed".to_string());
+        }
+    }
+    if !has("ABAC") && is_given("authorization-policy-file") {
+        errors.push("cannot specify --authorization-policy-file without mode ABAC".to_string());
+    }
+    if !has(WEBHOOK) && is_given("authorization-webhook-config-file") {
+        errors.push("cannot specify --authorization-webhook-config-file without mode Webhook".to_string());
+    }
+    if modes.iter().collect::<BTreeSet<_>>().len() < modes.len() {
+        let listed: Vec<String> = modes.iter().map(|mode| format!("{mode:?}")).collect();
+        errors.push(format!("authorization-mode [{}] has mode specified more than once", listed.join(" ")));
+    }
+    if !errors.is_empty() {
+        return Err(FlagError::new(&pintle_auth::aggregate(errors)));
+    }
+    let authorizers = modes.into_iter().map(|mode| AuthorizerConfig {
+        name: if mode == WEBHOOK { "default".to_string() } else { mode.to_lowercase() },
+        webhook: (mode == WEBHOOK).then(|| webhook_of_flags(flags)),
+        type_: mode,
+    });
+    Ok(AuthorizationConfig { authorizers: authorizers.collect() })
+}
+
+fn webhook_of_flags(flags: &Flags) -> WebhookConfig {
+    let nanos = |name: &str| i64::try_from(flags.duration(name).as_nanos()).unwrap_or(i64::MAX);
+    WebhookConfig {
+        authorized_ttl: GoDuration(nanos("authorization-webhook-cache-authorized-ttl")),
+        cache_authorized: true,
+        unauthorized_ttl: GoDuration(nanos("authorization-webhook-cache-unauthorized-ttl")),
+        cache_unauthorized: true,
+        timeout: GoDuration(FLAG_WEBHOOK_TIMEOUT),
+        review_version: flags.text("authorization-webhook-version").to_string(),
+        failure_policy: "NoOpinion".to_string(),
+        connection_type: "KubeConfigFile".to_string(),
+        kubeconfig: Some(flags.text("authorization-webhook-config-file").to_string()),
+        ..WebhookConfig::default()
+    }
+}
