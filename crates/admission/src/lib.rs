@@ -11,6 +11,7 @@ pub mod cel;
 mod certificates;
 mod default_classes;
 mod default_toleration_seconds;
+mod durations;
 mod escalation;
 mod extended_resource_toleration;
 mod external_ips;
@@ -40,6 +41,7 @@ pub mod webhook;
 
 pub use request::{Options, admission_request};
 
+use durations::{Durations, Step};
 use pintle_auth::{Authorizer, UserInfo};
 use pintle_kinds::{Kind, KindVersion};
 use pintle_meta::{GroupVersion, GroupVersionKind, Status};
@@ -248,6 +250,7 @@ pub enum SettingsError {
 /// The plugins in force, in kube-apiserver's order.
 pub struct Chain {
     plugins: Vec<Box<dyn Plugin>>,
+    durations: Durations,
     /// Plugins that other parts of the server stand for and that are turned off.
     disabled: Vec<String>,
     authorizer: Arc<dyn Authorizer>,
@@ -279,7 +282,12 @@ impl Chain {
             wanted && !listed(&settings.disabled, &**plugin)
         });
         plugins.sort_by_key(|plugin| ORDER.iter().position(|name| *name == plugin.name()));
-        Ok(Chain { plugins, disabled: settings.disabled, authorizer: settings.authorizer })
+        Ok(Chain {
+            durations: Durations::default(),
+            plugins,
+            disabled: settings.disabled,
+            authorizer: settings.authorizer,
+        })
     }
 
     /// Whether a plugin that another part of the server stands for is on.
@@ -294,7 +302,9 @@ impl Chain {
         object: &mut Value,
         world: &dyn World,
     ) -> Result<(), Status> {
-        self.plugins.iter().try_for_each(|plugin| plugin.mutate(request, object, world))
+        self.durations.measure(Step::Admit, request.operation, &self.plugins, |plugin| {
+            plugin.mutate(request, object, world)
+        })
     }
 
     /// Refuses an object that would grant what is not its writer's own. Asked when nobody changes it any more.
@@ -315,7 +325,9 @@ impl Chain {
         world: &dyn World,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
-        self.plugins.iter().try_for_each(|plugin| plugin.validate(request, object, world, warnings))
+        self.durations.measure(Step::Validate, request.operation, &self.plugins, |plugin| {
+            plugin.validate(request, object, world, warnings)
+        })
     }
 }
 

@@ -57,6 +57,11 @@ pub struct Impersonation {
 const REMEMBERED_MAX: usize = 10_000;
 
 impl Impersonation {
+    /// The name of this step, which kube-apiserver has for its filter.
+    pub fn filter_name(&self) -> &'static str {
+        if self.constrained { "constrainedimpersonation" } else { "impersonation" }
+    }
+
     /// With the constrained ways, or with the old one alone.
     pub fn new(constrained: bool) -> Self {
         Impersonation { constrained, last: Mutex::default() }

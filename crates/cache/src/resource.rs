@@ -44,6 +44,8 @@ pub struct Resource {
     unreadable: AtomicBool,
     /// Counts how often all watches were ended.
     epoch: AtomicU64,
+    /// Changes that came from the store.
+    events: AtomicU64,
 }
 
 /// What the sink changes; readers of views never wait for it.
@@ -79,6 +81,7 @@ impl Resource {
             gone: AtomicBool::new(false),
             unreadable: AtomicBool::new(false),
             epoch: AtomicU64::new(0),
+            events: AtomicU64::new(0),
         };
         resource.fill(orphaned);
         resource
@@ -153,6 +156,11 @@ impl Resource {
     pub fn stats(&self) -> (usize, usize) {
         let live = self.lock();
         (live.window.len(), live.groups.watchers())
+    }
+
+    /// How many changes came from the store since the resource was registered.
+    pub fn events(&self) -> u64 {
+        self.events.load(Ordering::Relaxed)
     }
 
     /// Reads an object's JSON as the cache itself would.
@@ -257,6 +265,7 @@ impl Resource {
                 events.push(Arc::new(event));
             }
         }
+        self.events.fetch_add(u64::try_from(events.len()).unwrap_or(0), Ordering::Relaxed);
         // First the view: whoever hears of an event finds the object changed.
         self.view.store(Arc::new(View { revision: live.revision, index: live.index.clone() }));
         for event in events {

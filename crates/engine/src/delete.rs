@@ -117,7 +117,10 @@ impl Engine {
         warnings: &mut Vec<String>,
     ) -> Result<Attempt, Status> {
         let Deletion { target, options, .. } = *deletion;
-        let Some(live) = self.live(target)? else {
+        let reading = pintle_trace::span("cacher.Get");
+        let live = self.live(target)?;
+        drop(reading);
+        let Some(live) = live else {
             return Err(Status::not_found(&target.group_resource(), &target.name));
         };
         if let Some(preconditions) = &options.preconditions {

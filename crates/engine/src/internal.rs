@@ -118,6 +118,7 @@ impl Engine {
         manager: Option<&str>,
         change: impl Fn(&mut Value),
     ) -> Result<(), Status> {
+        crate::measures::self_request(target, "PUT");
         for _ in 0..ATTEMPTS_MAX {
             let Some(Live { object: kept, tree: old }) = self.live(target)? else { return Ok(()) };
             let mut tree = old.clone();
@@ -149,6 +150,7 @@ impl Engine {
 
     /// Makes an object that the server needs, unless it is there. The tree is in the stored version.
     pub async fn ensure(&self, target: &Target, manager: &str, mut tree: Value) -> Result<(), Status> {
+        crate::measures::self_request(target, "POST");
         let kind = &target.kind;
         let target = target.named(tree.str_at(&["metadata", "name"]));
         if self.kept(kind, &target.object_key()).is_some() {

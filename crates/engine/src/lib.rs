@@ -17,6 +17,7 @@ pub mod decode;
 mod delete;
 pub mod environment;
 mod internal;
+mod measures;
 mod metadata;
 mod metrics;
 mod object;
@@ -144,6 +145,8 @@ impl Engine {
             Op::Put(value) => value.clone(),
             Op::Delete => Bytes::new(),
         };
+        let operation = if write.expect == Expect::Absent { "create" } else { "update" };
+        let _request = measures::StoreRequest::begin(target, operation);
         let revision = if along.is_empty() {
             self.store.write(write).await?
         } else {
@@ -161,6 +164,7 @@ impl Engine {
     /// Removes an object and, in the same transaction, what it had taken. `last` is the object as it was.
     async fn erase(&self, target: &Target, expect: Expect, last: &Value) -> Result<Revision, WriteError> {
         let delete = Write::delete(target.store_key(), expect);
+        let _request = measures::StoreRequest::begin(target, "delete");
         let mut along = self.release(target, last);
         if along.is_empty() {
             return self.store.write(delete).await;

@@ -464,6 +464,7 @@ impl Engine {
             return Ok(Attempt::Done(Written { object, created: true, warnings, committed: false }));
         }
         let own = target.store_key();
+        let _span = pintle_trace::span("Create etcd3");
         match self.put(request, &target, Expect::Absent, encoded, &mut candidate, along).await {
             Ok(object) => Ok(Attempt::Done(Written { object, created: true, warnings, committed: true })),
             Err(WriteError::Conflict { key, .. })
@@ -513,8 +514,10 @@ impl Engine {
         for key in ["resourceVersion", "selfLink"] {
             candidate.remove_at(&["metadata", key]);
         }
+        let began = std::time::Instant::now();
         let encoded = object::encode(&target.kind, &candidate);
         let is_same = encoded == *live.object.value() && !removes;
+        crate::measures::compared(is_same, began.elapsed());
         if is_same && !self.store.is_outdated(&target.store_key()).await {
             let object = live.object;
             return Ok(Attempt::Done(Written { object, created: false, warnings, committed: false }));
@@ -524,6 +527,7 @@ impl Engine {
             return Ok(Attempt::Done(Written { object, created: false, warnings, committed: false }));
         }
         let expect = Expect::Revision(Revision(live.object.revision()));
+        let _span = pintle_trace::span("GuaranteedUpdate etcd3");
         let committed = if removes {
             // The client expects the object it wrote, at the revision it knew.
             let last = object::unstored(target, &encoded, &candidate, live.object.revision())?;

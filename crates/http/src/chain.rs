@@ -15,8 +15,11 @@ use crate::pages::Pages;
 use crate::peer::Peer;
 use crate::requestinfo::RequestInfo;
 use crate::route;
+use crate::spans::{self, RequestLog};
 use crate::streams::{Streamed, Streams};
-use crate::{Body, auditing, compress, headers, nonresource, passthrough, query, respond, websocket};
+use crate::{
+    Body, auditing, compress, figures, headers, nonresource, passthrough, query, respond, websocket,
+};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -28,6 +31,7 @@ use pintle_controllers::aggregation::Aggregation;
 use pintle_meta::Status;
 use pintle_meta::duration::GoDuration;
 use pintle_meta::selector::{FieldSelector, LabelSelector};
+use pintle_trace::Trace;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -86,6 +90,8 @@ pub struct Context {
     pub pages: Pages,
     /// `/debug`, unless profiling is off.
     pub profiler: Option<Arc<dyn Profiler>>,
+    /// Where traces are sent, if they are.
+    pub tracer: Option<Arc<pintle_trace::Exporter>>,
     /// How likely a request of HTTP/2 is to be the last one of its connection.
     pub goaway_chance: f64,
 }
@@ -137,7 +143,15 @@ where
         response.headers_mut().insert("strict-transport-security", directives.clone());
     }
     let code = response.status().as_u16();
-    tracing::debug!(method = %parts.method, uri = %parts.uri, code, took = ?began.elapsed(), "request");
+    let log = pintle_log::is_enabled(3).then(|| {
+        Box::new(RequestLog {
+            verb: record.verb.clone(),
+            uri: parts.uri.to_string(),
+            user_agent: headers::first(&parts.headers, "user-agent").into_owned(),
+            id: id.clone(),
+            client: peer.address.to_string(),
+        })
+    });
     let completion = Completion {
         metrics: Arc::clone(&context.metrics),
         labels: record.labels,
@@ -145,6 +159,9 @@ where
         code,
         bytes: 0,
         audit,
+        trace: record.trace,
+        uri: parts.uri,
+        log,
         _in_flight: record.in_flight,
         _ordinary: record.ordinary,
     };
@@ -159,6 +176,9 @@ struct Record {
     /// The end of the server waits for it, unless it is long-running.
     ordinary: Option<Ordinary>,
     long_running: bool,
+    /// The verb as kube-apiserver logs it.
+    verb: String,
+    trace: Option<Arc<Trace>>,
     audit: Option<Box<pintle_audit::Record>>,
 }
 
@@ -171,6 +191,8 @@ impl Record {
             in_flight: InFlight::begin(mutating),
             ordinary: Some(lifecycle.begin()),
             long_running: false,
+            verb: method.to_string(),
+            trace: None,
             audit: None,
         }
     }
@@ -208,6 +230,7 @@ where
     let Read { info, query, accept, method } = read;
 
     let user = authenticate(context, peer, &parts.headers, &info.path, &mut record.warnings).await;
+    figures::authenticated(peer, user.as_ref().ok(), began.elapsed());
     note_identity(context, peer, parts, user.as_ref().ok());
     let user = match user {
         Ok(user) => user,
@@ -225,14 +248,22 @@ where
     if record.long_running {
         record.ordinary = None;
     }
+    let trace = spans::begin(context, parts, &info, &user, id, began);
+    record.trace = Some(Arc::clone(&trace));
+    trace.open("audit");
     match auditing::received(context, peer, parts, &info, &user, id).await {
         Ok(audit) => record.audit = audit,
         Err(answer) => return answer,
     }
+    trace.open(context.impersonation.filter_name());
+    trace.open("priorityandfairness");
+    trace.open("authorization");
+    let before = Instant::now();
     let user = match permitted(context, user, &parts.headers, &info, record.audit.as_deref_mut()).await {
         Ok(user) => user,
         Err(refusal) => return refusal.response(parts, errors),
     };
+    figures::filter(figures::Filter::Authorization, before.elapsed());
     if let Some(service) = aggregate::find(&context.aggregation, &info.path)
         && let Some(remote) = &service.remote
     {
@@ -285,6 +316,7 @@ where
         }
     }
     record.labels = Labels::of(&info, &routed.target, &query);
+    record.verb = record.labels.verb.to_string();
     let long_running = info.long_running();
     if long_running {
         record.in_flight = InFlight::long_running(&record.labels);
@@ -306,6 +338,7 @@ where
             Err(status) => return respond::status(&status, routed.errors),
         };
         let large = body.len() >= LARGE_BODY_BYTES;
+        figures::body_read(&info, body.len());
         let request = ApiRequest {
             info,
             target: routed.target,
@@ -320,6 +353,7 @@ where
             id: id.to_string(),
         };
         let served = pintle_audit::with_notes(notes, context.api.serve(request));
+        let served = pintle_trace::with_trace(Some(trace), served);
         if large {
             return context.offload.run(served).await;
         }
@@ -371,7 +405,12 @@ async fn authenticate(
         headers: Some(headers),
         path,
     };
-    match context.authenticator.authenticate(credentials, SystemTime::now()).await {
+    let began = Instant::now();
+    let known = context.authenticator.authenticate(credentials, SystemTime::now()).await;
+    if authorization.is_some() {
+        figures::token_authenticated(known.is_ok(), began.elapsed());
+    }
+    match known {
         Ok(known) => {
             warnings.extend(known.warning.map(str::to_string));
             Ok(known.user)
@@ -457,7 +496,9 @@ async fn permitted(
         }
         attributes.user = user;
     }
+    let began = Instant::now();
     let decision = context.authorizer.authorize(&attributes).await;
+    figures::authorized(&decision, began.elapsed());
     if let Some(audit) = audit {
         let (allowed, reason) = match &decision {
             Decision::Allow(reason) => (true, reason.as_str()),

@@ -4,7 +4,9 @@
 use crate::body::{Aborted, Body, Chunks};
 use crate::lifecycle::Ordinary;
 use crate::metrics::{InFlight, Labels, Metrics};
+use crate::spans::{self, RequestLog};
 use bytes::Bytes;
+use pintle_trace::Trace;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,6 +21,11 @@ pub(crate) struct Completion {
     pub(crate) bytes: u64,
     /// The audit record, whose last event is made now.
     pub(crate) audit: Option<Box<pintle_audit::Record>>,
+    /// The spans of the request, which end now.
+    pub(crate) trace: Option<Arc<Trace>>,
+    pub(crate) uri: http::Uri,
+    /// What is logged, where requests are.
+    pub(crate) log: Option<Box<RequestLog>>,
     /// Falls with the completion.
     pub(crate) _in_flight: InFlight,
     /// The same for the end of the server.
@@ -27,7 +34,14 @@ pub(crate) struct Completion {
 
 impl Drop for Completion {
     fn drop(&mut self) {
-        self.metrics.request_ends(&self.labels, self.code, self.began.elapsed(), self.bytes);
+        let took = self.began.elapsed();
+        self.metrics.request_ends(&self.labels, self.code, took, self.bytes);
+        if let Some(trace) = self.trace.take() {
+            spans::finish(&trace, self._ordinary.is_some(), took, self.uri.path());
+        }
+        if let Some(log) = self.log.take() {
+            log.write(self.code, took);
+        }
         if let Some(audit) = self.audit.take() {
             audit.stage_later(pintle_audit::Stage::ResponseComplete, pintle_audit::now());
         }

@@ -8,6 +8,7 @@ mod protobuf;
 mod subresource;
 mod transform;
 mod watch;
+mod watch_figures;
 mod write;
 
 use crate::api::{Api, ApiRequest, ApiResponse, BoxFuture, LocateRequest, Located};
@@ -121,9 +122,13 @@ impl Resources {
 impl Api for Resources {
     fn serve(&self, request: ApiRequest) -> BoxFuture<'_, ApiResponse> {
         Box::pin(async move {
+            let _span = span_name(request.target.action).and_then(pintle_trace::span);
             match self.answer(&request).await {
                 Ok(response) => response,
-                Err(status) => request.fail(&status),
+                Err(status) => {
+                    let _span = pintle_trace::span("SerializeObject");
+                    request.fail(&status)
+                }
             }
         })
     }
@@ -165,6 +170,19 @@ impl Api for Resources {
         let state = Arc::new(DiscoveryState::new(kinds.groups(), &services, Some(&published.state)));
         self.discovery.store(Arc::new(Published { changes, state: state.clone() }));
         state
+    }
+}
+
+/// The name of what a request does in its trace; watches have none.
+fn span_name(action: Action) -> Option<&'static str> {
+    match action {
+        Action::Get => Some("Get"),
+        Action::List => Some("List"),
+        Action::Create => Some("Create"),
+        Action::Update => Some("Update"),
+        Action::Patch(_) => Some("Patch"),
+        Action::Delete | Action::DeleteCollection => Some("Delete"),
+        Action::Watch | Action::WatchOne | Action::Connect => None,
     }
 }
 

@@ -14,9 +14,14 @@ pub fn may_be_called(name: &str) -> bool {
     })
 }
 
+/// Operating system and architecture, by Go's names.
+pub fn platform() -> String {
+    format!("{}/{}", std::env::consts::OS, go_arch(std::env::consts::ARCH))
+}
+
 /// The document of `/version`.
 pub(crate) fn document(git_version: &str, git_commit: &str) -> String {
-    let platform = format!("{}/{}", std::env::consts::OS, go_arch(std::env::consts::ARCH));
+    let platform = platform();
     format!(
         r#"{{
   "major": "1",

@@ -3,6 +3,7 @@
 
 use crate::Type::{Counter, Gauge, Histogram, Read, ReadCounter};
 use crate::{Family, process};
+use std::sync::LazyLock;
 
 /// Durations of requests, in seconds.
 const REQUEST_SECONDS: &[f64] = &[
@@ -42,6 +43,20 @@ macro_rules! families {
     };
 }
 
+mod server;
+
+pub use server::*;
+
+/// All families of `/metrics`, sorted by name.
+pub fn sorted() -> &'static [&'static Family] {
+    static SORTED: LazyLock<Vec<&Family>> = LazyLock::new(|| {
+        let mut all: Vec<&Family> = ALL.iter().chain(SERVER).copied().collect();
+        all.sort_by_key(|family| family.name());
+        all
+    });
+    &SORTED
+}
+
 families! {
     /// The families of `/metrics/slis`.
     SLIS:
@@ -50,7 +65,7 @@ families! {
 }
 
 families! {
-    /// The families of `/metrics`, by name.
+    /// The families of requests and of the process.
     ALL:
     AUDIT_EVENTS = "apiserver_audit_event_total", Counter, &[], "Audit events that were generated and sent to the backends.";
     AUDIT_LEVELS = "apiserver_audit_level_total", Counter, &["level"], "Policy levels of requests that are audited.";

@@ -108,6 +108,11 @@ impl Family {
         self.with(values).add(count);
     }
 
+    /// Sets a counter that somebody else keeps.
+    pub fn set_count(&self, values: &[&str], count: u64) {
+        self.with(values).set_count(count);
+    }
+
     /// Sets a gauge.
     pub fn set(&self, values: &[&str], value: f64) {
         self.with(values).set(value);
@@ -223,7 +228,7 @@ impl Iterator for Text {
     fn next(&mut self) -> Option<String> {
         let mut out = String::new();
         while out.len() < PIECE_BYTES {
-            let Some(family) = families::ALL.get(self.family) else { break };
+            let Some(family) = families::sorted().get(self.family) else { break };
             self.after = family.render(self.after.as_deref(), &mut out);
             if self.after.is_none() {
                 self.family = self.family.saturating_add(1);
@@ -250,7 +255,7 @@ pub fn sli_text() -> String {
 
 /// Forgets everything that was counted; gauges stay, they say what is now.
 pub fn reset() {
-    families::ALL.iter().filter(|f| !matches!(f.type_, Type::Gauge)).for_each(|family| family.reset());
+    families::sorted().iter().filter(|f| !matches!(f.type_, Type::Gauge)).for_each(|family| family.reset());
 }
 
 /// `a="1",b="2"`, values escaped and cut.
@@ -367,12 +372,12 @@ mod tests {
 
     #[test]
     fn every_family_is_declared_once_with_sorted_labels() {
-        let mut names: Vec<&str> = families::ALL.iter().map(|f| f.name).collect();
+        let mut names: Vec<&str> = families::sorted().iter().map(|f| f.name).collect();
         let count = names.len();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
-        for family in families::ALL {
+        for family in families::sorted() {
             assert!(family.labels.is_sorted(), "{}", family.name);
         }
     }

@@ -30,6 +30,11 @@ impl Series {
         self.count.fetch_add(count, Ordering::Relaxed);
     }
 
+    /// Sets a counter that somebody else keeps.
+    pub fn set_count(&self, count: u64) {
+        self.count.store(count, Ordering::Relaxed);
+    }
+
     /// Sets a gauge.
     pub fn set(&self, value: f64) {
         self.value.store(value.to_bits(), Ordering::Relaxed);

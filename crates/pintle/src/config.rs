@@ -290,6 +290,11 @@ impl Config {
         self.peer_given.or_else(|| Some(SocketAddr::new(self.advertise?, port)))
     }
 
+    /// All features: name, stage as metrics name it, and whether they are on.
+    pub(crate) fn gate_stages(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+        crate::flags::gate_stages().map(|(name, stage)| (name, stage, self.gate(name)))
+    }
+
     /// Whether a feature is on.
     pub(crate) fn gate(&self, name: &str) -> bool {
         self.gates.get(name).copied().unwrap_or(false)

@@ -27,6 +27,8 @@ mod proxying;
 mod recover;
 mod reload;
 mod serve;
+mod storage_metrics;
+mod tracing_config;
 mod upkeep;
 
 use std::process::ExitCode;

@@ -19,6 +19,8 @@ pub(crate) struct Operation {
     /// Whether watches end before requests in flight are answered.
     pub(crate) ends_watches_first: bool,
     pub(crate) profiling: bool,
+    /// Where traces are sent, if they are.
+    pub(crate) tracing: Option<pintle_trace::Settings>,
     /// All flags as `/flagz` tells them: kube-apiserver's, and our own.
     pub(crate) flags: (FlagValues, FlagValues),
     pub(crate) started: SystemTime,
@@ -84,6 +86,7 @@ impl Operation {
             sends_retry_after: flags.bool("shutdown-send-retry-after"),
             ends_watches_first: !flags.duration("shutdown-watch-termination-grace-period").is_zero(),
             profiling: flags.bool("profiling"),
+            tracing: crate::tracing_config::read(flags)?,
             flags: flags.effective(),
             started: SystemTime::now(),
         })

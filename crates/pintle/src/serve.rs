@@ -11,7 +11,7 @@ use crate::pki::{self, Authority, Keep, PkiError};
 use crate::profile::Profiles;
 use crate::reload::{self, Reload};
 use crate::upkeep::Upkeep;
-use crate::{descriptors, etcd, identity_flags, objects, upkeep};
+use crate::{descriptors, etcd, identity_flags, objects, storage_metrics, upkeep};
 use arc_swap::ArcSwap;
 use pintle_auth::authn::bootstrap::BootstrapTokens;
 use pintle_auth::authn::config::AnonymousConfig;
@@ -232,6 +232,10 @@ async fn serve(
         converted.conversion_metrics.render(out);
         converted.hooks.render(out);
     });
+    let measured = engine.clone();
+    let data = folder.path().to_path_buf();
+    metrics.add_source(move |_| storage_metrics::update(&measured, &data));
+    storage_metrics::describe_build(&config);
     let streams = config.proxying.streams.clone();
     let (checked, logs) = (aggregation.clone(), streams.clone());
     metrics.add_source(move |out| {
@@ -262,6 +266,11 @@ async fn serve(
         lifecycle: Arc::default(),
         pages: operation.pages(&config),
         profiler: operation.profiling.then(|| Arc::new(Profiles) as Arc<dyn Profiler>),
+        tracer: operation.tracing.clone().map(|settings| {
+            let name = ("service.name", "apiserver".to_string());
+            let instance = ("service.instance.id", format!("{address}"));
+            pintle_trace::Exporter::start(settings, vec![name, instance])
+        }),
         goaway_chance: operation.goaway_chance,
     });
     let server_config = ServerConfig {

@@ -41,5 +41,5 @@ pub fn concurrent_span(name: &'static str) -> Option<Span> {
 
 /// The header `traceparent` for requests to others that are made within the open span.
 pub fn traceparent() -> Option<String> {
-    TRACE.try_with(|trace| trace.traceparent()).ok()
+    TRACE.try_with(|trace| trace.is_sampled().then(|| trace.traceparent())).ok().flatten()
 }

@@ -144,6 +144,9 @@ impl Hop {
             .header(header::HOST, &self.route.authority)
             .header(header::USER_AGENT, "kube-apiserver-admission")
             .header(header::ACCEPT, "application/json, */*");
+        if let Some(parent) = pintle_trace::traceparent() {
+            request = request.header("traceparent", parent);
+        }
         if let Some(referer) = &self.referer {
             request = request.header(header::REFERER, referer);
         }

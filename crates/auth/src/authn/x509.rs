@@ -46,6 +46,13 @@ impl PeerCertificates {
         self.chain.is_empty()
     }
 
+    /// How long the certificate of the client is still good for; `None` without one.
+    pub fn seconds_left(&self) -> Option<f64> {
+        let (_, until) = validity(self.chain.first()?)?;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Some(until as f64 - now.as_secs_f64())
+    }
+
     /// Whom the leaf names, if `authorities` signed the chain.
     pub fn identity(&self, authorities: &ClientAuthorities, now: SystemTime) -> Arc<CertificateIdentity> {
         let verifier = authorities.0.load();

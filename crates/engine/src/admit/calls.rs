@@ -77,7 +77,11 @@ impl Engine {
         let uid = crate::environment::new_uid(&*self.random);
         let request = admission_request(question.request, question.matched, &uid);
         let body = review::body(version, request, question.object, question.old);
+        let name = if question.mutating { "Call mutating webhook" } else { "Call validating webhook" };
+        let span = pintle_trace::concurrent_span(name);
+        let call = span.as_ref().map(|span| span.child("HTTP POST"));
         let answer = self.webhooks.call(self, endpoint, Bytes::from(body), webhook.timeout).await;
+        drop((call, span));
         let answer = answer.map_err(not_called)?;
         let review = self
             .read_review(version, &answer)

@@ -24,7 +24,10 @@ impl Resources {
         let deleted = self.engine.delete(target, &options, &request.user, &mut warnings).await;
         self.refresh_policy(target, Some(&target.object_key()));
         let response = match deleted.map_err(|status| warned(status, target, &options))? {
-            Deleted::Status(status) => Ok(respond::status(&status, Some(request.accept.encoding))),
+            Deleted::Status(status) => {
+                let _span = pintle_trace::span("SerializeObject");
+                Ok(respond::status(&status, Some(request.accept.encoding)))
+            }
             Deleted::Object { object, gone } => {
                 // Only who asks in the old way for dependents to go too is told that the object waits.
                 let code = if !gone && options.orphan_dependents == Some(false) { 202 } else { 200 };

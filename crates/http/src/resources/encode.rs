@@ -22,6 +22,7 @@ impl Resources {
         object: &Arc<Object>,
         code: u16,
     ) -> Result<ApiResponse, Status> {
+        let _span = pintle_trace::span("SerializeObject");
         let encoding = request.accept.encoding;
         self.engine.prepare(target, std::slice::from_ref(object)).await?;
         if encoding == Encoding::Protobuf {
@@ -71,6 +72,7 @@ impl Resources {
         tree: &Value,
         code: u16,
     ) -> Result<ApiResponse, Status> {
+        let _span = pintle_trace::span("SerializeObject");
         let encoding = request.accept.encoding;
         if let Some(transformer) =
             self.transformer(request, &super::engine_target(&request.target, &request.info))?

@@ -34,6 +34,7 @@ impl Resources {
         target: &Target,
         listed: Listed,
     ) -> Result<ApiResponse, Status> {
+        let _span = pintle_trace::span("SerializeObject");
         let encoding = request.accept.encoding;
         let media = encoding.media().name();
         if encoding == Encoding::Protobuf {

@@ -3,6 +3,7 @@
 use super::Resources;
 use super::encode::{encoding_key, write_tree};
 use super::transform::{INITIAL_EVENTS_END, Source, Transformer};
+use super::watch_figures::WatchFigures;
 use crate::Body;
 use crate::api::{ApiRequest, ApiResponse};
 use crate::body::{Aborted, Chunks};
@@ -91,6 +92,7 @@ struct Stream {
     /// An event whose object a webhook is converting; nothing overtakes it.
     conversion: Option<Conversion>,
     is_over: bool,
+    figures: WatchFigures,
 }
 
 /// What is left of an event once its object is converted.
@@ -106,6 +108,7 @@ impl Stream {
         };
         // A watch that is shorter than that has no last bookmark.
         let last = end.checked_sub(BOOKMARK_BEFORE_END).filter(|at| bookmarks && *at >= now);
+        let figures = WatchFigures::new(&frames.target);
         Stream {
             frames,
             watcher,
@@ -116,6 +119,7 @@ impl Stream {
             selection: watched.selection,
             conversion: None,
             is_over: false,
+            figures,
         }
     }
 
@@ -126,11 +130,18 @@ impl Stream {
                 self.conversion = Some(self.frames.convert(delivery, self.selection.clone()));
                 Some(Bytes::new())
             }
-            Item::Event(delivery) => self.frames.event(&delivery),
-            Item::InitialEventsEnd(revision) if self.announces_initial_end => {
-                self.frames.bookmark(revision, true)
+            Item::Event(delivery) => {
+                let frame = self.frames.event(&delivery);
+                self.figures.event(frame.as_ref().map_or(0, Bytes::len));
+                frame
             }
-            Item::InitialEventsEnd(_) => Some(Bytes::new()),
+            Item::InitialEventsEnd(revision) => {
+                self.figures.initial_end(&self.frames.target, self.announces_initial_end);
+                match self.announces_initial_end {
+                    true => self.frames.bookmark(revision, true),
+                    false => Some(Bytes::new()),
+                }
+            }
             Item::Bookmark(revision) => self.frames.bookmark(revision, false),
             Item::Closed(_) => None,
         }
@@ -144,6 +155,8 @@ impl Stream {
             _ => None,
         };
         if let Some(run) = shared.as_ref().and_then(|(first, key)| self.watcher.take_run(first, *key)) {
+            // Several events at once; their sizes are not known any more.
+            self.figures.event(run.len());
             return run;
         }
         let first = self.frame(item);

@@ -23,6 +23,19 @@ pub(crate) const OWN_FLAGS: [&str; 3] = ["controllers", "data-dir", "ephemeral"]
 const BACKOFF: &str = "audit-webhook-initial-backoff";
 const OLD_BACKOFF: &str = "audit-webhook-batch-initial-backoff";
 
+/// Every feature gate with its stage, as metrics name it.
+pub(crate) fn gate_stages() -> impl Iterator<Item = (&'static str, &'static str)> {
+    gates::GATES.iter().map(|(name, stage, _, _)| {
+        let stage = match stage {
+            gates::Stage::Alpha => "ALPHA",
+            gates::Stage::Beta => "BETA",
+            gates::Stage::Ga => "",
+            gates::Stage::Deprecated => "DEPRECATED",
+        };
+        (*name, stage)
+    })
+}
+
 /// What was asked for on the command line.
 pub(crate) enum Invocation {
     /// Run the server.

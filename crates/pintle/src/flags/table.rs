@@ -466,7 +466,12 @@ pub(crate) const FLAGS: &[Flag] = &[
     accepted("log-text-split-stream", Bool, ""),
     used("logging-format", Text, "text", "Lines of the log: text or json"),
     used("vmodule", Text, "", "Verbosity of single source files: pattern=N, comma separated"),
-    accepted("tracing-config-file", Text, ""),
+    used(
+        "tracing-config-file",
+        Text,
+        "",
+        "File of a TracingConfiguration: where traces are sent by OTLP, and how many",
+    ),
     accepted("aggregator-reject-forwarding-redirect", Bool, "true"),
     used("allow-privileged", Bool, "", "Whether containers may be privileged; =false refuses them"),
     accepted("coordinated-leadership-lease-duration", Duration, "15s"),

@@ -1,0 +1,86 @@
+//! Families of the server's parts: store, cache, watches, admission, the build.
+
+use super::{DOUBLING_SECONDS, REQUEST_SECONDS};
+use crate::Family;
+use crate::Type::{Counter, Gauge, Histogram, Summary};
+
+const ADMISSION_SECONDS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5];
+const EXPIRATION_SECONDS: &[f64] = &[
+    0.0, 1800.0, 3600.0, 7200.0, 21_600.0, 43_200.0, 86_400.0, 172_800.0, 345_600.0, 604_800.0, 2.592e6,
+    7.776e6, 1.5552e7, 3.1104e7,
+];
+const TOKEN_SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+const READ_WAIT_SECONDS: &[f64] = &[0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0];
+const WATCH_LIST_SECONDS: &[f64] =
+    &[0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0];
+const EVENT_BYTES: &[f64] = &[1024.0, 2048.0, 4096.0, 8192.0, 16_384.0, 32_768.0, 65_536.0, 131_072.0];
+const LEASE_OBJECTS: &[f64] = &[10.0, 50.0, 100.0, 500.0, 1000.0, 2500.0, 5000.0];
+const RATCHETING_SECONDS: &[f64] =
+    &[1e-5, 4e-5, 0.00016, 0.00064, 0.00256, 0.01024, 0.04096, 0.16384, 0.65536, 2.62144];
+const KEY_SECONDS: &[f64] = &[
+    5e-6, 1e-5, 2e-5, 4e-5, 8e-5, 0.00016, 0.00032, 0.00064, 0.00128, 0.00256, 0.00512, 0.01024, 0.02048,
+    0.04096,
+];
+
+const COMPARISON_SECONDS: &[f64] = &[0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0];
+
+const RESOURCE: &[&str] = &["group", "resource"];
+const STORE: &[&str] = &["group", "operation", "resource"];
+const EVENTS: &[&str] = &["group", "resource", "version"];
+const STEP: &[&str] = &["operation", "rejected", "type"];
+
+families! {
+    /// All of them.
+    SERVER:
+    DISCOVERY_AGGREGATIONS = "aggregator_discovery_aggregation_count_total", Counter, &[], "How often the discovery document of all groups was put together.";
+    DISCOVERY_WITHOUT_PEERS = "aggregator_discovery_nopeer_requests_total", Counter, &[], "Requests for discovery without that of other servers.";
+    DISCOVERY_PEER_HITS = "aggregator_discovery_peer_aggregated_cache_hits_total", Counter, &[], "Requests for discovery with that of other servers which was at hand.";
+    DISCOVERY_PEER_MISSES = "aggregator_discovery_peer_aggregated_cache_misses_total", Counter, &[], "The same where it was not at hand.";
+    RATCHETING = "apiextensions_apiserver_validation_ratcheting_seconds", Histogram(RATCHETING_SECONDS), &[], "Time to compare old and new custom resources for validation.";
+    ADMISSION_CONTROLLER = "apiserver_admission_controller_admission_duration_seconds", Histogram(ADMISSION_SECONDS), &["name", "operation", "rejected", "type"], "Durations of admission plugins.";
+    ADMISSION_STEP = "apiserver_admission_step_admission_duration_seconds", Histogram(ADMISSION_SECONDS), STEP, "Durations of the two steps of admission.";
+    ADMISSION_STEP_SUMMARY = "apiserver_admission_step_admission_duration_seconds_summary", Summary, STEP, "The same as a summary.";
+    CACHE_LIST_FETCHED = "apiserver_cache_list_fetched_objects_total", Counter, &["group", "index", "resource"], "Objects that lists from the cache looked at.";
+    CACHE_LIST_RETURNED = "apiserver_cache_list_returned_objects_total", Counter, RESOURCE, "Objects that lists from the cache returned.";
+    CACHE_LISTS = "apiserver_cache_list_total", Counter, &["group", "index", "resource"], "Lists from the cache.";
+    CLIENT_CERTIFICATE_EXPIRATION = "apiserver_client_certificate_expiration_seconds", Histogram(EXPIRATION_SECONDS), &[], "How long client certificates of requests are still valid.";
+    INITIAL_EVENTS = "apiserver_init_events_total", Counter, RESOURCE, "Events with which watches begin.";
+    RESOURCE_OBJECTS = "apiserver_resource_objects", Gauge, RESOURCE, "Objects in the store.";
+    RESOURCE_BYTES = "apiserver_resource_size_estimate_bytes", Gauge, RESOURCE, "Estimated size of the objects in the store.";
+    OBJECT_COMPARISON = "apiserver_request_timestamp_comparison_time", Histogram(COMPARISON_SECONDS), &["code_path"], "Time to find out whether an update changes anything.";
+    SELF_REQUESTS = "apiserver_selfrequest_total", Counter, &["group", "resource", "subresource", "verb"], "Writes of the server's own controllers.";
+    KEY_GENERATION = "apiserver_storage_data_key_generation_duration_seconds", Histogram(KEY_SECONDS), &[], "Time to make keys of encryption at rest.";
+    KEY_GENERATION_FAILURES = "apiserver_storage_data_key_generation_failures_total", Counter, &[], "Keys of encryption at rest that could not be made.";
+    ENVELOPE_CACHE_MISSES = "apiserver_storage_envelope_transformation_cache_misses_total", Counter, &[], "Keys of encryption at rest that a KMS had to be asked for.";
+    STORE_EVENTS = "apiserver_storage_events_received_total", Counter, RESOURCE, "Changes that came from the store.";
+    STORE_LIST_EVALUATED = "apiserver_storage_list_evaluated_objects_total", Counter, RESOURCE, "Objects of lists from the store that were looked at.";
+    STORE_LIST_FETCHED = "apiserver_storage_list_fetched_objects_total", Counter, RESOURCE, "Objects of lists from the store.";
+    STORE_LIST_RETURNED = "apiserver_storage_list_returned_objects_total", Counter, RESOURCE, "Objects that lists from the store returned.";
+    STORE_LISTS = "apiserver_storage_list_total", Counter, RESOURCE, "Lists from the store.";
+    STORE_OBJECTS = "apiserver_storage_objects", Gauge, &["resource"], "Objects in the store.";
+    STORE_BYTES = "apiserver_storage_size_bytes", Gauge, &["storage_cluster_id"], "Size of the store.";
+    CONSISTENT_READS = "apiserver_watch_cache_consistent_read_total", Counter, &["fallback", "group", "resource", "success"], "Lists from the cache that show everything written before.";
+    CACHE_EVENTS_DISPATCHED = "apiserver_watch_cache_events_dispatched_total", Counter, RESOURCE, "Events that were sent to watches.";
+    CACHE_EVENTS_RECEIVED = "apiserver_watch_cache_events_received_total", Counter, RESOURCE, "Changes that came to the cache.";
+    CACHE_INITIALIZATIONS = "apiserver_watch_cache_initializations_total", Counter, RESOURCE, "How often the cache of a resource was loaded.";
+    READ_WAIT = "apiserver_watch_cache_read_wait_seconds", Histogram(READ_WAIT_SECONDS), RESOURCE, "How long reads wait for the cache.";
+    CACHE_REVISION = "apiserver_watch_cache_resource_version", Gauge, RESOURCE, "The revision that the cache has.";
+    WATCH_EVENT_BYTES = "apiserver_watch_events_sizes", Histogram(EVENT_BYTES), EVENTS, "Sizes of events of watches.";
+    WATCH_EVENTS = "apiserver_watch_events_total", Counter, EVENTS, "Events of watches.";
+    WATCH_LIST_DURATION = "apiserver_watch_list_duration_seconds", Histogram(WATCH_LIST_SECONDS), &["group", "resource", "scope", "version"], "How long watches take to send what was there when they began.";
+    TOKEN_FETCHES_ACTIVE = "authentication_token_cache_active_fetch_count", Gauge, &["status"], "Tokens that are being looked up.";
+    TOKEN_FETCHES = "authentication_token_cache_fetch_total", Counter, &["status"], "Tokens that were looked up.";
+    TOKEN_DURATION = "authentication_token_cache_request_duration_seconds", Histogram(TOKEN_SECONDS), &["status"], "Durations of token authentications.";
+    TOKEN_REQUESTS = "authentication_token_cache_request_total", Counter, &["status"], "Token authentications.";
+    DISABLED_METRICS = "disabled_metrics_total", Counter, &[], "Metrics that flags turned off.";
+    ETCD_BOOKMARKS = "etcd_bookmark_total", Counter, RESOURCE, "Notices of progress from etcd.";
+    LEASE_OBJECT_COUNTS = "etcd_lease_object_counts", Histogram(LEASE_OBJECTS), &[], "Objects that share a lease in etcd.";
+    ETCD_DURATION = "etcd_request_duration_seconds", Histogram(REQUEST_SECONDS), STORE, "Durations of requests to the store.";
+    ETCD_REQUESTS = "etcd_requests_total", Counter, STORE, "Requests to the store.";
+    HIDDEN_METRICS = "hidden_metrics_total", Counter, &[], "Metrics that are deprecated and not shown.";
+    IMPERSONATION_SECONDS = "apiserver_impersonation_attempts_duration_seconds", Histogram(DOUBLING_SECONDS), &["decision", "mode"], "Durations of impersonations.";
+    BUILD_INFO = "kubernetes_build_info", Gauge, &["build_date", "compiler", "git_commit", "git_tree_state", "git_version", "go_version", "major", "minor", "platform"], "The version of the server.";
+    FEATURES = "kubernetes_feature_enabled", Gauge, &["name", "stage"], "Feature gates: 1 is on.";
+    REGISTERED_METRICS = "registered_metrics_total", Counter, &["deprecated_version", "stability_level"], "Metric families that the server has.";
+    VERSION_INFO = "version_info", Gauge, &["binary", "component", "emulation", "min_compat"], "Versions of the server's API.";
+}

@@ -1,0 +1,77 @@
+//! Figures that are read when somebody asks for metrics: objects and sizes by resource, the build, the feature gates.
+
+use crate::config::Config;
+use pintle_engine::Engine;
+use pintle_http::version::GIT_VERSION;
+use pintle_metrics::families;
+use std::path::Path;
+
+/// Objects whose size is looked at to estimate that of all.
+const SAMPLED_MAX: usize = 100;
+
+/// Brings the figures of each resource up to date.
+pub(crate) fn update(engine: &Engine, data: &Path) {
+    for kind in engine.registry.kinds().all() {
+        let Some(resource) = engine.cache.resource(&kind.store_prefix) else { continue };
+        let view = resource.view();
+        let labels = [kind.group.as_str(), kind.plural.as_str()];
+        families::RESOURCE_OBJECTS.set(&labels, float(view.len()));
+        let sampled: usize = view.iter().take(SAMPLED_MAX).map(|object| object.value().len()).sum();
+        let count = view.len().clamp(1, SAMPLED_MAX);
+        families::RESOURCE_BYTES.set(&labels, float(sampled) / float(count) * float(view.len()));
+        let name = if kind.group.is_empty() {
+            kind.plural.to_string()
+        } else {
+            format!("{}.{}", kind.plural, kind.group)
+        };
+        families::STORE_OBJECTS.set(&[&name], float(view.len()));
+        families::CACHE_REVISION.set(&labels, float(usize::try_from(view.revision()).unwrap_or(0)));
+        // The cache is filled once, from the store, and follows it from then on.
+        let events = resource.events();
+        families::STORE_EVENTS.set_count(&labels, events);
+        families::CACHE_EVENTS_RECEIVED.set_count(&labels, events);
+        families::CACHE_INITIALIZATIONS.set_count(&labels, 1);
+        families::STORE_LISTS.set_count(&labels, 1);
+        for family in
+            [&families::STORE_LIST_EVALUATED, &families::STORE_LIST_FETCHED, &families::STORE_LIST_RETURNED]
+        {
+            family.add(&labels, 0);
+        }
+        families::ETCD_BOOKMARKS.add(&labels, 0);
+    }
+    families::STORE_BYTES.set(&["pintle"], float(folder_bytes(data)));
+}
+
+fn folder_bytes(folder: &Path) -> usize {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    let sizes = entries.flatten().filter_map(|entry| entry.metadata().ok()).filter(|m| m.is_file());
+    usize::try_from(sizes.map(|metadata| metadata.len()).sum::<u64>()).unwrap_or(usize::MAX)
+}
+
+/// Sets the figures that stay as they are while the server runs.
+pub(crate) fn describe_build(config: &Config) {
+    let platform = pintle_http::version::platform();
+    let build = [
+        "1970-01-01T00:00:00Z",
+        "rustc",
+        env!("PINTLE_GIT_COMMIT"),
+        "clean",
+        GIT_VERSION,
+        "",
+        "1",
+        "36",
+        &platform,
+    ];
+    families::BUILD_INFO.set(&build, 1.0);
+    families::VERSION_INFO.set(&["1.36", "kube", "1.36", "1.35"], 1.0);
+    for (name, stage, enabled) in config.gate_stages() {
+        families::FEATURES.set(&[name, stage], if enabled { 1.0 } else { 0.0 });
+    }
+    let count = u64::try_from(families::sorted().len()).unwrap_or(0);
+    families::REGISTERED_METRICS.set_count(&["", "ALPHA"], count);
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures of metrics are floats")]
+fn float(number: usize) -> f64 {
+    number as f64
+}
