@@ -38,7 +38,7 @@ impl Issues {
         if self.issues.len() < ISSUES_MAX {
             self.issues.push(Issue { offset, message: message.into() });
         } else {
-            self.more += 1;
+            self.more = self.more.saturating_add(1);
         }
     }
 
@@ -80,7 +80,7 @@ impl Issue {
         };
         let (line, column, snippet) = locate(text, offset);
         // An expression without any text ends before its first column, by cel-go's count.
-        let column_shown = if text.is_empty() { 0 } else { column + 1 };
+        let column_shown = if text.is_empty() { 0 } else { column.saturating_add(1) };
         write!(f, "ERROR: <input>:{line}:{column_shown}: {}", self.message)?;
         if text.is_empty() || snippet.len() > SNIPPET_BYTES_MAX {
             return Ok(());
@@ -97,11 +97,11 @@ impl Issue {
 
 /// The line (from 1), the column (from 0, in code points) and the text of the line that `offset` stands in.
 fn locate(text: &str, offset: u32) -> (usize, u32, &str) {
-    let (mut line, mut line_start, mut column) = (1, 0, 0);
+    let (mut line, mut line_start, mut column) = (1_usize, 0, 0_u32);
     for (at, char) in text.char_indices().take(offset as usize) {
-        column += 1;
+        column = column.saturating_add(1);
         if char == '\n' {
-            (line, line_start, column) = (line + 1, at + 1, 0);
+            (line, line_start, column) = (line.saturating_add(1), at.saturating_add(1), 0);
         }
     }
     let snippet = text.get(line_start..).and_then(|rest| rest.split('\n').next()).unwrap_or_default();

@@ -38,6 +38,8 @@
 //! threads. Nothing here knows of Kubernetes but `library::kubernetes`, nothing does input or output, and no expression
 //! makes it panic or run past its budget.
 
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 pub mod ast;
 mod checker;
 pub mod cost;

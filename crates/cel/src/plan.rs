@@ -259,7 +259,7 @@ impl<'e> Planner<'e> {
     }
 
     fn plan(&mut self, expr: &Expr) -> Result<Node, PlanError> {
-        self.depth += 1;
+        self.depth = self.depth.saturating_add(1);
         if self.depth > DEPTH_MAX {
             return Err(PlanError("expression nested too deeply".into()));
         }
@@ -273,7 +273,7 @@ impl<'e> Planner<'e> {
             ExprKind::Struct { name, fields } => self.object(name, fields),
             ExprKind::Comprehension(comprehension) => self.fold(comprehension),
         };
-        self.depth -= 1;
+        self.depth = self.depth.saturating_sub(1);
         node
     }
 

@@ -86,7 +86,7 @@ impl Regex {
     fn bytes(&self) -> usize {
         match &self.engine {
             // A search takes about as much again for each set of threads.
-            Engine::Automaton(regex) => 3 * regex.memory_usage(),
+            Engine::Automaton(regex) => regex.memory_usage().saturating_mul(3),
             Engine::Wide(program) => program.bytes(),
         }
     }
@@ -127,7 +127,9 @@ impl Regex {
                 at = if end > start {
                     Some(end)
                 } else {
-                    text.get(start..).and_then(|rest| rest.chars().next()).map(|c| start + c.len_utf8())
+                    text.get(start..)
+                        .and_then(|rest| rest.chars().next())
+                        .map(|c| start.saturating_add(c.len_utf8()))
                 };
                 let repeats = first == end && last_end == Some(first);
                 last_end = Some(end);
@@ -139,7 +141,7 @@ impl Regex {
     }
 
     fn captures_from(&self, text: &str, start: usize) -> Option<Captures> {
-        let count = (self.groups + 1).min(wide::GROUPS_MAX);
+        let count = self.groups.saturating_add(1).min(wide::GROUPS_MAX);
         match &self.engine {
             Engine::Automaton(regex) => {
                 let mut found = regex.create_captures();

@@ -36,9 +36,10 @@ impl Timestamp {
 
     /// The moment `nanos` later.
     pub(crate) fn plus(self, nanos: i64) -> Option<Timestamp> {
-        let total = i128::from(self.seconds) * i128::from(NANOS_PER_SECOND)
-            + i128::from(self.nanos)
-            + i128::from(nanos);
+        let total = i128::from(self.seconds)
+            .saturating_mul(i128::from(NANOS_PER_SECOND))
+            .saturating_add(i128::from(self.nanos))
+            .saturating_add(i128::from(nanos));
         let seconds = i64::try_from(total.div_euclid(i128::from(NANOS_PER_SECOND))).ok()?;
         let nanos = total.rem_euclid(i128::from(NANOS_PER_SECOND)) as u32;
         Timestamp::utc(seconds, nanos).map(|moment| Timestamp { offset: self.offset, ..moment })
@@ -46,9 +47,10 @@ impl Timestamp {
 
     /// The nanoseconds from `other` to this moment; none where they do not fit.
     pub(crate) fn since(self, other: Timestamp) -> Option<i64> {
-        let nanos = i128::from(self.seconds - other.seconds) * i128::from(NANOS_PER_SECOND)
-            + i128::from(self.nanos)
-            - i128::from(other.nanos);
+        let nanos = i128::from(self.seconds.saturating_sub(other.seconds))
+            .saturating_mul(i128::from(NANOS_PER_SECOND))
+            .saturating_add(i128::from(self.nanos))
+            .saturating_sub(i128::from(other.nanos));
         i64::try_from(nanos).ok()
     }
 
@@ -113,8 +115,8 @@ impl Parts {
             year,
             month,
             day,
-            day_of_year: days - days_to(year, 1, 1),
-            weekday: (days + 4).rem_euclid(7),
+            day_of_year: days.saturating_sub(days_to(year, 1, 1)),
+            weekday: days.saturating_add(4).rem_euclid(7),
             hour: second / 3600,
             minute: second / 60 % 60,
             second: second % 60,
@@ -144,7 +146,11 @@ pub(crate) fn parse_open(text: &str) -> Option<Timestamp> {
     let date = || {
         let mut reader = Reader { rest: text };
         let days = reader.date()?;
-        reader.rest.is_empty().then_some(Timestamp { seconds: days * SECONDS_PER_DAY, nanos: 0, offset: 0 })
+        reader.rest.is_empty().then_some(Timestamp {
+            seconds: days.saturating_mul(SECONDS_PER_DAY),
+            nanos: 0,
+            offset: 0,
+        })
     };
     let upper = || Reader { rest: &text.to_ascii_uppercase() }.date_time('T');
     Reader { rest: text }
@@ -159,6 +165,7 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
+    #[expect(clippy::arithmetic_side_effects, reason = "a year has four digits, all else two")]
     fn date_time(&mut self, separator: char) -> Option<Timestamp> {
         let days = self.date()?;
         self.expect(separator)?;
@@ -208,6 +215,7 @@ impl Reader<'_> {
         format!("{:0<9.9}", digits).parse().ok().filter(|_| count > 0)
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "a year has four digits, all else two")]
     fn offset(&mut self) -> Option<i64> {
         if self.expect('Z').is_some() {
             return Some(0);
@@ -223,7 +231,7 @@ impl Reader<'_> {
 
 /// Go's `time.RFC3339Nano`.
 pub(crate) fn format(moment: Timestamp) -> String {
-    let parts = Parts::of(moment.seconds + i64::from(moment.offset), moment.nanos);
+    let parts = Parts::of(moment.seconds.saturating_add(i64::from(moment.offset)), moment.nanos);
     let Parts { year, month, day, hour, minute, second, .. } = parts;
     let fraction = fraction_text(moment.nanos);
     let zone = zone_text(moment.offset, "Z", ":");
@@ -232,7 +240,7 @@ pub(crate) fn format(moment: Timestamp) -> String {
 
 /// Go's `time.Time.String()`.
 pub(crate) fn format_go(moment: Timestamp) -> String {
-    let parts = Parts::of(moment.seconds + i64::from(moment.offset), moment.nanos);
+    let parts = Parts::of(moment.seconds.saturating_add(i64::from(moment.offset)), moment.nanos);
     let Parts { year, month, day, hour, minute, second, .. } = parts;
     let fraction = fraction_text(moment.nanos);
     let zone = zone_text(moment.offset, "+0000", "");

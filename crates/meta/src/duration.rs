@@ -36,7 +36,7 @@ impl GoDuration {
         }
         match (negative, i64::try_from(total)) {
             (false, Ok(nanos)) => Ok(GoDuration(nanos)),
-            (true, Ok(nanos)) => Ok(GoDuration(-nanos)),
+            (true, Ok(nanos)) => Ok(GoDuration(nanos.wrapping_neg())),
             // Only the negative range reaches 2^63.
             (true, Err(_)) => Ok(GoDuration(i64::MIN)),
             (false, Err(_)) => Err(invalid()),
@@ -76,7 +76,7 @@ fn term<'a>(text: &str, rest: &'a str) -> Result<(u64, &'a str), DurationError> 
     };
     let whole = if whole.is_empty() { 0 } else { whole.parse::<u64>().map_err(|_| invalid())? };
     let nanos = whole.checked_mul(scale).filter(|n| *n <= 1 << 63).ok_or_else(invalid)?;
-    Ok((nanos + fraction_of(fraction, scale), tail))
+    Ok((nanos.saturating_add(fraction_of(fraction, scale)), tail))
 }
 
 fn digits(text: &str) -> (&str, &str) {
@@ -91,7 +91,7 @@ fn fraction_of(digits: &str, scale: u64) -> u64 {
         if number > (i64::MAX as u64) / 10 {
             break;
         }
-        number = number * 10 + u64::from(b - b'0');
+        number = number.saturating_mul(10).saturating_add(u64::from(b & 0xf));
         divisor *= 10.0;
     }
     (number as f64 * (scale as f64 / divisor)) as u64
@@ -99,6 +99,7 @@ fn fraction_of(digits: &str, scale: u64) -> u64 {
 
 impl std::fmt::Display for GoDuration {
     /// `1h0m0s`, `1.5s`, `100ms`, `0s`
+    #[expect(clippy::arithmetic_side_effects, reason = "a second is not zero")]
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let nanos = self.0.unsigned_abs();
         let sign = if self.0 < 0 { "-" } else { "" };
@@ -126,6 +127,7 @@ impl std::fmt::Display for GoDuration {
 }
 
 /// `amount / scale` without trailing zeros.
+#[expect(clippy::arithmetic_side_effects, reason = "no scale is zero")]
 fn decimal(amount: u64, scale: u64) -> String {
     let (whole, rest) = (amount / scale, amount % scale);
     if rest == 0 {

@@ -222,10 +222,8 @@ pub fn is_print(c: char) -> bool {
         return c == ' ' || c.is_ascii_graphic();
     }
     // The standard library escapes exactly the others; a leading letter keeps it from escaping combining marks.
-    let mut pair = [0; 5];
-    pair[0] = b'a';
-    let end = 1 + c.encode_utf8(&mut pair[1..]).len();
-    std::str::from_utf8(&pair[..end]).is_ok_and(|text| text.escape_debug().count() == 2)
+    let pair = pintle_value::Str::from_iter(['a', c]);
+    pair.escape_debug().count() == 2
 }
 
 impl Shown for &str {

@@ -16,7 +16,7 @@ const SPARE_NUMBERS: usize = 64;
 /// `count` random letters as generated names end with them.
 pub fn letters(count: usize, random: &mut dyn FnMut() -> u64) -> Str {
     let mut out = Str::default();
-    for _ in 0..count + SPARE_NUMBERS {
+    for _ in 0..count.saturating_add(SPARE_NUMBERS) {
         let mut bits = random();
         for _ in 0..LETTERS_PER_NUMBER {
             if out.len() >= count {
@@ -36,7 +36,7 @@ pub fn letters(count: usize, random: &mut dyn FnMut() -> u64) -> Str {
 pub fn name(base: &str, random: &mut dyn FnMut() -> u64) -> Str {
     let mut end = base.len().min(GENERATE_NAME_BYTES_MAX);
     while !base.is_char_boundary(end) {
-        end -= 1;
+        end = end.saturating_sub(1);
     }
     let mut out = Str::from(base.get(..end).unwrap_or(base));
     out.push_str(&letters(SUFFIX_BYTES, random));
@@ -45,7 +45,9 @@ pub fn name(base: &str, random: &mut dyn FnMut() -> u64) -> Str {
 
 /// Encodes a text with the letters of generated names, as hashes in names are.
 pub fn safe_encode(text: &str) -> Str {
-    let letter = |c: char| LETTERS.get(c as usize % LETTERS.len()).map_or('b', |l| char::from(*l));
+    let letter = |c: char| {
+        LETTERS.get((c as usize).checked_rem(LETTERS.len()).unwrap_or(0)).map_or('b', |l| char::from(*l))
+    };
     text.chars().map(letter).collect()
 }
 

@@ -1,6 +1,8 @@
 //! What all API objects share: names of kinds and resources, metadata, `Status`, field errors, selectors,
 //! quantities and times. Synchronous, no I/O, no clock of its own.
 
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 pub mod conditions;
 pub mod duration;
 pub mod field;

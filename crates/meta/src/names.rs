@@ -190,7 +190,7 @@ fn masked(name: &str, prefix: bool) -> std::borrow::Cow<'_, str> {
     if !prefix || name.len() <= 1 || !name.ends_with('-') {
         return name.into();
     }
-    match name.get(..name.len() - 2) {
+    match name.get(..name.len().saturating_sub(2)) {
         Some(head) => format!("{head}a").into(),
         // The cut fell inside a character, which no name check accepts anyway.
         None => name.into(),

@@ -22,11 +22,11 @@ impl Cidr {
     pub fn network(&self) -> IpAddr {
         match self.address {
             IpAddr::V4(v4) => {
-                let mask = u32::MAX.checked_shl(32 - u32::from(self.bits)).unwrap_or(0);
+                let mask = u32::MAX.checked_shl(32_u32.saturating_sub(u32::from(self.bits))).unwrap_or(0);
                 IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits() & mask))
             }
             IpAddr::V6(v6) => {
-                let mask = u128::MAX.checked_shl(128 - u32::from(self.bits)).unwrap_or(0);
+                let mask = u128::MAX.checked_shl(128_u32.saturating_sub(u32::from(self.bits))).unwrap_or(0);
                 IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & mask))
             }
         }
@@ -87,7 +87,9 @@ fn number(digits: &str, radix: u32) -> Option<u32> {
     if digits.is_empty() {
         return None;
     }
-    digits.chars().try_fold(0u32, |n, c| Some(n * radix + c.to_digit(radix)?).filter(|n| *n < NUMBER_MAX))
+    digits.chars().try_fold(0u32, |n, c| {
+        Some(n.saturating_mul(radix).saturating_add(c.to_digit(radix)?)).filter(|n| *n < NUMBER_MAX)
+    })
 }
 
 fn sloppy_v4(text: &str) -> Option<Ipv4Addr> {
@@ -106,7 +108,7 @@ fn sloppy_groups(text: &str) -> Option<Vec<u16>> {
     }
     let parts: Vec<&str> = text.split(':').collect();
     for (i, part) in parts.iter().enumerate() {
-        if part.contains('.') && i + 1 == parts.len() {
+        if part.contains('.') && i.saturating_add(1) == parts.len() {
             let [a, b, c, d] = sloppy_v4(part)?.octets();
             out.extend([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]);
         } else {
@@ -122,7 +124,7 @@ fn sloppy_v6(text: &str) -> Option<Ipv6Addr> {
         Some((head, tail)) => {
             let (head, tail) = (sloppy_groups(head)?, sloppy_groups(tail)?);
             // The gap must stand for at least one group.
-            let gap = 8usize.checked_sub(head.len() + tail.len()).filter(|g| *g > 0)?;
+            let gap = 8usize.checked_sub(head.len().saturating_add(tail.len())).filter(|g| *g > 0)?;
             [head, vec![0; gap], tail].concat()
         }
     };

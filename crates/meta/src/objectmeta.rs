@@ -154,13 +154,13 @@ fn texts_at(meta: &Value, field: &str) -> Vec<Str> {
 
 /// Checks keys of annotations, and their size altogether.
 pub fn validate_annotations(annotations: Option<&Map>, path: &Path<'_>, errors: &mut FieldErrors) {
-    let mut size = 0;
+    let mut size = 0_usize;
     for (key, value) in annotations.iter().flat_map(|a| a.iter()) {
         // Case does not matter in annotations.
         for complaint in names::is_qualified_name(&key.to_lowercase()) {
             errors.invalid(path, key, &complaint);
         }
-        size += key.len() + value.as_str().map_or(0, str::len);
+        size = size.saturating_add(key.len()).saturating_add(value.as_str().map_or(0, str::len));
     }
     if size > ANNOTATIONS_BYTES_MAX {
         errors.too_long(path, ANNOTATIONS_BYTES_MAX);

@@ -110,7 +110,7 @@ impl Quantity {
     }
 
     fn scaled_value(&self, exponent: i32) -> i64 {
-        let up = i64::from(self.exponent) - i64::from(exponent);
+        let up = i64::from(self.exponent).saturating_sub(i64::from(exponent));
         if self.wide && up > 0 {
             let factor = u32::try_from(up).ok().and_then(|up| 10i64.checked_pow(up)).unwrap_or(i64::MIN);
             return (self.mantissa as i64).wrapping_mul(factor);
@@ -121,7 +121,7 @@ impl Quantity {
 
     /// The mantissa at the power `exponent`, rounded away from zero, and whether nothing was lost.
     fn rounded_to(&self, exponent: i32) -> (i128, bool) {
-        let down = i64::from(exponent) - i64::from(self.exponent);
+        let down = i64::from(exponent).saturating_sub(i64::from(self.exponent));
         if down <= 0 {
             return match scale_up(self.mantissa, down.unsigned_abs()) {
                 Some(exact) => (exact, true),
@@ -131,8 +131,9 @@ impl Quantity {
         let Some(divisor) = scale_up(1, down.unsigned_abs()) else {
             return (self.mantissa.signum(), self.mantissa == 0);
         };
-        let (whole, rest) = (self.mantissa / divisor, self.mantissa % divisor);
-        (whole + rest.signum(), rest == 0)
+        let whole = self.mantissa.checked_div(divisor).unwrap_or(0);
+        let rest = self.mantissa.checked_rem(divisor).unwrap_or(0);
+        (whole.saturating_add(rest.signum()), rest == 0)
     }
 
     /// The whole amount, where Go has it without effort: not for what was read with a fraction or a suffix below
@@ -226,7 +227,7 @@ fn scale_up(mantissa: i128, by: u64) -> Option<i128> {
 /// The sum at the smaller of both powers, if that fits.
 fn aligned_sum(a: (i128, i32), b: (i128, i32)) -> Option<(i128, i32)> {
     let low = a.1.min(b.1);
-    let align = |(m, e): (i128, i32)| scale_up(m, (i64::from(e) - i64::from(low)).unsigned_abs());
+    let align = |(m, e): (i128, i32)| scale_up(m, i64::from(e).saturating_sub(i64::from(low)).unsigned_abs());
     Some((align(a)?.checked_add(align(b)?)?, low))
 }
 
@@ -234,13 +235,13 @@ fn aligned_sum(a: (i128, i32), b: (i128, i32)) -> Option<(i128, i32)> {
 fn reduced(mut mantissa: i128, mut exponent: i32) -> (i128, i32) {
     while mantissa != 0 && mantissa % 10 == 0 && exponent < i32::MAX {
         mantissa /= 10;
-        exponent += 1;
+        exponent = exponent.saturating_add(1);
     }
     (mantissa, exponent)
 }
 
 fn digits(magnitude: u128) -> i64 {
-    magnitude.checked_ilog10().map_or(0, |log| i64::from(log) + 1)
+    magnitude.checked_ilog10().map_or(0, |log| i64::from(log).saturating_add(1))
 }
 
 impl PartialEq for Quantity {
@@ -274,14 +275,18 @@ fn cmp_magnitudes(a: &Quantity, b: &Quantity) -> Ordering {
     let (ma, mb) = (a.mantissa.unsigned_abs(), b.mantissa.unsigned_abs());
     let (ea, eb) = (i64::from(a.exponent), i64::from(b.exponent));
     // Orders of magnitude first: only numbers of the same length need to be aligned.
-    let by_length = (digits(ma) + ea).cmp(&(digits(mb) + eb));
+    let by_length = digits(ma).saturating_add(ea).cmp(&digits(mb).saturating_add(eb));
     if by_length != Ordering::Equal {
         return by_length;
     }
     let aligned = |m: u128, by: i64| {
         u32::try_from(by).ok().and_then(|by| 10u128.checked_pow(by)?.checked_mul(m)).unwrap_or(u128::MAX)
     };
-    if ea >= eb { aligned(ma, ea - eb).cmp(&mb) } else { ma.cmp(&aligned(mb, eb - ea)) }
+    if ea >= eb {
+        aligned(ma, ea.saturating_sub(eb)).cmp(&mb)
+    } else {
+        ma.cmp(&aligned(mb, eb.saturating_sub(ea)))
+    }
 }
 
 impl std::fmt::Display for Quantity {

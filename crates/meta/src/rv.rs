@@ -163,7 +163,7 @@ impl ContinueToken {
 
 /// Reads base64 in the alphabet for URLs and without padding, with Go's idea of where it goes wrong.
 fn decode_url(text: &str) -> Result<Vec<u8>, CorruptInput> {
-    let mut standard = String::with_capacity(text.len() + 2);
+    let mut standard = String::with_capacity(text.len().saturating_add(2));
     for (at, b) in text.bytes().enumerate() {
         match b {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' => standard.push(char::from(b)),
@@ -175,8 +175,8 @@ fn decode_url(text: &str) -> Result<Vec<u8>, CorruptInput> {
     }
     match standard.len() % 4 {
         0 => {}
-        1 => return Err(CorruptInput(text.len() - 1)),
-        digits => standard.extend(std::iter::repeat_n('=', 4 - digits)),
+        1 => return Err(CorruptInput(text.len().saturating_sub(1))),
+        digits => standard.extend(std::iter::repeat_n('=', 4_usize.saturating_sub(digits))),
     }
     base64::decode(&standard)
 }

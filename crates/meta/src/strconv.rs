@@ -28,9 +28,12 @@ pub fn parse_int(text: &str) -> Result<i64, NumberError> {
     const FUNCTION: &str = "ParseInt";
     let range = || NumberError::Range { function: FUNCTION, text: text.to_string() };
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let magnitude = i128::from(magnitude(digits, text, FUNCTION)?);
-    let number = if text.starts_with('-') { -magnitude } else { magnitude };
-    i64::try_from(number).map_err(|_| range())
+    let magnitude = magnitude(digits, text, FUNCTION)?;
+    let number = match text.starts_with('-') {
+        true => 0_i64.checked_sub_unsigned(magnitude),
+        false => 0_i64.checked_add_unsigned(magnitude),
+    };
+    number.ok_or_else(range)
 }
 
 /// `strconv.ParseUint(text, 10, 64)`
@@ -51,7 +54,7 @@ fn magnitude(digits: &str, text: &str, function: &'static str) -> Result<u64, Nu
         // Go stops at the first digit too many, so what follows it is not looked at.
         number = number
             .checked_mul(10)
-            .and_then(|n| n.checked_add(u64::from(b - b'0')))
+            .and_then(|n| n.checked_add(u64::from(b.saturating_sub(b'0'))))
             .ok_or_else(|| NumberError::Range { function, text: text.to_string() })?;
     }
     Ok(number)

@@ -68,9 +68,11 @@ impl Timestamp {
 
     /// Nanoseconds from `earlier` until this point; saturates at 64 bits.
     pub fn nanos_since(&self, earlier: &Timestamp) -> i64 {
-        let seconds = i128::from(self.seconds) - i128::from(earlier.seconds);
-        let nanos =
-            seconds * i128::from(NANOS_PER_SECOND) + i128::from(self.nanos) - i128::from(earlier.nanos);
+        let seconds = i128::from(self.seconds).saturating_sub(i128::from(earlier.seconds));
+        let nanos = seconds
+            .saturating_mul(i128::from(NANOS_PER_SECOND))
+            .saturating_add(i128::from(self.nanos))
+            .saturating_sub(i128::from(earlier.nanos));
         nanos.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
     }
 
@@ -118,6 +120,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
+    #[expect(clippy::arithmetic_side_effects, reason = "a year has four digits, all else two")]
     fn run(mut self) -> Result<Timestamp, TimeError> {
         let year = self.year()?;
         self.literal("-")?;
@@ -158,7 +161,7 @@ impl Parser<'_> {
     }
 
     fn digit(&self, at: usize) -> Option<i64> {
-        self.rest.as_bytes().get(at).filter(|b| b.is_ascii_digit()).map(|b| i64::from(b - b'0'))
+        self.rest.as_bytes().get(at).filter(|b| b.is_ascii_digit()).map(|b| i64::from(b.saturating_sub(b'0')))
     }
 
     fn literal(&mut self, text: &str) -> Result<(), TimeError> {
@@ -170,7 +173,7 @@ impl Parser<'_> {
         let digits: Option<Vec<i64>> = (0..4).map(|at| self.digit(at)).collect();
         let digits = digits.ok_or_else(|| self.bad("2006"))?;
         self.take(4);
-        Ok(digits.iter().fold(0, |year, digit| year * 10 + digit))
+        Ok(digits.iter().fold(0_i64, |year, digit| year.saturating_mul(10).saturating_add(*digit)))
     }
 
     /// Two digits, or one where the layout allows it.
@@ -185,7 +188,7 @@ impl Parser<'_> {
         let number = match (self.digit(0), self.digit(1)) {
             (Some(tens), Some(ones)) => {
                 self.take(2);
-                tens * 10 + ones
+                tens.saturating_mul(10).saturating_add(ones)
             }
             (Some(one), None) if !fixed => {
                 self.take(1);
@@ -205,10 +208,10 @@ impl Parser<'_> {
             return 0;
         }
         self.take(1);
-        let mut nanos = 0;
+        let mut nanos = 0_u32;
         let mut unit = NANOS_PER_SECOND / 10;
         while let Some(digit) = self.digit(0) {
-            nanos += digit as u32 * unit;
+            nanos = nanos.saturating_add((digit as u32).saturating_mul(unit));
             unit /= 10;
             self.take(1);
         }
@@ -222,7 +225,7 @@ impl Parser<'_> {
         self.take(ELEMENT.len());
         // Go reads a signed number here; a negative one is out of range.
         u32::try_from(micros)
-            .map(|m| m * 1000)
+            .map(|m| m.saturating_mul(1000))
             .map_err(|_| self.complaint(": fractional second out of range"))
     }
 
@@ -238,7 +241,8 @@ impl Parser<'_> {
         let (Some([h1, h0, m1, m0]), Some(b':')) = (digits.as_deref(), bytes.get(3)) else {
             return Err(self.bad(ELEMENT));
         };
-        let (hours, minutes) = (h1 * 10 + h0, m1 * 10 + m0);
+        let (hours, minutes) =
+            (h1.saturating_mul(10).saturating_add(*h0), m1.saturating_mul(10).saturating_add(*m0));
         let sign = match bytes.first() {
             Some(b'+') => 1,
             Some(b'-') => -1,
@@ -252,7 +256,7 @@ impl Parser<'_> {
             return Err(self.complaint(": time zone offset hour out of range"));
         }
         self.take(ELEMENT.len());
-        Ok(sign * (hours * 60 + minutes) * 60)
+        Ok(hours.saturating_mul(60).saturating_add(minutes).saturating_mul(60).saturating_mul(sign))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Compiled schemas and everything they drive. A built-in type (compiled from embedded tables) and a custom
 //! resource (compiled from its definition) are the same thing here. Synchronous, no I/O, no clock.
 
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 mod correlate;
 pub mod model;
 pub mod proto;

@@ -23,7 +23,7 @@ impl Arena {
     /// An arena that begins with the nodes of another one.
     pub fn on(base: Arc<Arena>) -> Arena {
         Arena {
-            base_len: base.base_len + base.nodes.len(),
+            base_len: base.base_len.saturating_add(base.nodes.len()),
             base: Some(base),
             nodes: Vec::new(),
             raw: Vec::new(),
@@ -37,7 +37,7 @@ impl Arena {
 
     /// Adds a node.
     pub fn push(&mut self, node: Node) -> NodeId {
-        let id = NodeId(u32::try_from(self.base_len + self.nodes.len()).unwrap_or(u32::MAX));
+        let id = NodeId(u32::try_from(self.base_len.saturating_add(self.nodes.len())).unwrap_or(u32::MAX));
         self.nodes.push(node);
         id
     }
@@ -133,7 +133,7 @@ impl Arena {
     /// The node `id`, which is none of the base, while the arena is being built.
     #[expect(clippy::indexing_slicing, reason = "ids are handed out by push and nodes are never removed")]
     pub fn node_mut(&mut self, id: NodeId) -> &mut Node {
-        &mut self.nodes[id.0 as usize - self.base_len]
+        &mut self.nodes[(id.0 as usize).wrapping_sub(self.base_len)]
     }
 }
 

@@ -19,15 +19,14 @@ pub fn encode_url(bytes: &[u8]) -> String {
 }
 
 fn encode_with(alphabet: &[u8; 64], padded: bool, bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    let mut out = String::with_capacity(bytes.len().div_ceil(3).saturating_mul(4));
     for group in bytes.chunks(3) {
-        let mut bits: u32 = 0;
-        for index in 0..3 {
-            bits = bits << 8 | u32::from(group.get(index).copied().unwrap_or(0));
-        }
-        for index in 0..4u32 {
-            if index as usize <= group.len() {
-                out.push(char::from(alphabet[(bits >> (18 - 6 * index) & 0x3f) as usize]));
+        let byte = |index: usize| u32::from(group.get(index).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for (index, shift) in [18, 12, 6, 0].into_iter().enumerate() {
+            if index <= group.len() {
+                let digit = alphabet.get((bits >> shift & 0x3f) as usize);
+                out.push(digit.copied().map_or('=', char::from));
             } else if padded {
                 out.push('=');
             }
@@ -36,6 +35,7 @@ fn encode_with(alphabet: &[u8; 64], padded: bool, bytes: &[u8]) -> String {
     out
 }
 
+#[expect(clippy::arithmetic_side_effects, reason = "each arm bounds the byte")]
 fn sextet(byte: u8) -> Option<u32> {
     let value = match byte {
         b'A'..=b'Z' => byte - b'A',
@@ -51,16 +51,16 @@ fn sextet(byte: u8) -> Option<u32> {
 /// Decodes the standard alphabet with padding; line ends are skipped.
 pub fn decode(text: &str) -> Result<Vec<u8>, CorruptInput> {
     let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len() / 4 * 3);
-    let mut at = 0;
+    let mut out = Vec::with_capacity((bytes.len() / 4).saturating_mul(3));
+    let mut at = 0_usize;
     let mut bits: u32 = 0;
     // Sextets of the current group of four.
-    let mut count = 0;
+    let mut count = 0_usize;
     while let Some(&byte) = bytes.get(at) {
-        at += 1;
+        at = at.saturating_add(1);
         if let Some(value) = sextet(byte) {
             bits = bits << 6 | value;
-            count += 1;
+            count = count.saturating_add(1);
             if count == 4 {
                 let [_, a, b, c] = bits.to_be_bytes();
                 out.extend_from_slice(&[a, b, c]);
@@ -72,15 +72,16 @@ pub fn decode(text: &str) -> Result<Vec<u8>, CorruptInput> {
             b'\r' | b'\n' => {}
             b'=' if count >= 2 => {
                 end_padding(bytes, at, count)?;
-                let [_, a, b, _] = (bits << (6 * (4 - count))).to_be_bytes();
+                let missing = if count == 3 { 6 } else { 12 };
+                let [_, a, b, _] = (bits << missing).to_be_bytes();
                 out.push(a);
                 out.extend((count == 3).then_some(b));
                 return Ok(out);
             }
-            _ => return Err(CorruptInput(at - 1)),
+            _ => return Err(CorruptInput(at.saturating_sub(1))),
         }
     }
-    if count > 0 { Err(CorruptInput(at - count)) } else { Ok(out) }
+    if count > 0 { Err(CorruptInput(at.saturating_sub(count))) } else { Ok(out) }
 }
 
 /// Checks what follows the first `=` of a group that has `count` sextets: one more `=` if two are missing, and
@@ -90,8 +91,8 @@ fn end_padding(bytes: &[u8], mut at: usize, count: usize) -> Result<(), CorruptI
     if count == 2 {
         match bytes.get(at) {
             None => return Err(CorruptInput(bytes.len())),
-            Some(b'=') => at = skip_line_ends(bytes, at + 1),
-            Some(_) => return Err(CorruptInput(at - 1)),
+            Some(b'=') => at = skip_line_ends(bytes, at.saturating_add(1)),
+            Some(_) => return Err(CorruptInput(at.saturating_sub(1))),
         }
     }
     if at < bytes.len() { Err(CorruptInput(at)) } else { Ok(()) }
@@ -99,7 +100,7 @@ fn end_padding(bytes: &[u8], mut at: usize, count: usize) -> Result<(), CorruptI
 
 fn skip_line_ends(bytes: &[u8], mut at: usize) -> usize {
     while let Some(b'\r' | b'\n') = bytes.get(at) {
-        at += 1;
+        at = at.saturating_add(1);
     }
     at
 }

@@ -1,6 +1,10 @@
 //! The Gregorian calendar without an end in either direction: dates and days counted from 1970-01-01.
 
 /// Year, month and day of a day.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "callers count days and years within the seconds of an i64"
+)]
 pub fn date_of(days: i64) -> (i64, i64, i64) {
     // Years begin in March here, so that the leap day is the last.
     let days = days + 719_468;
@@ -15,6 +19,10 @@ pub fn date_of(days: i64) -> (i64, i64, i64) {
 }
 
 /// The day of a date.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "callers count days and years within the seconds of an i64"
+)]
 pub fn days_to(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);

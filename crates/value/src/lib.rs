@@ -2,6 +2,8 @@
 //!
 //! Knows nothing of Kubernetes types: what a field means is the business of `schema`.
 
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 pub mod base64;
 pub mod calendar;
 pub mod cbor;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 /// `text` in double quotes with Go's escapes.
 pub fn go_quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
+    let mut out = String::with_capacity(text.len().saturating_add(2));
     out.push('"');
     for c in text.chars() {
         match c {
@@ -64,14 +64,14 @@ pub(crate) fn format_g(digits: &str) -> String {
     }
     let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
     let significant: String = mantissa.chars().filter(char::is_ascii_digit).collect();
-    let point = exponent + 1;
+    let point = exponent.saturating_add(1);
     if point <= 0 {
         let zeros = "0".repeat(point.unsigned_abs() as usize);
         return format!("{sign}0.{zeros}{significant}");
     }
     let point = point as usize;
     if significant.len() <= point {
-        let zeros = "0".repeat(point - significant.len());
+        let zeros = "0".repeat(point.saturating_sub(significant.len()));
         return format!("{sign}{significant}{zeros}");
     }
     let (whole, fraction) = significant.split_at(point);

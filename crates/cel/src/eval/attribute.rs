@@ -14,7 +14,7 @@ impl<'a> Evaluator<'a, '_> {
     /// An attribute: one unit, and one more for each step into it. A choice between two costs nothing itself.
     pub(super) fn attribute(&mut self, attribute: &'a Attribute) -> Outcome<'a> {
         if let Some((tree, shape)) = self.in_tree(attribute) {
-            self.charge(attribute.qualifiers.len() as u64 + crate::cost::SELECT)?;
+            self.charge((attribute.qualifiers.len() as u64).saturating_add(crate::cost::SELECT))?;
             return Value::read(tree, shape);
         }
         let value = super::limited(self.resolve(attribute))?;

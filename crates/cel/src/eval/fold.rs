@@ -175,7 +175,7 @@ impl<'a> Evaluator<'a, '_> {
                 Ok(Value::Bool(true)) => {
                     // `@result + 1`
                     self.charge(2)?;
-                    count = count.map(|count| count + 1);
+                    count = count.map(|count| count.saturating_add(1));
                 }
                 Ok(Value::Bool(false)) => {}
                 Ok(_) => count = Err(EvalError::NoSuchOverload),

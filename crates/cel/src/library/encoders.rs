@@ -41,7 +41,7 @@ fn decoded(text: &str) -> Result<Vec<u8>, String> {
             return Err(base64::CorruptInput(at).to_string());
         }
         let rest = text.bytes().filter(|b| !is_line_end(*b)).count() % 4;
-        let padding = if rest == 0 { 0 } else { 4 - rest };
+        let padding = if rest == 0 { 0 } else { 4_usize.saturating_sub(rest) };
         base64::decode(&format!("{text}{}", "=".repeat(padding))).map_err(|error| error.to_string())
     })
 }

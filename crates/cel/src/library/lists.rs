@@ -124,7 +124,7 @@ fn flatten_into<'a>(value: &Value<'a>, depth: i64, flat: &mut Vec<Value<'a>>) ->
     };
     for element in list.iter() {
         match element? {
-            nested @ Value::List(_) if depth > 0 => flatten_into(&nested, depth - 1, flat)?,
+            nested @ Value::List(_) if depth > 0 => flatten_into(&nested, depth.saturating_sub(1), flat)?,
             element => flat.push(element),
         }
     }

@@ -187,7 +187,7 @@ fn sign<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     match value(args, 0)? {
         Value::Double(double) if double.is_nan() => Ok(Value::Double(*double)),
         Value::Double(double) => {
-            Ok(Value::Double(f64::from(i8::from(*double > 0.0) - i8::from(*double < 0.0))))
+            Ok(Value::Double(f64::from(i8::from(*double > 0.0).saturating_sub(i8::from(*double < 0.0)))))
         }
         Value::Int(int) => Ok(Value::Int(int.signum())),
         Value::Uint(uint) => Ok(Value::Uint(u64::from(*uint > 0))),

@@ -72,7 +72,7 @@ fn interpolate<E: From<String>>(
     let mut rest = format;
     while let Some(at) = rest.find('%') {
         out.push_str(rest.get(..at).unwrap_or(""));
-        rest = rest.get(at + 1..).unwrap_or("");
+        rest = rest.get(at.saturating_add(1)..).unwrap_or("");
         if let Some(after) = rest.strip_prefix('%') {
             out.push('%');
             rest = after;
@@ -91,7 +91,7 @@ fn interpolate<E: From<String>>(
             parse_clause(rest).map_err(|error| format!("could not parse formatting clause: {error}"))?;
         out.push_str(&write(clause, index)?);
         rest = after;
-        index += 1;
+        index = index.saturating_add(1);
     }
     out.push_str(rest);
     Ok(out)

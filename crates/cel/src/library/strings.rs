@@ -153,7 +153,7 @@ fn char_at<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let (whole, index) = (string(args, 0)?, int(args, 1)?);
     let start = byte_at(whole.as_str(), index).ok_or_else(|| out_of_range(index))?;
     let width = whole.as_str().get(start..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
-    Ok(part(whole, start..start + width))
+    Ok(part(whole, start..start.saturating_add(width)))
 }
 
 fn index_of<'a>(args: &[Value<'a>]) -> Outcome<'a> {
@@ -166,7 +166,7 @@ fn index_of<'a>(args: &[Value<'a>]) -> Outcome<'a> {
         return Err(out_of_range(offset));
     }
     let found = byte_at(whole, offset).and_then(|start| {
-        let at = start + whole.get(start..)?.find(wanted)?;
+        let at = start.saturating_add(whole.get(start..)?.find(wanted)?);
         whole.get(..at).map(code_points)
     });
     Ok(Value::Int(found.unwrap_or(-1)))
@@ -178,7 +178,7 @@ fn last_index_of<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let offset = match args.len() {
         2 if wanted.is_empty() => return Ok(Value::Int(length)),
         2 if whole.len() < wanted.len() => return Ok(Value::Int(-1)),
-        2 => length - 1,
+        2 => length.saturating_sub(1),
         _ => int(args, 2)?,
     };
     if wanted.is_empty() {
@@ -209,7 +209,8 @@ fn replace<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let (whole, old, new) = (text(args, 0)?, text(args, 1)?, text(args, 2)?);
     let most = if args.len() > 3 { int(args, 3)? } else { -1 };
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let times = if old.is_empty() { whole.chars().count() + 1 } else { whole.matches(old).count() };
+    let times =
+        if old.is_empty() { whole.chars().count().saturating_add(1) } else { whole.matches(old).count() };
     let grown = times.min(most).saturating_mul(new.len()).saturating_add(whole.len());
     if grown > TEXT_BYTES_MAX {
         return Err(too_large());
@@ -228,7 +229,7 @@ fn split<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let mut parts = Vec::new();
     let all = whole.as_str();
     let mut start = 0;
-    while parts.len() + 1 < most {
+    while parts.len().saturating_add(1) < most {
         let rest = all.get(start..).unwrap_or("");
         // An empty separator stands behind every code point but the last.
         let found = match separator {
@@ -236,8 +237,8 @@ fn split<'a>(args: &[Value<'a>]) -> Outcome<'a> {
             separator => rest.find(separator),
         };
         let Some(length) = found else { break };
-        parts.push(part(whole, start..start + length));
-        start += length + separator.len();
+        parts.push(part(whole, start..start.saturating_add(length)));
+        start = start.saturating_add(length).saturating_add(separator.len());
     }
     let keeps_rest = most > 0 && !(separator.is_empty() && all.is_empty());
     parts.extend(keeps_rest.then(|| part(whole, start..all.len())));
@@ -261,9 +262,9 @@ fn substring<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 
 fn trim<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let whole = string(args, 0)?;
-    let start = whole.as_str().len() - whole.as_str().trim_start().len();
+    let start = whole.as_str().len().saturating_sub(whole.as_str().trim_start().len());
     let length = whole.as_str().trim().len();
-    Ok(part(whole, start..start + length))
+    Ok(part(whole, start..start.saturating_add(length)))
 }
 
 fn join<'a>(args: &[Value<'a>]) -> Outcome<'a> {
@@ -287,7 +288,7 @@ fn join<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 
 /// The text as a literal of the language.
 fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
+    let mut out = String::with_capacity(text.len().saturating_add(2));
     out.push('"');
     for c in text.chars() {
         match c {

@@ -160,27 +160,30 @@ pub(super) struct Lexed {
 
 pub(super) fn lex(text: &str) -> Lexed {
     let bytes = text.as_bytes();
-    let mut tokens = Vec::with_capacity(bytes.len() / 3 + 2);
+    let mut tokens = Vec::with_capacity((bytes.len() / 3).saturating_add(2));
     let mut unrecognized = Vec::new();
     let (mut at, mut offset) = (0, 0u32);
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
         let length = match scan(rest) {
             Scan::Hidden(length) => length,
             Scan::Token(kind, length) => {
-                tokens.push(Token { kind, start: at, end: at + length, offset });
+                tokens.push(Token { kind, start: at, end: at.saturating_add(length), offset });
                 length
             }
             // The character at which the match failed belongs to the mistake and is skipped with it.
             Scan::Failed(good) => {
-                let failed =
-                    text.get(at + good..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
-                let length = good + failed;
-                unrecognized.push(Unrecognized { offset, start: at, end: at + length });
+                let failed = text
+                    .get(at.saturating_add(good)..)
+                    .and_then(|rest| rest.chars().next())
+                    .map_or(0, char::len_utf8);
+                let length = good.saturating_add(failed);
+                unrecognized.push(Unrecognized { offset, start: at, end: at.saturating_add(length) });
                 length
             }
         };
-        offset += count_chars(bytes.get(at..at + length).unwrap_or_default());
-        at += length;
+        offset =
+            offset.saturating_add(count_chars(bytes.get(at..at.saturating_add(length)).unwrap_or_default()));
+        at = at.saturating_add(length);
     }
     tokens.push(Token { kind: Kind::End, start: at, end: at, offset });
     Lexed { tokens, unrecognized }
@@ -250,20 +253,20 @@ fn scan(rest: &[u8]) -> Scan {
 /// The end of the bytes from `from` on that `belongs` accepts.
 fn run(rest: &[u8], from: usize, belongs: impl Fn(u8) -> bool) -> usize {
     let tail = rest.get(from..).unwrap_or_default();
-    from + tail.iter().position(|byte| !belongs(*byte)).unwrap_or(tail.len())
+    from.saturating_add(tail.iter().position(|byte| !belongs(*byte)).unwrap_or(tail.len()))
 }
 
 fn number(rest: &[u8]) -> Scan {
-    let unsigned = |end| match rest.get(end) {
-        Some(b'u' | b'U') => Scan::Token(Kind::Uint, end + 1),
+    let unsigned = |end: usize| match rest.get(end) {
+        Some(b'u' | b'U') => Scan::Token(Kind::Uint, end.saturating_add(1)),
         _ => Scan::Token(Kind::Int, end),
     };
     if rest.starts_with(b"0x") && rest.get(2).is_some_and(u8::is_ascii_hexdigit) {
         return unsigned(run(rest, 2, |byte| byte.is_ascii_hexdigit()));
     }
     let digits = run(rest, 0, |byte| byte.is_ascii_digit());
-    if rest.get(digits) == Some(&b'.') && rest.get(digits + 1).is_some_and(u8::is_ascii_digit) {
-        let digits = run(rest, digits + 1, |byte| byte.is_ascii_digit());
+    if rest.get(digits) == Some(&b'.') && rest.get(digits.saturating_add(1)).is_some_and(u8::is_ascii_digit) {
+        let digits = run(rest, digits.saturating_add(1), |byte| byte.is_ascii_digit());
         return Scan::Token(Kind::Float, exponent(rest, digits).unwrap_or(digits));
     }
     match exponent(rest, digits) {
@@ -275,7 +278,11 @@ fn number(rest: &[u8]) -> Scan {
 /// The end of the exponent that begins at `from`.
 fn exponent(rest: &[u8], from: usize) -> Option<usize> {
     matches!(rest.get(from), Some(b'e' | b'E')).then_some(())?;
-    let digits = if matches!(rest.get(from + 1), Some(b'+' | b'-')) { from + 2 } else { from + 1 };
+    let digits = if matches!(rest.get(from.saturating_add(1)), Some(b'+' | b'-')) {
+        from.saturating_add(2)
+    } else {
+        from.saturating_add(1)
+    };
     let end = run(rest, digits, |byte| byte.is_ascii_digit());
     (end > digits).then_some(end)
 }
@@ -284,7 +291,7 @@ fn escaped_identifier(rest: &[u8]) -> Scan {
     let end =
         run(rest, 1, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-' | b'/' | b' '));
     match rest.get(end) {
-        Some(b'`') if end > 1 => Scan::Token(Kind::EscapedIdent, end + 1),
+        Some(b'`') if end > 1 => Scan::Token(Kind::EscapedIdent, end.saturating_add(1)),
         _ => Scan::Failed(end),
     }
 }
@@ -297,7 +304,7 @@ fn word(rest: &[u8]) -> Scan {
         let body = if raw { quoted.get(1..)? } else { quoted };
         matches!(body.first(), Some(b'"' | b'\'')).then_some(())?;
         let length = if raw { raw_string(body) } else { string(body).ok() }?;
-        Some(prefix + usize::from(raw) + length)
+        Some(prefix.saturating_add(usize::from(raw)).saturating_add(length))
     };
     let first = rest.first().copied().unwrap_or_default();
     if matches!(first, b'b' | b'B')
@@ -327,10 +334,10 @@ fn string(rest: &[u8]) -> Result<usize, usize> {
     if rest.starts_with(&[quote; 3])
         && let Ok(end) = body(rest, 3, |tail| tail.starts_with(&[quote; 3]), |_| false)
     {
-        return Ok(end + 3);
+        return Ok(end.saturating_add(3));
     }
     body(rest, 1, |tail| tail.first() == Some(&quote), |byte| matches!(byte, b'\n' | b'\r'))
-        .map(|end| end + 1)
+        .map(|end| end.saturating_add(1))
 }
 
 /// The length of the raw string that begins with a quote.
@@ -340,10 +347,10 @@ fn raw_string(rest: &[u8]) -> Option<usize> {
         && let Some(end) =
             rest.get(3..).and_then(|tail| tail.windows(3).position(|window| window == [quote; 3]))
     {
-        return Some(end + 6);
+        return Some(end.saturating_add(6));
     }
     let end = run(rest, 1, |byte| byte != quote && !matches!(byte, b'\n' | b'\r'));
-    (rest.get(end) == Some(&quote)).then_some(end + 1)
+    (rest.get(end) == Some(&quote)).then_some(end.saturating_add(1))
 }
 
 /// The end of a string's content, or the byte at which it fails.
@@ -359,9 +366,9 @@ fn body(
         match tail.first() {
             None => return Err(at),
             Some(_) if closes(tail) => return Ok(at),
-            Some(b'\\') => at += escape(tail).map_err(|good| at + good)?,
+            Some(b'\\') => at = at.saturating_add(escape(tail).map_err(|good| at.saturating_add(good))?),
             Some(byte) if forbidden(*byte) => return Err(at),
-            Some(_) => at += 1,
+            Some(_) => at = at.saturating_add(1),
         }
     }
 }
@@ -369,7 +376,9 @@ fn body(
 /// The length of the escape that begins with a backslash, or how far it was one.
 fn escape(tail: &[u8]) -> Result<usize, usize> {
     let digits = |count: usize, belongs: fn(&u8) -> bool| {
-        (2..2 + count).find(|at| !tail.get(*at).is_some_and(belongs)).map_or(Ok(2 + count), Err)
+        (2..count.saturating_add(2))
+            .find(|at| !tail.get(*at).is_some_and(belongs))
+            .map_or(Ok(count.saturating_add(2)), Err)
     };
     match tail.get(1) {
         Some(b'a' | b'b' | b'f' | b'n' | b'r' | b't' | b'v' | b'"' | b'\'' | b'\\' | b'?' | b'`') => Ok(2),

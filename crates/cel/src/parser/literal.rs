@@ -77,7 +77,9 @@ fn unescape(content: &str, of_bytes: bool, mut emit: impl FnMut(Unit)) -> Result
             continue;
         }
         let code = |chars: &mut std::str::Chars<'_>, count: usize, radix: u32, start: u32| {
-            chars.take(count).try_fold(start, |code, digit| Some(code * radix + digit.to_digit(radix)?))
+            chars.take(count).try_fold(start, |code, digit| {
+                Some(code.saturating_mul(radix).saturating_add(digit.to_digit(radix)?))
+            })
         };
         let (code, numeric) = match chars.next() {
             Some('a') => (Some(0x07), false),
@@ -92,7 +94,9 @@ fn unescape(content: &str, of_bytes: bool, mut emit: impl FnMut(Unit)) -> Result
             Some('u' | 'U') if of_bytes => return Err("unable to unescape string"),
             Some('u') => (code(&mut chars, 4, 16, 0), true),
             Some('U') => (code(&mut chars, 8, 16, 0), true),
-            Some(char @ '0'..='3') => (code(&mut chars, 2, 8, u32::from(char) - u32::from('0')), true),
+            Some(char @ '0'..='3') => {
+                (code(&mut chars, 2, 8, u32::from(char).saturating_sub(u32::from('0'))), true)
+            }
             _ => return Err("unable to unescape string"),
         };
         let code = code.ok_or("unable to unescape string")?;

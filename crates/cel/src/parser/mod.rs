@@ -134,7 +134,7 @@ fn nothing(id: Id) -> Expr {
 }
 
 fn enter(depth: &mut u32) -> Result<(), Stop> {
-    *depth += 1;
+    *depth = depth.saturating_add(1);
     if *depth > DEPTH_MAX {
         return Err(Stop::Limit(format!("expression recursion limit exceeded: {DEPTH_MAX}")));
     }
@@ -156,13 +156,13 @@ impl Parser<'_> {
     }
 
     fn peek_at(&self, ahead: usize) -> Kind {
-        self.tokens.get(self.next + ahead).map_or(Kind::End, |token| token.kind)
+        self.tokens.get(self.next.saturating_add(ahead)).map_or(Kind::End, |token| token.kind)
     }
 
     fn advance(&mut self) -> Token {
         let end = Token { kind: Kind::End, start: self.text.len(), end: self.text.len(), offset: 0 };
         let token = self.tokens.get(self.next).or(self.tokens.last()).copied().unwrap_or(end);
-        self.next += 1;
+        self.next = self.next.saturating_add(1);
         token
     }
 
@@ -203,12 +203,12 @@ impl Parser<'_> {
                 let yes = self.or()?;
                 self.expect(Kind::Colon)?;
                 let no = self.expr()?;
-                let height = 1 + condition.height.max(yes.height).max(no.height);
+                let height = condition.height.max(yes.height).max(no.height).saturating_add(1);
                 let args = vec![condition.expr, yes.expr, no.expr];
                 self.node(call(id, operators::CONDITIONAL, args), height)?
             }
         };
-        self.depth.expr -= 1;
+        self.depth.expr = self.depth.expr.saturating_sub(1);
         Ok(parsed)
     }
 
@@ -269,8 +269,8 @@ impl Parser<'_> {
                 self.depth.calc = before.calc;
             }
             let id = self.advance_to_id();
-            let right = self.binary(precedence + 1)?;
-            let height = 1 + left.height.max(right.height);
+            let right = self.binary(precedence.saturating_add(1))?;
+            let height = left.height.max(right.height).saturating_add(1);
             left = self.node(call(id, function, vec![left.expr, right.expr]), height)?;
         }
         self.depth = before;
@@ -324,7 +324,7 @@ impl Parser<'_> {
         }
         let token = self.advance();
         let field = self.field_name(&token)?;
-        let height = operand.height + 1;
+        let height = operand.height.saturating_add(1);
         let expr = match question {
             Some(_) if !self.options.optional_syntax => self.mistake(dot.offset, "unsupported syntax '.?'"),
             Some(_) => {
@@ -360,7 +360,7 @@ impl Parser<'_> {
         let id = self.tree.id(bracket.offset);
         let index = self.expr()?;
         self.expect(Kind::RightBracket)?;
-        let height = 1 + operand.height.max(index.height);
+        let height = operand.height.max(index.height).saturating_add(1);
         let args = vec![operand.expr, index.expr];
         let expr = match question {
             Some(_) if !self.options.optional_syntax => {
@@ -389,7 +389,7 @@ impl Parser<'_> {
             }
         }
         self.expect(Kind::RightParen)?;
-        let height = height + u32::from(target.is_some());
+        let height = height.saturating_add(u32::from(target.is_some()));
         let target = target.map(|target| target.expr);
         let expr = self.call_or_macro(id, name, target, args);
         self.node(expr, height)
@@ -439,8 +439,8 @@ impl Parser<'_> {
         let token = self.expect(Kind::Ident)?;
         let start = dot.unwrap_or(token).offset;
         let mut ahead = 0;
-        while self.peek_at(ahead) == Kind::Dot && self.peek_at(ahead + 1) == Kind::Ident {
-            ahead += 2;
+        while self.peek_at(ahead) == Kind::Dot && self.peek_at(ahead.saturating_add(1)) == Kind::Ident {
+            ahead = ahead.saturating_add(2);
         }
         let mut name = String::from(if dot.is_some() { "." } else { "" });
         name.push_str(token.text(self.text));
@@ -608,19 +608,21 @@ fn call(id: Id, function: &str, args: Vec<Expr>) -> Expr {
 
 /// The terms `low..=high + 1` joined by the operators `low..=high`, the middle one outermost.
 fn balanced(function: &str, terms: &mut [Option<Expr>], ids: &[Id], low: usize, high: usize) -> Expr {
-    let middle = (low + high).div_ceil(2);
+    let middle = low.saturating_add(high).div_ceil(2);
     let mut term = |index: usize| terms.get_mut(index).and_then(Option::take).unwrap_or(nothing(0));
     let left = (middle == low).then(|| term(middle));
-    let right = (middle == high).then(|| term(middle + 1));
-    let left = left.unwrap_or_else(|| balanced(function, terms, ids, low, middle - 1));
-    let right = right.unwrap_or_else(|| balanced(function, terms, ids, middle + 1, high));
+    let right = (middle == high).then(|| term(middle.saturating_add(1)));
+    let left = left.unwrap_or_else(|| balanced(function, terms, ids, low, middle.saturating_sub(1)));
+    let right = right.unwrap_or_else(|| balanced(function, terms, ids, middle.saturating_add(1), high));
     call(ids.get(middle).copied().unwrap_or_default(), function, vec![left, right])
 }
 
 /// A binary operator and its precedence: 0 for comparisons, 1 for sums, 2 for products.
 fn operator(kind: Kind) -> Option<(&'static str, u32)> {
     let relation = relation_operator(kind).map(|function| (function, 0));
-    relation.or_else(|| calc_operator(kind).map(|(function, precedence)| (function, precedence + 1)))
+    relation.or_else(|| {
+        calc_operator(kind).map(|(function, precedence)| (function, precedence.saturating_add(1)))
+    })
 }
 
 fn relation_operator(kind: Kind) -> Option<&'static str> {

@@ -26,7 +26,7 @@ impl Builder {
 
     pub(super) fn id(&mut self, offset: u32) -> Id {
         self.offsets.push(offset);
-        Id::try_from(self.offsets.len() - 1).unwrap_or(Id::MAX)
+        Id::try_from(self.offsets.len().saturating_sub(1)).unwrap_or(Id::MAX)
     }
 
     pub(super) fn place(&mut self, id: Id, offset: u32) {
@@ -42,7 +42,7 @@ impl Builder {
     /// Takes an id back, as the last one handed out or as one that names nothing.
     pub(super) fn delete(&mut self, id: Id) {
         self.place(id, u32::MAX);
-        if id as usize + 1 == self.offsets.len() {
+        if (id as usize).saturating_add(1) == self.offsets.len() {
             self.offsets.pop();
         }
     }

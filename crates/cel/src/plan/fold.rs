@@ -20,8 +20,8 @@ impl Planner<'_> {
     }
 
     fn slot(&mut self) -> usize {
-        self.locals += 1;
-        self.locals - 1
+        self.locals = self.locals.saturating_add(1);
+        self.locals.saturating_sub(1)
     }
 
     /// Plans `expr` where the loop's variables can be seen.

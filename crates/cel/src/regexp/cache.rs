@@ -71,16 +71,18 @@ impl Cache {
     }
 
     fn insert(&mut self, pattern: Str, outcome: Outcome) {
-        let bytes =
-            pattern.len() + 200 + outcome.as_ref().map_or_else(|why| why.len(), |regex| regex.bytes());
+        let bytes = pattern
+            .len()
+            .saturating_add(200)
+            .saturating_add(outcome.as_ref().map_or_else(|why| why.len(), |regex| regex.bytes()));
         if bytes > GENERATION_BYTES_MAX {
             return;
         }
-        if self.young_bytes + bytes > GENERATION_BYTES_MAX {
+        if self.young_bytes.saturating_add(bytes) > GENERATION_BYTES_MAX {
             self.old = std::mem::take(&mut self.young);
             self.young_bytes = 0;
         }
-        self.young_bytes += bytes;
+        self.young_bytes = self.young_bytes.saturating_add(bytes);
         self.young.insert(pattern, outcome);
     }
 }

@@ -41,7 +41,7 @@ impl Class {
 
     /// How many numbers Go needs for it.
     pub(super) fn runes(&self) -> usize {
-        2 * self.0.len()
+        self.0.len().saturating_mul(2)
     }
 
     /// Whether `code` is a member.
@@ -52,13 +52,13 @@ impl Class {
 
     /// All code points that are no members.
     pub(super) fn negated(&self) -> Self {
-        let mut ranges = Vec::with_capacity(self.0.len() + 1);
+        let mut ranges = Vec::with_capacity(self.0.len().saturating_add(1));
         let mut next = 0;
         for &(first, last) in &self.0 {
             if next < first {
-                ranges.push((next, first - 1));
+                ranges.push((next, first.saturating_sub(1)));
             }
-            next = last + 1;
+            next = last.saturating_add(1);
         }
         if next <= CODE_MAX {
             ranges.push((next, CODE_MAX));

@@ -127,7 +127,7 @@ impl<'a> Parser<'a> {
 
     /// The part of `before` that was read since.
     fn read_of(&self, before: &'a str) -> &'a str {
-        before.get(..before.len() - self.rest.len()).unwrap_or(before)
+        before.get(..before.len().saturating_sub(self.rest.len())).unwrap_or(before)
     }
 
     fn next(&mut self) -> Option<char> {
@@ -141,7 +141,7 @@ impl<'a> Parser<'a> {
         match c {
             '(' if self.rest.starts_with("(?") => return self.perl_group(),
             '(' => {
-                self.groups += 1;
+                self.groups = self.groups.saturating_add(1);
                 self.begin_group(Some(self.groups));
             }
             ')' => return self.end_group(),
@@ -193,7 +193,7 @@ impl<'a> Parser<'a> {
     }
 
     fn class(&mut self, class: Arc<Class>) -> Step<'a, ()> {
-        self.runes += class.runes();
+        self.runes = self.runes.saturating_add(class.runes());
         self.push(Tree::leaf(Kind::Class(class)))
     }
 
@@ -231,10 +231,10 @@ impl<'a> Parser<'a> {
             let Some(end) = whole.find('>') else { return refuse("invalid named capture", whole) };
             let name = whole.get(at..end).unwrap_or("");
             if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-                return refuse("invalid named capture", whole.get(..end + 1).unwrap_or(whole));
+                return refuse("invalid named capture", whole.get(..end.saturating_add(1)).unwrap_or(whole));
             }
-            self.advance(end + 1);
-            self.groups += 1;
+            self.advance(end.saturating_add(1));
+            self.groups = self.groups.saturating_add(1);
             self.begin_group(Some(self.groups));
             return Ok(());
         }

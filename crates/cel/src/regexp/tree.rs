@@ -67,7 +67,7 @@ impl Tree {
     }
 
     pub(super) fn capture(index: u32, sub: Tree) -> Self {
-        let (height, size) = (sub.height + 1, sub.size.saturating_add(2));
+        let (height, size) = (sub.height.saturating_add(1), sub.size.saturating_add(2));
         Tree { kind: Kind::Capture { index, sub: Box::new(sub) }, height, size }
     }
 
@@ -81,7 +81,7 @@ impl Tree {
                 sub.size.saturating_mul(u64::from(max)).saturating_add(u64::from(max.saturating_sub(min)))
             }
         };
-        let height = sub.height + 1;
+        let height = sub.height.saturating_add(1);
         Tree { kind: Kind::Repeat { repetition, sub: Box::new(sub) }, height, size: size.max(1) }
     }
 
@@ -141,7 +141,7 @@ impl Tree {
                     (_, Some(0)) => true,
                     (count, _) if count > most => false,
                     (0, _) => sub.repeats_at_most(most),
-                    (count, _) => sub.repeats_at_most(most / count),
+                    (count, _) => sub.repeats_at_most(most.checked_div(count).unwrap_or(0)),
                 }
             }
             Kind::Repeat { sub, .. } | Kind::Capture { sub, .. } => sub.repeats_at_most(most),
@@ -165,7 +165,7 @@ fn many(mut parts: Vec<Tree>, kind: fn(Vec<Tree>) -> Kind, splits: fn(u64) -> u6
         0 => Tree::leaf(Kind::Empty),
         1 => parts.swap_remove(0),
         count => {
-            let height = 1 + parts.iter().map(|part| part.height).max().unwrap_or(0);
+            let height = parts.iter().map(|part| part.height).max().unwrap_or(0).saturating_add(1);
             let size = parts.iter().fold(splits(count as u64), |size, part| size.saturating_add(part.size));
             Tree { kind: kind(parts), height, size }
         }

@@ -52,8 +52,12 @@ impl Program {
 
     /// About how many bytes the program and a search take.
     pub(super) fn bytes(&self) -> usize {
-        let classes: usize = self.classes.iter().map(|class| 4 * class.runes()).sum();
-        self.instructions.len() * 4 * size_of::<Instruction>() + classes
+        let classes: usize = self.classes.iter().map(|class| class.runes().saturating_mul(4)).sum();
+        self.instructions
+            .len()
+            .saturating_mul(4)
+            .saturating_mul(size_of::<Instruction>())
+            .saturating_add(classes)
     }
 
     fn push(&mut self, instruction: Instruction) -> u32 {
@@ -110,7 +114,7 @@ impl Program {
             let split = self.push(Instruction::Split(0, 0));
             self.emit(part);
             ends.push(self.push(Instruction::Jump(0)));
-            self.set(split, Instruction::Split(split + 1, self.at()));
+            self.set(split, Instruction::Split(split.saturating_add(1), self.at()));
         }
         self.emit(last);
         let end = self.at();
@@ -129,14 +133,14 @@ impl Program {
             }
             let start = self.at();
             self.emit(sub);
-            if max.is_none() && copy + 1 == copies {
+            if max.is_none() && copy.saturating_add(1) == copies {
                 // The last copy is a loop: `x+`.
                 let split = self.push(Instruction::Split(0, 0));
-                self.set(split, ordered(start, split + 1, greedy));
+                self.set(split, ordered(start, split.saturating_add(1), greedy));
             }
         }
         let end = self.at();
-        optional.into_iter().for_each(|split| self.set(split, ordered(split + 1, end, greedy)));
+        optional.into_iter().for_each(|split| self.set(split, ordered(split.saturating_add(1), end, greedy)));
     }
 
     fn set(&mut self, at: u32, instruction: Instruction) {
@@ -160,7 +164,7 @@ impl Program {
         let mut next = Threads::new(self.instructions.len());
         let mut stack = Vec::new();
         let mut found: Option<Slots> = None;
-        let mut steps = 0;
+        let mut steps = 0_u64;
         let mut at = start;
         let mut before = text.get(..start)?.chars().next_back();
         let mut rest = text.get(start..)?.chars();
@@ -176,13 +180,13 @@ impl Program {
             if current.list.is_empty() && found.is_some() {
                 return found;
             }
-            steps += current.visited_count() as u64 + 1;
+            steps = steps.saturating_add(current.visited_count() as u64).saturating_add(1);
             if steps > STEPS_MAX {
                 return None;
             }
             let taken = rest.next();
             let width = taken.map_or(0, char::len_utf8);
-            let after = Place { at: at + width, before: taken, after: rest.clone().next() };
+            let after = Place { at: at.saturating_add(width), before: taken, after: rest.clone().next() };
             for (instruction, slots) in current.list.drain(..) {
                 let takes = match (self.instructions.get(instruction as usize), taken) {
                     (Some(Instruction::Match), _) => {
@@ -202,7 +206,7 @@ impl Program {
                     _ => false,
                 };
                 if takes {
-                    self.follow(instruction + 1, slots, &after, &mut next, &mut stack);
+                    self.follow(instruction.saturating_add(1), slots, &after, &mut next, &mut stack);
                 }
             }
             if taken.is_none() {
@@ -210,7 +214,7 @@ impl Program {
             }
             current.clear();
             std::mem::swap(&mut current, &mut next);
-            (at, before) = (at + width, taken);
+            (at, before) = (at.saturating_add(width), taken);
         }
     }
 
@@ -239,9 +243,11 @@ impl Program {
                     if let Some(value) = Rc::make_mut(&mut slots).get_mut(*slot as usize) {
                         *value = Some(place.at);
                     }
-                    stack.push((at + 1, slots));
+                    stack.push((at.saturating_add(1), slots));
                 }
-                Some(Instruction::Look(look)) if place.allows(*look) => stack.push((at + 1, slots)),
+                Some(Instruction::Look(look)) if place.allows(*look) => {
+                    stack.push((at.saturating_add(1), slots))
+                }
                 Some(Instruction::Look(_)) | None => {}
                 Some(_) => threads.list.push((at, slots)),
             }
@@ -293,7 +299,7 @@ impl Threads {
         match self.visited.get_mut(instruction as usize) {
             Some(round) if *round != self.round => {
                 *round = self.round;
-                self.count += 1;
+                self.count = self.count.saturating_add(1);
                 true
             }
             _ => false,

@@ -93,7 +93,8 @@ fn term(text: &str) -> Option<(u64, &str)> {
 fn part_of(fraction: &str, scale: u64) -> u64 {
     let (mut value, mut divisor) = (0u64, 1f64);
     for digit in fraction.bytes() {
-        let Some(next) = value.checked_mul(10).and_then(|value| value.checked_add(u64::from(digit - b'0')))
+        let Some(next) =
+            value.checked_mul(10).and_then(|value| value.checked_add(u64::from(digit.saturating_sub(b'0'))))
         else {
             break;
         };

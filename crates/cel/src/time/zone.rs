@@ -15,8 +15,12 @@ fn fixed(zone: &str, hours: &str, minutes: &str) -> Result<i64, String> {
             .map_err(|_| format!("strconv.Atoi: parsing {text:?}: invalid syntax"))
     };
     let (hours, minutes) = (number(hours)?, number(minutes)?);
-    let minutes = if zone.starts_with('-') { hours * 60 - minutes } else { hours * 60 + minutes };
-    Ok(minutes * 60)
+    let minutes = if zone.starts_with('-') {
+        hours.saturating_mul(60).saturating_sub(minutes)
+    } else {
+        hours.saturating_mul(60).saturating_add(minutes)
+    };
+    Ok(minutes.saturating_mul(60))
 }
 
 fn named(zone: &str, seconds: i64) -> Result<i64, String> {
@@ -48,12 +52,12 @@ const HEADER_LEN: usize = 44;
 impl<'d> Zone<'d> {
     fn read(data: &'d [u8]) -> Option<Zone<'d>> {
         let first = Header::read(data)?;
-        let data = data.get(HEADER_LEN + first.body_len(4)..)?;
+        let data = data.get(HEADER_LEN.saturating_add(first.body_len(4))..)?;
         let header = Header::read(data)?;
-        let (times, rest) = data.get(HEADER_LEN..)?.split_at_checked(header.times * 8)?;
+        let (times, rest) = data.get(HEADER_LEN..)?.split_at_checked(header.times.saturating_mul(8))?;
         let (kinds, rest) = rest.split_at_checked(header.times)?;
-        let (offsets, _) = rest.split_at_checked(header.kinds * 6)?;
-        let footer = data.get(HEADER_LEN + header.body_len(8)..)?;
+        let (offsets, _) = rest.split_at_checked(header.kinds.saturating_mul(6))?;
+        let footer = data.get(HEADER_LEN.saturating_add(header.body_len(8))..)?;
         let rule = std::str::from_utf8(footer).ok()?.trim_matches('\n');
         Some(Zone { times, kinds, offsets, rule })
     }
@@ -85,6 +89,7 @@ struct Header {
 }
 
 impl Header {
+    #[expect(clippy::arithmetic_side_effects, reason = "the counts are those of the compiled-in database")]
     fn read(data: &[u8]) -> Option<Header> {
         let count = |index: usize| {
             let at = 20 + index * 4;
@@ -102,6 +107,7 @@ impl Header {
         })
     }
 
+    #[expect(clippy::arithmetic_side_effects, reason = "the counts are those of the compiled-in database")]
     fn body_len(&self, time_len: usize) -> usize {
         self.times * (time_len + 1)
             + self.kinds * 6
@@ -117,6 +123,10 @@ mod rule {
     use pintle_value::calendar::{date_of, days_in, days_to};
 
     /// The offset of the rule at a moment.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "the rules are those of the compiled-in database; moments are within the years 1 to 9999"
+    )]
     pub(super) fn offset(rule: &str, seconds: i64) -> Option<i64> {
         let rest = name(rule)?;
         let (standard, rest) = time(rest)?;
@@ -145,6 +155,7 @@ mod rule {
     }
 
     /// `[+-]h[:m[:s]]` in seconds, and what follows.
+    #[expect(clippy::arithmetic_side_effects, reason = "the rules are those of the compiled-in database")]
     fn time(text: &str) -> Option<(i64, &str)> {
         let sign = if text.starts_with('-') { -1 } else { 1 };
         let text = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -160,6 +171,7 @@ mod rule {
     }
 
     /// When a change happens in a year, in seconds of local time: `M3.5.0/2`, `J60`, `59`.
+    #[expect(clippy::arithmetic_side_effects, reason = "the rules are those of the compiled-in database")]
     fn change(text: &str, year: i64) -> Option<i64> {
         let (day, at) = text.split_once('/').unwrap_or((text, "2"));
         let (at, _) = time(at)?;

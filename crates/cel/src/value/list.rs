@@ -99,8 +99,8 @@ impl<'a> List<'a> {
         if self.is_empty() {
             return Ok(other.clone());
         }
-        let len = self.len() + other.len();
-        let depth = 1 + self.depth().max(other.depth());
+        let len = self.len().saturating_add(other.len());
+        let depth = self.depth().max(other.depth()).saturating_add(1);
         if len <= COPY_LEN_MAX || depth > JOIN_DEPTH_MAX {
             let elements: Result<Vec<_>, _> = self.iter().chain(other.iter()).collect();
             return Ok(List::Shared(elements?.into()));

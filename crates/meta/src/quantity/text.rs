@@ -77,11 +77,13 @@ fn fast(
     exponent: i32,
     format: Format,
 ) -> Result<Option<Quantity>, QuantityError> {
-    let length = i32::try_from(parts.whole.len() + parts.fraction.len()).unwrap_or(i32::MAX);
+    let length = i32::try_from(parts.whole.len().saturating_add(parts.fraction.len())).unwrap_or(i32::MAX);
     let (precision, scale, factor) = match format {
-        Format::BinarySI if parts.fraction.is_empty() => {
-            (14i32.saturating_sub(length) - exponent * 3 / 10, 0, 1i64 << exponent)
-        }
+        Format::BinarySI if parts.fraction.is_empty() => (
+            14i32.saturating_sub(length).saturating_sub(exponent.saturating_mul(3) / 10),
+            0,
+            1i64 << exponent,
+        ),
         Format::BinarySI => return Ok(None),
         _ => (FAST_DIGITS.saturating_sub(length), exponent, 1),
     };
@@ -97,7 +99,7 @@ fn fast(
         _ => scale % 3 == 0 && !shifted.ends_with("000") && !shifted.starts_with('0'),
     };
     Ok(Some(Quantity {
-        mantissa: i128::from(if parts.negative { -product } else { product }),
+        mantissa: i128::from(if parts.negative { product.wrapping_neg() } else { product }),
         exponent: scale,
         format,
         wide: false,
@@ -142,7 +144,7 @@ fn significant(parts: &Parts<'_>, binary: bool) -> Result<(i128, i32), QuantityE
     let digits = format!("{}{}", parts.whole, parts.fraction);
     let places = i32::try_from(parts.fraction.len()).map_err(|_| QuantityError::Numeric)?;
     if let Ok(number) = digits.parse::<i128>() {
-        return Ok((number, -places));
+        return Ok((number, 0_i32.saturating_sub(places)));
     }
     let whole = match parts.whole.parse::<i128>() {
         Ok(whole) => whole,
@@ -150,19 +152,21 @@ fn significant(parts: &Parts<'_>, binary: bool) -> Result<(i128, i32), QuantityE
         Err(_) => {
             // Trailing zeros need no room.
             let head = parts.whole.trim_end_matches('0');
-            let zeros = i32::try_from(parts.whole.len() - head.len()).map_err(|_| QuantityError::Numeric)?;
+            let zeros = i32::try_from(parts.whole.len().saturating_sub(head.len()))
+                .map_err(|_| QuantityError::Numeric)?;
             let fits = parts.fraction.bytes().all(|b| b == b'0');
             let number = head.parse().map_err(|_| QuantityError::Numeric)?;
             return if fits { Ok((number, zeros)) } else { Err(QuantityError::Numeric) };
         }
     };
     /// Digits of the fraction that are kept when not all fit.
-    const KEPT: usize = 18;
-    let (kept, lost) = parts.fraction.split_at_checked(KEPT).ok_or(QuantityError::Numeric)?;
+    const KEPT: u8 = 18;
+    let (kept, lost) = parts.fraction.split_at_checked(usize::from(KEPT)).ok_or(QuantityError::Numeric)?;
     let kept: i128 = kept.parse().map_err(|_| QuantityError::Numeric)?;
     let up = i128::from(lost.bytes().any(|b| b != b'0'));
-    let number = whole.checked_mul(10i128.pow(KEPT as u32)).and_then(|w| w.checked_add(kept + up));
-    Ok((number.ok_or(QuantityError::Numeric)?, -(KEPT as i32)))
+    let number =
+        whole.checked_mul(10i128.pow(u32::from(KEPT))).and_then(|w| w.checked_add(kept.saturating_add(up)));
+    Ok((number.ok_or(QuantityError::Numeric)?, 0_i32.saturating_sub(i32::from(KEPT))))
 }
 
 /// Writes the canonical form: no fraction, the largest suffix that loses nothing.
@@ -179,7 +183,7 @@ pub(super) fn write(quantity: &Quantity, f: &mut fmt::Formatter<'_>) -> fmt::Res
     // Zeros are written rather than multiplied with, for which there may be no room.
     while exponent % 3 != 0 {
         f.write_str("0")?;
-        exponent -= 1;
+        exponent = exponent.saturating_sub(1);
     }
     if quantity.format == Format::DecimalExponent {
         return if exponent == 0 { Ok(()) } else { write!(f, "e{exponent}") };
@@ -189,10 +193,10 @@ pub(super) fn write(quantity: &Quantity, f: &mut fmt::Formatter<'_>) -> fmt::Res
 }
 
 fn write_binary(mut whole: i128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let mut exponent = 0;
+    let mut exponent = 0_i32;
     while whole % 1024 == 0 {
         whole /= 1024;
-        exponent += 10;
+        exponent = exponent.saturating_add(10);
     }
     let suffix = BINARY.iter().find(|(_, e)| *e == exponent).map_or("", |(s, _)| s);
     write!(f, "{whole}{suffix}")

@@ -124,7 +124,7 @@ fn split_terms(text: &str) -> Vec<&str> {
             '\\' => escaped = true,
             ',' => {
                 out.extend(text.get(start..i));
-                start = i + 1;
+                start = i.saturating_add(1);
             }
             _ => {}
         }

@@ -66,7 +66,7 @@ fn word(rest: &str) -> (Token, String, usize) {
     let end = rest.find(|c| c == '\0' || is_symbol(c) || is_space(c)).unwrap_or(rest.len());
     let literal = rest.get(..end).unwrap_or(rest);
     // A NUL that ends a word is swallowed with it.
-    let used = end + usize::from(rest.get(end..).is_some_and(|r| r.starts_with('\0')));
+    let used = end.saturating_add(usize::from(rest.get(end..).is_some_and(|r| r.starts_with('\0'))));
     (keyword(literal).unwrap_or(Token::Identifier), literal.to_string(), used)
 }
 
@@ -76,7 +76,7 @@ fn symbol(rest: &str) -> (Token, String, usize) {
     // Every symbol is an operator of its own, so the first that does not extend one ends the search.
     for (at, _) in rest.char_indices().take_while(|(_, c)| is_symbol(*c)) {
         match keyword(rest.get(..=at).unwrap_or("")) {
-            Some(token) => found = (token, at + 1),
+            Some(token) => found = (token, at.saturating_add(1)),
             None => break,
         }
     }
@@ -107,7 +107,7 @@ impl Parser {
     fn take(&mut self) -> (Token, String) {
         let (token, literal) = self.look();
         let taken = (token, literal.to_string());
-        self.position += 1;
+        self.position = self.position.saturating_add(1);
         taken
     }
 
@@ -185,7 +185,7 @@ impl Parser {
 
     fn operator(&mut self) -> Result<Operator, String> {
         let (token, literal) = self.tokens.get(self.position).cloned().unwrap_or((Token::End, String::new()));
-        self.position += 1;
+        self.position = self.position.saturating_add(1);
         Ok(match token {
             Token::In => Operator::In,
             Token::NotIn => Operator::NotIn,
@@ -206,11 +206,11 @@ impl Parser {
         match self.look() {
             (Token::Identifier | Token::Comma, _) => {
                 let values = self.identifiers()?;
-                self.position += 1;
+                self.position = self.position.saturating_add(1);
                 Ok(values)
             }
             (Token::ClosedPar, _) => {
-                self.position += 1;
+                self.position = self.position.saturating_add(1);
                 Ok(vec![Str::default()])
             }
             (_, literal) => Err(format!("found '{literal}', expected: ',', ')' or identifier")),

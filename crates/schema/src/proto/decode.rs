@@ -36,7 +36,7 @@ impl<'a> Decoder<'a> {
         if self.depth > PROTO_DEPTH_MAX {
             return Err(ProtoError::TooDeep);
         }
-        let below = Decoder { depth: self.depth + 1, ..self };
+        let below = Decoder { depth: self.depth.saturating_add(1), ..self };
         let mut entries: Entries<'a> = Vec::new();
         let mut reader = Reader::new(bytes);
         while !reader.is_empty() {
@@ -349,7 +349,7 @@ fn timestamp(bytes: &[u8], micro: bool) -> Result<Value, ProtoError> {
     // Nanoseconds beyond a second count as seconds, as Go's `time.Unix` has it.
     let seconds = seconds.saturating_add(nanos.div_euclid(NANOS_PER_SECOND));
     let within = u32::try_from(nanos.rem_euclid(NANOS_PER_SECOND)).unwrap_or(0);
-    let time = Timestamp { seconds, nanos: if micro { within / 1000 * 1000 } else { 0 } };
+    let time = Timestamp { seconds, nanos: if micro { (within / 1000).saturating_mul(1000) } else { 0 } };
     Ok(if micro { time.to_value_micro() } else { time.to_value() })
 }
 

@@ -169,7 +169,7 @@ fn time(value: &Value, micro: bool, out: &mut Vec<u8>) {
     if time.is_zero() {
         return;
     }
-    let nanos = if micro { i64::from(time.nanos) / 1000 * 1000 } else { 0 };
+    let nanos = if micro { (i64::from(time.nanos) / 1000).saturating_mul(1000) } else { 0 };
     write_int(1, time.seconds, out);
     write_int(2, nanos, out);
 }

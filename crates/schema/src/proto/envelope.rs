@@ -116,11 +116,11 @@ pub fn write_watch_frame(event: &str, document: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
     write_bytes(1, event.as_bytes(), out);
-    let mut raw = Vec::with_capacity(document.len() + 8);
+    let mut raw = Vec::with_capacity(document.len().saturating_add(8));
     write_bytes(1, document, &mut raw);
     write_bytes(2, &raw, out);
-    let length = u32::try_from(out.len() - start - 4).unwrap_or(u32::MAX);
-    if let Some(head) = out.get_mut(start..start + 4) {
+    let length = u32::try_from(out.len().saturating_sub(start).saturating_sub(4)).unwrap_or(u32::MAX);
+    if let Some(head) = out.get_mut(start..start.saturating_add(4)) {
         head.copy_from_slice(&length.to_be_bytes());
     }
 }

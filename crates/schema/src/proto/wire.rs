@@ -115,7 +115,7 @@ impl<'b> Reader<'b> {
                 VARINT => _ = self.varint()?,
                 FIXED64 => _ = self.take(8)?,
                 BYTES => _ = self.bytes()?,
-                3 => depth += 1,
+                3 => depth = depth.saturating_add(1),
                 4 => depth = depth.checked_sub(1).ok_or(ProtoError::EndOfGroup)?,
                 5 => _ = self.take(4)?,
                 other => return Err(ProtoError::IllegalWireType(other)),
@@ -158,7 +158,7 @@ pub(super) fn write_nested(number: u32, out: &mut Vec<u8>, body: impl FnOnce(&mu
     // One byte is enough for most messages.
     out.push(0);
     body(out);
-    let length = (out.len() - start - 1) as u64;
+    let length = out.len().saturating_sub(start).saturating_sub(1) as u64;
     match out.get_mut(start) {
         Some(prefix) if length < 0x80 => *prefix = length as u8,
         _ => {

@@ -93,8 +93,10 @@ fn tokens(path: &str) -> Vec<&str> {
             '.' | '[' | ']' => 1,
             '\'' => {
                 let bytes = rest.as_bytes();
-                let closes = |at: &usize| bytes.get(*at) == Some(&b'\'') && bytes.get(at - 1) != Some(&b'\\');
-                (1..bytes.len()).find(closes).map_or(rest.len(), |at| at + 1)
+                let closes = |at: &usize| {
+                    bytes.get(*at) == Some(&b'\'') && bytes.get(at.saturating_sub(1)) != Some(&b'\\')
+                };
+                (1..bytes.len()).find(closes).map_or(rest.len(), |at| at.saturating_add(1))
             }
             _ => rest.find(['.', '[', ']']).unwrap_or(rest.len()),
         };

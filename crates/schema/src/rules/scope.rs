@@ -58,9 +58,9 @@ pub fn has_rules(schema: &Value, depth: usize) -> bool {
         return false;
     }
     !schema.items_at(&["x-kubernetes-validations"]).is_empty()
-        || schema.get("items").is_some_and(|items| has_rules(items, depth + 1))
-        || schema.get("additionalProperties").is_some_and(|values| has_rules(values, depth + 1))
-        || properties(schema).any(|(_, property)| has_rules(property, depth + 1))
+        || schema.get("items").is_some_and(|items| has_rules(items, depth.saturating_add(1)))
+        || schema.get("additionalProperties").is_some_and(|values| has_rules(values, depth.saturating_add(1)))
+        || properties(schema).any(|(_, property)| has_rules(property, depth.saturating_add(1)))
 }
 
 fn properties(schema: &Value) -> impl Iterator<Item = (&Str, &Value)> {
@@ -77,12 +77,12 @@ fn build(schema: &Value, shape: Option<Arc<Shape>>, depth: usize) -> Option<Scop
     });
     let below = |key: &str| {
         let below = map.get(key).filter(|v| v.as_object().is_some())?;
-        build(below, element.clone(), depth + 1).map(Box::new)
+        build(below, element.clone(), depth.saturating_add(1)).map(Box::new)
     };
     let (items, values) = (below("items"), below("additionalProperties"));
     let fields = properties(schema).filter_map(|(name, property)| {
         let shape = property_shape(shape.as_deref()?, name, property)?;
-        Some((name.clone(), build(property, Some(shape), depth + 1)?))
+        Some((name.clone(), build(property, Some(shape), depth.saturating_add(1))?))
     });
     let properties: Vec<(Str, Scope)> = fields.collect();
     if rules.is_empty() && items.is_none() && values.is_none() && properties.is_empty() {

@@ -40,7 +40,12 @@ pub fn shape(schema: &Value, is_root: bool) -> Option<Arc<Shape>> {
 
 /// How many values of a shape a request can hold.
 pub fn cardinality_max(shape: &Shape) -> u64 {
-    REQUEST_BYTES_MAX / (shape.min_serialized_size + 1)
+    fitting(REQUEST_BYTES_MAX, shape.min_serialized_size.saturating_add(1))
+}
+
+/// How many items of so many bytes fit.
+fn fitting(room: u64, item: u64) -> u64 {
+    room.checked_div(item).unwrap_or(room)
 }
 
 fn named(schema: &Value, is_root: bool, name: &str, depth: usize) -> Option<Arc<Shape>> {
@@ -70,9 +75,10 @@ fn made(kind: ShapeKind, max_elements: u64, min_serialized_size: u64) -> Option<
 
 fn list(map: &Map, name: &str, depth: usize) -> Option<Arc<Shape>> {
     let items = map.get("items").filter(|items| items.as_object().is_some())?;
-    let element = named(items, is_embedded(items), &format!("{name}.@idx"), depth + 1)?;
-    let max = max_of(map, "maxItems")
-        .unwrap_or((REQUEST_BYTES_MAX - size::LIST_MIN) / (element.min_serialized_size + 1));
+    let element = named(items, is_embedded(items), &format!("{name}.@idx"), depth.saturating_add(1))?;
+    let max = max_of(map, "maxItems").unwrap_or_else(|| {
+        fitting(REQUEST_BYTES_MAX - size::LIST_MIN, element.min_serialized_size.saturating_add(1))
+    });
     made(ShapeKind::List { element, list: list_kind(map) }, max, size::LIST_MIN)
 }
 
@@ -91,9 +97,13 @@ fn list_kind(map: &Map) -> ListKind {
 }
 
 fn map_of(map: &Map, values: &Value, name: &str, depth: usize) -> Option<Arc<Shape>> {
-    let value = named(values, is_embedded(values), &format!("{name}.@elem"), depth + 1)?;
-    let max = max_of(map, "maxProperties")
-        .unwrap_or((REQUEST_BYTES_MAX - size::OBJECT_MIN) / (value.min_serialized_size + size::ENTRY_MIN));
+    let value = named(values, is_embedded(values), &format!("{name}.@elem"), depth.saturating_add(1))?;
+    let max = max_of(map, "maxProperties").unwrap_or_else(|| {
+        fitting(
+            REQUEST_BYTES_MAX - size::OBJECT_MIN,
+            value.min_serialized_size.saturating_add(size::ENTRY_MIN),
+        )
+    });
     made(ShapeKind::Map { value }, max, size::OBJECT_MIN)
 }
 
@@ -112,7 +122,10 @@ fn object(map: &Map, is_root: bool, name: &str, depth: usize) -> Option<Arc<Shap
     let mut add = |property: &str, shape: Arc<Shape>, has_default: bool| {
         let required = required.contains(&property);
         if required && !has_default {
-            min += property.len() as u64 + shape.min_serialized_size + size::FIELD_MIN;
+            min = min
+                .saturating_add(property.len() as u64)
+                .saturating_add(shape.min_serialized_size)
+                .saturating_add(size::FIELD_MIN);
         }
         if is_keyword(property) {
             // Expressions may leave such names as they are; nobody knows the size of what they find then
@@ -129,7 +142,7 @@ fn object(map: &Map, is_root: bool, name: &str, depth: usize) -> Option<Arc<Shap
             continue;
         }
         let name = format!("{name}.{}", escape(property).unwrap_or_default());
-        if let Some(shape) = named(schema, is_embedded(schema), &name, depth + 1) {
+        if let Some(shape) = named(schema, is_embedded(schema), &name, depth.saturating_add(1)) {
             add(property, shape, schema.get("default").is_some_and(|v| !v.is_null()));
         }
     }

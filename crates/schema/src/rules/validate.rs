@@ -284,7 +284,7 @@ impl Walk<'_> {
         if cost > self.out.budget {
             return Err(Stop);
         }
-        self.out.budget -= cost;
+        self.out.budget = self.out.budget.saturating_sub(cost);
         Ok(())
     }
 

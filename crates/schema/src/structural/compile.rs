@@ -79,7 +79,7 @@ fn shape(map: &Map, arena: &mut Arena, depth: usize) -> Shape {
 
 fn list_shape(map: &Map, arena: &mut Arena, depth: usize) -> Shape {
     let item = match map.get("items") {
-        Some(items) => node(items, arena, depth + 1),
+        Some(items) => node(items, arena, depth.saturating_add(1)),
         None => arena.push(Node::of(Shape::Any)),
     };
     Shape::List { item, kind: list_kind(map) }
@@ -92,7 +92,7 @@ fn object_shape(map: &Map, arena: &mut Arena, depth: usize) -> Shape {
     };
     match map.get("additionalProperties") {
         Some(Value::Object(values)) => {
-            let value = node(&Value::Object(values.clone()), arena, depth + 1);
+            let value = node(&Value::Object(values.clone()), arena, depth.saturating_add(1));
             return Shape::Map { value, kind };
         }
         Some(Value::Bool(true)) => {
@@ -111,7 +111,7 @@ fn object_shape(map: &Map, arena: &mut Arena, depth: usize) -> Shape {
     let properties = map.get("properties").and_then(Value::as_object);
     let fields = properties.map(|properties| {
         properties.iter().map(|(name, schema)| {
-            let id = node(schema, arena, depth + 1);
+            let id = node(schema, arena, depth.saturating_add(1));
             field(name, id, required.contains(&name.as_str()))
         })
     });
@@ -165,10 +165,10 @@ fn structure(mut fields: Vec<Field>, kind: MapKind) -> Struct {
 fn checks(map: &Map, arena: &mut Arena, depth: usize) -> Option<Checks> {
     let mut branches = |key: &str| -> Vec<NodeId> {
         let schemas = map.get(key).and_then(Value::as_array).unwrap_or(&[]);
-        schemas.iter().map(|schema| node(schema, arena, depth + 1)).collect()
+        schemas.iter().map(|schema| node(schema, arena, depth.saturating_add(1))).collect()
     };
     let (all_of, any_of, one_of) = (branches("allOf"), branches("anyOf"), branches("oneOf"));
-    let not = map.get("not").map(|schema| node(schema, arena, depth + 1));
+    let not = map.get("not").map(|schema| node(schema, arena, depth.saturating_add(1)));
     let count = |key: &str| map.get(key).and_then(Value::as_int).and_then(|n| usize::try_from(n).ok());
     let checks = Checks {
         format: text(map, "format").into(),

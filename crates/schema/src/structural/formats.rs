@@ -128,7 +128,7 @@ fn is_date_time(text: &str) -> bool {
     let lower = text.to_lowercase();
     let mut parts = lower.split('t');
     let (Some(date), Some(time)) = (parts.next(), parts.next()) else { return false };
-    let part = |at: usize| time.get(at..at + 2).unwrap_or("99");
+    let part = |at: usize| time.get(at..at.saturating_add(2)).unwrap_or("99");
     is_date(date) && is_match(TIME, time) && part(0) <= "23" && part(3) <= "59" && part(6) <= "59"
 }
 
@@ -213,8 +213,8 @@ fn is_isbn10(text: &str) -> bool {
     if !is_match("^(?:[0-9]{9}X|[0-9]{10})$", &text) {
         return false;
     }
-    let digit = |b: u8| if b == b'X' { 10 } else { u32::from(b - b'0') };
-    let sum: u32 = text.bytes().zip(1u32..).map(|(b, at)| at * digit(b)).sum();
+    let digit = |b: u8| if b == b'X' { 10 } else { u32::from(b & 0xf) };
+    let sum: u32 = text.bytes().zip(1u32..).map(|(b, at)| at.saturating_mul(digit(b))).sum();
     sum.is_multiple_of(11)
 }
 
@@ -223,8 +223,11 @@ fn is_isbn13(text: &str) -> bool {
     if !is_match("^(?:[0-9]{13})$", &text) {
         return false;
     }
-    let sum: u32 =
-        text.bytes().enumerate().map(|(at, b)| u32::from(b - b'0') * if at % 2 == 0 { 1 } else { 3 }).sum();
+    let sum: u32 = text
+        .bytes()
+        .enumerate()
+        .map(|(at, b)| u32::from(b & 0xf).saturating_mul(if at % 2 == 0 { 1 } else { 3 }))
+        .sum();
     sum.is_multiple_of(10)
 }
 
@@ -233,9 +236,13 @@ fn is_credit_card(text: &str) -> bool {
     if !is_match(CREDIT_CARD, &digits) {
         return false;
     }
-    let doubled = |n: u32| if n * 2 > 9 { n * 2 - 9 } else { n * 2 };
+    // The digits of twice the number, added up.
+    let doubled = |n: u32| match n.saturating_mul(2) {
+        two_digits @ 10.. => two_digits.saturating_sub(9),
+        one_digit => one_digit,
+    };
     let value =
-        |(at, b): (usize, u8)| if at % 2 == 1 { doubled(u32::from(b - b'0')) } else { u32::from(b - b'0') };
+        |(at, b): (usize, u8)| if at % 2 == 1 { doubled(u32::from(b & 0xf)) } else { u32::from(b & 0xf) };
     digits.bytes().rev().enumerate().map(value).sum::<u32>() % 10 == 0
 }
 

@@ -94,7 +94,7 @@ fn repeated(
         let mut text = Vec::new();
         write_key(item, &mut text);
         let count = seen.entry(text).or_default();
-        *count += 1;
+        *count = count.saturating_add(1);
         if *count == 2 {
             errors.duplicate(&path.index(at), &key(item));
         }

@@ -62,7 +62,7 @@ pub(super) fn check(
             out.errors.invalid(path, value_seen(number, whole), &why);
         }
     }
-    out.matches += 1;
+    out.matches = out.matches.saturating_add(1);
     out
 }
 

@@ -71,13 +71,13 @@ pub(super) struct Outcome {
 
 impl Outcome {
     pub(super) fn merge(&mut self, other: Outcome) {
-        self.matches += other.matches;
+        self.matches = self.matches.saturating_add(other.matches);
         self.errors.0.extend(other.errors.0);
     }
 
     fn applied(&mut self, other: Outcome) {
         self.merge(other);
-        self.matches += 1;
+        self.matches = self.matches.saturating_add(1);
     }
 
     /// An error that names its field only in words.
@@ -139,7 +139,7 @@ impl Walk<'_> {
         if let Value::Object(_) = value {
             out.applied(self.fields(node, checks, value, past, path));
         }
-        out.matches += 1;
+        out.matches = out.matches.saturating_add(1);
         out
     }
 
@@ -164,10 +164,10 @@ impl Walk<'_> {
             }
             out.merge(failed);
         }
-        let mut fitting = 0;
+        let mut fitting = 0_usize;
         for id in &checks.all_of {
             let outcome = self.check(*id, value, past, path);
-            fitting += usize::from(outcome.errors.is_empty());
+            fitting = fitting.saturating_add(usize::from(outcome.errors.is_empty()));
             out.merge(outcome);
         }
         if fitting != checks.all_of.len() {
@@ -177,7 +177,7 @@ impl Walk<'_> {
         if checks.not.is_some_and(|id| self.check(id, value, past, path).errors.is_empty()) {
             out.nowhere(&format!("{} must not validate the schema (not)", name()));
         }
-        out.matches += 1;
+        out.matches = out.matches.saturating_add(1);
         out
     }
 
@@ -190,13 +190,13 @@ impl Walk<'_> {
         past: Option<Pair<'_>>,
         path: &Path<'_>,
     ) -> (usize, Outcome) {
-        let mut fitting = 0;
+        let mut fitting = 0_usize;
         let mut best: Option<Outcome> = None;
         let mut first = None;
         for id in ids {
             let outcome = self.check(*id, value, past, path);
             if outcome.errors.is_empty() {
-                fitting += 1;
+                fitting = fitting.saturating_add(1);
                 first.get_or_insert(outcome);
                 if first_only {
                     break;
@@ -238,7 +238,7 @@ impl Walk<'_> {
         {
             out.errors.invalid(path, "", &format!("{path} in body shouldn't contain duplicates"));
         }
-        out.matches += 1;
+        out.matches = out.matches.saturating_add(1);
         out
     }
 

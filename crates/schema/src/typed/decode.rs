@@ -121,7 +121,7 @@ impl<'s> Decoder<'s, '_> {
         let mut missing = s.always.len();
         map.retain(|key, value| {
             while s.fields.get(at).is_some_and(|f| f.name.as_str() < key) {
-                at += 1;
+                at = at.saturating_add(1);
             }
             let Some(field) = s.fields.get(at).filter(|f| f.name == key) else {
                 self.unknown(key, place);
@@ -129,7 +129,7 @@ impl<'s> Decoder<'s, '_> {
             };
             let keep = self.field(s, field, value, place);
             if keep && missing > 0 && s.always.binary_search(&(at as u16)).is_ok() {
-                missing -= 1;
+                missing = missing.saturating_sub(1);
             }
             keep
         });

@@ -129,32 +129,32 @@ impl<'b> Walk<'_, 'b> {
     /// An object: `member` reads the value that follows a key.
     fn object(&mut self, mut member: impl FnMut(&mut Self, Str) -> Option<(Str, Value)>) -> Value {
         let mut entries: Vec<(Str, Value)> = Vec::new();
-        self.at += 1;
+        self.at = self.at.saturating_add(1);
         while self.peek() == Some(b'"') {
             let key = self.key();
             if self.peek() == Some(b':') {
-                self.at += 1;
+                self.at = self.at.saturating_add(1);
             }
             entries.extend(member(self, key));
             if self.peek() == Some(b',') {
-                self.at += 1;
+                self.at = self.at.saturating_add(1);
             }
         }
-        self.at += 1;
+        self.at = self.at.saturating_add(1);
         Value::Object(merged(entries))
     }
 
     fn array(&mut self, item: NodeId, place: &Place<'_>) -> Value {
         let mut items = Vec::new();
-        self.at += 1;
+        self.at = self.at.saturating_add(1);
         while !matches!(self.peek(), Some(b']') | None) {
             let index = items.len();
             items.push(self.value(item, false, &place.down(Step::Index(index))));
             if self.peek() == Some(b',') {
-                self.at += 1;
+                self.at = self.at.saturating_add(1);
             }
         }
-        self.at += 1;
+        self.at = self.at.saturating_add(1);
         Value::Array(items)
     }
 
@@ -168,7 +168,7 @@ impl<'b> Walk<'_, 'b> {
     /// The next byte that is no white space.
     fn peek(&mut self) -> Option<u8> {
         while matches!(self.bytes.get(self.at), Some(b' ' | b'\t' | b'\r' | b'\n')) {
-            self.at += 1;
+            self.at = self.at.saturating_add(1);
         }
         self.bytes.get(self.at).copied()
     }
@@ -189,19 +189,19 @@ impl<'b> Walk<'_, 'b> {
             match self.bytes.get(self.at) {
                 None => break,
                 Some(b'"') => self.skip_string(),
-                Some(b'{' | b'[') => depth += 1,
+                Some(b'{' | b'[') => depth = depth.saturating_add(1),
                 Some(b'}' | b']') => {
                     if depth == 0 {
                         break;
                     }
-                    depth -= 1;
+                    depth = depth.saturating_sub(1);
                 }
                 Some(b',' | b' ' | b'\t' | b'\r' | b'\n' | b':') if depth == 0 => break,
                 Some(_) => {}
             }
-            self.at += 1;
+            self.at = self.at.saturating_add(1);
             // A string or a container is over as soon as it is closed; numbers and words end at what follows.
-            let closed = matches!(self.bytes.get(self.at - 1), Some(b'"' | b'}' | b']'));
+            let closed = matches!(self.bytes.get(self.at.saturating_sub(1)), Some(b'"' | b'}' | b']'));
             if closed && depth == 0 {
                 break;
             }
@@ -211,12 +211,12 @@ impl<'b> Walk<'_, 'b> {
 
     /// Steps from a string's first quote to its last.
     fn skip_string(&mut self) {
-        self.at += 1;
+        self.at = self.at.saturating_add(1);
         while let Some(byte) = self.bytes.get(self.at) {
             match byte {
-                b'\\' => self.at += 2,
+                b'\\' => self.at = self.at.saturating_add(2),
                 b'"' => return,
-                _ => self.at += 1,
+                _ => self.at = self.at.saturating_add(1),
             }
         }
     }
@@ -245,9 +245,10 @@ fn united(mut values: Vec<Value>) -> Value {
     if objects < 2 {
         return values.pop().unwrap_or_default();
     }
-    let entries = values.split_off(values.len() - objects).into_iter().flat_map(|value| match value {
-        Value::Object(map) => map,
-        _ => Map::new(),
-    });
+    let entries =
+        values.split_off(values.len().saturating_sub(objects)).into_iter().flat_map(|value| match value {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        });
     Value::Object(merged(entries.collect()))
 }

@@ -81,7 +81,7 @@ impl<'a> Place<'a> {
     pub(super) const ROOT: Place<'static> = Place { parent: None, step: Step::Root, depth: 0 };
 
     pub(super) fn down(&'a self, step: Step<'a>) -> Place<'a> {
-        Place { parent: Some(self), step, depth: self.depth + 1 }
+        Place { parent: Some(self), step, depth: self.depth.saturating_add(1) }
     }
 
     fn steps(&self) -> Vec<Step<'a>> {

@@ -165,8 +165,10 @@ impl<'a> Decoder<'a> {
             (Kind::Map { index, key, seen }, Ok(value)) => {
                 if seen.as_mut().is_some_and(|seen| !seen.insert(key.clone())) {
                     let key = go_quoted(key);
-                    let message =
-                        format!("cbor: found duplicate map key {key} at map element index {}", *index - 1);
+                    let message = format!(
+                        "cbor: found duplicate map key {key} at map element index {}",
+                        index.saturating_sub(1)
+                    );
                     // This one counts, whatever was wrong before; the rest of the map is not looked at.
                     container.error = Some(DecodeError::invalid(message));
                     container.left = Some(0);
@@ -189,14 +191,14 @@ impl<'a> Decoder<'a> {
             let ends = match &mut container.left {
                 Some(0) => true,
                 Some(left) => {
-                    *left -= 1;
+                    *left = left.saturating_sub(1);
                     false
                 }
                 None => self.reader.take_break(),
             };
             if !ends {
                 let Kind::Map { index, key, .. } = &mut container.kind else { return None };
-                *index += 1;
+                *index = index.saturating_add(1);
                 match read_key(&mut self.reader, container.encoding) {
                     Ok(text) => {
                         *key = text;
@@ -254,8 +256,8 @@ fn positive_int(argument: u64) -> Decoded<Value> {
 }
 
 fn negative_int(argument: u64) -> Decoded<Value> {
-    i64::try_from(argument).map(|magnitude| Value::Int(-1 - magnitude)).map_err(|_| {
-        let number = -1 - i128::from(argument);
+    i64::try_from(argument).map(|magnitude| Value::Int(!magnitude)).map_err(|_| {
+        let number = !i128::from(argument);
         type_error(Major::NegativeInt, "int64", &format!(" ({number} overflows Go's int64)"))
     })
 }

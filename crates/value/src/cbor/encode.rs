@@ -151,6 +151,7 @@ pub fn write_float(float: f64, out: &mut Vec<u8>) {
 }
 
 /// The bits of a finite number with 16 bits, if these can hold it.
+#[expect(clippy::arithmetic_side_effects, reason = "exponents of single floats have eight bits")]
 fn to_half(single: f32) -> Option<u16> {
     let bits = single.to_bits();
     let sign = (bits >> 16 & 0x8000) as u16;

@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
     /// Takes a break, if one is next.
     pub(super) fn take_break(&mut self) -> bool {
         let found = self.peek() == Some(BREAK);
-        self.at += usize::from(found);
+        self.at = self.at.saturating_add(usize::from(found));
         found
     }
 
@@ -98,20 +98,21 @@ impl<'a> Reader<'a> {
         let length = usize::try_from(length).map_err(|_| unexpected_eof())?;
         let taken =
             self.bytes.get(self.at..).and_then(|rest| rest.get(..length)).ok_or_else(unexpected_eof)?;
-        self.at += length;
+        self.at = self.at.saturating_add(length);
         Ok(taken)
     }
 
     /// Takes the head of an item.
     pub(super) fn head(&mut self) -> Result<Head, DecodeError> {
         let first = self.peek().ok_or_else(unexpected_eof)?;
-        self.at += 1;
+        self.at = self.at.saturating_add(1);
         let (major, info) = (Major::of(first), first & 0x1f);
         let argument = match info {
             0..24 => u64::from(info),
-            24..28 => {
-                self.take(1 << (info - 24))?.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
-            }
+            24..28 => self
+                .take(1 << info.saturating_sub(24))?
+                .iter()
+                .fold(0, |number, &byte| number << 8 | u64::from(byte)),
             INDEFINITE if major == Major::Primitive => {
                 return Err(DecodeError::malformed("cbor: unexpected \"break\" code"));
             }
@@ -151,12 +152,12 @@ impl<'a> Reader<'a> {
     fn open_item(&mut self, outer_depth: usize) -> Result<Option<Open>, DecodeError> {
         let mut depth = outer_depth;
         let mut head = self.head()?;
-        let mut tags = 0;
+        let mut tags = 0_usize;
         while head.major == Major::Tag {
             if tags > 0 {
                 depth = deeper(depth)?;
             }
-            tags += 1;
+            tags = tags.saturating_add(1);
             if matches!(head.argument, 2 | 3) && self.peek().is_some() {
                 return Err(DecodeError::malformed(DecodeError::unacceptable("tag", "bignum")));
             }
@@ -211,7 +212,7 @@ fn deeper(depth: usize) -> Result<usize, DecodeError> {
     if depth >= DEPTH_MAX {
         return Err(DecodeError::malformed(format!("cbor: exceeded max nested level {DEPTH_MAX}")));
     }
-    Ok(depth + 1)
+    Ok(depth.saturating_add(1))
 }
 
 /// Simple values must not be written longer than needed; numbers must be numbers.
@@ -249,7 +250,7 @@ fn half_to_double(bits: u16) -> f64 {
         0 => fraction * 2f64.powi(-24),
         31 if fraction == 0.0 => f64::INFINITY,
         31 => f64::NAN,
-        _ => (1.0 + fraction / 1024.0) * 2f64.powi(exponent - 15),
+        _ => (1.0 + fraction / 1024.0) * 2f64.powi(exponent.saturating_sub(15)),
     };
     sign * magnitude
 }
@@ -276,7 +277,7 @@ impl Open {
             }
             Some(length) => {
                 check_size(map, length)?;
-                Some(if map { length * 2 } else { length })
+                Some(if map { length.saturating_mul(2) } else { length })
             }
         };
         Ok(Open { depth, map, left, seen: 0 })
@@ -294,7 +295,7 @@ impl Open {
             return Err(unexpected_eof());
         }
         if !reader.take_break() {
-            self.seen += 1;
+            self.seen = self.seen.saturating_add(1);
             return Ok(false);
         }
         if self.map && self.seen % 2 == 1 {
@@ -323,7 +324,7 @@ pub(super) fn check_well_formed(bytes: &[u8]) -> Result<(), DecodeError> {
     }
     let mut reader = Reader { bytes, at: 0 };
     reader.item()?;
-    let rest = bytes.len() - reader.at;
+    let rest = bytes.len().saturating_sub(reader.at);
     if rest > 0 {
         let message = format!("cbor: {rest} bytes of extraneous data starting at index {}", reader.at);
         return Err(DecodeError::malformed(message));

@@ -23,8 +23,8 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Value, DecodeError> {
             Err(_) => Err(overflow(head.argument.to_string())),
         },
         Major::NegativeInt => match i64::try_from(head.argument) {
-            Ok(magnitude) => since_epoch(-1 - magnitude, 0),
-            Err(_) => Err(overflow((-1 - i128::from(head.argument)).to_string())),
+            Ok(magnitude) => since_epoch(!magnitude, 0),
+            Err(_) => Err(overflow((!i128::from(head.argument)).to_string())),
         },
         Major::Primitive => {
             let seconds = float(head).unwrap_or(0.0);
@@ -80,7 +80,8 @@ fn normalize(text: &str) -> Option<String> {
         && number(17, 19)? < 60;
     let digits =
         rest.strip_prefix(['.', ',']).map_or(0, |rest| rest.bytes().take_while(u8::is_ascii_digit).count());
-    let (fraction, zone) = if digits > 0 { rest.split_at_checked(digits + 1)? } else { ("", rest) };
+    let (fraction, zone) =
+        if digits > 0 { rest.split_at_checked(digits.saturating_add(1))? } else { ("", rest) };
     let fraction = fraction.get(1..).unwrap_or("").get(..digits.min(9)).unwrap_or("").trim_end_matches('0');
     let point = if fraction.is_empty() { "" } else { "." };
     let zone = normalize_zone(zone)?;
@@ -93,8 +94,8 @@ fn normalize_zone(zone: &str) -> Option<&str> {
         [b'+' | b'-', h1, h2, b':', m1, m2]
             if [h1, h2, m1, m2].iter().all(|digit| digit.is_ascii_digit()) =>
         {
-            let hours = (h1 - b'0') * 10 + (h2 - b'0');
-            let minutes = (m1 - b'0') * 10 + (m2 - b'0');
+            let number = |tens: &u8, ones: &u8| (tens & 0xf).saturating_mul(10).saturating_add(ones & 0xf);
+            let (hours, minutes) = (number(h1, h2), number(m1, m2));
             if hours > 24 || minutes > 59 {
                 return None;
             }

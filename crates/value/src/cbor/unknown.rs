@@ -39,7 +39,7 @@ pub fn unknown_field_index(bytes: &[u8], paths: &[Str]) -> Option<usize> {
             let ends = match &mut container.left {
                 Some(0) => true,
                 Some(left) => {
-                    *left -= 1;
+                    *left = left.saturating_sub(1);
                     false
                 }
                 None => reader.take_break(),
@@ -54,7 +54,7 @@ pub fn unknown_field_index(bytes: &[u8], paths: &[Str]) -> Option<usize> {
             }
             path.truncate(container.path);
             let index = container.index;
-            container.index += 1;
+            container.index = container.index.saturating_add(1);
             if !container.map {
                 write!(path, "[{index}]").ok()?;
                 break;

@@ -38,12 +38,12 @@ pub(super) fn find(bytes: &[u8]) -> Vec<Str> {
                 key_due = false;
             }
             b',' => match open.last_mut() {
-                Some(Open::Array { index }) => *index += 1,
+                Some(Open::Array { index }) => *index = index.saturating_add(1),
                 _ => key_due = true,
             },
             _ => {}
         }
-        lexer.at += 1;
+        lexer.advance(1);
     }
     found
 }

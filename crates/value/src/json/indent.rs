@@ -50,7 +50,7 @@ impl Indenter {
         match std::mem::take(&mut self.is_open) {
             true if closes => {}
             true => {
-                self.depth += 1;
+                self.depth = self.depth.saturating_add(1);
                 break_line(self.depth, out);
             }
             false if closes => {

@@ -25,14 +25,26 @@ const fn zero_bytes(word: u64) -> u64 {
 
 /// The high bit of the bytes at which a run of plain string bytes ends: quote, backslash or a control.
 const fn string_stops(word: u64) -> u64 {
-    zero_bytes(word ^ (ONES * b'"' as u64))
-        | zero_bytes(word ^ (ONES * b'\\' as u64))
-        | (word.wrapping_sub(ONES * 0x20) & !word & HIGHS)
+    zero_bytes(word ^ in_every_byte(b'"'))
+        | zero_bytes(word ^ in_every_byte(b'\\'))
+        | (word.wrapping_sub(in_every_byte(0x20)) & !word & HIGHS)
+}
+
+/// A word of eight equal bytes.
+const fn in_every_byte(byte: u8) -> u64 {
+    u64::from_ne_bytes([byte; 8])
 }
 
 impl<'a> Lexer<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Lexer { bytes, text: std::str::from_utf8(bytes).ok(), at: 0, out_of_range: None }
+    }
+
+    /// Takes so many bytes, which are known to be there.
+    #[inline]
+    #[expect(clippy::arithmetic_side_effects, reason = "the position is at most the length of the input")]
+    pub(super) fn advance(&mut self, bytes: usize) {
+        self.at += bytes;
     }
 
     /// The next byte, without taking it.
@@ -46,7 +58,7 @@ impl<'a> Lexer<'a> {
     pub(super) fn peek_token(&mut self) -> Option<u8> {
         loop {
             match self.peek() {
-                Some(b' ' | b'\n' | b'\t' | b'\r') => self.at += 1,
+                Some(b' ' | b'\n' | b'\t' | b'\r') => self.advance(1),
                 other => return other,
             }
         }
@@ -70,7 +82,7 @@ impl<'a> Lexer<'a> {
 
     fn invalid(&self, byte: u8, context: &str) -> ParseError {
         let message = format!("invalid character {} {context}", quoted_char(byte));
-        ParseError::new(message, (self.at + 1).min(self.bytes.len()))
+        ParseError::new(message, self.at.saturating_add(1).min(self.bytes.len()))
     }
 
     /// Takes one of the words `true`, `false` and `null`, whose first byte is known to be next.
@@ -80,7 +92,7 @@ impl<'a> Lexer<'a> {
                 let context = format!("in literal {word} (expecting '{}')", char::from(expected));
                 return Err(self.broken_literal(&context));
             }
-            self.at += 1;
+            self.advance(1);
         }
         Ok(value)
     }
@@ -88,12 +100,12 @@ impl<'a> Lexer<'a> {
     /// Takes a string; the opening quote is known to be next.
     #[inline]
     pub(super) fn string(&mut self) -> Lexed<Str> {
-        self.at += 1;
+        self.advance(1);
         let start = self.at;
         self.skip_plain();
         if self.peek() == Some(b'"') {
             let end = self.at;
-            self.at += 1;
+            self.advance(1);
             return Ok(match self.text.and_then(|text| text.get(start..end)) {
                 Some(plain) => Str::new(plain),
                 None => Str::from(self.lossy(start, end)),
@@ -108,17 +120,17 @@ impl<'a> Lexer<'a> {
         while let Some(chunk) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<8>()) {
             let stops = string_stops(u64::from_le_bytes(*chunk));
             if stops != 0 {
-                self.at += (stops.trailing_zeros() / 8) as usize;
+                self.advance((stops.trailing_zeros() / 8) as usize);
                 return;
             }
-            self.at += 8;
+            self.advance(8);
         }
         while let Some(byte) = self.peek()
             && byte != b'"'
             && byte != b'\\'
             && byte >= 0x20
         {
-            self.at += 1;
+            self.advance(1);
         }
     }
 
@@ -135,11 +147,11 @@ impl<'a> Lexer<'a> {
             }
             match self.peek() {
                 Some(b'"') => {
-                    self.at += 1;
+                    self.advance(1);
                     return Ok(Str::from(out));
                 }
                 Some(b'\\') => {
-                    self.at += 1;
+                    self.advance(1);
                     out.push(self.escape()?);
                     run = self.at;
                 }
@@ -158,12 +170,12 @@ impl<'a> Lexer<'a> {
             Some(b'r') => '\r',
             Some(b't') => '\t',
             Some(b'u') => {
-                self.at += 1;
+                self.advance(1);
                 return self.unicode_escape();
             }
             _ => return Err(self.broken_literal("in string escape code")),
         };
-        self.at += 1;
+        self.advance(1);
         Ok(plain)
     }
 
@@ -176,10 +188,10 @@ impl<'a> Lexer<'a> {
         }
         let after_first = self.at;
         if self.bytes.get(self.at..).is_some_and(|rest| rest.starts_with(b"\\u")) {
-            self.at += 2;
+            self.advance(2);
             let second = self.hex4()?;
             if (0xd800..0xdc00).contains(&first) && (0xdc00..0xe000).contains(&second) {
-                let scalar = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+                let scalar = 0x10000_u32.saturating_add((first & 0x3ff) << 10 | second & 0x3ff);
                 return Ok(char::from_u32(scalar).unwrap_or(char::REPLACEMENT_CHARACTER));
             }
             self.at = after_first;
@@ -194,8 +206,8 @@ impl<'a> Lexer<'a> {
             let Some(digit) = digit else {
                 return Err(self.broken_literal("in \\u hexadecimal character escape"));
             };
-            code = code * 16 + digit;
-            self.at += 1;
+            code = code << 4 | digit;
+            self.advance(1);
         }
         Ok(code)
     }
@@ -216,20 +228,20 @@ impl<'a> Lexer<'a> {
     pub(super) fn number(&mut self) -> Lexed<Value> {
         let start = self.at;
         let negative = self.peek() == Some(b'-');
-        self.at += usize::from(negative);
+        self.advance(usize::from(negative));
         let digits_start = self.at;
         let mut magnitude: u64 = 0;
         match self.peek() {
-            Some(b'0') => self.at += 1,
+            Some(b'0') => self.advance(1),
             Some(b'1'..=b'9') => {
                 while let Some(digit @ b'0'..=b'9') = self.peek() {
-                    magnitude = magnitude.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
-                    self.at += 1;
+                    magnitude = magnitude.wrapping_mul(10).wrapping_add(u64::from(digit & 0xf));
+                    self.advance(1);
                 }
             }
             _ => return Err(self.broken_literal("in numeric literal")),
         }
-        let digits = self.at - digits_start;
+        let digits = self.at.saturating_sub(digits_start);
         if !matches!(self.peek(), Some(b'.' | b'e' | b'E')) && digits <= MAGNITUDE_DIGITS {
             let signed = if negative {
                 0i64.checked_sub_unsigned(magnitude)
@@ -246,13 +258,13 @@ impl<'a> Lexer<'a> {
 
     fn fraction_and_exponent(&mut self) -> Lexed<()> {
         if self.peek() == Some(b'.') {
-            self.at += 1;
+            self.advance(1);
             self.digits("after decimal point in numeric literal")?;
         }
         if let Some(b'e' | b'E') = self.peek() {
-            self.at += 1;
+            self.advance(1);
             if let Some(b'+' | b'-') = self.peek() {
-                self.at += 1;
+                self.advance(1);
             }
             self.digits("in exponent of numeric literal")?;
         }
@@ -264,7 +276,7 @@ impl<'a> Lexer<'a> {
             return Err(self.broken_literal(context));
         }
         while let Some(b'0'..=b'9') = self.peek() {
-            self.at += 1;
+            self.advance(1);
         }
         Ok(())
     }

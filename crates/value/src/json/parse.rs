@@ -77,7 +77,7 @@ impl Parser<'_> {
     fn open_object(&mut self) -> Result<Option<Value>, ParseError> {
         self.enter(Open::Object(self.entries.len()))?;
         if self.lexer.peek_token() == Some(b'}') {
-            self.lexer.at += 1;
+            self.lexer.advance(1);
             self.open.pop();
             return Ok(Some(Value::object()));
         }
@@ -88,7 +88,7 @@ impl Parser<'_> {
     fn open_array(&mut self) -> Result<Option<Value>, ParseError> {
         self.enter(Open::Array(self.items.len()))?;
         if self.lexer.peek_token() == Some(b']') {
-            self.lexer.at += 1;
+            self.lexer.advance(1);
             self.open.pop();
             return Ok(Some(Value::Array(Vec::new())));
         }
@@ -99,7 +99,7 @@ impl Parser<'_> {
         if self.open.len() >= DEPTH_MAX {
             return Err(self.lexer.unexpected("exceeded max depth"));
         }
-        self.lexer.at += 1;
+        self.lexer.advance(1);
         self.open.push(container);
         Ok(())
     }
@@ -114,7 +114,7 @@ impl Parser<'_> {
         if self.lexer.peek_token() != Some(b':') {
             return Err(self.lexer.unexpected("after object key"));
         }
-        self.lexer.at += 1;
+        self.lexer.advance(1);
         self.entries.push((key, Value::Null));
         Ok(())
     }
@@ -132,7 +132,7 @@ impl Parser<'_> {
                     }
                     match self.lexer.peek_token() {
                         Some(b',') => {
-                            self.lexer.at += 1;
+                            self.lexer.advance(1);
                             self.key()?;
                             return Ok(None);
                         }
@@ -144,7 +144,7 @@ impl Parser<'_> {
                     self.items.push(value);
                     match self.lexer.peek_token() {
                         Some(b',') => {
-                            self.lexer.at += 1;
+                            self.lexer.advance(1);
                             return Ok(None);
                         }
                         Some(b']') => value = Value::Array(self.items.split_off(start)),
@@ -152,7 +152,7 @@ impl Parser<'_> {
                     }
                 }
             }
-            self.lexer.at += 1;
+            self.lexer.advance(1);
             self.open.pop();
         }
     }

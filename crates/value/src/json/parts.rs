@@ -14,7 +14,7 @@ impl<'a> Parts<'a> {
     pub fn of(text: &'a str) -> Self {
         let mut parts = Parts { text, at: 0 };
         if matches!(parts.peek(), Some(b'{' | b'[')) {
-            parts.at += 1;
+            parts.at = parts.at.saturating_add(1);
         }
         parts
     }
@@ -22,7 +22,7 @@ impl<'a> Parts<'a> {
     /// The next member with its key, or item with an empty key.
     pub fn next_part(&mut self) -> Option<(Str, &'a str)> {
         if self.peek() == Some(b',') {
-            self.at += 1;
+            self.at = self.at.saturating_add(1);
         }
         if matches!(self.peek(), Some(b'}' | b']') | None) {
             return None;
@@ -31,7 +31,7 @@ impl<'a> Parts<'a> {
         if self.peek() != Some(b':') {
             return Some((Str::default(), first));
         }
-        self.at += 1;
+        self.at = self.at.saturating_add(1);
         match parse(first.as_bytes()).ok()?.value {
             Value::String(key) => Some((key, self.value()?)),
             _ => None,
@@ -41,7 +41,7 @@ impl<'a> Parts<'a> {
     /// The next byte that is no white space.
     fn peek(&mut self) -> Option<u8> {
         while matches!(self.text.as_bytes().get(self.at), Some(b' ' | b'\t' | b'\r' | b'\n')) {
-            self.at += 1;
+            self.at = self.at.saturating_add(1);
         }
         self.text.as_bytes().get(self.at).copied()
     }
@@ -54,25 +54,25 @@ impl<'a> Parts<'a> {
         while let Some(byte) = self.text.as_bytes().get(self.at) {
             match byte {
                 b'"' => self.skip_string(),
-                b'{' | b'[' => depth += 1,
+                b'{' | b'[' => depth = depth.saturating_add(1),
                 b'}' | b']' if depth == 0 => break,
-                b'}' | b']' => depth -= 1,
+                b'}' | b']' => depth = depth.saturating_sub(1),
                 b',' | b':' | b' ' | b'\t' | b'\r' | b'\n' if depth == 0 => break,
                 _ => {}
             }
-            self.at += 1;
+            self.at = self.at.saturating_add(1);
         }
         self.text.get(start..self.at)
     }
 
     /// Moves to the closing quote of the string that begins here.
     fn skip_string(&mut self) {
-        self.at += 1;
+        self.at = self.at.saturating_add(1);
         while let Some(byte) = self.text.as_bytes().get(self.at) {
             match byte {
                 b'"' => return,
-                b'\\' => self.at += 2,
-                _ => self.at += 1,
+                b'\\' => self.at = self.at.saturating_add(2),
+                _ => self.at = self.at.saturating_add(1),
             }
         }
     }
@@ -90,8 +90,12 @@ pub fn compact(json: &[u8], out: &mut Vec<u8>) {
             b'<' => out.extend_from_slice(b"\\u003c"),
             b'>' => out.extend_from_slice(b"\\u003e"),
             b'&' => out.extend_from_slice(b"\\u0026"),
-            0xe2 if matches!(json.get(at + 1..at + 3), Some([0x80, 0xa8 | 0xa9])) => {
-                let last = if json.get(at + 2) == Some(&0xa8) { b'8' } else { b'9' };
+            0xe2 if matches!(
+                json.get(at.saturating_add(1)..at.saturating_add(3)),
+                Some([0x80, 0xa8 | 0xa9])
+            ) =>
+            {
+                let last = if json.get(at.saturating_add(2)) == Some(&0xa8) { b'8' } else { b'9' };
                 out.extend_from_slice(b"\\u202");
                 out.push(last);
                 bytes.next();

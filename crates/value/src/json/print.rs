@@ -114,6 +114,11 @@ pub fn write_float(float: f64, out: &mut Vec<u8>) {
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 
+/// A word of eight equal bytes.
+const fn in_every_byte(byte: u8) -> u64 {
+    u64::from_ne_bytes([byte; 8])
+}
+
 const fn zero_bytes(word: u64) -> u64 {
     word.wrapping_sub(ONES) & !word & HIGHS
 }
@@ -122,10 +127,10 @@ const fn zero_bytes(word: u64) -> u64 {
 /// ASCII, because two line separators hide there.
 const fn suspects(word: u64) -> u64 {
     // `"` and `&` differ in bit 2 alone, `<` and `>` in bit 1 alone.
-    zero_bytes((word | (ONES * 0x04)) ^ (ONES * b'&' as u64))
-        | zero_bytes((word | (ONES * 0x02)) ^ (ONES * b'>' as u64))
-        | zero_bytes(word ^ (ONES * b'\\' as u64))
-        | (word.wrapping_sub(ONES * 0x20) & HIGHS)
+    zero_bytes((word | in_every_byte(0x04)) ^ in_every_byte(b'&'))
+        | zero_bytes((word | in_every_byte(0x02)) ^ in_every_byte(b'>'))
+        | zero_bytes(word ^ in_every_byte(b'\\'))
+        | (word.wrapping_sub(in_every_byte(0x20)) & HIGHS)
         | (word & HIGHS)
 }
 
@@ -133,7 +138,7 @@ const fn suspects(word: u64) -> u64 {
 #[inline]
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
-    out.reserve(bytes.len() + 2);
+    out.reserve(bytes.len().saturating_add(2));
     out.push(b'"');
     let plain = is_plain(bytes);
     if plain {
@@ -159,6 +164,7 @@ fn is_plain(bytes: &[u8]) -> bool {
 }
 
 /// What ASCII bytes become: 0 themselves, `u` a `\u00XX` escape, anything else that letter after a backslash.
+#[expect(clippy::indexing_slicing, reason = "the compiler evaluates it")]
 const ESCAPED: [u8; 128] = {
     let mut table = [0; 128];
     let mut control = 0;
@@ -179,7 +185,11 @@ const ESCAPED: [u8; 128] = {
     table
 };
 
-const HEX: &[u8; 16] = b"0123456789abcdef";
+/// The digit for the low four bits.
+fn hex_digit(byte: u8) -> u8 {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    DIGITS.get(usize::from(byte & 0xf)).copied().unwrap_or(b'0')
+}
 
 fn write_escaped(bytes: &[u8], out: &mut Vec<u8>) {
     let mut rest = bytes;
@@ -187,9 +197,13 @@ fn write_escaped(bytes: &[u8], out: &mut Vec<u8>) {
     while let Some(&byte) = rest.get(plain) {
         let escape = ESCAPED.get(usize::from(byte)).copied().unwrap_or(0);
         // U+2028 and U+2029 end a line in JavaScript; in UTF-8 they are e2 80 a8 and e2 80 a9.
-        let separator = byte == 0xe2 && matches!(rest.get(plain + 1..plain + 3), Some([0x80, 0xa8 | 0xa9]));
+        let separator = byte == 0xe2
+            && matches!(
+                rest.get(plain.saturating_add(1)..plain.saturating_add(3)),
+                Some([0x80, 0xa8 | 0xa9])
+            );
         if escape == 0 && !separator {
-            plain += 1;
+            plain = plain.saturating_add(1);
             continue;
         }
         let (run, tail) = rest.split_at(plain);
@@ -197,12 +211,12 @@ fn write_escaped(bytes: &[u8], out: &mut Vec<u8>) {
         let taken = if separator {
             let last = tail.get(2).copied().unwrap_or_default();
             out.extend_from_slice(b"\\u202");
-            out.push(HEX[usize::from(last & 0xf)]);
+            out.push(hex_digit(last));
             3
         } else if escape == b'u' {
             out.extend_from_slice(b"\\u00");
-            out.push(HEX[usize::from(byte >> 4)]);
-            out.push(HEX[usize::from(byte & 0xf)]);
+            out.push(hex_digit(byte >> 4));
+            out.push(hex_digit(byte));
             1
         } else {
             out.extend_from_slice(&[b'\\', escape]);

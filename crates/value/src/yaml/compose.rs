@@ -47,7 +47,7 @@ pub(super) fn compose(bytes: &[u8]) -> Result<Option<Document>, ParseError> {
                 let nodes = composer.nodes;
                 return Ok(composer.root.map(|root| Document { nodes, root }));
             }
-            event => composer.take(event, mark.line + 1)?,
+            event => composer.take(event, mark.line.saturating_add(1))?,
         }
     }
 }

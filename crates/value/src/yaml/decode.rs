@@ -56,12 +56,13 @@ impl Decoder<'_> {
             }
             Kind::Alias { name, target } => {
                 self.enter_alias(position, name)?;
-                let tree = self.node(*target, depth + 1)?;
+                let tree = self.node(*target, depth.saturating_add(1))?;
                 self.expanding.remove(&position);
                 Ok(tree)
             }
             Kind::Sequence(children) => {
-                let items: Result<_, _> = children.iter().map(|&child| self.node(child, depth + 1)).collect();
+                let items: Result<_, _> =
+                    children.iter().map(|&child| self.node(child, depth.saturating_add(1))).collect();
                 Ok(Tree::Sequence(items?))
             }
             Kind::Mapping(children) => {
@@ -76,14 +77,14 @@ impl Decoder<'_> {
         for pair in children.as_chunks::<2>().0 {
             let [key_at, value_at] = *pair;
             if self.is_merge_key(key_at) {
-                self.merge(value_at, members, depth + 1)?;
+                self.merge(value_at, members, depth.saturating_add(1))?;
                 continue;
             }
-            let key = match self.node(key_at, depth + 1)?.into_key() {
+            let key = match self.node(key_at, depth.saturating_add(1))?.into_key() {
                 Ok(key) => key,
                 Err(tree) => return Err(failure(format!("invalid map key: {}", tree.go_syntax()))),
             };
-            let value = self.node(value_at, depth + 1)?;
+            let value = self.node(value_at, depth.saturating_add(1))?;
             self.set(members, key, value, value_at);
         }
         Ok(())
@@ -127,7 +128,7 @@ impl Decoder<'_> {
                 };
                 self.enter_alias(position, name)?;
                 self.count_step(depth)?;
-                self.mapping(children, members, depth + 1)?;
+                self.mapping(children, members, depth.saturating_add(1))?;
                 self.expanding.remove(&position);
                 Ok(())
             }
@@ -166,8 +167,8 @@ impl Decoder<'_> {
 
     /// Counts one decoded node; too many of them by way of aliases, or too deep, is an error.
     fn count_step(&mut self, depth: usize) -> Result<(), ParseError> {
-        self.steps += 1;
-        self.alias_steps += u32::from(!self.expanding.is_empty());
+        self.steps = self.steps.saturating_add(1);
+        self.alias_steps = self.alias_steps.saturating_add(u32::from(!self.expanding.is_empty()));
         let share = f64::from(self.alias_steps) / f64::from(self.steps);
         if self.alias_steps > 100 && self.steps > 1000 && share > alias_share_max(self.steps) {
             return Err(excessive_aliasing());
@@ -188,7 +189,7 @@ fn alias_share_max(steps: u32) -> f64 {
     match steps {
         ..=LOW => 0.99,
         HIGH.. => 0.10,
-        _ => 0.99 - 0.89 * f64::from(steps - LOW) / f64::from(HIGH - LOW),
+        _ => 0.99 - 0.89 * f64::from(steps.saturating_sub(LOW)) / f64::from(HIGH - LOW),
     }
 }
 

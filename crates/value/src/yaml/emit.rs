@@ -117,12 +117,12 @@ impl<'a> Emitter<'a> {
 
     /// The indentation one level deeper.
     pub(super) fn deeper(&self, start: i32) -> i32 {
-        if self.indent < 0 { start } else { self.indent + INDENT }
+        if self.indent < 0 { start } else { self.indent.saturating_add(INDENT) }
     }
 
     fn put(&mut self, c: char) {
         self.out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-        self.column += 1;
+        self.column = self.column.saturating_add(1);
     }
 
     fn put_break(&mut self, c: char) {

@@ -143,7 +143,7 @@ impl<'a> Parser<'a> {
     }
 
     fn directives(&mut self) -> Result<(), ParseError> {
-        let mut versions = 0;
+        let mut versions = 0_usize;
         loop {
             let located = self.scanner.peek()?;
             let mark = located.start;
@@ -165,7 +165,7 @@ impl<'a> Parser<'a> {
             }
             match self.scanner.next()?.token {
                 Token::TagDirective { handle, prefix } => self.tag_directives.push((handle, prefix)),
-                _ => versions += 1,
+                _ => versions = versions.saturating_add(1),
             }
         }
         for (handle, prefix) in [("!", "!"), ("!!", "tag:yaml.org,2002:")] {

@@ -181,6 +181,9 @@ fn natural(a: &str, b: &str) -> Ordering {
 fn leading_number(text: &str, in_number: bool) -> (i64, usize) {
     let digits = text.bytes().take_while(u8::is_ascii_digit);
     digits.fold((i64::from(in_number), 0), |(number, length), digit| {
-        (number.wrapping_mul(10).wrapping_add(i64::from(digit - b'0')), length + 1)
+        (
+            number.wrapping_mul(10).wrapping_add(i64::from(digit.saturating_sub(b'0'))),
+            length.saturating_add(1),
+        )
     })
 }

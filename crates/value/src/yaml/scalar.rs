@@ -88,7 +88,7 @@ fn integer(text: &str) -> Option<Scalar> {
 fn decimal_float(text: &str) -> Option<Scalar> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.find(['e', 'E']) {
-        Some(at) => (unsigned.get(..at)?, Some(unsigned.get(at + 1..)?)),
+        Some(at) => (unsigned.get(..at)?, Some(unsigned.get(at.saturating_add(1)..)?)),
         None => (unsigned, None),
     };
     let (whole, fraction) = mantissa.split_once('.').map_or((mantissa, None), |(w, f)| (w, Some(f)));
@@ -173,12 +173,12 @@ impl Digits<'_> {
     }
 
     fn exactly(&mut self, count: usize) -> Option<u32> {
-        (0..count).try_fold(0, |number, _| Some(number * 10 + self.digit()?))
+        (0..count).try_fold(0_u32, |number, _| Some(number.saturating_mul(10).saturating_add(self.digit()?)))
     }
 
     fn one_or_two(&mut self, max: u32) -> Option<u32> {
         let first = self.digit()?;
-        let number = self.digit().map_or(first, |second| first * 10 + second);
+        let number = self.digit().map_or(first, |second| first.saturating_mul(10).saturating_add(second));
         (number <= max).then_some(number)
     }
 

@@ -105,7 +105,7 @@ impl<'a> Scanner<'a> {
     pub(super) fn next(&mut self) -> Scanned<Located> {
         self.peek()?;
         let end = Located { token: Token::StreamEnd, start: self.source.mark, end: self.source.mark };
-        self.taken += 1;
+        self.taken = self.taken.saturating_add(1);
         self.ready = false;
         Ok(self.tokens.pop_front().unwrap_or(end))
     }
@@ -122,7 +122,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn flow_level(&self) -> usize {
-        self.simple_keys.len() - 1
+        self.simple_keys.len().saturating_sub(1)
     }
 
     fn in_flow(&self) -> bool {
@@ -213,7 +213,7 @@ impl<'a> Scanner<'a> {
     fn key_is_valid(&mut self, level: usize) -> Scanned<bool> {
         let mark = self.source.mark;
         let Some(key) = self.simple_keys.get_mut(level).filter(|key| key.possible) else { return Ok(false) };
-        if key.mark.line == mark.line && key.mark.index + SIMPLE_KEY_CHARS_MAX >= mark.index {
+        if key.mark.line == mark.line && key.mark.index.saturating_add(SIMPLE_KEY_CHARS_MAX) >= mark.index {
             return Ok(true);
         }
         if key.required {
@@ -231,7 +231,7 @@ impl<'a> Scanner<'a> {
         self.remove_simple_key()?;
         let mark = self.source.mark;
         let required = !self.in_flow() && self.indent == mark.column as isize;
-        let token_number = self.taken + self.tokens.len();
+        let token_number = self.taken.saturating_add(self.tokens.len());
         let level = self.flow_level();
         if let Some(key) = self.simple_keys.last_mut() {
             *key = SimpleKey { possible: true, required, token_number, mark };
@@ -294,7 +294,7 @@ impl<'a> Scanner<'a> {
     fn fetch_stream_end(&mut self) -> Scanned<()> {
         if self.source.mark.column != 0 {
             self.source.mark.column = 0;
-            self.source.mark.line += 1;
+            self.source.mark.line = self.source.mark.line.saturating_add(1);
         }
         self.unroll_indent(-1);
         self.remove_simple_key()?;

@@ -55,8 +55,9 @@ impl<'a> Source<'a> {
             fault = Some("control characters are not allowed");
         }
         if fault.is_some() {
-            let block =
-                (0..=text.len() / BLOCK_BYTES * BLOCK_BYTES).rev().find(|&at| text.is_char_boundary(at));
+            let block = (0..=(text.len() / BLOCK_BYTES).saturating_mul(BLOCK_BYTES))
+                .rev()
+                .find(|&at| text.is_char_boundary(at));
             text = text.get(..block.unwrap_or(0)).unwrap_or("");
         }
         Source { text, at: 0, mark: Mark::default(), fault }
@@ -110,9 +111,9 @@ impl<'a> Source<'a> {
     /// Passes over one character, which is no break.
     pub(super) fn skip(&mut self) {
         if let Some(c) = self.peek() {
-            self.at += c.len_utf8();
-            self.mark.index += 1;
-            self.mark.column += 1;
+            self.at = self.at.saturating_add(c.len_utf8());
+            self.mark.index = self.mark.index.saturating_add(1);
+            self.mark.column = self.mark.column.saturating_add(1);
         }
     }
 
@@ -141,24 +142,26 @@ impl<'a> Source<'a> {
     pub(super) fn take_line(&mut self) -> Option<char> {
         let c = self.peek().filter(|&c| is_break(c))?;
         let length = if self.starts_with("\r\n") { 2 } else { c.len_utf8() };
-        self.at += length;
-        self.mark.index += if c == '\r' { length } else { 1 };
+        self.at = self.at.saturating_add(length);
+        self.mark.index = self.mark.index.saturating_add(if c == '\r' { length } else { 1 });
         self.mark.column = 0;
-        self.mark.line += 1;
+        self.mark.line = self.mark.line.saturating_add(1);
         Some(if matches!(c, '\u{2028}' | '\u{2029}') { c } else { '\n' })
     }
 
     /// Fails if bad bytes are so near that they have been met.
     pub(super) fn check(&self) -> Result<(), ParseError> {
         match self.fault {
-            Some(fault) if self.at + LOOKAHEAD_BYTES > self.text.len() => Err(self.error_at(0, fault)),
+            Some(fault) if self.at.saturating_add(LOOKAHEAD_BYTES) > self.text.len() => {
+                Err(self.error_at(0, fault))
+            }
             _ => Ok(()),
         }
     }
 
     /// An error of the scanner at the current position.
     pub(super) fn error(&self, problem: &str) -> ParseError {
-        let line = if self.mark.line == 0 { 0 } else { self.mark.line + 1 };
+        let line = if self.mark.line == 0 { 0 } else { self.mark.line.saturating_add(1) };
         self.check().err().unwrap_or_else(|| self.error_at(line, problem))
     }
 

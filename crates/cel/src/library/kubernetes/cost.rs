@@ -265,11 +265,11 @@ pub fn tracker(function: &str, overload: &str) -> Option<Tracker> {
         ("ip", "cidr_ip") => |_, _| Some(1),
         ("ip", _) => |args, _| Some(read(args.first()?.size(), 1)),
         ("containsIP", "cidr_contains_ip_string") => {
-            |args, _| Some(read(args.first()?.size(), 2) + read(args.get(1)?.size(), 1))
+            |args, _| Some(read(args.first()?.size(), 2).saturating_add(read(args.get(1)?.size(), 1)))
         }
         ("containsIP", _) => |args, _| Some(read(args.first()?.size(), 2)),
         ("containsCIDR", "cidr_contains_cidr_string") => {
-            |args, _| Some(masked(args.first()?.size()) + read(args.get(1)?.size(), 1))
+            |args, _| Some(masked(args.first()?.size()).saturating_add(read(args.get(1)?.size(), 1)))
         }
         ("containsCIDR", _) => |args, _| Some(masked(args.first()?.size())),
         ("validate", _) => |args, _| {
@@ -290,7 +290,7 @@ fn read(size: u64, times: u64) -> u64 {
 
 /// Comparing two networks: their bytes, then the mask once more.
 fn masked(size: u64) -> u64 {
-    read(size, 2) + read(size, 1) + 1
+    read(size, 2).saturating_add(read(size, 1)).saturating_add(1)
 }
 
 /// A pattern of `pattern` units against a text. The text counts one more, so that an empty one is not free.

@@ -81,18 +81,18 @@ fn find_misnamed(value: &Value<'_>, path: &str, depth: usize, mistakes: &mut Vec
                 ));
             }
             for (field, value) in fields.iter() {
-                find_misnamed(value, &format!("{path}.{field}"), depth + 1, mistakes);
+                find_misnamed(value, &format!("{path}.{field}"), depth.saturating_add(1), mistakes);
             }
         }
         Value::List(list) => {
             for element in list.iter().flatten() {
-                find_misnamed(&element, path, depth + 1, mistakes);
+                find_misnamed(&element, path, depth.saturating_add(1), mistakes);
             }
         }
         Value::Map(map) => {
             for (_, value) in map.entries() {
                 if let Ok(value) = value {
-                    find_misnamed(&value, path, depth + 1, mistakes);
+                    find_misnamed(&value, path, depth.saturating_add(1), mistakes);
                 }
             }
         }

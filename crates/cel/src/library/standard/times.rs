@@ -38,9 +38,9 @@ macro_rules! length {
 pub(super) fn functions() -> Vec<Function> {
     vec![
         calendar!("getFullYear", "timestamp_to_year", |parts| parts.year),
-        calendar!("getMonth", "timestamp_to_month", |parts| parts.month - 1),
+        calendar!("getMonth", "timestamp_to_month", |parts| parts.month.saturating_sub(1)),
         calendar!("getDayOfYear", "timestamp_to_day_of_year", |parts| parts.day_of_year),
-        calendar!("getDayOfMonth", "timestamp_to_day_of_month", |parts| parts.day - 1),
+        calendar!("getDayOfMonth", "timestamp_to_day_of_month", |parts| parts.day.saturating_sub(1)),
         calendar!("getDate", "timestamp_to_day_of_month_1_based", |parts| parts.day),
         calendar!("getDayOfWeek", "timestamp_to_day_of_week", |parts| parts.weekday),
         calendar!(
@@ -90,6 +90,7 @@ fn part<'a>(args: &[Value<'a>], part: fn(&Parts) -> i64) -> Result<Value<'a>, Ev
 }
 
 /// Whole units, cut towards zero by way of a double as Go's `Duration.Hours()` is.
+#[expect(clippy::arithmetic_side_effects, reason = "no unit is zero or negative")]
 fn whole(nanos: i64, unit: i64) -> i64 {
     if unit == NANOS_OF_MILLI {
         return nanos / unit;

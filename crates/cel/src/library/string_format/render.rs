@@ -82,7 +82,7 @@ fn hex(value: &Value<'_>) -> Option<String> {
         Value::Bytes(bytes) => bytes,
         value => return integer(value).map(|(sign, amount)| format!("{sign}{amount:x}")),
     };
-    Some(bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+    Some(bytes.iter().fold(String::with_capacity(bytes.len().saturating_mul(2)), |mut out, byte| {
         let _ = write!(out, "{byte:02x}");
         out
     }))
@@ -154,7 +154,7 @@ fn grouped(double: f64, places: usize) -> String {
     let (whole, fraction) = text.find('.').map_or((text, ""), |point| text.split_at(point));
     let mut out = String::from(sign);
     for (i, digit) in whole.chars().enumerate() {
-        if i > 0 && (whole.len() - i).is_multiple_of(3) {
+        if i > 0 && whole.len().saturating_sub(i).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);

@@ -34,7 +34,7 @@ fn validate(checked: &Checked, report: &mut dyn FnMut(Id, String), dialect: Dial
         if let Some((format, args)) = constant_format(expr) {
             let mut used = 0;
             let result = interpolate(format, args.len(), false, |clause, index| {
-                used = index + 1;
+                used = index.saturating_add(1);
                 args.get(index).map_or(Ok(String::new()), |arg| check(checked, clause, arg, dialect))
             });
             match result {

@@ -11,7 +11,8 @@ impl Recovery<'_> {
         let (Some(start), dotted) = (self.token(first), self.kinds.get(first) == Some(&Kind::Dot)) else {
             return;
         };
-        let Some(name) = self.token(first + usize::from(dotted)).filter(|token| token.kind == Kind::Ident)
+        let Some(name) =
+            self.token(first.saturating_add(usize::from(dotted))).filter(|token| token.kind == Kind::Ident)
         else {
             return;
         };
@@ -24,7 +25,8 @@ impl Recovery<'_> {
 
     pub(super) fn complain_about_literal(&mut self, first: usize) {
         let negative = self.kinds.get(first) == Some(&Kind::Minus);
-        let (Some(start), Some(token)) = (self.token(first), self.token(first + usize::from(negative)))
+        let (Some(start), Some(token)) =
+            (self.token(first), self.token(first.saturating_add(usize::from(negative))))
         else {
             return;
         };

@@ -35,9 +35,9 @@ impl Recovery<'_> {
             (Point::Again(Rule::Relation), kind) => {
                 again(precedence <= 1 && relation_operator(kind).is_some())
             }
-            (Point::Again(Rule::Calc), kind) => {
-                again(calc_operator(kind).is_some_and(|(_, its)| precedence <= u8::from(its > 0) + 1))
-            }
+            (Point::Again(Rule::Calc), kind) => again(
+                calc_operator(kind).is_some_and(|(_, its)| precedence <= u8::from(its > 0).saturating_add(1)),
+            ),
             // Another `-`, which can also belong to a number after the last one.
             (Point::Again(Rule::Unary), Kind::Minus) if begins_member(self.kind(1)) => 1,
             (Point::Again(Rule::Unary), Kind::Minus) => return Some(Err(NoViable(1))),
@@ -78,7 +78,7 @@ impl Recovery<'_> {
             },
             (Point::Among(_), kind) => {
                 let sets = self.alternative_sets(state);
-                sets.iter().position(|set| set.has(kind))? + 1
+                sets.iter().position(|set| set.has(kind))?.saturating_add(1)
             }
         }))
     }
@@ -88,8 +88,8 @@ impl Recovery<'_> {
         if self.kind(ahead) == Kind::LeftParen {
             return 2;
         }
-        while self.kind(ahead) == Kind::Dot && self.kind(ahead + 1) == Kind::Ident {
-            ahead += 2;
+        while self.kind(ahead) == Kind::Dot && self.kind(ahead.saturating_add(1)) == Kind::Ident {
+            ahead = ahead.saturating_add(2);
         }
         if self.kind(ahead) == Kind::LeftBrace { 6 } else { 1 }
     }

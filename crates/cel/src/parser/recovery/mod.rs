@@ -108,7 +108,7 @@ enum Failure {
 
 impl Recovery<'_> {
     fn kind(&self, ahead: usize) -> Kind {
-        self.kinds.get(self.next + ahead).copied().unwrap_or(Kind::End)
+        self.kinds.get(self.next.saturating_add(ahead)).copied().unwrap_or(Kind::End)
     }
 
     fn token(&self, index: usize) -> Option<&Token> {
@@ -117,7 +117,7 @@ impl Recovery<'_> {
 
     fn consume(&mut self) {
         if self.kind(0) != Kind::End {
-            self.next += 1;
+            self.next = self.next.saturating_add(1);
         }
     }
 
@@ -156,7 +156,7 @@ impl Recovery<'_> {
 
     fn deeper(&mut self, rule: Rule) -> Result<(), Failure> {
         if let Some(depth) = self.depths.get_mut(rule as usize) {
-            *depth += 1;
+            *depth = depth.saturating_add(1);
             if *depth > DEPTH_MAX {
                 self.issues.report(None, format!("expression recursion limit exceeded: {DEPTH_MAX}"));
                 return Err(Failure::Abort);
@@ -177,11 +177,11 @@ impl Recovery<'_> {
                 let sets = self.alternative_sets(choice.state);
                 let kind = self.kind(0);
                 let found = sets.iter().position(|set| set.has(kind));
-                found.ok_or(Failure::NoViable(self.next, self.next))? + 1
+                found.ok_or(Failure::NoViable(self.next, self.next))?.saturating_add(1)
             }
         };
         let (first, complaints) = (self.next, self.complaints.len());
-        let outcome = match choice.alternatives.get(alternative - 1) {
+        let outcome = match choice.alternatives.get(alternative.saturating_sub(1)) {
             Some(steps) => self.steps(steps, rule, precedence),
             None => Ok(()),
         };
@@ -267,7 +267,7 @@ impl Recovery<'_> {
     fn predict(&self, point: Point, state: StateId, precedence: u8) -> Result<usize, Failure> {
         let foreseen = if self.by_simulation { None } else { self.foresee(point, state, precedence) };
         let predicted = foreseen.unwrap_or_else(|| self.simulate(point, state, precedence));
-        predicted.map_err(|NoViable(index)| Failure::NoViable(self.next, self.next + index))
+        predicted.map_err(|NoViable(index)| Failure::NoViable(self.next, self.next.saturating_add(index)))
     }
 
     fn simulate(&self, point: Point, state: StateId, precedence: u8) -> Result<usize, NoViable> {
@@ -406,7 +406,7 @@ impl Recovery<'_> {
             self.syntax_error(self.next, message)?;
             return Err(Failure::Abort);
         }
-        self.recoveries += 1;
+        self.recoveries = self.recoveries.saturating_add(1);
         Ok(())
     }
 
@@ -418,7 +418,7 @@ impl Recovery<'_> {
                     .report(None, format!("error recovery token lookahead limit exceeded: {SKIPPED_MAX}"));
                 return Err(Failure::Abort);
             }
-            skipped += 1;
+            skipped = skipped.saturating_add(1);
             self.consume();
         }
         Ok(())

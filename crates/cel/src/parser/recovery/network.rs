@@ -168,7 +168,7 @@ impl Network {
 
     fn state(&mut self, kind: StateKind, rule: Rule) -> StateId {
         self.states.push(State { kind, rule, edges: Vec::new() });
-        self.states.len() - 1
+        self.states.len().saturating_sub(1)
     }
 
     fn edge(&mut self, from: StateId, edge: Edge) {

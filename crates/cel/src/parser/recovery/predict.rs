@@ -121,7 +121,7 @@ impl Decision<'_> {
 
     /// Takes from what is left; whether there was enough.
     fn work(&self, configs: usize) -> bool {
-        let left = self.work.get().checked_sub(1 + configs as u64);
+        let left = self.work.get().checked_sub((configs as u64).saturating_add(1));
         self.work.set(left.unwrap_or(0));
         left.is_some()
     }
@@ -145,7 +145,7 @@ impl Decision<'_> {
             let Edge::Epsilon(state) = edge else { continue };
             let config = Config {
                 state: *state,
-                alternative: index + 1,
+                alternative: index.saturating_add(1),
                 stack: callers.clone(),
                 precedence: None,
                 left_rule: false,
@@ -211,7 +211,7 @@ impl Decision<'_> {
         mode: Mode,
         depth: i32,
     ) {
-        if configs.len() > CONFIGS_MAX || !self.work(configs.len() + busy.len()) {
+        if configs.len() > CONFIGS_MAX || !self.work(configs.len().saturating_add(busy.len())) {
             return;
         }
         if self.network.kind(config.state) == StateKind::RuleEnd {
@@ -246,7 +246,7 @@ impl Decision<'_> {
                 Edge::Call { rule, follow, .. } => {
                     next.stack = Some(Rc::new(Frame { to: *follow, below: next.stack }));
                     next.state = self.network.start(*rule);
-                    depth += i32::from(depth >= 0);
+                    depth = depth.saturating_add(i32::from(depth >= 0));
                 }
                 Edge::Precedence(precedence, to) => {
                     next.state = *to;
@@ -269,7 +269,7 @@ impl Decision<'_> {
                     continue;
                 }
                 busy.push(next.clone());
-                depth -= 1;
+                depth = depth.saturating_sub(1);
             }
             self.close(next, configs, busy, mode, depth);
         }

@@ -27,7 +27,7 @@ impl<'a> Parser<'a> {
             } else {
                 spelled.push(self.range(whole)?);
             }
-            self.check_ranges(ranges.len() + spelled.len())?;
+            self.check_ranges(ranges.len().saturating_add(spelled.len()))?;
         }
         self.advance(1);
         let spelled = Class::of(spelled);
@@ -49,7 +49,7 @@ impl<'a> Parser<'a> {
     fn posix_group(&mut self) -> Step<'a, Option<Class>> {
         let Some(inner) = self.rest.strip_prefix("[:") else { return Ok(None) };
         let Some(end) = inner.find(":]") else { return Ok(None) };
-        let whole = self.rest.get(..end + 4).unwrap_or(self.rest);
+        let whole = self.rest.get(..end.saturating_add(4)).unwrap_or(self.rest);
         let name = inner.get(..end).unwrap_or("");
         let (name, negated) = match name.strip_prefix('^') {
             Some(name) => (name, true),

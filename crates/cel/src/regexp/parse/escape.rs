@@ -61,10 +61,10 @@ impl<'a> Parser<'a> {
         let whole = self.rest;
         self.advance(2);
         let first = self.next();
-        let mut name = whole.get(2..whole.len() - self.rest.len()).unwrap_or("");
+        let mut name = whole.get(2..whole.len().saturating_sub(self.rest.len())).unwrap_or("");
         if first == Some('{') {
             let Some(end) = whole.find('}') else { return refuse("invalid character class range", whole) };
-            self.rest = whole.get(end + 1..).unwrap_or("");
+            self.rest = whole.get(end.saturating_add(1)..).unwrap_or("");
             name = whole.get(3..end).unwrap_or("");
         }
         let (name, negated) = match name.strip_prefix('^') {
@@ -94,7 +94,7 @@ impl<'a> Parser<'a> {
             '0' => Some(self.octal(0)),
             // One digit alone would be a reference to a group.
             '1'..='7' if self.rest.starts_with(|c| matches!(c, '0'..='7')) => {
-                Some(self.octal(u32::from(c) - u32::from('0')))
+                Some(self.octal(u32::from(c).saturating_sub(u32::from('0'))))
             }
             c if c.is_ascii() && !c.is_ascii_alphanumeric() => Some(c.into()),
             _ => None,
@@ -110,7 +110,7 @@ impl<'a> Parser<'a> {
         let mut code = first;
         for _ in 0..2 {
             let Some(digit) = self.rest.chars().next().and_then(|c| c.to_digit(8)) else { break };
-            code = code * 8 + digit;
+            code = code.saturating_mul(8).saturating_add(digit);
             self.advance(1);
         }
         code
@@ -121,14 +121,14 @@ impl<'a> Parser<'a> {
         let first = self.next()?;
         if first != '{' {
             let second = self.next();
-            return Some(first.to_digit(16)? * 16 + second?.to_digit(16)?);
+            return Some(first.to_digit(16)?.saturating_mul(16).saturating_add(second?.to_digit(16)?));
         }
         let mut code = None;
         loop {
             match self.next()? {
                 '}' => return code,
                 c => {
-                    let more = code.unwrap_or(0) * 16 + c.to_digit(16)?;
+                    let more = code.unwrap_or(0).saturating_mul(16).saturating_add(c.to_digit(16)?);
                     code = Some(more).filter(|code| *code <= CODE_MAX);
                     code?;
                 }

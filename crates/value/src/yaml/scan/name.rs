@@ -102,13 +102,13 @@ impl Scanner<'_> {
                 return Err(self.source.error("did not find URI escaped octet"));
             }
             self.source.skip();
-            let mut octet = 0;
+            let mut octet = 0_u8;
             for _ in 0..2 {
                 let digit = self.source.peek().and_then(|c| c.to_digit(16));
                 let Some(digit) = digit else {
                     return Err(self.source.error("did not find URI escaped octet"));
                 };
-                octet = octet * 16 + digit as u8;
+                octet = octet << 4 | digit as u8;
                 self.source.skip();
             }
             if octets.is_empty() {

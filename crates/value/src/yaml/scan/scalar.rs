@@ -46,7 +46,7 @@ impl Scanner<'_> {
         let mut end = start;
         let mut text = String::new();
         let mut gap = Gap::default();
-        let least_column = self.indent + 1;
+        let least_column = self.indent.saturating_add(1);
         loop {
             if self.source.at_document_indicator() || self.source.peek() == Some('#') {
                 break;
@@ -236,7 +236,8 @@ impl Scanner<'_> {
         }
         self.source.take_line();
         // 0 means: as deep as the first line that is not empty.
-        let mut indent = increment.map_or(0, |increment| self.indent.max(0) as usize + increment);
+        let mut indent =
+            increment.map_or(0, |increment| (self.indent.max(0) as usize).saturating_add(increment));
         let mut text = String::new();
         let mut first_break = String::new();
         let mut more_breaks = String::new();
@@ -311,7 +312,7 @@ impl Scanner<'_> {
             }
         }
         if *indent == 0 {
-            *indent = deepest.max((self.indent + 1).max(1) as usize);
+            *indent = deepest.max(self.indent.saturating_add(1).max(1) as usize);
         }
         Ok(())
     }

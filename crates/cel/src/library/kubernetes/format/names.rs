@@ -65,7 +65,10 @@ fn masked(text: &str) -> String {
     match text.strip_suffix('-') {
         Some(rest) if !rest.is_empty() => {
             let bytes = rest.as_bytes();
-            format!("{}a", String::from_utf8_lossy(bytes.get(..bytes.len() - 1).unwrap_or_default()))
+            format!(
+                "{}a",
+                String::from_utf8_lossy(bytes.get(..bytes.len().saturating_sub(1)).unwrap_or_default())
+            )
         }
         _ => text.to_owned(),
     }
@@ -186,7 +189,7 @@ fn is_uuid(text: &str) -> bool {
 /// without a last group; an empty text does not match.
 fn is_base64(text: &str) -> bool {
     let data = text.trim_end_matches('=');
-    let padding = text.len() - data.len();
+    let padding = text.len().saturating_sub(data.len());
     !text.is_empty()
         && text.len().is_multiple_of(4)
         && padding <= 2

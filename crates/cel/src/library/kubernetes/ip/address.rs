@@ -25,7 +25,7 @@ fn refusal(input: &str, what: &str, at: &str) -> String {
 /// Reads the four fields of `part`, which stands in `input`.
 fn parse_v4(input: &str, part: &str) -> Result<[u8; 4], String> {
     let mut octets = [0u8; 4];
-    let (mut value, mut digits, mut field) = (0u16, 0, 0usize);
+    let (mut value, mut digits, mut field) = (0u16, 0u32, 0usize);
     let bytes = part.as_bytes();
     for (i, byte) in bytes.iter().enumerate() {
         let at = || part.get(i..).unwrap_or("");
@@ -34,21 +34,22 @@ fn parse_v4(input: &str, part: &str) -> Result<[u8; 4], String> {
                 if digits == 1 && value == 0 {
                     return Err(refusal(input, "IPv4 field has octet with leading zero", ""));
                 }
-                value = value * 10 + u16::from(byte - b'0');
-                digits += 1;
+                value = value.saturating_mul(10).saturating_add(u16::from(byte & 0xf));
+                digits = digits.saturating_add(1);
                 if value > 255 {
                     return Err(refusal(input, "IPv4 field has value >255", ""));
                 }
             }
             b'.' => {
-                if digits == 0 || i + 1 == bytes.len() {
+                if digits == 0 || i.saturating_add(1) == bytes.len() {
                     return Err(refusal(input, "IPv4 field must have at least one digit", at()));
                 }
-                if field == 3 {
-                    return Err(refusal(input, "IPv4 address too long", ""));
+                // The last field has no dot behind it.
+                match octets.get_mut(field).filter(|_| field < 3) {
+                    Some(octet) => *octet = value as u8,
+                    None => return Err(refusal(input, "IPv4 address too long", "")),
                 }
-                octets[field] = value as u8;
-                field += 1;
+                field = field.saturating_add(1);
                 (value, digits) = (0, 0);
             }
             _ => return Err(refusal(input, "unexpected character", at())),
@@ -87,7 +88,7 @@ fn parse_v6(input: &str) -> Result<(Ipv6Addr, Option<&str>), String> {
                     rest,
                 ));
             }
-            if octets.len() + 4 > 16 {
+            if octets.len().saturating_add(4) > 16 {
                 return Err(refusal(
                     input,
                     "too many hex fields to fit an embedded IPv4 at the end of the address",
@@ -124,7 +125,7 @@ fn parse_v6(input: &str) -> Result<(Ipv6Addr, Option<&str>), String> {
     if !rest.is_empty() {
         return Err(refusal(input, "trailing garbage after address", rest));
     }
-    let missing = 16 - octets.len();
+    let missing = 16_usize.saturating_sub(octets.len());
     match gap {
         None if missing > 0 => return Err(refusal(input, "address string too short", "")),
         Some(_) if missing == 0 => {
@@ -187,7 +188,7 @@ impl Prefix {
             IpAddr::V4(address) => u128::from(u32::from(address)) << 96,
             IpAddr::V6(address) => u128::from(address),
         };
-        if bits == 0 { 0 } else { address & (u128::MAX << (128 - u32::from(bits))) }
+        address & u128::MAX.checked_shl(128_u32.saturating_sub(u32::from(bits))).unwrap_or(0)
     }
 
     #[must_use]

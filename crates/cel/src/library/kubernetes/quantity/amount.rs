@@ -131,8 +131,8 @@ fn plus_small(a: (i64, i32), b: (i64, i32)) -> Option<Amount> {
         ((0, _), _) => b,
         ((x, left), (y, right)) => {
             let scale = left.min(right);
-            let x = scaled(x, i64::from(left) - i64::from(scale))?;
-            let y = scaled(y, i64::from(right) - i64::from(scale))?;
+            let x = scaled(x, i64::from(left).saturating_sub(i64::from(scale)))?;
+            let y = scaled(y, i64::from(right).saturating_sub(i64::from(scale)))?;
             (x.checked_add(y)?, scale)
         }
     };
@@ -202,21 +202,29 @@ impl<'a> Parts<'a> {
     fn small(&self, base: Base, power: i32) -> Result<Option<Amount>, QuantityError> {
         let whole = if self.whole.is_empty() { "0" } else { self.whole };
         let (spare, mut scale, factor) = match base {
-            Base::Ten => (SMALL_DIGITS - (whole.len() + self.fraction.len()) as i64, i64::from(power), 1i64),
+            Base::Ten => (
+                SMALL_DIGITS.saturating_sub(whole.len().saturating_add(self.fraction.len()) as i64),
+                i64::from(power),
+                1i64,
+            ),
             // 1Mi has about 6 digits: three tenths of the power.
-            Base::Two if self.fraction.is_empty() => {
-                (15 - whole.len() as i64 - i64::from(power * 3 / 10) - 1, 0, 1i64 << power)
-            }
+            Base::Two if self.fraction.is_empty() => (
+                14_i64
+                    .saturating_sub(whole.len() as i64)
+                    .saturating_sub(i64::from(power).saturating_mul(3) / 10),
+                0,
+                1i64 << power,
+            ),
             Base::Two => (-1, 0, 1),
         };
-        scale -= self.fraction.len() as i64;
+        scale = scale.saturating_sub(self.fraction.len() as i64);
         if spare < 0 || scale < NANO {
             return Ok(None);
         }
         let value: i64 = format!("{whole}{}", self.fraction).parse().map_err(|_| QuantityError::Numeric)?;
         let scale = i32::try_from(scale).map_err(|_| QuantityError::Numeric)?;
         Ok(value.checked_mul(factor).map(|value| {
-            let value = if self.negative { -value } else { value };
+            let value = if self.negative { value.wrapping_neg() } else { value };
             Amount::Small { value, scale }
         }))
     }
@@ -225,14 +233,17 @@ impl<'a> Parts<'a> {
         if !self.has_digits {
             return Err(QuantityError::Numeric);
         }
-        let digits: Vec<u8> = self.whole.bytes().chain(self.fraction.bytes()).map(|b| b - b'0').collect();
+        let digits: Vec<u8> =
+            self.whole.bytes().chain(self.fraction.bytes()).map(|b| b.saturating_sub(b'0')).collect();
         let places = self.fraction.len() as i64;
         let decimal = match base {
             Base::Ten => {
-                let exponent = i64::from(power) - places;
-                Decimal::new(false, &digits, exponent, -exponent)
+                let exponent = i64::from(power).saturating_sub(places);
+                Decimal::new(false, &digits, exponent, exponent.wrapping_neg())
             }
-            Base::Two => Decimal::new(false, &digits, -places, places).shifted_left(power.unsigned_abs()),
+            Base::Two => {
+                Decimal::new(false, &digits, places.wrapping_neg(), places).shifted_left(power.unsigned_abs())
+            }
         };
         let mut amount = if decimal.sign() == 0 { decimal } else { decimal.rounded_up(-NANO) };
         let limit = Decimal::from_i64(BINARY_MAX, 0);

@@ -20,16 +20,21 @@ impl Decimal {
     /// Zeros at either end are taken off.
     pub(super) fn new(negative: bool, digits: &[u8], exponent: i64, scale: i64) -> Decimal {
         let start = digits.iter().position(|d| *d != 0).unwrap_or(digits.len());
-        let end = digits.iter().rposition(|d| *d != 0).map_or(start, |last| last + 1);
+        let end = digits.iter().rposition(|d| *d != 0).map_or(start, |last| last.saturating_add(1));
         let kept = digits.get(start..end).unwrap_or_default().to_vec();
-        let exponent = if kept.is_empty() { 0 } else { exponent + (digits.len() - end) as i64 };
+        let exponent = if kept.is_empty() {
+            0
+        } else {
+            exponent.saturating_add(digits.len().saturating_sub(end) as i64)
+        };
         Decimal { negative: negative && !kept.is_empty(), digits: kept, exponent, scale }
     }
 
     /// `value × 10^exponent`
     pub(super) fn from_i64(value: i64, exponent: i64) -> Decimal {
-        let digits: Vec<u8> = value.unsigned_abs().to_string().bytes().map(|b| b - b'0').collect();
-        Decimal::new(value < 0, &digits, exponent, -exponent)
+        let digits: Vec<u8> =
+            value.unsigned_abs().to_string().bytes().map(|b| b.saturating_sub(b'0')).collect();
+        Decimal::new(value < 0, &digits, exponent, exponent.wrapping_neg())
     }
 
     pub(super) fn sign(&self) -> i64 {
@@ -48,7 +53,7 @@ impl Decimal {
 
     /// The power of ten of the first digit.
     fn magnitude(&self) -> i64 {
-        self.exponent + self.digits.len() as i64
+        self.exponent.saturating_add(self.digits.len() as i64)
     }
 
     pub(super) fn compare(&self, other: &Decimal) -> Ordering {
@@ -67,6 +72,10 @@ impl Decimal {
     }
 
     /// The sum, unless it has more digits than are allowed.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "exponents have 32 bits, columns of digits sum up to 19"
+    )]
     pub(super) fn plus(&self, other: &Decimal) -> Option<Decimal> {
         let scale = self.scale.max(other.scale);
         if self.digits.is_empty() || other.digits.is_empty() {
@@ -101,6 +110,7 @@ impl Decimal {
 
     /// The number times `2^power`, at most 60.
     #[must_use]
+    #[expect(clippy::arithmetic_side_effects, reason = "ten times a digit of 64 bits fits 128")]
     pub(super) fn shifted_left(&self, power: u32) -> Decimal {
         let mut digits = Vec::with_capacity(self.digits.len() + 20);
         let mut carry: u128 = 0;
@@ -120,28 +130,31 @@ impl Decimal {
     /// Kept with `places` after the point, rounded away from zero.
     #[must_use]
     pub(super) fn rounded_up(&self, places: i64) -> Decimal {
-        let surplus = -places - self.exponent;
+        let exponent = places.wrapping_neg();
+        let surplus = exponent.saturating_sub(self.exponent);
         if surplus <= 0 || self.digits.is_empty() {
             return Decimal { scale: places, ..self.clone() };
         }
         let kept =
             usize::try_from(surplus).ok().and_then(|cut| self.digits.len().checked_sub(cut)).unwrap_or(0);
-        let whole = Decimal::new(self.negative, self.digits.get(..kept).unwrap_or_default(), -places, places);
-        let one = Decimal::new(self.negative, &[1], -places, places);
+        let whole =
+            Decimal::new(self.negative, self.digits.get(..kept).unwrap_or_default(), exponent, places);
+        let one = Decimal::new(self.negative, &[1], exponent, places);
         whole.plus(&one).unwrap_or(one)
     }
 
     /// Go's way to a float: the digits as a whole number, times a power of ten.
     pub(super) fn to_f64(&self) -> f64 {
-        let mut text: String = self.digits.iter().map(|d| char::from(b'0' + d)).collect();
-        text.push_str(&format!("e{}", self.exponent + self.scale));
+        let mut text: String = self.digits.iter().map(|d| char::from(b'0' | d)).collect();
+        text.push_str(&format!("e{}", self.exponent.saturating_add(self.scale)));
         let amount = if self.digits.is_empty() { 0.0 } else { text.parse().unwrap_or(f64::INFINITY) };
         let signed: f64 = if self.negative { -amount } else { amount };
-        if self.scale == 0 { signed } else { signed * power_of_ten(-self.scale) }
+        if self.scale == 0 { signed } else { signed * power_of_ten(self.scale.wrapping_neg()) }
     }
 }
 
 /// Go's `math.Pow10`, which puts large powers together from two exact ones.
+#[expect(clippy::arithmetic_side_effects, reason = "each arm bounds the power")]
 pub(super) fn power_of_ten(power: i64) -> f64 {
     let exact = |power: i64| format!("1e{power}").parse().unwrap_or(f64::NAN);
     match power {

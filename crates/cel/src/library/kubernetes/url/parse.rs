@@ -328,7 +328,7 @@ fn unescape(text: &str, part: Part) -> Result<Vec<u8>, String> {
     while let Some(byte) = bytes.get(at) {
         match byte {
             b'%' => {
-                let escape = bytes.get(at..bytes.len().min(at + 3)).unwrap_or_default();
+                let escape = bytes.get(at..bytes.len().min(at.saturating_add(3))).unwrap_or_default();
                 let refuse = || format!("invalid URL escape {}", go_quoted(&lossy(escape)));
                 let decoded = hex_byte(escape).ok_or_else(refuse)?;
                 // Host names escape what is not ASCII only; zones also what could be written plainly, and spaces.
@@ -341,7 +341,7 @@ fn unescape(text: &str, part: Part) -> Result<Vec<u8>, String> {
                     return Err(refuse());
                 }
                 out.push(decoded);
-                at += 3;
+                at = at.saturating_add(3);
                 continue;
             }
             b'+' if part == Part::Query => out.push(b' '),
@@ -351,7 +351,7 @@ fn unescape(text: &str, part: Part) -> Result<Vec<u8>, String> {
             }
             _ => out.push(*byte),
         }
-        at += 1;
+        at = at.saturating_add(1);
     }
     Ok(out)
 }
