@@ -197,7 +197,7 @@ fn keep_observed_generations(object: &mut Value, old: &Value) {
 fn count_generation(object: &mut Value, old: &Value) {
     let generation = podspec::options::generation(old);
     let changed = object.get("spec") != old.get("spec");
-    object.set_at(&["metadata", "generation"], (generation + i64::from(changed)).into());
+    object.set_at(&["metadata", "generation"], generation.wrapping_add(i64::from(changed)).into());
 }
 
 /// Metadata that a subresource may not touch.

@@ -241,7 +241,7 @@ fn validate_range(
     }
     for value in std::iter::once(default).chain(max.as_ref()) {
         let beyond = value.value().saturating_sub(min.value());
-        if step.value() == 0 || beyond % step.value() != 0 {
+        if step.value() == 0 || beyond.wrapping_rem(step.value()) != 0 {
             let why =
                 format!("value is not a multiple of a given step ({}) from ({})", text(&step), text(&min));
             complain("step", value, why);

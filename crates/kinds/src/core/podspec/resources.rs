@@ -146,7 +146,9 @@ fn huge_page_value(
 pub(crate) fn is_huge_page_divisible(name: &str, amount: &Quantity) -> bool {
     let Some(size) = name.strip_prefix("hugepages-") else { return true };
     let Ok(page) = Quantity::parse(size) else { return false };
-    page.sign() > 0 && page.milli_value() % 1000 == 0 && amount.value() % page.value() == 0
+    // The value of a page beyond 64 bits is its low bits, which can be zero: kube-apiserver panics there.
+    let is_multiple = || page.value() != 0 && amount.value().wrapping_rem(page.value()) == 0;
+    page.sign() > 0 && page.milli_value() % 1000 == 0 && is_multiple()
 }
 
 /// Whether a resource is one that nodes advertise beside Kubernetes' own.
@@ -339,6 +341,17 @@ mod tests {
         let path = Path::of("r");
         validate(&tree(requirements), of, &Claims::from(["known"]), &path, &Options::default(), &mut errors);
         errors.0.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn pages_beyond_64_bits_divide_nothing() {
+        let amount = |text: &str| Quantity::parse(text).unwrap();
+        // The low bits of 10^64 are all zero.
+        for page in ["1e64", "1e100", "10000000000000000000000e60"] {
+            assert!(!is_huge_page_divisible(&format!("hugepages-{page}"), &amount("4")), "{page}");
+        }
+        assert!(is_huge_page_divisible("hugepages-2Mi", &amount("4Mi")));
+        assert!(!is_huge_page_divisible("hugepages-2Mi", &amount("3Mi")));
     }
 
     #[test]
