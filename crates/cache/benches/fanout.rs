@@ -1,5 +1,11 @@
 //! What it costs to deliver events to many watchers: `cargo bench -p pintle-cache`.
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a bench prints and may fail loudly")]
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a bench prints and may fail loudly"
+)]
 
 use bytes::Bytes;
 use pintle_cache::{

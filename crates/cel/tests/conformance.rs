@@ -3,7 +3,7 @@
 //! `conformance.jsonl` holds what is needed of the published cases, one a line; `trim` writes it anew from the whole set
 //! (`CEL_CONFORMANCE=conformance.json cargo test -p pintle-cel --test conformance -- --ignored trim`).
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test may panic")]
 
 use pintle_cel::decl::{Function, Overload};
 use pintle_cel::env::Env;

@@ -1,5 +1,10 @@
 //! The running cost against cel-go's own figures.
-#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a failed unwrap is a failed test"
+)]
 
 use pintle_cel::env::Env;
 use pintle_cel::types::Type;

@@ -1,6 +1,11 @@
 //! The parser and the checker against the conformance cases: the trees, types and messages that cel-go has for them.
 
-#![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test stops at what it did not expect"
+)]
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,11 @@
 //! What is stored along with objects stays right when many write at once: addresses, node ports, quotas, evictions.
 
-#![allow(clippy::unwrap_used, reason = "a check fails where it unwraps")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a check fails where it unwraps"
+)]
 
 use pintle_admission::{Chain, Settings, World};
 use pintle_auth::UserInfo;

@@ -302,7 +302,7 @@ impl Clause {
 fn in_order(clauses: &mut [Clause]) {
     for end in 1..clauses.len() {
         for at in (1..=end).rev() {
-            let [.., before, clause] = &mut clauses[..=at] else { break };
+            let Some([.., before, clause]) = clauses.get_mut(..=at) else { break };
             if !clause.precedes(before) {
                 break;
             }

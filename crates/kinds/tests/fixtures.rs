@@ -1,5 +1,5 @@
 //! One fully populated object of each kind in three encodings that decode to the same object.
-#![expect(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test")]
 
 use pintle_kinds::{Builtin, builtin};
 use pintle_schema::{Schema, proto, typed};

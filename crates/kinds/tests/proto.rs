@@ -1,5 +1,5 @@
 //! Protobuf beyond the fixtures: lists, merging, and the errors of damaged messages.
-#![expect(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test")]
 
 use pintle_kinds::builtin;
 use pintle_schema::{proto, typed};

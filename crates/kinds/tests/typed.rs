@@ -1,5 +1,5 @@
 //! Trees become what Go would hold, and errors are those of Go's decoder.
-#![expect(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test")]
 
 use pintle_kinds::{Types, builtin};
 use pintle_schema::typed;

@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     values: BTreeMap<&'static str, Vec<String>>,
     switches: Vec<&'static str>,
     /// The words that are no flags.
-    pub(crate) operands: Vec<String>,
+    operands: Vec<String>,
 }
 
 /// Reads a command line; `None` if it asked for help, which was printed.
@@ -58,6 +58,11 @@ pub(crate) fn parse(syntax: &Syntax, args: Vec<String>) -> Result<Option<Argumen
 }
 
 impl Arguments {
+    /// The operand at `index`, which is below the number that the syntax asks for.
+    pub(crate) fn operand(&self, index: usize) -> &str {
+        self.operands.get(index).map_or("", String::as_str)
+    }
+
     /// The last value of a flag.
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         self.values.get(name).and_then(|all| all.last()).map(String::as_str)

@@ -44,7 +44,7 @@ pub(crate) fn backup(args: Vec<String>) -> Result<(), String> {
     let store = arguments.data_dir().join("store");
     let state = pintle_store::read_state(&store)
         .map_err(|error| format!("cannot read the store in {}: {error}", store.display()))?;
-    let file = PathBuf::from(&arguments.operands[0]);
+    let file = PathBuf::from(arguments.operand(0));
     write(&state, &file).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
     let text =
         format!("{} objects at revision {} are in {}\n", state.len(), state.revision(), file.display());
@@ -71,7 +71,7 @@ fn write(state: &Snapshot, target: &Path) -> std::io::Result<()> {
 /// Runs `pintle restore`.
 pub(crate) fn restore(args: Vec<String>) -> Result<(), String> {
     let Some(arguments) = arguments::parse(&RESTORE, args)? else { return Ok(()) };
-    let source = PathBuf::from(&arguments.operands[0]);
+    let source = PathBuf::from(arguments.operand(0));
     let named = |error: &dyn std::fmt::Display| format!("{}: {error}", source.display());
     let mut input = BufReader::new(File::open(&source).map_err(|e| named(&e))?);
     let state = pintle_store::read_backup(&mut input).map_err(|e| named(&e))?;

@@ -123,6 +123,7 @@ fn hostname() -> String {
 /// The first half of SHA-256 in base 32.
 fn hash(text: &str) -> String {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let letter = |bits: u32| LETTERS.get((bits & 31) as usize).map_or('a', |letter| char::from(*letter));
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
     let mut out = String::new();
     let (mut bits, mut count) = (0_u32, 0);
@@ -131,12 +132,12 @@ fn hash(text: &str) -> String {
         count += 8;
         while count >= 5 {
             count -= 5;
-            out.push(char::from(LETTERS[(bits >> count & 31) as usize]));
+            out.push(letter(bits >> count));
         }
         bits &= (1 << count) - 1;
     }
     if count > 0 {
-        out.push(char::from(LETTERS[(bits << (5 - count) & 31) as usize]));
+        out.push(letter(bits << (5 - count)));
     }
     out
 }

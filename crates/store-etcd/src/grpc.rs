@@ -142,7 +142,7 @@ impl Messages {
 
     fn take(&mut self) -> Result<Option<Bytes>, CallError> {
         let Some(header) = self.buffer.get(..FRAME_HEADER_BYTES) else { return Ok(None) };
-        let length = usize::try_from((&header[1..]).get_u32()).unwrap_or(usize::MAX);
+        let length = usize::try_from(header.get(1..).unwrap_or_default().get_u32()).unwrap_or(usize::MAX);
         if header.first() != Some(&0) || length > RESPONSE_BYTES_MAX {
             return Err(CallError::Lost("a message that is compressed or too large".into()));
         }

@@ -1,6 +1,8 @@
 //! The suite that every engine must pass. It needs no particular runtime: call [`run`] in whatever
 //! runtime the engine wants. A failure is a panic that says what was broken.
 
+#![allow(clippy::indexing_slicing, reason = "only tests use it, and a panic is a failed test")]
+
 use crate::error::{StoreFault, WriteError};
 use crate::store::{BoxFuture, Change, Entry, Expect, Loaded, Revision, Sink, Store, Write};
 use bytes::Bytes;

@@ -205,7 +205,7 @@ pub(crate) fn write_zeros(file: &dyn DiskFile, from: u64, to: u64) -> io::Result
     let mut at = from;
     while at < to {
         let length = usize::try_from(to - at).map_or(CHUNK, |left| left.min(CHUNK));
-        file.write_at(at, &zeros[..length])?;
+        file.write_at(at, zeros.get(..length).unwrap_or(&zeros))?;
         at += length as u64;
     }
     Ok(())

@@ -50,6 +50,7 @@ impl Record {
 }
 
 /// Appends the frame that is to lie at `offset` of a segment with this `salt` to `out`, which must be empty.
+#[expect(clippy::indexing_slicing, reason = "the header was put at the start of the buffer")]
 pub(crate) fn encode(
     out: &mut Vec<u8>,
     salt: u64,
@@ -149,12 +150,12 @@ fn seed(salt: u64, offset: u64) -> u32 {
 
 /// The little-endian number at `at`, which must be inside `bytes`.
 pub(crate) fn le_u32(bytes: &[u8], at: usize) -> u32 {
-    bytes[at..].first_chunk().map_or(0, |chunk| u32::from_le_bytes(*chunk))
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |chunk| u32::from_le_bytes(*chunk))
 }
 
 /// The little-endian number at `at`, which must be inside `bytes`.
 pub(crate) fn le_u64(bytes: &[u8], at: usize) -> u64 {
-    bytes[at..].first_chunk().map_or(0, |chunk| u64::from_le_bytes(*chunk))
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |chunk| u64::from_le_bytes(*chunk))
 }
 
 #[cfg(test)]

@@ -180,7 +180,7 @@ impl Replay {
         }
         self.tail = Tail {
             offset,
-            last_frame: last_frame.map(|range| (range.start as u64, bytes[range].to_vec())),
+            last_frame: last_frame.and_then(|range| Some((range.start as u64, bytes.get(range)?.to_vec()))),
             torn: reader.torn().then(|| offset..nonzero_end(bytes) as u64),
         };
         self.log_next = Some(reader.next_revision());

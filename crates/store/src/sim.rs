@@ -5,6 +5,8 @@
 //! the unsynced changes is there. After a failed sync, reads go on showing data that will never reach
 //! the disk, as the page cache of Linux does.
 
+#![allow(clippy::indexing_slicing, reason = "only tests use it, and a panic is a failed test")]
+
 use crate::disk::{Disk, DiskFile};
 use std::collections::BTreeMap;
 use std::io;

@@ -40,6 +40,7 @@ impl Need {
         self.whole || self.member(outer).is_some_and(|need| need.whole || need.member(inner).is_some())
     }
 
+    #[expect(clippy::indexing_slicing, reason = "the position is that of a member that was found or pushed")]
     fn along<'a>(&mut self, path: impl IntoIterator<Item = &'a str>) -> &mut Need {
         let mut need = self;
         for part in path {

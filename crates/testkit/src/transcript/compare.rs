@@ -129,6 +129,7 @@ pub fn diff(want: &[String], got: &[String]) -> Vec<String> {
     out
 }
 
+#[expect(clippy::indexing_slicing, reason = "the lengths of the equal parts are within both lists")]
 fn marked_lines<'a>(want: &'a [String], got: &'a [String]) -> Vec<(char, &'a str)> {
     let start = want.iter().zip(got).take_while(|(a, b)| a == b).count();
     let (a, b) = (&want[start..], &got[start..]);
@@ -142,6 +143,7 @@ fn marked_lines<'a>(want: &'a [String], got: &'a [String]) -> Vec<(char, &'a str
 }
 
 /// The longest common subsequence by table; both sides whole where the table would be too large.
+#[expect(clippy::indexing_slicing, reason = "the table has a row and a column more than there are lines")]
 fn middle<'a>(a: &'a [String], b: &'a [String], out: &mut Vec<(char, &'a str)>) {
     if a.len().saturating_mul(b.len()) > DIFF_CELLS_MAX {
         out.extend(a.iter().map(|line| ('-', line.as_str())));
