@@ -10,7 +10,7 @@ const SCRIPT: &str = include_str!("clients.py");
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn python() {
     let Some(python) = std::env::var_os("PINTLE_PYTHON") else {
-        eprintln!("skipped: PINTLE_PYTHON is not set (scripts/test installs the client and sets it)");
+        pintle_testkit::skip("PINTLE_PYTHON is not set (scripts/test installs the client and sets it)");
         return;
     };
     let server = Server::start_ephemeral().await.unwrap();

@@ -1,5 +1,10 @@
 //! A real server process under test: recorded conversations, crashes, kubectl, the Python client.
-#![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a failed unwrap is a failed test"
+)]
 
 mod access;
 mod admission;
