@@ -1,7 +1,6 @@
 //! Kubeconfigs: how kubectl and other clients reach this server, as its administrator or somebody else.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use pintle_value::base64;
 
 /// What a kubeconfig says.
 pub(crate) struct Kubeconfig<'a> {
@@ -20,7 +19,7 @@ pub(crate) struct Kubeconfig<'a> {
 impl Kubeconfig<'_> {
     /// The text of the file.
     pub(crate) fn render(&self) -> String {
-        let encode = |text: &str| STANDARD.encode(text);
+        let encode = |text: &str| base64::encode(text.as_bytes());
         format!(
             "apiVersion: v1
 kind: Config
@@ -53,8 +52,7 @@ preferences: {{}}
 
 /// The text in a `…-data` field.
 pub(crate) fn decode(data: &str) -> Option<String> {
-    STANDARD
-        .decode(data)
+    base64::decode(data)
         .ok()
         .filter(|bytes| !bytes.is_empty())
         .and_then(|bytes| String::from_utf8(bytes).ok())

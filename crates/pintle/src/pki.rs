@@ -5,10 +5,9 @@ use crate::data_dir::{DataDir, DataDirError};
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};
 use aws_lc_rs::rsa;
 use aws_lc_rs::signature::KeyPair as _;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use pintle_auth::authn::keys::{Algorithm, KeyError, SigningKey, VerifyingKey};
 use pintle_http::tls::ServingCertificate;
+use pintle_value::base64;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, SanType,
@@ -185,7 +184,7 @@ const OLDER_ACCOUNT_KEYS: &str = "pki/sa-older.pub";
 
 fn to_pem(label: &str, der: &[u8]) -> String {
     const LINE: usize = 64;
-    let text = STANDARD.encode(der);
+    let text = base64::encode(der);
     let mut out = format!("-----BEGIN {label}-----\n");
     for line in text.as_bytes().chunks(LINE) {
         out.push_str(&String::from_utf8_lossy(line));

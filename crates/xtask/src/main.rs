@@ -5,6 +5,8 @@ mod resources;
 mod schemas;
 mod sha256;
 mod types;
+#[cfg(test)]
+mod workspace;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,14 +1,12 @@
 //! The webhook that takes audit events: where a kubeconfig points to, asked again with growing pauses when it fails.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{Request, header};
 use http_body_util::{BodyExt, Full, Limited};
 use pintle_audit::Event;
 use pintle_audit::sink::{Backend, Pending};
 use pintle_proxy::{Address, Dialer, Identity, TlsOptions, Transport, Trust};
-use pintle_value::{Value, yaml};
+use pintle_value::{Value, base64, yaml};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -65,7 +63,7 @@ impl Webhook {
             None if basic.is_empty() => None,
             None => {
                 let pair = format!("{basic}:{}", user.str_at(&["password"]));
-                Some(format!("Basic {}", STANDARD.encode(pair)))
+                Some(format!("Basic {}", base64::encode(pair.as_bytes())))
             }
         };
         Ok(Webhook { transport: Transport::new(Dialer::Direct, Some(tls)), to, path, authorization, pause })
@@ -134,7 +132,7 @@ fn named(tree: &Value, list: &str, name: &str, key: &str) -> Value {
 fn document(node: &Value, key: &str, folder: &Path) -> Result<Option<Vec<u8>>, String> {
     let data = node.str_at(&[&format!("{key}-data")]);
     if !data.is_empty() {
-        return STANDARD.decode(data).map(Some).map_err(|e| format!("{key}-data: {e}"));
+        return base64::decode(data).map(Some).map_err(|e| format!("{key}-data: {e}"));
     }
     match node.str_at(&[key]) {
         "" => Ok(None),

@@ -1,9 +1,7 @@
 //! Kubeconfigs, as far as they say where a server is and how to be let in: certificates and tokens.
 
 use super::client::ClientError;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use pintle_value::{Value, yaml};
+use pintle_value::{Value, base64, yaml};
 use std::path::{Path, PathBuf};
 
 /// Where a server is and who asks.
@@ -84,7 +82,7 @@ fn named<'v>(tree: &'v Value, list: &str, what: &str, name: &str) -> Result<&'v 
 fn pem(of: &Value, key: &str, dir: &Path) -> Result<Option<Vec<u8>>, String> {
     let data = of.str_at(&[&format!("{key}-data")]);
     if !data.is_empty() {
-        return STANDARD.decode(data).map(Some).map_err(|e| format!("{key}-data: {e}"));
+        return base64::decode(data).map(Some).map_err(|e| format!("{key}-data: {e}"));
     }
     match of.str_at(&[key]) {
         "" => Ok(None),
