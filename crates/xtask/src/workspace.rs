@@ -11,7 +11,8 @@ const LICENCES: [&str; 8] =
     ["Apache-2.0", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0+", "Unicode-3.0", "Unlicense", "Zlib"];
 
 /// Crates that others want in two versions.
-const TWO_VERSIONS: [(&str, &str); 4] = [
+const TWO_VERSIONS: [(&str, &str); 5] = [
+    ("bitflags", "macros without code of their own; the sampling profiler is on the older one"),
     ("getrandom", "ring and the jobserver of the build; neither is linked on Linux"),
     ("syn", "macros that run while compiling only"),
     ("untrusted", "aws-lc-rs and rustls-webpki each have their own"),
