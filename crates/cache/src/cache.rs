@@ -151,6 +151,11 @@ impl Cache {
         self.shared.compact(revision);
     }
 
+    /// Whether the store cannot tell of changes for now, so that no watch of a client should begin.
+    pub fn is_interrupted(&self) -> bool {
+        self.shared.is_interrupted()
+    }
+
     /// Whether [`Cache::shutdown`] was called.
     pub fn is_closed(&self) -> bool {
         self.shared.is_closed()
@@ -256,6 +261,18 @@ impl Sink for Cache {
             resource.end_watches();
         }
         self.shared.wake_wildcard();
+    }
+
+    /// As kube-apiserver does while etcd has no leader: watches end, and new ones are refused until it has one again.
+    fn interrupted(&self, is: bool) {
+        self.shared.set_interrupted(is);
+        if is {
+            self.shared.count_reset();
+            for resource in self.resources() {
+                resource.wake_all();
+            }
+            self.shared.wake_wildcard();
+        }
     }
 
     fn compacted(&self, revision: Revision) {

@@ -41,6 +41,18 @@ pub fn mark_outdated(value: Bytes) -> Bytes {
     Bytes::from(out)
 }
 
+/// The same value without the mark of [`mark_outdated`].
+pub fn clear_outdated(value: Bytes) -> Bytes {
+    if !is_outdated(&value) {
+        return value;
+    }
+    let mut out = value.to_vec();
+    if let Some(header) = out.first_chunk_mut::<HEADER_BYTES>() {
+        *header = (u32::from_le_bytes(*header) & !OUTDATED).to_le_bytes();
+    }
+    Bytes::from(out)
+}
+
 /// Whether a value is to be stored anew by the next write of its object.
 pub fn is_outdated(value: &[u8]) -> bool {
     header(value) & OUTDATED != 0 && unreadable_reason(value).is_none()

@@ -17,6 +17,8 @@ pub(crate) struct Shared {
     lists_from: AtomicU64,
     /// Counts how often everything was loaded anew.
     resets: AtomicU64,
+    /// Whether the store cannot tell of changes for now.
+    interrupted: AtomicBool,
     announced: watch::Sender<u64>,
     closed: AtomicBool,
     /// The watchers of all resources at once.
@@ -45,6 +47,7 @@ impl Shared {
             compacted: AtomicU64::new(0),
             lists_from: AtomicU64::new(0),
             resets: AtomicU64::new(0),
+            interrupted: AtomicBool::new(false),
             announced: watch::Sender::new(0),
             closed: AtomicBool::new(false),
             queue: Mutex::new(Vec::new()),
@@ -75,6 +78,14 @@ impl Shared {
     /// How often everything was loaded anew.
     pub(crate) fn resets(&self) -> u64 {
         self.resets.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_interrupted(&self, is: bool) {
+        self.interrupted.store(is, Ordering::Release);
     }
 
     /// Ends all watches: what they followed is void.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// How many objects that cannot be shown the error of a list names.
 const NAMED_MAX: usize = 100;
 /// When a client shall ask again for what nobody can be shown.
-const RETRY_SECONDS: i32 = 1;
+pub(crate) const RETRY_SECONDS: i32 = 1;
 
 /// An object that cannot be shown.
 pub(crate) struct Fault {

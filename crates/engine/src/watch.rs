@@ -30,6 +30,12 @@ impl Engine {
         let resource = self.resource(target)?;
         let revision = rv::parse_for_get(&request.options.resource_version)?;
         self.check_followable(target, &resource)?;
+        if self.cache.is_interrupted() {
+            return Err(Status::too_many_requests(
+                "storage is (re)initializing",
+                crate::unreadable::RETRY_SECONDS,
+            ));
+        }
         if request.options.resource_version.is_empty() {
             // As kube-apiserver does: where etcd does not answer, the watch begins with what is known.
             let _ = tokio::time::timeout(FUTURE_WAIT, self.catch_up()).await;

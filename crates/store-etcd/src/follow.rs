@@ -16,6 +16,8 @@ use tokio::sync::{Notify, watch};
 
 /// Keys in one page of a load.
 const PAGE_KEYS: i64 = 1000;
+/// What a member says that has lost its leader.
+pub(crate) const NO_LEADER: &str = "etcdserver: no leader";
 /// Between two attempts to open a watch.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -41,6 +43,8 @@ struct Current {
     loaded: Option<Snapshot>,
     sink: Option<Arc<dyn Sink>>,
     cluster_id: u64,
+    /// Whether etcd has no leader to follow.
+    interrupted: bool,
     /// The key of the last change, whose mod revision etcd must confirm after a break.
     last_key: Option<Bytes>,
 }
@@ -60,6 +64,7 @@ impl Follower {
                 loaded: None,
                 sink: None,
                 cluster_id: 0,
+                interrupted: false,
                 last_key: None,
             }),
             mistrust: Notify::new(),
@@ -209,6 +214,7 @@ impl Follower {
             Ok(opened) => opened,
             Err(error) => {
                 tracing::warn!(%error, "cannot watch etcd");
+                self.note_leader(&error);
                 self.channel.rotate();
                 return Outcome::TryAgain;
             }
@@ -219,11 +225,13 @@ impl Follower {
                 Ok(None) => return Outcome::TryAgain,
                 Err(error) => {
                     tracing::warn!(%error, "the watch of etcd broke");
+                    self.note_leader(&error);
                     self.channel.rotate();
                     return Outcome::TryAgain;
                 }
             };
             let Ok(response) = response else { return Outcome::TryAgain };
+            self.set_interrupted(false);
             if response.compact_revision > 0 {
                 return Outcome::LoadAnew("etcd compacted changes that were not seen");
             }
@@ -235,6 +243,22 @@ impl Follower {
             self.apply(response);
             // A long backlog must not keep a thread from others.
             tokio::task::yield_now().await;
+        }
+    }
+
+    /// kube-apiserver ends its watches while etcd has no leader, but not while etcd is away.
+    fn note_leader(&self, error: &CallError) {
+        if matches!(error, CallError::Status { message, .. } if message == NO_LEADER) {
+            self.set_interrupted(true);
+        }
+    }
+
+    fn set_interrupted(&self, is: bool) {
+        let mut current = self.lock();
+        if std::mem::replace(&mut current.interrupted, is) != is
+            && let Some(sink) = &current.sink
+        {
+            sink.interrupted(is);
         }
     }
 

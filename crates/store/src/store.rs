@@ -156,6 +156,10 @@ pub trait Sink: Send + Sync {
     /// be lower than the one before.
     fn reset(&self, loaded: Loaded);
 
+    /// Called when the backend cannot tell of changes for now (`true`: it has no leader), and when it can again. Nothing
+    /// is lost meanwhile.
+    fn interrupted(&self, _is: bool) {}
+
     /// Called when the backend no longer answers reads of revisions before `revision`.
     fn compacted(&self, _revision: Revision) {}
 }
@@ -207,6 +211,11 @@ pub trait Store: Send + Sync {
 
     /// Asks the backend whether it answers; the error is the text of a health check.
     fn probe(&self, limit: Duration) -> BoxFuture<'_, Result<(), String>>;
+
+    /// The size of the backend's database in bytes, where it has one that tells.
+    fn size(&self) -> BoxFuture<'_, Option<u64>> {
+        Box::pin(std::future::ready(None))
+    }
 
     /// Whether other servers may write to the same backend.
     fn is_shared(&self) -> bool {

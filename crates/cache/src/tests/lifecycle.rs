@@ -215,6 +215,20 @@ fn changes_that_share_a_revision_are_all_delivered() {
 }
 
 #[test]
+fn an_interruption_ends_the_watches_and_loses_nothing() {
+    let mut fixture = Fixture::new(Options::default());
+    fixture.set("a/one", Some("1"));
+    let mut watcher = fixture.watch(2, Filter::default());
+    fixture.cache.interrupted(true);
+    assert_eq!(drain(&mut watcher), ["Closed(Slow)"]);
+    assert!(fixture.cache.is_interrupted());
+    fixture.set("a/two", Some("1"));
+    fixture.cache.interrupted(false);
+    assert_eq!(drain(&mut fixture.watch(2, Filter::default())), ["ADDED a/two=1@3"]);
+    assert!(!fixture.cache.is_interrupted());
+}
+
+#[test]
 fn a_reset_replaces_everything_and_ends_the_watches() {
     let mut fixture = Fixture::new(Options::default());
     fixture.set("a/old", Some("1"));
