@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use pintle_testkit::transcript::{self, Report};
-use pintle_testkit::{Client, Server};
+use pintle_testkit::{Client, Etcd, Options, Server};
 
 const JOBS: usize = 4;
 
@@ -41,12 +41,11 @@ fn forgive(report: &mut Report, known: &BTreeSet<String>) -> BTreeSet<String> {
     met
 }
 
-async fn replay(area: &str) {
+async fn replay(area: &str, server: Server) {
     if !folder().join(area).is_dir() {
         return;
     }
     let files = transcript::find(&[folder().join(area)]).unwrap();
-    let server = Server::start_ephemeral().await.unwrap();
     let client = Client::new(&server.url(), None).unwrap();
     let mut report = transcript::check(&client, &files, JOBS).await.unwrap();
     replay_failed_alone(&client, &mut report).await;
@@ -54,6 +53,7 @@ async fn replay(area: &str) {
         known_differences().into_iter().filter(|line| line.starts_with(&format!("{area}/"))).collect();
     let met = forgive(&mut report, &known);
     let gone: Vec<&String> = known.difference(&met).collect();
+    eprintln!("{area}: {} steps alike, {} different", report.passed(), report.failed());
     assert!(report.failed() == 0, "\n{}\n{}", report.render(false), server.log_tail());
     assert!(gone.is_empty(), "no longer different, take them off KNOWN_DIFFERENCES: {gone:#?}");
 }
@@ -75,9 +75,23 @@ macro_rules! areas {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $area() {
-                replay(stringify!($area)).await;
+                replay(stringify!($area), Server::start_ephemeral().await.unwrap()).await;
             }
         )*
+
+        /// The answers are the same whatever the store is.
+        mod on_etcd {
+            use super::*;
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $area() {
+                    let Some(etcd) = Etcd::start(1, &[]) else { return };
+                    let flags = vec![format!("--etcd-servers={}", etcd.endpoints())];
+                    let options = Options { flags, ..Options::default() };
+                    replay(stringify!($area), Server::start_with(options).await.unwrap()).await;
+                }
+            )*
+        }
     };
 }
 
