@@ -2,10 +2,11 @@
 
 use crate::arguments::{self, Syntax};
 use crate::data_dir::DataDir;
+use crate::progress::Progress;
 use pintle_store::{Options, REVISION_JUMP, Revision, Snapshot};
 use pintle_value::json;
 use std::fs::{File, OpenOptions};
-use std::io::{BufReader, BufWriter, IsTerminal, Write};
+use std::io::{BufReader, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -117,35 +118,6 @@ fn compare(backup: &Snapshot, restored: &Snapshot) -> Result<Vec<String>, String
     }
     progress.end();
     Ok(unreadable)
-}
-
-/// A line on a terminal that says how far it got.
-struct Progress {
-    verb: &'static str,
-    terminal: bool,
-    shown: u64,
-}
-
-impl Progress {
-    fn new(verb: &'static str) -> Progress {
-        Progress { verb, terminal: std::io::stderr().is_terminal(), shown: 0 }
-    }
-
-    /// Shows `done`, now and then.
-    fn show(&mut self, done: u64, unit: &str) {
-        const STEP: u64 = 1000;
-        if self.terminal && done >= self.shown + STEP {
-            self.shown = done;
-            _ = write!(std::io::stderr(), "\r{done} {unit} {}", self.verb);
-        }
-    }
-
-    fn end(&mut self) {
-        if self.shown > 0 {
-            _ = writeln!(std::io::stderr());
-            self.shown = 0;
-        }
-    }
 }
 
 /// A file that says how much was written to it.

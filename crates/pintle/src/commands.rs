@@ -1,6 +1,6 @@
 //! The commands of the binary: one table that the dispatch and the help derive from.
 
-use crate::{backup, certs, check, flags, owners, recover, serve};
+use crate::{backup, certs, check, flags, migrate, owners, recover, serve};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -45,6 +45,11 @@ pub(crate) const SUBCOMMANDS: &[Subcommand] = &[
         name: "restore",
         summary: "Make a new data folder from a backup",
         run: |args| exit(backup::restore(args)),
+    },
+    Subcommand {
+        name: "migrate",
+        summary: "Move all objects between a data folder and etcd",
+        run: |args| exit(migrate::run(args)),
     },
     Subcommand {
         name: "recover",

@@ -74,6 +74,8 @@ pub(crate) struct Config {
     pub(crate) alone: bool,
     /// Whether old revisions are forgotten.
     pub(crate) compacts: bool,
+    /// How often the store is asked for its size; zero: never.
+    pub(crate) measure_every: Duration,
     /// Whether the cluster is told.
     pub(crate) publishes_endpoint: bool,
     /// How long events are kept; zero is for ever.
@@ -270,6 +272,7 @@ impl Config {
             },
             alone: !stands_in,
             compacts: !flags.duration("etcd-compaction-interval").is_zero(),
+            measure_every: flags.duration("etcd-db-metric-poll-interval"),
             publishes_endpoint: flags.text("endpoint-reconciler-type") != "none",
             event_life: flags.duration("event-ttl"),
             retention: match flags.duration("etcd-compaction-interval") {

@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::data_dir::DataDir;
+use crate::etcd::EtcdSettings;
 use crate::{bootstrap, encryption};
 use pintle_admission::{Chain, Settings, SettingsError};
 use pintle_auth::Authorizer;
@@ -71,18 +72,15 @@ pub(crate) async fn open(
     let encryption = encryption::load(&config.encryption).await?;
     let builtin = builtin();
     let kinds: Vec<Arc<Kind>> = builtin.kinds.into_iter().map(Arc::new).collect();
+    let codec = match &config.etcd {
+        Some(etcd) => etcd_codec(etcd, config, &kinds, encryption.clone()),
+        None => embedded_codec(&kinds, encryption.clone()),
+    };
     let store: Arc<dyn Store> = match &config.etcd {
         Some(etcd) => Arc::new(etcd.connect().await?),
         None if config.ephemeral => Arc::new(Embedded::ephemeral(options)?),
         None => Arc::new(Embedded::open(&folder.path().join("store"), options)?),
     };
-    let cbor = config.gate("CBORServingAndStorage");
-    let form = config
-        .etcd
-        .as_ref()
-        .map(|etcd| Arc::new(etcd.form(kinds.iter().cloned(), cbor)) as Arc<dyn StoredForm>);
-    let prefix = config.etcd.as_ref().map_or(KEY_PREFIX, |etcd| etcd.prefix());
-    let codec = Codec::new(form, encryption.clone(), kinds.iter().map(|kind| &**kind), prefix);
     let store: Arc<dyn Store> = Arc::new(FormStore::new(store, Arc::new(codec)));
     let cache_options =
         pintle_cache::Options { retention, snapshot_age_max: retention, ..pintle_cache::Options::default() };
@@ -100,6 +98,28 @@ pub(crate) async fn open(
         tracing::error!("some stored values cannot be read: {}", status.message);
     }
     Ok(Objects { engine, types, encryption })
+}
+
+/// The built-in kinds.
+pub(crate) fn builtin_kinds() -> Vec<Arc<Kind>> {
+    builtin().kinds.into_iter().map(Arc::new).collect()
+}
+
+/// How values lie in the embedded store.
+pub(crate) fn embedded_codec(kinds: &[Arc<Kind>], encryption: Arc<Encryption>) -> Codec {
+    Codec::new(None, encryption, kinds.iter().map(|kind| &**kind), KEY_PREFIX)
+}
+
+/// How values lie in etcd.
+pub(crate) fn etcd_codec(
+    etcd: &EtcdSettings,
+    config: &Config,
+    kinds: &[Arc<Kind>],
+    encryption: Arc<Encryption>,
+) -> Codec {
+    let form = etcd.form(kinds.iter().cloned(), config.gate("CBORServingAndStorage"));
+    let form = Arc::new(form) as Arc<dyn StoredForm>;
+    Codec::new(Some(form), encryption, kinds.iter().map(|kind| &**kind), etcd.prefix())
 }
 
 /// Makes what a fresh server needs and is not there.

@@ -129,7 +129,12 @@ async fn serve(
     let lasting = config.authorization.lasting(&config)?;
     let authorizers = config.authorization.start(&lasting)?;
     let authorizer: Arc<dyn Authorizer> = authorizers.clone();
-    let Objects { engine, types, encryption } = objects::open(&config, &folder, authorizer.clone()).await?;
+    // A server that waits for etcd can be ended, too.
+    let opened = tokio::select! {
+        opened = objects::open(&config, &folder, authorizer.clone()) => opened?,
+        () = signals.next() => return Ok(()),
+    };
+    let Objects { engine, types, encryption } = opened;
     let mut account_tokens = account_tokens(&config, keep)?;
     let token_objects: Arc<dyn BoundObjects> = Arc::new(TokenObjects(engine.clone()));
     account_tokens.objects = Some(token_objects.clone());

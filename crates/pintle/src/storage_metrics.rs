@@ -39,7 +39,10 @@ pub(crate) fn update(engine: &Engine, data: &Path) {
         }
         families::ETCD_BOOKMARKS.add(&labels, 0);
     }
-    families::STORE_BYTES.set(&["pintle"], float(folder_bytes(data)));
+    // etcd is asked for its size now and then.
+    if !engine.store.is_shared() {
+        families::STORE_BYTES.set(&["pintle"], float(folder_bytes(data)));
+    }
 }
 
 fn folder_bytes(folder: &Path) -> usize {

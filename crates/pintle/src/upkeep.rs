@@ -7,6 +7,7 @@ use pintle_controllers::identity::{self, Heartbeat, Identity};
 use pintle_controllers::leader::Candidate;
 use pintle_controllers::membership::{Membership, Settings};
 use pintle_engine::Engine;
+use pintle_metrics::families;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,9 @@ impl Upkeep {
         if config.gate("APIServerIdentity") {
             tokio::spawn(heartbeat.clone().run());
             tokio::spawn(identity::collect_expired(engine.clone()));
+        }
+        if !config.measure_every.is_zero() {
+            tokio::spawn(measure_store(engine.clone(), config.measure_every));
         }
         // On etcd the store compacts, once for all servers.
         if config.compacts && config.etcd.is_none() {
@@ -82,6 +86,19 @@ async fn keep_service(engine: Arc<Engine>, config: Arc<Config>) {
     while !wait(&engine, SERVICE_EVERY).await {
         if let Err(status) = objects::ensure_service(&engine, &config).await {
             tracing::warn!(error = %status.message, "the service kubernetes could not be made");
+        }
+    }
+}
+
+/// Asks the store for its size, for the metrics.
+async fn measure_store(engine: Arc<Engine>, every: Duration) {
+    loop {
+        if let Some(bytes) = engine.store.size().await {
+            #[expect(clippy::cast_precision_loss, reason = "a size to be shown")]
+            families::STORE_BYTES.set(&["etcd-0"], bytes as f64);
+        }
+        if wait(&engine, every).await {
+            return;
         }
     }
 }

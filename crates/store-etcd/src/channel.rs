@@ -33,6 +33,7 @@ pub(crate) enum Method {
     Txn,
     Compact,
     LeaseGrant,
+    Status,
     Watch,
 }
 
@@ -43,6 +44,7 @@ impl Method {
             Method::Txn => "/etcdserverpb.KV/Txn",
             Method::Compact => "/etcdserverpb.KV/Compact",
             Method::LeaseGrant => "/etcdserverpb.Lease/LeaseGrant",
+            Method::Status => "/etcdserverpb.Maintenance/Status",
             Method::Watch => "/etcdserverpb.Watch/Watch",
         }
     }

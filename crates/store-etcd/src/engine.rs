@@ -3,12 +3,13 @@
 use crate::barrier::Barrier;
 use crate::channel::{Channel, Method};
 use crate::compaction;
-use crate::follow::{Follower, entry};
+use crate::follow::{Follower, NO_LEADER, entry};
 use crate::grpc::{CallError, code};
 use crate::lease::Leases;
-use crate::message::{Condition, Operation, RangeRequest, TxnRequest, TxnResponse};
+use crate::message::{self, Condition, Operation, RangeRequest, TxnRequest, TxnResponse};
 use crate::options::{Options, OptionsError};
 use crate::pending::Registered;
+use crate::raise;
 use bytes::Bytes;
 use pintle_store::{
     BoxFuture, Expect, Loaded, Op, ReadError, Revision, Sink, Snapshot, Store, StoreFault, Write, WriteError,
@@ -60,6 +61,18 @@ impl Etcd {
         }
         let (leases, closed) = (Leases::default(), AtomicBool::new(false));
         Ok(Etcd { channel, follower, barrier, leases, options, closed, tasks: Mutex::new(tasks) })
+    }
+
+    /// Writes to a key of its own until etcd's revision is at least `wanted`, so that objects that were written
+    /// elsewhere can go on with higher revisions here. `report` is told how far it is.
+    pub async fn raise_revision(
+        &self,
+        wanted: Revision,
+        report: impl FnMut(u64),
+    ) -> Result<Revision, StoreFault> {
+        let reached = raise::raise(&self.channel, wanted.0, report).await.map_err(|error| fault(&error))?;
+        self.follower.progress.reach(reached).await;
+        Ok(Revision(reached))
     }
 
     async fn transact(&self, writes: &[Write]) -> Result<Revision, WriteError> {
@@ -143,7 +156,7 @@ impl Etcd {
                     return TxnResponse::decode(message).map_err(|error| CallError::malformed(&error));
                 }
                 Err(CallError::NotSent(_)) if !self.closed.load(Ordering::Acquire) => {}
-                Err(CallError::Status { message, .. }) if message == "etcdserver: no leader" => {
+                Err(CallError::Status { message, .. }) if message == NO_LEADER => {
                     self.channel.rotate();
                 }
                 Err(error) => return Err(error),
@@ -314,6 +327,13 @@ impl Store for Etcd {
                 Err(_) => DEADLINE.to_owned(),
             };
             Err(format!("error getting data from etcd: {why}"))
+        })
+    }
+
+    fn size(&self) -> BoxFuture<'_, Option<u64>> {
+        Box::pin(async move {
+            let answer = self.channel.call(Method::Status, &Bytes::new()).await.ok()?;
+            message::database_size(answer).ok()
         })
     }
 

@@ -16,6 +16,7 @@ mod message;
 mod options;
 mod pending;
 mod progress;
+mod raise;
 mod wire;
 
 pub use engine::Etcd;

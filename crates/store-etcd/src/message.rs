@@ -101,6 +101,18 @@ impl RangeResponse {
     }
 }
 
+/// The size of the database in an `etcdserverpb.StatusResponse`.
+pub(crate) fn database_size(message: Bytes) -> Result<u64, Malformed> {
+    let mut size = 0;
+    let mut reader = Reader::new(message);
+    while let Some((number, field)) = reader.next()? {
+        if number == 3 {
+            size = field.int().cast_unsigned();
+        }
+    }
+    Ok(size)
+}
+
 /// What a transaction compares a key's numbers with.
 pub(crate) enum Condition {
     /// The revision of the last write; 0 where there is no key.

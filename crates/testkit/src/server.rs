@@ -77,6 +77,13 @@ impl Server {
         Ok(server)
     }
 
+    /// Starts a server without waiting for anything.
+    pub fn start_waiting(options: Options) -> Result<Server, ServerError> {
+        let mut server = Server { child: None, folder: fresh_folder()?, options, port: 0 };
+        server.spawn()?;
+        Ok(server)
+    }
+
     /// Starts again on the same folder; what runs is killed first.
     pub async fn restart(&mut self) -> Result<(), ServerError> {
         self.kill()?;

@@ -51,7 +51,7 @@ impl Codec {
     }
 
     /// The bytes to store for an object in memory.
-    pub(super) fn encode(&self, key: &str, value: &Bytes) -> Result<Bytes, TransformError> {
+    pub fn encode(&self, key: &str, value: &Bytes) -> Result<Bytes, TransformError> {
         let formed = match &self.form {
             None => value.clone(),
             Some(form) => form.encode(key, value),
@@ -64,7 +64,7 @@ impl Codec {
     }
 
     /// The object in memory for stored bytes, be it one that cannot be read.
-    pub(super) fn decode(&self, key: &str, stored: &Bytes) -> Bytes {
+    pub fn decode(&self, key: &str, stored: &Bytes) -> Bytes {
         if self.is_as_in_memory(key, stored) {
             return stored.clone();
         }

@@ -92,6 +92,10 @@ impl Store for FormStore {
         self.inner.is_shared()
     }
 
+    fn size(&self) -> BoxFuture<'_, Option<u64>> {
+        self.inner.size()
+    }
+
     fn removes_expired(&self) -> bool {
         self.inner.removes_expired()
     }
@@ -206,6 +210,10 @@ impl Sink for FormSink {
 
     fn reset(&self, loaded: Loaded) {
         self.sink.reset(decode_loaded(&self.codec, loaded));
+    }
+
+    fn interrupted(&self, is: bool) {
+        self.sink.interrupted(is);
     }
 
     fn compacted(&self, revision: Revision) {

@@ -244,7 +244,7 @@ pub(crate) const FLAGS: &[Flag] = &[
     used("etcd-cafile", Text, "", "PEM file of the authority that etcd's certificates are checked with"),
     used("etcd-certfile", Text, "", "PEM file of the certificate shown to etcd"),
     accepted("etcd-count-metric-poll-period", Duration, "1m0s"),
-    accepted("etcd-db-metric-poll-interval", Duration, "30s"),
+    used("etcd-db-metric-poll-interval", Duration, "30s", "How often etcd is asked for its size; 0: never"),
     used("etcd-healthcheck-timeout", Duration, "2s", "How long the health check `etcd` may take"),
     used("etcd-keyfile", Text, "", "PEM file of that certificate's key"),
     used("etcd-prefix", Text, "/registry", "What all keys in etcd begin with"),

@@ -26,6 +26,7 @@ mod kubectl;
 mod maintenance;
 mod memory;
 mod metrics;
+mod migration;
 mod process;
 mod proxy;
 mod random_requests;
