@@ -66,8 +66,9 @@ impl Engine {
                         }
                     }
                     Some(Item::InitialEventsEnd(_) | Item::Bookmark(_)) => {}
-                    Some(Item::Closed(CloseReason::Slow)) => break,
-                    Some(Item::Closed(_)) | None => return,
+                    Some(Item::Closed(CloseReason::Shutdown)) | None => return,
+                    // Old rights must not stay in force because a watch ended: everything is loaded anew.
+                    Some(Item::Closed(_)) => break,
                 }
             }
         }

@@ -204,7 +204,8 @@ impl Server {
         fs::write(&tokens, TOKENS)?;
         let log = File::options().create(true).append(true).open(self.log_path())?;
         let mut command = Command::new(binary()?);
-        command.arg("serve").arg("--data-dir").arg(&data);
+        // With flags of a kube-apiserver the default would be all addresses.
+        command.arg("serve").arg("--bind-address=127.0.0.1").arg("--data-dir").arg(&data);
         if !self.options.flags.iter().any(|flag| flag.starts_with("--secure-port=")) {
             command.arg("--secure-port=0");
         }

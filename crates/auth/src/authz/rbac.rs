@@ -467,6 +467,36 @@ mod tests {
         assert_eq!(policy.authorize(&asked("alice", "get", "x/pods/a")), Decision::NoOpinion(want.into()));
     }
 
+    /// 10,000 bindings of others beside a few of one's own: `cargo nextest run --run-ignored only`.
+    #[test]
+    #[ignore = "measures; prints what a decision costs"]
+    fn cost_of_a_decision() {
+        let rbac = Rbac::default();
+        rbac.update(|policy| {
+            let mut insert = |kind, text: String| policy.insert(kind, &json::parse(text.as_bytes()).unwrap().value);
+            for index in 0..10_000 {
+                let role = format!(r#"{{"metadata":{{"name":"r{index}"}},"rules":[{{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}}]}}"#);
+                insert(PolicyKind::ClusterRole, role);
+                let binding = format!(r#"{{"metadata":{{"name":"b{index}"}},"roleRef":{{"kind":"ClusterRole","name":"r{index}"}},"subjects":[{{"kind":"User","name":"u{}"}}]}}"#, index / 4);
+                insert(PolicyKind::ClusterRoleBinding, binding);
+            }
+        });
+        let questions: Vec<Attributes> = (0..10_000)
+            .map(|index| {
+                asked(
+                    &format!("u{}", index % 3000),
+                    if index % 2 == 0 { "get" } else { "delete" },
+                    "x/pods/a",
+                )
+            })
+            .collect();
+        let begin = std::time::Instant::now();
+        let allowed = questions.iter().filter(|q| rbac.authorize(q).wait().is_allowed()).count();
+        let each = begin.elapsed() / 10_000;
+        println!("{each:?} per decision, {allowed} allowed");
+        assert!(each < std::time::Duration::from_micros(5));
+    }
+
     #[test]
     fn paths_match_by_prefix() {
         for (rule, path, want) in [

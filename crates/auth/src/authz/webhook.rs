@@ -135,6 +135,13 @@ impl WebhookAuthorizer {
             return Err("couldn't get version/kind; json parse error".to_string());
         }
         if !fits(kind, "SubjectAccessReview") || !fits(version, &self.api_version) {
+            // Other kinds and versions of the group are known to kube-apiserver, which then cannot convert them.
+            if let Some(known) = version.strip_prefix("authorization.k8s.io/") {
+                let wanted = &self.settings.version;
+                return Err(format!(
+                    "converting ({known}.{kind}) to ({wanted}.SubjectAccessReview): unknown conversion"
+                ));
+            }
             return Err(format!("no kind \"{kind}\" is registered for version \"{version}\""));
         }
         let says = |key: &str| answer.at(&["status", key]).and_then(Value::as_bool).unwrap_or(false);
