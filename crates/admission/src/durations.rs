@@ -30,6 +30,20 @@ struct StepSeries {
 }
 
 impl Durations {
+    /// Begins to measure a step.
+    pub(crate) fn begin(
+        &self,
+        step: Step,
+        operation: Operation,
+        plugins: &[Box<dyn Plugin>],
+    ) -> Option<Measuring<'_>> {
+        let began = Instant::now();
+        let place = (step as usize).saturating_mul(OPERATIONS).saturating_add(operation as usize);
+        let name = STEPS.get(step as usize).copied().unwrap_or("");
+        let series = self.series.get(place)?.get_or_init(|| StepSeries::new(plugins, operation, name));
+        Some(Measuring { series, operation, step: name, began, before: began, asked: 0 })
+    }
+
     /// Asks each plugin until one refuses, and measures them.
     pub(crate) fn measure(
         &self,
@@ -38,32 +52,56 @@ impl Durations {
         plugins: &[Box<dyn Plugin>],
         mut ask: impl FnMut(&dyn Plugin) -> Result<(), Status>,
     ) -> Result<(), Status> {
-        let began = Instant::now();
-        let place = (step as usize).saturating_mul(OPERATIONS).saturating_add(operation as usize);
-        let name = STEPS.get(step as usize).copied().unwrap_or("");
-        let Some(series) = self.series.get(place) else { return Ok(()) };
-        let series = series.get_or_init(|| StepSeries::new(plugins, operation, name));
-        let mut before = began;
-        for (plugin, handle) in plugins.iter().zip(&series.plugins) {
+        let mut measuring = self.begin(step, operation, plugins);
+        for plugin in plugins {
             let outcome = ask(&**plugin);
-            let now = Instant::now();
-            let seconds = now.duration_since(before).as_secs_f64();
-            before = now;
-            if let Err(status) = outcome {
-                let labels = [operation.name(), "true", name];
-                let total = now.duration_since(began).as_secs_f64();
-                families::ADMISSION_CONTROLLER
-                    .observe(&[plugin.name(), operation.name(), "true", name], seconds);
-                families::ADMISSION_STEP.observe(&labels, total);
-                families::ADMISSION_STEP_SUMMARY.observe(&labels, total);
-                return Err(status);
+            if let Some(measuring) = &mut measuring {
+                measuring.observe(&**plugin, &outcome);
             }
+            outcome?;
+        }
+        if let Some(measuring) = measuring {
+            measuring.end();
+        }
+        Ok(())
+    }
+}
+
+/// A step that is measured: its plugins are asked one after the other.
+pub(crate) struct Measuring<'a> {
+    series: &'a StepSeries,
+    operation: Operation,
+    step: &'static str,
+    began: Instant,
+    before: Instant,
+    asked: usize,
+}
+
+impl Measuring<'_> {
+    /// Counts the plugin that was just asked; one that refuses ends the step.
+    pub(crate) fn observe(&mut self, plugin: &dyn Plugin, outcome: &Result<(), Status>) {
+        let now = Instant::now();
+        let seconds = now.duration_since(self.before).as_secs_f64();
+        self.before = now;
+        let handle = self.series.plugins.get(self.asked);
+        self.asked = self.asked.saturating_add(1);
+        if outcome.is_err() {
+            let labels = [self.operation.name(), "true", self.step];
+            let total = now.duration_since(self.began).as_secs_f64();
+            families::ADMISSION_CONTROLLER
+                .observe(&[plugin.name(), self.operation.name(), "true", self.step], seconds);
+            families::ADMISSION_STEP.observe(&labels, total);
+            families::ADMISSION_STEP_SUMMARY.observe(&labels, total);
+        } else if let Some(handle) = handle {
             handle.observe(families::ADMISSION_CONTROLLER.buckets(), seconds);
         }
-        let total = before.duration_since(began).as_secs_f64();
-        series.step.observe(families::ADMISSION_STEP.buckets(), total);
-        series.summary.observe(&[], total);
-        Ok(())
+    }
+
+    /// Counts the step, in which no plugin refused.
+    pub(crate) fn end(self) {
+        let total = self.before.duration_since(self.began).as_secs_f64();
+        self.series.step.observe(families::ADMISSION_STEP.buckets(), total);
+        self.series.summary.observe(&[], total);
     }
 }
 

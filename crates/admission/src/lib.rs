@@ -1,6 +1,7 @@
 //! Admission: the chain of built-in plugins that may change or refuse a write. One file a plugin.
 //!
-//! Plugins see trees in the stored version and read other objects through [`World`]; they do no I/O.
+//! Plugins see trees in the stored version and read other objects through [`World`]. They do no I/O, but for ImagePolicyWebhook,
+//! which asks a webhook.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
@@ -9,12 +10,16 @@ mod always_pull_images;
 mod anti_affinity;
 pub mod cel;
 mod certificates;
+mod chain;
+mod config;
 mod default_classes;
 mod default_toleration_seconds;
 mod durations;
 mod escalation;
+mod event_rate_limit;
 mod extended_resource_toleration;
 mod external_ips;
+mod image_policy;
 mod limit_ranger;
 pub mod matching;
 mod namespace_exists;
@@ -25,6 +30,7 @@ mod owner_references;
 mod pod_node_selector;
 mod pod_resize;
 mod pod_security;
+mod pod_toleration_restriction;
 mod pod_topology_labels;
 pub mod policy;
 mod priority;
@@ -38,15 +44,19 @@ mod taint_nodes;
 #[cfg(test)]
 mod testing;
 pub mod webhook;
+mod webhook_config;
 
+pub use chain::{Chain, Settings, SettingsError};
+pub use config::{AdmissionConfiguration, ConfigError};
 pub use request::{Options, admission_request};
+pub use webhook_config::WebhookConfig;
 
-use durations::{Durations, Step};
-use pintle_auth::{Authorizer, UserInfo};
+use pintle_auth::UserInfo;
 use pintle_kinds::{Kind, KindVersion};
 use pintle_meta::{GroupVersion, GroupVersionKind, Status};
 use pintle_value::Value;
-use std::sync::Arc;
+use std::future::Future;
+use std::pin::Pin;
 
 /// What a request does to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,269 +156,31 @@ pub trait Plugin: Send + Sync {
     ) -> Result<(), Status> {
         Ok(())
     }
-}
 
-/// All plugins that kube-apiserver knows, in the order in which it asks them.
-const ORDER: [&str; 41] = [
-    "AlwaysAdmit",
-    "NamespaceAutoProvision",
-    "NamespaceLifecycle",
-    "NamespaceExists",
-    "LimitPodHardAntiAffinityTopology",
-    "LimitRanger",
-    "ServiceAccount",
-    "NodeRestriction",
-    "TaintNodesByCondition",
-    "AlwaysPullImages",
-    "ImagePolicyWebhook",
-    "PodSecurity",
-    "PodNodeSelector",
-    "Priority",
-    "DefaultTolerationSeconds",
-    "PodTolerationRestriction",
-    "EventRateLimit",
-    "ExtendedResourceToleration",
-    "DefaultStorageClass",
-    "StorageObjectInUseProtection",
-    "PodGroupProtection",
-    "OwnerReferencesPermissionEnforcement",
-    "PersistentVolumeClaimResize",
-    "RuntimeClass",
-    "CertificateApproval",
-    "CertificateSigning",
-    "ClusterTrustBundleAttest",
-    "CertificateSubjectRestriction",
-    "DefaultIngressClass",
-    "DenyServiceExternalIPs",
-    "PodTopologyLabels",
-    "PodGroupWorkloadExists",
-    "NodeDeclaredFeatureValidator",
-    "JobValidation",
-    "PodResizeValidator",
-    "MutatingAdmissionPolicy",
-    "MutatingAdmissionWebhook",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionWebhook",
-    "ResourceQuota",
-    "AlwaysDeny",
-];
-
-/// Plugins that are on by default but have nothing to do here, or whose work is done elsewhere in the server.
-const ELSEWHERE: [&str; 9] = [
-    "AlwaysAdmit",
-    "PodGroupProtection",
-    "ClusterTrustBundleAttest",
-    "PodGroupWorkloadExists",
-    "JobValidation",
-    "MutatingAdmissionPolicy",
-    "MutatingAdmissionWebhook",
-    "ValidatingAdmissionPolicy",
-    "ValidatingAdmissionWebhook",
-];
-
-/// Plugins that must be asked for.
-const OFF_BY_DEFAULT: [&str; 9] = [
-    "AlwaysDeny",
-    "AlwaysPullImages",
-    "DenyServiceExternalIPs",
-    "ExtendedResourceToleration",
-    "LimitPodHardAntiAffinityTopology",
-    "NamespaceExists",
-    "NodeRestriction",
-    "OwnerReferencesPermissionEnforcement",
-    "PodNodeSelector",
-];
-
-/// What the chain is told by flags and by the server.
-pub struct Settings {
-    /// `--enable-admission-plugins`
-    pub enabled: Vec<String>,
-    /// `--disable-admission-plugins`
-    pub disabled: Vec<String>,
-    /// `--default-not-ready-toleration-seconds`
-    pub not_ready_seconds: i64,
-    /// `--default-unreachable-toleration-seconds`
-    pub unreachable_seconds: i64,
-    /// Who decides what users may do.
-    pub authorizer: Arc<dyn Authorizer>,
-}
-
-/// Why the chain cannot be made; the text names the flag.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SettingsError {
-    /// No plugin has this name.
-    #[error("--{0}: plugin {1:?} is unknown")]
-    Unknown(&'static str, String),
-    /// The plugin is one of kube-apiserver's, but not of this server's.
-    #[error("--enable-admission-plugins: plugin {0:?} is not available here")]
-    Unavailable(String),
-    /// A plugin cannot be both.
-    #[error("{0} in enable-admission-plugins and disable-admission-plugins overlapped")]
-    Both(String),
-}
-
-/// The plugins in force, in kube-apiserver's order.
-pub struct Chain {
-    plugins: Vec<Box<dyn Plugin>>,
-    durations: Durations,
-    /// Plugins that other parts of the server stand for and that are turned off.
-    disabled: Vec<String>,
-    authorizer: Arc<dyn Authorizer>,
-}
-
-impl Chain {
-    /// The plugins that are on by default and those that are enabled, without the disabled ones.
-    pub fn new(settings: Settings) -> Result<Self, SettingsError> {
-        let mut plugins = all(&settings);
-        let known = |name: &String| ORDER.contains(&name.as_str());
-        if let Some(name) = settings.disabled.iter().find(|name| !known(name)) {
-            return Err(SettingsError::Unknown("disable-admission-plugins", name.clone()));
-        }
-        for name in &settings.enabled {
-            if !known(name) {
-                return Err(SettingsError::Unknown("enable-admission-plugins", name.clone()));
-            }
-            if settings.disabled.contains(name) {
-                return Err(SettingsError::Both(name.clone()));
-            }
-            let here = name == "ResourceQuota" || ELSEWHERE.contains(&name.as_str());
-            if !here && !plugins.iter().any(|plugin| plugin.name() == name) {
-                return Err(SettingsError::Unavailable(name.clone()));
-            }
-        }
-        let listed = |list: &[String], plugin: &dyn Plugin| list.iter().any(|name| name == plugin.name());
-        plugins.retain(|plugin| {
-            let wanted = !OFF_BY_DEFAULT.contains(&plugin.name()) || listed(&settings.enabled, &**plugin);
-            wanted && !listed(&settings.disabled, &**plugin)
-        });
-        plugins.sort_by_key(|plugin| ORDER.iter().position(|name| *name == plugin.name()));
-        Ok(Chain {
-            durations: Durations::default(),
-            plugins,
-            disabled: settings.disabled,
-            authorizer: settings.authorizer,
-        })
-    }
-
-    /// Whether a plugin that another part of the server stands for is on.
-    pub fn is_on(&self, name: &str) -> bool {
-        !self.disabled.iter().any(|disabled| disabled == name)
-    }
-
-    /// Lets every plugin change the object.
-    pub fn mutate(
-        &self,
-        request: &Attributes<'_>,
-        object: &mut Value,
-        world: &dyn World,
-    ) -> Result<(), Status> {
-        self.durations.measure(Step::Admit, request.operation, &self.plugins, |plugin| {
-            plugin.mutate(request, object, world)
-        })
-    }
-
-    /// Refuses an object that would grant what is not its writer's own. Asked when nobody changes it any more.
-    pub fn check_escalation(
-        &self,
-        request: &Attributes<'_>,
-        object: &Value,
-        world: &dyn World,
-    ) -> Result<(), Status> {
-        escalation::check(request, object, world, &*self.authorizer)
-    }
-
-    /// Lets every plugin refuse the object.
-    pub fn validate(
-        &self,
-        request: &Attributes<'_>,
-        object: Option<&Value>,
-        world: &dyn World,
-        warnings: &mut Vec<String>,
-    ) -> Result<(), Status> {
-        self.durations.measure(Step::Validate, request.operation, &self.plugins, |plugin| {
-            plugin.validate(request, object, world, warnings)
-        })
+    /// Asks somebody outside of the server whether to refuse an object, after `validate`; none where nobody is asked.
+    fn review<'a>(
+        &'a self,
+        _request: &'a Attributes<'a>,
+        _object: Option<&'a Value>,
+    ) -> Option<Reviewing<'a>> {
+        None
     }
 }
 
-/// All plugins of this crate.
-fn all(settings: &Settings) -> Vec<Box<dyn Plugin>> {
-    vec![
-        Box::new(namespace_lifecycle::NamespaceLifecycle),
-        Box::new(limit_ranger::LimitRanger),
-        Box::new(service_account::ServiceAccount),
-        Box::new(taint_nodes::TaintNodesByCondition),
-        Box::new(pod_security::PodSecurity),
-        Box::new(priority::Priority),
-        Box::new(default_toleration_seconds::DefaultTolerationSeconds {
-            not_ready_seconds: settings.not_ready_seconds,
-            unreachable_seconds: settings.unreachable_seconds,
-        }),
-        Box::new(default_classes::DefaultStorageClass),
-        Box::new(storage::StorageObjectInUseProtection),
-        Box::new(storage::PersistentVolumeClaimResize),
-        Box::new(runtime_class::RuntimeClass),
-        Box::new(certificates::CertificateApproval(settings.authorizer.clone())),
-        Box::new(certificates::CertificateSigning(settings.authorizer.clone())),
-        Box::new(certificates::CertificateSubjectRestriction),
-        Box::new(default_classes::DefaultIngressClass),
-        Box::new(pod_topology_labels::PodTopologyLabels),
-        Box::new(node_declared_features::NodeDeclaredFeatureValidator),
-        Box::new(pod_resize::PodResizeValidator),
-        Box::new(always_deny::AlwaysDeny),
-        Box::new(always_pull_images::AlwaysPullImages),
-        Box::new(external_ips::DenyServiceExternalIps),
-        Box::new(extended_resource_toleration::ExtendedResourceToleration),
-        Box::new(anti_affinity::LimitPodHardAntiAffinityTopology),
-        Box::new(namespace_exists::NamespaceExists),
-        Box::new(node_restriction::NodeRestriction(settings.authorizer.clone())),
-        Box::new(owner_references::OwnerReferencesPermissionEnforcement(settings.authorizer.clone())),
-        Box::new(pod_node_selector::PodNodeSelector),
-    ]
+/// A question to somebody outside of the server.
+pub type Reviewing<'a> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'a>>;
+
+/// Why a plugin cannot be made, in kube-apiserver's words; which of them depends on when it finds out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PluginError {
+    /// Its configuration cannot be read.
+    Init(String),
+    /// Its configuration makes no sense.
+    Initialize(String),
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pintle_auth::authz::AlwaysAllow;
-
-    fn chain(enabled: &[&str], disabled: &[&str]) -> Result<Vec<&'static str>, String> {
-        let texts = |names: &[&str]| names.iter().map(ToString::to_string).collect();
-        let settings = Settings {
-            enabled: texts(enabled),
-            disabled: texts(disabled),
-            not_ready_seconds: 300,
-            unreachable_seconds: 300,
-            authorizer: Arc::new(AlwaysAllow),
-        };
-        let chain = Chain::new(settings).map_err(|error| error.to_string())?;
-        Ok(chain.plugins.iter().map(|plugin| plugin.name()).collect())
-    }
-
-    #[test]
-    fn plugins_are_asked_in_order_and_can_be_turned_off() {
-        let all = chain(&[], &[]).unwrap();
-        assert!(all.starts_with(&["NamespaceLifecycle", "LimitRanger", "ServiceAccount"]));
-        assert_eq!(all.len() - 1, chain(&["LimitRanger"], &["ServiceAccount"]).unwrap().len());
-        for name in OFF_BY_DEFAULT {
-            assert!(!all.contains(&name) && chain(&[name], &[]).unwrap().contains(&name), "{name}");
-        }
-        for (enabled, disabled, error) in [
-            ("Nope", "", "--enable-admission-plugins: plugin \"Nope\" is unknown"),
-            ("", "Nope", "--disable-admission-plugins: plugin \"Nope\" is unknown"),
-            (
-                "ImagePolicyWebhook",
-                "",
-                "--enable-admission-plugins: plugin \"ImagePolicyWebhook\" is not available here",
-            ),
-            (
-                "Priority",
-                "Priority",
-                "Priority in enable-admission-plugins and disable-admission-plugins overlapped",
-            ),
-        ] {
-            let names = |name: &'static str| if name.is_empty() { vec![] } else { vec![name] };
-            assert_eq!(chain(&names(enabled), &names(disabled)), Err(error.to_string()));
-        }
+impl From<String> for PluginError {
+    fn from(why: String) -> Self {
+        PluginError::Init(why)
     }
 }

@@ -1,13 +1,65 @@
-//! PodNodeSelector: a namespace says on which nodes its pods may run.
+//! PodNodeSelector: a namespace, or else the cluster, says on which nodes pods may run.
 
+use crate::config::PluginConfig;
 use crate::{Attributes, Operation, Plugin, World};
-use pintle_meta::{GroupResource, Status};
-use pintle_value::Value;
+use pintle_meta::{FieldErrors, GroupResource, Status, names};
+use pintle_value::{Path, Value};
 use std::collections::BTreeMap;
 
 const ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
+/// The entry of the configuration that counts for namespaces that say nothing.
+const CLUSTER_DEFAULT: &str = "clusterDefaultNodeSelector";
 
-pub(crate) struct PodNodeSelector;
+/// Selectors by namespace: all that its pods may select; and the one for namespaces without annotation.
+#[derive(Default)]
+pub(crate) struct PodNodeSelector(BTreeMap<String, String>);
+
+impl PodNodeSelector {
+    /// Reads the configuration. kube-apiserver ignores what it cannot read of it.
+    pub(crate) fn new(config: Option<&PluginConfig>) -> Self {
+        let tree = config.and_then(|config| config.tree().ok());
+        let entries = tree.and_then(Value::as_object).into_iter().flat_map(|map| map.iter());
+        // Go's decoder does not mind the case of this name.
+        let listed = entries.filter(|(key, _)| key.eq_ignore_ascii_case("podNodeSelectorPluginConfig"));
+        let pairs = listed.filter_map(|(_, value)| value.as_object()).flat_map(|map| map.iter());
+        let text =
+            |(key, value): (&pintle_value::Str, &Value)| Some((key.to_string(), value.as_str()?.to_string()));
+        PodNodeSelector(pairs.filter_map(text).collect())
+    }
+
+    fn listed(&self, name: &str) -> Result<BTreeMap<String, String>, Status> {
+        parse(self.0.get(name).map_or("", String::as_str))
+    }
+
+    /// What the annotation of the namespace says, or else the cluster.
+    fn selector(
+        &self,
+        request: &Attributes<'_>,
+        world: &dyn World,
+    ) -> Result<BTreeMap<String, String>, Status> {
+        let Some(namespace) = world.object("", "namespaces", "", request.namespace) else {
+            return Err(Status::not_found(&GroupResource::new("", "namespaces"), request.namespace));
+        };
+        match namespace.at(&["metadata", "annotations", ANNOTATION]).and_then(Value::as_str) {
+            Some(text) => parse(text),
+            None => self.listed(CLUSTER_DEFAULT),
+        }
+    }
+
+    fn check_listed(&self, request: &Attributes<'_>, pod: &Value) -> Result<(), Status> {
+        let allowed = self.listed(request.namespace)?;
+        let own = pod.at(&["spec", "nodeSelector"]).and_then(Value::as_object);
+        let mut own = own.into_iter().flat_map(|map| map.iter());
+        let is_listed = |(key, value): (&pintle_value::Str, &Value)| {
+            allowed.get(key.as_str()).map(String::as_str) == value.as_str()
+        };
+        if allowed.is_empty() || own.all(is_listed) {
+            return Ok(());
+        }
+        let why = "pod node label selector labels conflict with its namespace whitelist";
+        Err(Status::forbidden(&request.kind.group_resource(), pod.str_at(&["metadata", "name"]), why))
+    }
+}
 
 impl Plugin for PodNodeSelector {
     fn name(&self) -> &'static str {
@@ -19,12 +71,12 @@ impl Plugin for PodNodeSelector {
         if !ours || request.operation != Operation::Create {
             return Ok(());
         }
-        let selector = selector(request, world)?;
+        let selector = self.selector(request, world)?;
         check(request, pod, &selector)?;
         for (key, value) in &selector {
             pod.set_at(&["spec", "nodeSelector", key], value.as_str().into());
         }
-        Ok(())
+        self.check_listed(request, pod)
     }
 
     fn validate(
@@ -35,10 +87,11 @@ impl Plugin for PodNodeSelector {
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let ours = request.is("", "pods") && request.subresource.is_empty();
-        match object.filter(|_| ours && request.operation == Operation::Create) {
-            Some(pod) => check(request, pod, &selector(request, world)?),
-            None => Ok(()),
-        }
+        let Some(pod) = object.filter(|_| ours && request.operation == Operation::Create) else {
+            return Ok(());
+        };
+        check(request, pod, &self.selector(request, world)?)?;
+        self.check_listed(request, pod)
     }
 }
 
@@ -54,19 +107,30 @@ fn check(request: &Attributes<'_>, pod: &Value, selector: &BTreeMap<String, Stri
     Err(Status::forbidden(&request.kind.group_resource(), pod.str_at(&["metadata", "name"]), why))
 }
 
-/// What the annotation of the namespace says: `key=value`, comma separated.
-fn selector(request: &Attributes<'_>, world: &dyn World) -> Result<BTreeMap<String, String>, Status> {
-    let Some(namespace) = world.object("", "namespaces", "", request.namespace) else {
-        return Err(Status::not_found(&GroupResource::new("", "namespaces"), request.namespace));
-    };
-    let text = namespace.str_at(&["metadata", "annotations", ANNOTATION]);
-    let labels = text.split(',').filter(|_| !text.is_empty());
-    labels
-        .map(|label| match label.split('=').collect::<Vec<_>>()[..] {
-            [key, value] => Ok((key.trim().to_string(), value.trim().to_string())),
-            _ => Err(Status::internal(&format!("invalid selector: [{label}]"))),
-        })
-        .collect()
+/// Labels: `key=value`, comma separated.
+fn parse(text: &str) -> Result<BTreeMap<String, String>, Status> {
+    let mut out = BTreeMap::new();
+    for label in text.split(',').filter(|_| !text.is_empty()) {
+        let parts: Vec<&str> = label.split('=').collect();
+        let [key, value] = parts.as_slice() else {
+            return Err(Status::unclassified(format!("invalid selector: [{}]", parts.join(" "))));
+        };
+        let (key, value) = (key.trim(), value.trim());
+        let mut errors = FieldErrors::new();
+        let complaints = names::is_qualified_name(key);
+        if !complaints.is_empty() {
+            errors.invalid(&Path::of("<nil>"), key, &complaints.join("; "));
+        }
+        let complaints = names::is_label_value(value);
+        if errors.is_empty() && !complaints.is_empty() {
+            errors.invalid(&Path::of(&format!("[{key}]")), value, &complaints.join("; "));
+        }
+        if !errors.is_empty() {
+            return Err(Status::unclassified(errors.sentence()));
+        }
+        out.insert(key.to_string(), value.to_string());
+    }
+    Ok(out)
 }
 
 #[cfg(test)]
@@ -82,7 +146,8 @@ mod tests {
             "namespaces",
             r#"{"metadata":{"name":"n","annotations":{"scheduler.alpha.kubernetes.io/node-selector":"env=test, zone = a"}}}"#,
         )]);
-        let ask = |pod: &str| admitted(&PodNodeSelector, &pods, pod, &world).map(|(pod, _)| text(&pod));
+        let ask =
+            |pod: &str| admitted(&PodNodeSelector::default(), &pods, pod, &world).map(|(pod, _)| text(&pod));
         assert_eq!(
             ask(r#"{"spec":{"nodeSelector":{"disk":"ssd","env":"test"}}}"#).unwrap(),
             r#"{"spec":{"nodeSelector":{"disk":"ssd","env":"test","zone":"a"}}}"#

@@ -2,18 +2,31 @@
 
 mod checks;
 mod policy;
+mod settings;
 
-use crate::{Attributes, Operation, Plugin, World};
+use crate::config::PluginConfig;
+use crate::{Attributes, Operation, Plugin, PluginError, World};
 use pintle_meta::field::quoted;
 use pintle_meta::{FieldErrors, Status};
 use pintle_value::Value;
 use policy::{Level, LevelVersion, Policy};
+use settings::Settings;
 use std::collections::{BTreeMap, HashSet};
 
 /// How many pods of a namespace are looked at when its policy changes.
 const PODS_MAX: usize = 3000;
 
-pub(crate) struct PodSecurity;
+const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
+const EXEMPT: &str = "pod-security.kubernetes.io/exempt";
+
+#[derive(Default)]
+pub(crate) struct PodSecurity(Settings);
+
+impl PodSecurity {
+    pub(crate) fn new(config: Option<&PluginConfig>) -> Result<Self, PluginError> {
+        config.map_or_else(|| Ok(PodSecurity::default()), |config| Settings::new(config).map(PodSecurity))
+    }
+}
 
 impl Plugin for PodSecurity {
     fn name(&self) -> &'static str {
@@ -29,148 +42,260 @@ impl Plugin for PodSecurity {
     ) -> Result<(), Status> {
         let Some(object) = object.filter(|_| request.operation != Operation::Delete) else { return Ok(()) };
         match (request.kind.group.as_str(), request.kind.plural.as_str()) {
-            ("", "namespaces") => namespace(request, object, world, warnings),
-            ("", "pods") => pod(request, object, world, warnings),
+            ("", "namespaces") => self.namespace(request, object, world, warnings),
+            ("", "pods") => self.pod(request, object, world, warnings),
             ("", "replicationcontrollers")
             | ("apps", "replicasets" | "deployments" | "statefulsets" | "daemonsets")
-            | ("batch", "jobs") => controller(request, object, &["spec", "template"], world, warnings),
-            ("", "podtemplates") => controller(request, object, &["template"], world, warnings),
+            | ("batch", "jobs") => {
+                self.controller(request, object, &["spec", "template"], world, warnings);
+                Ok(())
+            }
+            ("", "podtemplates") => {
+                self.controller(request, object, &["template"], world, warnings);
+                Ok(())
+            }
             ("batch", "cronjobs") => {
-                controller(request, object, &["spec", "jobTemplate", "spec", "template"], world, warnings)
+                let template = ["spec", "jobTemplate", "spec", "template"];
+                self.controller(request, object, &template, world, warnings);
+                Ok(())
             }
             _ => Ok(()),
         }
     }
 }
 
-/// The labels must make sense; pods that a stricter policy would not take are named.
-fn namespace(
-    request: &Attributes<'_>,
-    object: &Value,
-    world: &dyn World,
-    warnings: &mut Vec<String>,
-) -> Result<(), Status> {
-    if !request.subresource.is_empty() {
-        return Ok(());
-    }
-    let (new, errors) = Policy::of_namespace(object);
-    let invalid =
-        |errors: &FieldErrors| Err(Status::invalid(&request.kind.group_kind(), request.name, errors));
-    let Some(old) = request.old else {
-        return if errors.is_empty() { Ok(()) } else { invalid(&errors) };
-    };
-    let (old, old_errors) = Policy::of_namespace(old);
-    if !errors.is_empty() && errors != old_errors {
-        return invalid(&errors);
-    }
-    let relaxed = new.enforce.version == old.enforce.version && new.enforce.level <= old.enforce.level;
-    if new.enforce != old.enforce && new.enforce.level != Level::Privileged && !relaxed {
-        warn_of_pods(object.str_at(&["metadata", "name"]), new.enforce, world, warnings);
-    }
-    Ok(())
-}
-
-fn warn_of_pods(namespace: &str, enforce: LevelVersion, world: &dyn World, warnings: &mut Vec<String>) {
-    let (mut first, mut rest) = (Vec::new(), Vec::new());
-    let mut controllers: HashSet<String> = HashSet::new();
-    for pod in world.objects("", "pods", namespace) {
-        let owners = pod.items_at(&["metadata", "ownerReferences"]).iter();
-        let controller = owners.clone().find(|o| o.get("controller").and_then(Value::as_bool) == Some(true));
-        let fresh = controller.is_none_or(|owner| controllers.insert(owner.str_at(&["uid"]).to_string()));
-        if fresh { first.push(pod) } else { rest.push(pod) }
-    }
-    first.append(&mut rest);
-    let total = first.len();
-    let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
-    for pod in first.iter().take(PODS_MAX) {
-        let violations = checks::evaluate(enforce, pod.get("metadata"), pod.get("spec"));
-        if violations.is_empty() {
-            continue;
+impl PodSecurity {
+    /// The labels must make sense; pods that a stricter policy would not take are named.
+    fn namespace(
+        &self,
+        request: &Attributes<'_>,
+        object: &Value,
+        world: &dyn World,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        if !request.subresource.is_empty() {
+            return Ok(());
         }
-        let reasons: Vec<&str> = violations.iter().map(|v| v.reason.as_str()).collect();
-        let name = pod.str_at(&["metadata", "name"]).to_string();
-        let entry = found.entry(reasons.join(", ")).or_insert_with(|| (name.clone(), 0));
-        entry.0 = entry.0.clone().min(name);
-        entry.1 = entry.1.saturating_add(1);
+        let defaults = self.0.defaults;
+        let (new, errors) = Policy::of_namespace(object, defaults);
+        let invalid =
+            |errors: &FieldErrors| Err(Status::invalid(&request.kind.group_kind(), request.name, errors));
+        let is_exempt = self.0.namespaces.iter().any(|name| name == request.namespace);
+        let Some(old) = request.old else {
+            if !errors.is_empty() {
+                return invalid(&errors);
+            }
+            if is_exempt {
+                warnings.extend(self.ignored_policy(object, &new));
+            }
+            return Ok(());
+        };
+        let (old, old_errors) = Policy::of_namespace(old, defaults);
+        if !errors.is_empty() && errors != old_errors {
+            return invalid(&errors);
+        }
+        let relaxed = new.enforce.version == old.enforce.version && new.enforce.level <= old.enforce.level;
+        if new.enforce == old.enforce || new.enforce.level == Level::Privileged || relaxed {
+            return Ok(());
+        }
+        match is_exempt {
+            true => warnings.extend(self.ignored_policy(object, &new)),
+            false => {
+                let name = object.str_at(&["metadata", "name"]);
+                self.warn_of_pods(name, new.enforce, world, warnings);
+            }
+        }
+        Ok(())
     }
-    if total > PODS_MAX {
-        warnings.push(format!(
+
+    /// The warning that labels of an exempt namespace have no effect.
+    fn ignored_policy(&self, namespace: &Value, policy: &Policy) -> Option<String> {
+        if policy.is_privileged() || policy.is_equivalent(&self.0.defaults) {
+            return None;
+        }
+        let is_labelled = |mode: &str| {
+            ["", "-version"].iter().any(|suffix| {
+                let key = format!("pod-security.kubernetes.io/{mode}{suffix}");
+                namespace.at(&["metadata", "labels", &key]).is_some()
+            })
+        };
+        let modes = [("enforce", policy.enforce), ("audit", policy.audit), ("warn", policy.warn)];
+        let labelled =
+            modes.into_iter().filter(|(mode, lv)| lv.level != Level::Privileged && is_labelled(mode));
+        let labelled: Vec<String> = labelled.map(|(mode, lv)| format!("{mode}={lv}")).collect();
+        Some(format!(
+            "namespace {} is exempt from Pod Security, and the policy ({}) will be ignored",
+            quoted(namespace.str_at(&["metadata", "name"])),
+            labelled.join(", ")
+        ))
+    }
+
+    /// Why a request is exempt by its namespace or its user.
+    fn exemption(&self, request: &Attributes<'_>) -> Option<&'static str> {
+        let is_listed = |list: &[String], name: &str| !name.is_empty() && list.iter().any(|own| own == name);
+        if is_listed(&self.0.namespaces, request.namespace) {
+            return Some("namespace");
+        }
+        is_listed(&self.0.users, &request.user.name).then_some("user")
+    }
+
+    fn is_exempt_by_class(&self, pod: &Value) -> bool {
+        let class = pod.str_at(&["spec", "runtimeClassName"]);
+        !class.is_empty() && self.0.runtime_classes.iter().any(|own| own == class)
+    }
+
+    fn policy_of(
+        &self,
+        request: &Attributes<'_>,
+        world: &dyn World,
+    ) -> Result<(Policy, FieldErrors), Status> {
+        let Some(namespace) = world.object("", "namespaces", "", request.namespace) else {
+            return Err(Status::internal(&format!(
+                "failed to lookup namespace {}",
+                quoted(request.namespace)
+            )));
+        };
+        Ok(Policy::of_namespace(&namespace, self.0.defaults))
+    }
+
+    fn pod(
+        &self,
+        request: &Attributes<'_>,
+        pod: &Value,
+        world: &dyn World,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        const IGNORED: [&str; 8] =
+            ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
+        if IGNORED.contains(&request.subresource) {
+            return Ok(());
+        }
+        if let Some(reason) = self.exemption(request) {
+            pintle_audit::annotate(EXEMPT, || reason.to_string());
+            return Ok(());
+        }
+        let (policy, errors) = self.policy_of(request, world)?;
+        if errors.is_empty() && policy.is_privileged() {
+            pintle_audit::annotate(ENFORCED, || LevelVersion::PRIVILEGED.to_string());
+            return Ok(());
+        }
+        if request.old.is_some_and(|old| !is_significant(pod, old)) {
+            return Ok(());
+        }
+        if self.is_exempt_by_class(pod) {
+            pintle_audit::annotate(EXEMPT, || "runtimeClass".to_string());
+            return Ok(());
+        }
+        annotate_errors(&errors);
+        pintle_audit::annotate(ENFORCED, || policy.enforce.to_string());
+        audit(policy.audit, pod);
+        let violations = checks::evaluate(policy.enforce, pod.get("metadata"), pod.get("spec"));
+        if !violations.is_empty() {
+            let why = format!(
+                "violates PodSecurity {}: {}",
+                quoted(&policy.enforce.to_string()),
+                checks::details(&violations)
+            );
+            return Err(Status::forbidden(&request.kind.group_resource(), request.name, &why));
+        }
+        warn(policy.warn, pod, warnings);
+        Ok(())
+    }
+
+    /// Warns of what a controller would create; it is never refused.
+    fn controller(
+        &self,
+        request: &Attributes<'_>,
+        object: &Value,
+        template: &[&str],
+        world: &dyn World,
+        warnings: &mut Vec<String>,
+    ) {
+        if !request.subresource.is_empty() {
+            return;
+        }
+        if let Some(reason) = self.exemption(request) {
+            return pintle_audit::annotate(EXEMPT, || reason.to_string());
+        }
+        let Ok((policy, errors)) = self.policy_of(request, world) else {
+            let namespace = quoted(request.namespace);
+            let why = || format!("failed to lookup namespace {namespace}: namespace {namespace} not found");
+            return pintle_audit::annotate("pod-security.kubernetes.io/error", why);
+        };
+        let is_silent = policy.warn.level == Level::Privileged && policy.audit.level == Level::Privileged;
+        let Some(template) = object.at(template).filter(|_| !errors.is_empty() || !is_silent) else { return };
+        if self.is_exempt_by_class(template) {
+            return pintle_audit::annotate(EXEMPT, || "runtimeClass".to_string());
+        }
+        annotate_errors(&errors);
+        audit(policy.audit, template);
+        warn(policy.warn, template, warnings);
+    }
+
+    /// Names the pods of a namespace that violate its new policy, each reason once.
+    fn warn_of_pods(
+        &self,
+        namespace: &str,
+        enforce: LevelVersion,
+        world: &dyn World,
+        warnings: &mut Vec<String>,
+    ) {
+        let (mut first, mut rest) = (Vec::new(), Vec::new());
+        let mut controllers: HashSet<String> = HashSet::new();
+        let pods = world.objects("", "pods", namespace).into_iter();
+        for pod in pods.filter(|pod| !self.is_exempt_by_class(pod)) {
+            let owners = pod.items_at(&["metadata", "ownerReferences"]).iter();
+            let controller =
+                owners.clone().find(|o| o.get("controller").and_then(Value::as_bool) == Some(true));
+            let fresh = controller.is_none_or(|owner| controllers.insert(owner.str_at(&["uid"]).to_string()));
+            if fresh { first.push(pod) } else { rest.push(pod) }
+        }
+        first.append(&mut rest);
+        let total = first.len();
+        let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
+        for pod in first.iter().take(PODS_MAX) {
+            let violations = checks::evaluate(enforce, pod.get("metadata"), pod.get("spec"));
+            if violations.is_empty() {
+                continue;
+            }
+            let reasons: Vec<&str> = violations.iter().map(|v| v.reason.as_str()).collect();
+            let name = pod.str_at(&["metadata", "name"]).to_string();
+            let entry = found.entry(reasons.join(", ")).or_insert_with(|| (name.clone(), 0));
+            entry.0 = entry.0.clone().min(name);
+            entry.1 = entry.1.saturating_add(1);
+        }
+        if total > PODS_MAX {
+            warnings.push(format!(
             "new PodSecurity enforce level only checked against the first {PODS_MAX} of {total} existing pods"
         ));
+        }
+        if !found.is_empty() {
+            warnings.push(format!(
+                "existing pods in namespace {} violate the new PodSecurity enforce level {}",
+                quoted(namespace),
+                quoted(&enforce.to_string())
+            ));
+        }
+        let mut lines: Vec<String> = found
+            .into_iter()
+            .map(|(reasons, (pod, count))| match count {
+                1 => format!("{pod}: {reasons}"),
+                2 => format!("{pod} (and 1 other pod): {reasons}"),
+                _ => format!("{pod} (and {} other pods): {reasons}", count.saturating_sub(1)),
+            })
+            .collect();
+        lines.sort();
+        warnings.append(&mut lines);
     }
-    if !found.is_empty() {
-        warnings.push(format!(
-            "existing pods in namespace {} violate the new PodSecurity enforce level {}",
-            quoted(namespace),
-            quoted(&enforce.to_string())
-        ));
-    }
-    let mut lines: Vec<String> = found
-        .into_iter()
-        .map(|(reasons, (pod, count))| match count {
-            1 => format!("{pod}: {reasons}"),
-            2 => format!("{pod} (and 1 other pod): {reasons}"),
-            _ => format!("{pod} (and {} other pods): {reasons}", count.saturating_sub(1)),
-        })
-        .collect();
-    lines.sort();
-    warnings.append(&mut lines);
 }
 
-fn policy_of(request: &Attributes<'_>, world: &dyn World) -> Result<Policy, Status> {
-    let Some(namespace) = world.object("", "namespaces", "", request.namespace) else {
-        return Err(Status::internal(&format!("failed to lookup namespace {}", quoted(request.namespace))));
-    };
-    Ok(Policy::of_namespace(&namespace).0)
-}
-
-fn pod(
-    request: &Attributes<'_>,
-    pod: &Value,
-    world: &dyn World,
-    warnings: &mut Vec<String>,
-) -> Result<(), Status> {
-    const IGNORED: [&str; 8] =
-        ["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"];
-    if IGNORED.contains(&request.subresource) {
-        return Ok(());
+/// Annotates the audit event of a request whose namespace has labels that make no sense.
+fn annotate_errors(errors: &FieldErrors) {
+    if !errors.is_empty() {
+        pintle_audit::annotate("pod-security.kubernetes.io/error", || {
+            format!("Failed to parse policy: {}", errors.sentence())
+        });
     }
-    let policy = policy_of(request, world)?;
-    if request.old.is_some_and(|old| !is_significant(pod, old)) {
-        return Ok(());
-    }
-    pintle_audit::annotate("pod-security.kubernetes.io/enforce-policy", || policy.enforce.to_string());
-    if policy.is_privileged() {
-        return Ok(());
-    }
-    audit(policy.audit, pod);
-    let violations = checks::evaluate(policy.enforce, pod.get("metadata"), pod.get("spec"));
-    if !violations.is_empty() {
-        let why = format!(
-            "violates PodSecurity {}: {}",
-            quoted(&policy.enforce.to_string()),
-            checks::details(&violations)
-        );
-        return Err(Status::forbidden(&request.kind.group_resource(), request.name, &why));
-    }
-    warn(policy.warn, pod, warnings);
-    Ok(())
-}
-
-fn controller(
-    request: &Attributes<'_>,
-    object: &Value,
-    template: &[&str],
-    world: &dyn World,
-    warnings: &mut Vec<String>,
-) -> Result<(), Status> {
-    let Some(template) = object.at(template).filter(|_| request.subresource.is_empty()) else {
-        return Ok(());
-    };
-    let Ok(policy) = policy_of(request, world) else { return Ok(()) };
-    audit(policy.audit, template);
-    warn(policy.warn, template, warnings);
-    Ok(())
 }
 
 /// Annotates the audit event of a request that violates the level to be audited.
@@ -239,7 +364,8 @@ mod tests {
                 r#"violates PodSecurity "restricted:v1.30": allowPrivilegeEscalation != false (container "c" must set securityContext.allowPrivilegeEscalation=false), unrestricted capabilities (container "c" must set securityContext.capabilities.drop=["ALL"]), restricted volume types (volume "v" uses restricted volume type "hostPath"), runAsNonRoot != true (pod or container "c" must set securityContext.runAsNonRoot=true), seccompProfile (pod or container "c" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")"#,
             ),
         ] {
-            let refusal = admitted(&PodSecurity, &pods, pod, &world(labels)).err().unwrap_or_default();
+            let refusal =
+                admitted(&PodSecurity::default(), &pods, pod, &world(labels)).err().unwrap_or_default();
             let expected =
                 if why.is_empty() { String::new() } else { format!("pods \"x\" is forbidden: {why}") };
             assert_eq!(refusal, expected);
@@ -251,7 +377,8 @@ mod tests {
         let deployment = r#"{"spec":{"template":{"spec":{"hostIPC":true}}}}"#;
         let labels = r#"{"pod-security.kubernetes.io/warn":"baseline"}"#;
         let (_, warnings) =
-            admitted(&PodSecurity, &kind("apps", "deployments"), deployment, &world(labels)).unwrap();
+            admitted(&PodSecurity::default(), &kind("apps", "deployments"), deployment, &world(labels))
+                .unwrap();
         assert_eq!(
             warnings,
             [r#"would violate PodSecurity "baseline:latest": host namespaces (hostIPC=true)"#]
@@ -261,7 +388,8 @@ mod tests {
     #[test]
     fn labels_must_make_sense() {
         let namespace = r#"{"metadata":{"name":"x","labels":{"pod-security.kubernetes.io/enforce":"loose","pod-security.kubernetes.io/warn-version":"v1.01"}}}"#;
-        let refusal = admitted(&PodSecurity, &kind("", "namespaces"), namespace, &world("{}")).unwrap_err();
+        let refusal =
+            admitted(&PodSecurity::default(), &kind("", "namespaces"), namespace, &world("{}")).unwrap_err();
         assert_eq!(
             refusal,
             r#"Namespace "x" is invalid: [metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: "loose": must be one of privileged, baseline, restricted, metadata.labels[pod-security.kubernetes.io/warn-version]: Invalid value: "v1.01": must be "latest" or "v1.x"]"#

@@ -2,7 +2,11 @@
 //!
 //! Nothing is written here: who stores the object stores the new usage along with it.
 
+mod limits;
 mod usage;
+
+pub use limits::LimitedResource;
+pub(crate) use usage::is_best_effort;
 
 use crate::resources::{self, ResourceList};
 use crate::{Attributes, Operation, World};
@@ -10,7 +14,7 @@ use pintle_meta::quantity::Format;
 use pintle_meta::{Quantity, Status};
 use pintle_value::{Map, Str, Value};
 use std::collections::{BTreeMap, BTreeSet};
-use usage::{has_cross_namespace_affinity, is_best_effort, is_extended, is_terminating, selects};
+use usage::{has_cross_namespace_affinity, is_extended, is_terminating, selects};
 
 /// What a quota's usage becomes.
 pub struct Charge {
@@ -20,80 +24,124 @@ pub struct Charge {
     pub used: Value,
 }
 
-/// What a write uses of the quotas of its namespace, or the refusal where one is exceeded.
-pub fn charge(request: &Attributes<'_>, object: &Value, world: &dyn World) -> Result<Vec<Charge>, Status> {
+/// What a write uses of the quotas of its namespace, or the refusal: where a quota is exceeded, or where `limited` wants one
+/// that is not there.
+pub fn charge(
+    request: &Attributes<'_>,
+    object: &Value,
+    limited: &[LimitedResource],
+    world: &dyn World,
+) -> Result<Vec<Charge>, Status> {
     if request.namespace.is_empty() {
-        return Ok(Vec::new());
-    }
-    let quotas = world.objects("", "resourcequotas", request.namespace);
-    if quotas.is_empty() {
         return Ok(Vec::new());
     }
     let kind = Counted::of(&request.kind.group, &request.kind.plural);
     if kind == Counted::Nothing || !kind.handles(request, object) {
         return Ok(Vec::new());
     }
-    let mut charges = Vec::new();
-    for quota in quotas {
-        charges.extend(charge_one(request, &kind, object, &quota)?);
+    let quotas = world.objects("", "resourcequotas", request.namespace);
+    if quotas.is_empty() && limited.is_empty() {
+        return Ok(Vec::new());
     }
-    Ok(charges)
-}
-
-fn charge_one(
-    request: &Attributes<'_>,
-    kind: &Counted,
-    object: &Value,
-    quota: &Value,
-) -> Result<Option<Charge>, Status> {
-    let hard = resources::list(quota.at(&["status", "hard"]));
-    let used = resources::list(quota.at(&["status", "used"]));
-    let tracked: Vec<&String> = hard.keys().filter(|name| kind.tracks(name)).collect();
-    if tracked.is_empty() || !kind.in_scopes(quota, object) {
-        return Ok(None);
+    let mut matched = Vec::new();
+    for quota in &quotas {
+        matched.extend(Matched::of(request, &kind, object, quota)?);
     }
-    let name = quota.str_at(&["metadata", "name"]);
-    let forbidden = |why: String| request.forbidden(Some(object), &why);
-    if let Some(missing) = kind.unspecified(&tracked, object) {
-        return Err(forbidden(format!("failed quota: {name}: must specify {missing}")));
-    }
-    if tracked.iter().any(|resource| !used.contains_key(*resource)) {
-        let names: Vec<&str> = tracked.iter().map(|resource| resource.as_str()).collect();
-        return Err(forbidden(format!("status unknown for quota: {name}, resources: {}", names.join(","))));
-    }
-    let mut delta = kind.usage(object);
-    let negative: Vec<&str> = delta.iter().filter(|(_, q)| q.sign() < 0).map(|(n, _)| n.as_str()).collect();
+    let usage = kind.usage(object);
+    let negative: Vec<&str> = usage.iter().filter(|(_, q)| q.sign() < 0).map(|(n, _)| n.as_str()).collect();
     if !negative.is_empty() {
-        return Err(forbidden(format!("quota usage is negative for resource(s): {}", negative.join(","))));
+        let why = format!("quota usage is negative for resource(s): {}", negative.join(","));
+        return Err(request.forbidden(Some(object), &why));
     }
-    if let Some(old) = request.old.filter(|old| kind.in_scopes(quota, old)) {
-        for (resource, before) in kind.usage(old) {
+    let less = |old: Option<&Value>| {
+        let mut delta = usage.clone();
+        for (resource, before) in old.map(|old| kind.usage(old)).unwrap_or_default() {
             if let Some(amount) = delta.get_mut(&resource) {
                 amount.sub(&before);
             }
         }
+        delta.retain(|_, amount| amount.sign() > 0);
+        delta
+    };
+    for one in &mut matched {
+        one.delta = less(request.old.filter(|old| kind.in_scopes(one.quota, old)));
     }
-    delta.retain(|resource, amount| amount.sign() > 0 && hard.contains_key(resource));
-    if delta.is_empty() {
-        return Ok(None);
+    let is_used = match matched.is_empty() {
+        true => !less(request.old).is_empty(),
+        false => matched.iter().any(|one| !one.delta.is_empty()),
+    };
+    if !is_used {
+        return Ok(Vec::new());
     }
-    let mut total = used.clone();
-    resources::add(&mut total, &delta);
-    let over = |resource: &&String| matches!((total.get(*resource), hard.get(*resource)), (Some(t), Some(h)) if t > h);
-    let exceeded: BTreeSet<&String> = delta.keys().filter(over).collect();
-    if !exceeded.is_empty() {
-        let shown = |list: &ResourceList| {
-            let parts = list.iter().filter(|(n, _)| exceeded.contains(n)).map(|(n, q)| format!("{n}={q}"));
-            parts.collect::<Vec<_>>().join(",")
-        };
-        return Err(forbidden(format!(
-            "exceeded quota: {name}, requested: {}, used: {}, limited: {}",
-            shown(&delta),
-            shown(&used),
-            shown(&hard)
-        )));
+    limits::check_covered(request, &kind, object, (limited, &quotas), &usage, &matched)?;
+    let charges = matched.into_iter().filter_map(|one| one.charge(request, object).transpose());
+    charges.collect()
+}
+
+/// A quota that counts a write.
+struct Matched<'a> {
+    quota: &'a Value,
+    hard: ResourceList,
+    used: ResourceList,
+    /// The resources that it limits and the kind has.
+    tracked: Vec<String>,
+    /// What the write adds.
+    delta: ResourceList,
+}
+
+impl<'a> Matched<'a> {
+    fn of(
+        request: &Attributes<'_>,
+        kind: &Counted,
+        object: &Value,
+        quota: &'a Value,
+    ) -> Result<Option<Self>, Status> {
+        let hard = resources::list(quota.at(&["status", "hard"]));
+        let used = resources::list(quota.at(&["status", "used"]));
+        let tracked: Vec<String> = hard.keys().filter(|name| kind.tracks(name)).cloned().collect();
+        if tracked.is_empty() || !kind.in_scopes(quota, object) {
+            return Ok(None);
+        }
+        let name = quota.str_at(&["metadata", "name"]);
+        let forbidden = |why: String| request.forbidden(Some(object), &why);
+        if let Some(missing) = kind.unspecified(&tracked, object) {
+            return Err(forbidden(format!("failed quota: {name}: must specify {missing}")));
+        }
+        if tracked.iter().any(|resource| !used.contains_key(resource)) {
+            let names = tracked.join(",");
+            return Err(forbidden(format!("status unknown for quota: {name}, resources: {names}")));
+        }
+        Ok(Some(Matched { quota, hard, used, tracked, delta: ResourceList::new() }))
     }
-    Ok(Some(Charge { quota: quota.clone(), used: to_value(&total) }))
+
+    /// What the usage becomes; none where nothing is added that this quota limits.
+    fn charge(mut self, request: &Attributes<'_>, object: &Value) -> Result<Option<Charge>, Status> {
+        self.delta.retain(|resource, _| self.hard.contains_key(resource));
+        let Matched { quota, hard, used, delta, .. } = self;
+        if delta.is_empty() {
+            return Ok(None);
+        }
+        let mut total = used.clone();
+        resources::add(&mut total, &delta);
+        let over = |resource: &&String| matches!((total.get(*resource), hard.get(*resource)), (Some(t), Some(h)) if t > h);
+        let exceeded: BTreeSet<&String> = delta.keys().filter(over).collect();
+        if !exceeded.is_empty() {
+            let listed = |list: &ResourceList| {
+                let parts =
+                    list.iter().filter(|(n, _)| exceeded.contains(n)).map(|(n, q)| format!("{n}={q}"));
+                parts.collect::<Vec<_>>().join(",")
+            };
+            let why = format!(
+                "exceeded quota: {}, requested: {}, used: {}, limited: {}",
+                quota.str_at(&["metadata", "name"]),
+                listed(&delta),
+                listed(&used),
+                listed(&hard)
+            );
+            return Err(request.forbidden(Some(object), &why));
+        }
+        Ok(Some(Charge { quota: quota.clone(), used: to_value(&total) }))
+    }
 }
 
 /// A list of resources as the API writes it.
@@ -221,7 +269,7 @@ impl Counted {
     }
 
     /// What containers must say because a quota counts it: `cpu for: a,b; memory for: a`.
-    fn unspecified(&self, tracked: &[&String], object: &Value) -> Option<String> {
+    fn unspecified(&self, tracked: &[String], object: &Value) -> Option<String> {
         const REQUIRED: [&str; 6] =
             ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
         let at_pod_level = object.at(&["spec", "resources"]).is_some();
@@ -231,7 +279,7 @@ impl Counted {
         let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         let lists = ["containers", "initContainers"];
         for container in lists.iter().flat_map(|list| object.items_at(&["spec", list])) {
-            for name in tracked.iter().map(|name| name.as_str()).filter(|name| REQUIRED.contains(name)) {
+            for name in tracked.iter().map(String::as_str).filter(|name| REQUIRED.contains(name)) {
                 let (side, resource) = name.split_once('.').unwrap_or(("requests", name));
                 if container.at(&["resources", side, resource]).is_none() {
                     missing.entry(name).or_default().insert(container.str_at(&["name"]));
@@ -291,7 +339,7 @@ mod tests {
         let quota = format!(r#"{{"metadata":{{"name":"q"}},"status":{{"hard":{hard},"used":{used}}}}}"#);
         let world = Objects::of(&[("", "resourcequotas", &quota)]);
         let (kind, object, old) = (kind("", plural), tree(object), old.map(tree));
-        match with_request(&kind, old.as_ref(), |request| charge(request, &object, &world)) {
+        match with_request(&kind, old.as_ref(), |request| charge(request, &object, &[], &world)) {
             Ok(charges) => charges.iter().map(|c| text(&c.used)).collect(),
             Err(status) => status.message.split_once("forbidden: ").unwrap().1.to_string(),
         }

@@ -5,6 +5,7 @@
 mod calls;
 mod metrics;
 mod policies;
+mod provision;
 mod shown;
 mod slot;
 mod webhooks;
@@ -50,6 +51,7 @@ impl Engine {
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let asks_plugins = matches!(request.operation, Operation::Create | Operation::Update);
+        self.provision_namespace(request, object.as_deref()).await?;
         let webhooks = self.mutating_webhooks().filter(|_| !matching::is_exempt(request));
         let policies = self.mutating_policies().filter(|_| !policy::is_exempt(request));
         let policies = policies.filter(|_| request.operation != Operation::Delete);
@@ -91,7 +93,7 @@ impl Engine {
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         if request.operation != Operation::Connect {
-            self.admission.validate(request, object, self, warnings)?;
+            self.admission.validate(request, object, self, warnings).await?;
         }
         if let Some(policies) = self.validating_policies().filter(|_| !policy::is_exempt(request)) {
             self.ask_validating_policies(&policies, request, shown, object, warnings).await?;

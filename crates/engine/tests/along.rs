@@ -51,13 +51,8 @@ async fn engine(networks: &[&str]) -> Arc<Engine> {
     let store: Arc<dyn Store> = Arc::new(Embedded::ephemeral(Options::default()).unwrap());
     let cache = Cache::new(pintle_cache::Options::default());
     let builtin = builtin();
-    let admission = Chain::new(Settings {
-        enabled: Vec::new(),
-        disabled: Vec::new(),
-        not_ready_seconds: 300,
-        unreachable_seconds: 300,
-        authorizer: Arc::new(AlwaysAllow),
-    });
+    let admission = Chain::new(Settings::new(Arc::new(AlwaysAllow)));
+    let webhooks = Arc::new(pintle_webhook::Client::default());
     let engine = Arc::new(Engine {
         store: store.clone(),
         cache: cache.clone(),
@@ -74,11 +69,11 @@ async fn engine(networks: &[&str]) -> Arc<Engine> {
             node_ports: 30000..=32767,
         },
         turns: pintle_engine::Turns::default(),
-        webhooks: Arc::new(pintle_webhook::Client::default()),
+        webhooks: webhooks.clone(),
         conversion_metrics: pintle_engine::ConversionMetrics::default(),
         underway: pintle_engine::Underway::default(),
         unsafe_deletion: false,
-        hooks: pintle_engine::Hooks::default(),
+        hooks: pintle_engine::Hooks::new(webhooks.clone(), webhooks),
         policy_slots: pintle_engine::PolicySlots::default(),
     });
     engine.install_all(builtin.kinds.into_iter().map(Arc::new));

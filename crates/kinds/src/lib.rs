@@ -46,6 +46,7 @@ pub use apiextensions::{approval, definition, rules as definition_rules};
 pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
 pub use certificates::certificate_request_common_name;
 pub use core::podspec::resources::is_extended as is_extended_resource;
+pub use core::podspec::scheduling::validate_tolerations;
 pub use core::podspec::security::set_allow_privileged;
 pub use core::service::addresses as service_addresses;
 pub use core::service::allocate as service_allocation;

@@ -112,7 +112,10 @@ fn run_server(args: Vec<String>) -> ExitCode {
     match flags::parse(args) {
         Ok(flags::Invocation::Print(text)) => print(&text),
         Ok(flags::Invocation::Serve(flags)) => match serve::run(&flags) {
-            Err(error) if error.is_of_a_file() => fail_as_command(&error.to_string()),
+            Err(error) if error.is_of_a_file() => {
+                fail_as_command(&error.to_string());
+                ExitCode::from(error.exit_code())
+            }
             outcome => exit(outcome),
         },
         Err(error) => fail(&error.to_string()),
@@ -148,7 +151,7 @@ fn fail(why: &str) -> ExitCode {
 }
 
 /// The same as kube-apiserver logs it, for those who look for a fault in a configuration file.
-fn fail_as_command(why: &str) -> ExitCode {
+fn fail_as_command(why: &str) {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let seconds = i64::try_from(since.as_secs()).unwrap_or_default();
     let (_, month, day) = pintle_value::calendar::date_of(seconds / 86_400);
@@ -160,7 +163,6 @@ fn fail_as_command(why: &str) -> ExitCode {
         std::process::id(),
         pintle_meta::field::quoted(why),
     );
-    ExitCode::FAILURE
 }
 
 #[cfg(test)]

@@ -50,6 +50,9 @@ pub(crate) struct Config {
     /// What `--controllers` says.
     pub(crate) controllers: Vec<String>,
     pub(crate) enabled_plugins: Vec<String>,
+    /// `--admission-control`, which names all plugins in force.
+    pub(crate) only_plugins: Vec<String>,
+    pub(crate) admission_config: Option<PathBuf>,
     pub(crate) disabled_plugins: Vec<String>,
     /// Networks of service addresses, at most one a family, and the ports that services may have on nodes.
     pub(crate) service_ranges: Ranges,
@@ -169,10 +172,6 @@ const OF_KUBE_APISERVER: [&str; 8] = [
     "token-auth-file",
 ];
 
-/// Flags that cannot be obeyed, and what would not hold if they were ignored like others.
-const NOT_TO_BE_IGNORED: [(&str, &str); 1] =
-    [("admission-control-config-file", "objects would be admitted that it forbids")];
-
 impl Config {
     /// Whether a controller runs in this process: named, or by `*` unless somebody else does its work or `-name` leaves
     /// it out.
@@ -184,9 +183,6 @@ impl Config {
 
     /// Reads the flags.
     pub(crate) fn new(flags: &Flags) -> Result<Self, FlagError> {
-        if let Some((name, why)) = NOT_TO_BE_IGNORED.iter().find(|(name, _)| !flags.text(name).is_empty()) {
-            return Err(FlagError::new(&format!("--{name} is not available here: without it {why}")));
-        }
         identity_flags::check(flags)?;
         let port = u16::try_from(flags.int("secure-port"))
             .map_err(|_| FlagError::new("--secure-port must be between 0 and 65535"))?;
@@ -250,6 +246,8 @@ impl Config {
             ),
             controllers: controllers(flags)?,
             enabled_plugins: flags.list("enable-admission-plugins"),
+            only_plugins: flags.list("admission-control"),
+            admission_config: path(flags, "admission-control-config-file"),
             disabled_plugins: flags.list("disable-admission-plugins"),
             service_ranges: service_ranges(flags)?,
             token_seconds_max: token_seconds_max(flags)?,

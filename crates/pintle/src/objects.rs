@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::etcd::EtcdSettings;
 use crate::{bootstrap, encryption};
-use pintle_admission::{Chain, Settings, SettingsError};
+use pintle_admission::{Chain, Settings, SettingsError, WebhookConfig};
 use pintle_auth::Authorizer;
 use pintle_auth::authz::AlwaysAllow;
 use pintle_cache::Cache;
@@ -19,6 +19,7 @@ use pintle_meta::{GroupVersion, Status};
 use pintle_store::{Embedded, OpenError, Options, Store};
 use pintle_store_etcd::OptionsError;
 use pintle_value::{Value, json};
+use pintle_webhook::Client;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -63,6 +64,9 @@ pub(crate) async fn open(
     let admission = Chain::new(Settings {
         enabled: config.enabled_plugins.clone(),
         disabled: config.disabled_plugins.clone(),
+        only: config.only_plugins.clone(),
+        config_file: config.admission_config.clone(),
+        allows_manifests: config.gate("ManifestBasedAdmissionControlConfig"),
         not_ready_seconds: config.not_ready_seconds,
         unreachable_seconds: config.unreachable_seconds,
         authorizer: authorizer.clone(),
@@ -134,12 +138,11 @@ async fn bootstrap_objects(engine: &Arc<Engine>, config: &Config) -> Result<(), 
 pub(crate) fn in_memory() -> Result<Arc<Engine>, ObjectsError> {
     let authorizer: Arc<dyn Authorizer> = Arc::new(AlwaysAllow);
     let admission = Chain::new(Settings {
-        enabled: Vec::new(),
         // There are no namespaces here.
         disabled: vec!["NamespaceLifecycle".to_string()],
         not_ready_seconds: 0,
         unreachable_seconds: 0,
-        authorizer: authorizer.clone(),
+        ..Settings::new(authorizer.clone())
     })?;
     let store: Arc<dyn Store> = Arc::new(Embedded::ephemeral(Options::default())?);
     let service_ranges = Ranges { networks: Vec::new(), node_ports: 0..=0 };
@@ -173,6 +176,11 @@ fn engine(
     let cache = Cache::new(cache_options);
     let metadata_schema =
         served.types.by_go("meta/v1.ObjectMeta").unwrap_or_else(|| unreachable!("a built-in type"));
+    let caller = |config: &WebhookConfig| Arc::new(Client::new(config.credentials.clone()));
+    let hooks = pintle_engine::Hooks::new(
+        caller(admission.mutating_webhooks()),
+        caller(admission.validating_webhooks()),
+    );
     let engine = Arc::new(Engine {
         store: store.clone(),
         cache: cache.clone(),
@@ -187,10 +195,10 @@ fn engine(
         service_ranges: settings.service_ranges,
         unsafe_deletion: settings.unsafe_deletion,
         turns: pintle_engine::Turns::default(),
-        webhooks: Arc::new(pintle_webhook::Client::default()),
+        webhooks: Arc::new(Client::default()),
         conversion_metrics: pintle_engine::ConversionMetrics::default(),
         underway: pintle_engine::Underway::default(),
-        hooks: pintle_engine::Hooks::default(),
+        hooks,
         policy_slots: pintle_engine::PolicySlots::default(),
     });
     engine.install_all(served.kinds.into_iter());

@@ -13,6 +13,7 @@ use crate::reload::{self, Reload};
 use crate::upkeep::Upkeep;
 use crate::{descriptors, etcd, identity_flags, objects, storage_metrics, upkeep};
 use arc_swap::ArcSwap;
+use pintle_admission::SettingsError;
 use pintle_auth::authn::bootstrap::BootstrapTokens;
 use pintle_auth::authn::config::AnonymousConfig;
 use pintle_auth::authn::front_proxy::FrontProxy;
@@ -67,7 +68,16 @@ pub(crate) enum ServeError {
 impl ServeError {
     /// Whether the fault is in a configuration file.
     pub(crate) fn is_of_a_file(&self) -> bool {
-        matches!(self, ServeError::Objects(ObjectsError::Encryption(_)))
+        matches!(self, ServeError::Objects(ObjectsError::Encryption(_) | ObjectsError::Admission(_)))
+    }
+
+    /// The code that the process ends with.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            // kube-apiserver ends in the middle of things here.
+            ServeError::Objects(ObjectsError::Admission(SettingsError::PluginFile(_))) => 255,
+            _ => 1,
+        }
     }
 }
 

@@ -41,14 +41,18 @@ impl Connections {
     }
 }
 
-/// Opens a connection to `place` whose certificate is for `name`. The error is in Go's words.
+/// Opens a connection to `place` whose certificate is for `name`; `certificate` is our own with its key. The error is in Go's
+/// words.
 pub(crate) async fn open(
     (host, port): &(String, u16),
     name: &str,
     ca_bundle: &[u8],
+    certificate: Option<(Vec<u8>, Vec<u8>)>,
 ) -> Result<Connection, Fault> {
-    let options =
-        TlsOptions::new(Trust::Bundle(ca_bundle), Some(name.to_string()), None).map_err(Fault::Unusable)?;
+    let identity = certificate.map(|(certificate, key)| tls::Identity::from_pem(&certificate, &key));
+    let identity = identity.transpose().map_err(Fault::Unusable)?;
+    let options = TlsOptions::new(Trust::Bundle(ca_bundle), Some(name.to_string()), identity);
+    let options = options.map_err(Fault::Unusable)?;
     connect(host, *port, name, &options).await.map_err(Fault::Unreachable)
 }
 

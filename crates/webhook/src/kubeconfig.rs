@@ -1,9 +1,10 @@
 //! `Kubeconfig`: how a file says where a webhook is, whom to trust there and what to show it; and the client made of it, which tries
 //! again as kube-apiserver's webhook client does.
 
-use crate::{HttpsClient, HttpsRequest, Identity, JSON, refusal};
+use crate::{HttpsAnswer, HttpsClient, HttpsRequest, Identity, JSON, refusal};
 use bytes::Bytes;
-use http::{HeaderValue, Method, header};
+use http::{HeaderMap, HeaderValue, Method, header};
+use pintle_meta::Status;
 use pintle_value::{Value, base64, yaml};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,6 +16,8 @@ const ATTEMPTS_MAX: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(500);
 /// How much longer each pause between attempts is than the one before.
 const PAUSE_FACTOR: f64 = 1.5;
+/// How often one attempt is repeated because the webhook asks for it.
+pub(crate) const REPEATS_MAX: u32 = 10;
 /// Largest answer of a webhook.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
@@ -25,7 +28,7 @@ pub struct Kubeconfig {
     authorization: Authorization,
 }
 
-enum Authorization {
+pub(crate) enum Authorization {
     None,
     /// The whole header.
     Fixed(HeaderValue),
@@ -36,11 +39,15 @@ enum Authorization {
 impl Kubeconfig {
     /// Reads a file. The error is in client-go's words.
     pub fn load(path: &Path) -> Result<Self, String> {
-        let text =
-            std::fs::read(path).map_err(|error| format!("stat {}: {}", path.display(), words(&error)))?;
-        let parsed = yaml::parse(&text);
-        let tree =
-            parsed.map_err(|e| format!("error loading config file \"{}\": {e}", path.display()))?.value;
+        if path.as_os_str().is_empty() {
+            return Err(NO_CONFIGURATION.to_string());
+        }
+        let tree = read_file(path)?;
+        if ["users", "clusters", "contexts"].iter().all(|list| tree.items_at(&[list]).is_empty())
+            && tree.str_at(&["current-context"]).is_empty()
+        {
+            return Err(NO_CONFIGURATION.to_string());
+        }
         let folder = path.parent().unwrap_or(Path::new(""));
         Kubeconfig::read(&tree, folder).map_err(|why| format!("invalid configuration: {why}"))
     }
@@ -98,7 +105,36 @@ impl Kubeconfig {
     }
 }
 
-fn authorization(user: &Value, folder: &Path) -> Result<Authorization, String> {
+const NO_CONFIGURATION: &str = "invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER \
+                                environment variable";
+
+/// The tree of a kubeconfig. The error is in client-go's words.
+pub(crate) fn read_file(path: &Path) -> Result<Value, String> {
+    let text =
+        std::fs::read(path).map_err(|error| format!("stat {}: {}", path.display(), in_words(&error)))?;
+    let parsed = yaml::parse(&text);
+    let tree =
+        parsed.map_err(|e| format!("error loading config file \"{}\": {}", path.display(), e.message()))?;
+    Ok(tree.value)
+}
+
+impl Authorization {
+    /// The header, where there is one.
+    pub(crate) fn header(&self) -> Result<Option<HeaderValue>, String> {
+        match self {
+            Authorization::None => Ok(None),
+            Authorization::Fixed(value) => Ok(Some(value.clone())),
+            Authorization::TokenFile(path) => {
+                let token = std::fs::read_to_string(path)
+                    .map_err(|error| format!("open {}: {}", path.display(), in_words(&error)))?;
+                let value = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
+                value.map(Some).map_err(|error| error.to_string())
+            }
+        }
+    }
+}
+
+pub(crate) fn authorization(user: &Value, folder: &Path) -> Result<Authorization, String> {
     let fixed = |text: String| {
         let mut value = HeaderValue::from_str(&text).map_err(|_| "credentials are not valid in a header")?;
         value.set_sensitive(true);
@@ -134,12 +170,12 @@ fn data_or_file(tree: &Value, key: &str, of: &str, folder: &Path, errors: &mut V
     let path = folder.join(file);
     std::fs::read(&path).unwrap_or_else(|error| {
         let path = path.display();
-        errors.push(format!("unable to read {key} {path} for {of} due to open {path}: {}", words(&error)));
+        errors.push(format!("unable to read {key} {path} for {of} due to open {path}: {}", in_words(&error)));
         Vec::new()
     })
 }
 
-fn words(error: &std::io::Error) -> String {
+pub(crate) fn in_words(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".to_string(),
         std::io::ErrorKind::PermissionDenied => "permission denied".to_string(),
@@ -153,6 +189,9 @@ pub struct ReviewClient {
     url: String,
     timeout: Duration,
     authorization: Authorization,
+    /// The pause after the first attempt.
+    pause: Duration,
+    agent: HeaderValue,
 }
 
 impl ReviewClient {
@@ -162,7 +201,24 @@ impl ReviewClient {
         let https = HttpsClient::new(&config.identity)?;
         let nanos = i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX);
         let url = format!("{}?timeout={}", config.server, pintle_meta::duration::GoDuration(nanos));
-        Ok(ReviewClient { https, url, timeout, authorization: config.authorization })
+        Ok(ReviewClient {
+            https,
+            url,
+            timeout,
+            authorization: config.authorization,
+            pause: PAUSE,
+            agent: HeaderValue::from_static("kube-apiserver"),
+        })
+    }
+
+    /// The same with another pause after the first attempt.
+    pub fn with_pause(self, pause: Duration) -> Self {
+        ReviewClient { pause, ..self }
+    }
+
+    /// The same under another name.
+    pub fn with_agent(self, agent: &'static str) -> Self {
+        ReviewClient { agent: HeaderValue::from_static(agent), ..self }
     }
 
     /// Posts JSON and returns the answer. Failures that may pass are tried again with growing pauses.
@@ -179,7 +235,7 @@ impl ReviewClient {
         read: impl Fn(&[u8]) -> Result<T, String>,
         observe: impl Fn(&str, f64),
     ) -> Result<T, ReviewError> {
-        let mut pause = PAUSE;
+        let mut pause = self.pause;
         let mut attempts = 1..ATTEMPTS_MAX;
         loop {
             let begin = std::time::Instant::now();
@@ -197,24 +253,42 @@ impl ReviewClient {
     }
 
     async fn attempt(&self, body: Bytes) -> Result<Bytes, ReviewError> {
-        let json = HeaderValue::from_static(JSON);
         let mut headers = vec![
-            (header::USER_AGENT, HeaderValue::from_static("kube-apiserver")),
+            (header::USER_AGENT, self.agent.clone()),
             (header::ACCEPT, HeaderValue::from_static("application/json, */*")),
-            (header::CONTENT_TYPE, json),
+            (header::CONTENT_TYPE, HeaderValue::from_static(JSON)),
         ];
-        match &self.authorization {
-            Authorization::None => {}
-            Authorization::Fixed(value) => headers.push((header::AUTHORIZATION, value.clone())),
-            Authorization::TokenFile(path) => {
-                let token = std::fs::read_to_string(path).map_err(|error| {
-                    ReviewError::lasting(format!("open {}: {}", path.display(), words(&error)))
-                })?;
-                let value = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
-                let value = value.map_err(|error| ReviewError::lasting(error.to_string()))?;
-                headers.push((header::AUTHORIZATION, value));
+        let authorization = self.authorization.header();
+        let authorization = authorization.map_err(ReviewError::lasting)?;
+        headers.extend(authorization.map(|value| (header::AUTHORIZATION, value)));
+        let mut repeats = 0;
+        let answer = loop {
+            let answer = self.ask(headers.clone(), body.clone()).await?;
+            match retry_after(answer.code, &answer.headers) {
+                Some(seconds) if repeats < REPEATS_MAX => tokio::time::sleep(seconds.min(self.timeout)).await,
+                _ => break answer,
             }
+            repeats = repeats.saturating_add(1);
+        };
+        if (200..=206).contains(&answer.code) {
+            return Ok(answer.body);
         }
+        let kind = answer.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+        let status = refusal(answer.code, &Method::POST, kind, &answer.body);
+        Err(ReviewError {
+            why: status.message.clone(),
+            status: Some(Box::new(status)),
+            is_timeout: answer.code == 504,
+            may_pass: matches!(answer.code, 429 | 500 | 504)
+                || answer.headers.contains_key(header::RETRY_AFTER),
+        })
+    }
+
+    async fn ask(
+        &self,
+        headers: Vec<(http::HeaderName, HeaderValue)>,
+        body: Bytes,
+    ) -> Result<HttpsAnswer, ReviewError> {
         let request = HttpsRequest {
             method: Method::POST,
             url: &self.url,
@@ -224,20 +298,11 @@ impl ReviewClient {
             answer_bytes_max: ANSWER_BYTES_MAX,
         };
         let sent = self.https.send(request).await;
-        let answer = sent.map_err(|why| ReviewError {
+        sent.map_err(|why| ReviewError {
             may_pass: why.ends_with("connection reset by peer"),
             is_timeout: why.ends_with("context deadline exceeded"),
             why,
-        })?;
-        if (200..=206).contains(&answer.code) {
-            return Ok(answer.body);
-        }
-        let kind = answer.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
-        Err(ReviewError {
-            why: refusal(answer.code, &Method::POST, kind, &answer.body),
-            is_timeout: answer.code == 504,
-            may_pass: matches!(answer.code, 429 | 500 | 504)
-                || answer.headers.contains_key(header::RETRY_AFTER),
+            status: None,
         })
     }
 }
@@ -245,8 +310,10 @@ impl ReviewClient {
 /// Why a review has no answer.
 #[derive(Clone, Debug)]
 pub struct ReviewError {
-    /// What went wrong.
+    /// What went wrong, in the words of client-go.
     pub why: String,
+    /// The error that the webhook answered with, where it did.
+    pub status: Option<Box<Status>>,
     /// Whether another attempt may succeed.
     may_pass: bool,
     is_timeout: bool,
@@ -259,8 +326,14 @@ impl ReviewError {
     }
 
     fn lasting(why: String) -> Self {
-        ReviewError { why, may_pass: false, is_timeout: false }
+        ReviewError { why, status: None, may_pass: false, is_timeout: false }
     }
+}
+
+/// How long a webhook wants a call to wait that shall be made again: client-go believes it of 429 and of errors of the server.
+pub(crate) fn retry_after(code: u16, headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.parse::<u64>().ok()?;
+    (code == 429 || code >= 500).then(|| Duration::from_secs(seconds))
 }
 
 #[cfg(test)]

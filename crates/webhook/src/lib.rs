@@ -4,14 +4,17 @@
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod connect;
+mod credentials;
 mod https;
 mod kubeconfig;
 
+pub use credentials::Credentials;
 pub use https::{HttpsAnswer, HttpsClient, HttpsRequest, Identity};
 pub use kubeconfig::{Kubeconfig, ReviewClient, ReviewError};
 
 use bytes::Bytes;
 use connect::Connections;
+use credentials::User;
 use http::{Method, Request, Response, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -88,6 +91,14 @@ pub trait Caller: Send + Sync {
 #[derive(Default)]
 pub struct Client {
     connections: Connections,
+    credentials: Credentials,
+}
+
+impl Client {
+    /// A client that shows webhooks what `credentials` have for them.
+    pub fn new(credentials: Credentials) -> Self {
+        Client { connections: Connections::default(), credentials }
+    }
 }
 
 impl Caller for Client {
@@ -100,7 +111,7 @@ impl Caller for Client {
     ) -> Answer<'a> {
         Box::pin(async move {
             let mut hop = Hop { route: Route::new(endpoint, timeout), method: Method::POST, referer: None };
-            let called = self.follow(services, endpoint, body, &mut hop);
+            let called = self.repeat(services, endpoint, body, &mut hop);
             let answer = match tokio::time::timeout(timeout, called).await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(Fault::Unusable(why))) => return Err(CallError::Unusable(why)),
@@ -178,6 +189,8 @@ struct Received {
     code: u16,
     content_type: String,
     location: String,
+    /// How long the call shall wait that is made again, where the webhook says so.
+    retry_after: Option<Duration>,
     body: Bytes,
 }
 
@@ -186,7 +199,8 @@ impl Received {
     fn accepted(self, method: &Method) -> Result<Bytes, CallError> {
         let Received { code, content_type, body, .. } = self;
         if !(200..=206).contains(&code) {
-            return Err(CallError::Refused { code, why: refusal(code, method, &content_type, &body) });
+            let why = refusal(code, method, &content_type, &body).message;
+            return Err(CallError::Refused { code, why });
         }
         let media = content_type.split(';').next().unwrap_or("");
         if media.matches('/').count() > 1 {
@@ -205,6 +219,24 @@ impl Received {
 const JSON: &str = "application/json";
 
 impl Client {
+    /// Asks the webhook, and again as often as it says when.
+    async fn repeat(
+        &self,
+        services: &dyn Services,
+        endpoint: &Endpoint,
+        body: Bytes,
+        hop: &mut Hop,
+    ) -> Result<Received, Fault> {
+        let first = hop.route.clone();
+        for _ in 0..kubeconfig::REPEATS_MAX {
+            let answer = self.follow(services, endpoint, body.clone(), hop).await?;
+            let Some(pause) = answer.retry_after else { return Ok(answer) };
+            tokio::time::sleep(pause).await;
+            *hop = Hop { route: first.clone(), method: Method::POST, referer: None };
+        }
+        self.follow(services, endpoint, body, hop).await
+    }
+
     /// Asks the webhook, and whomever it sends the call to.
     async fn follow(
         &self,
@@ -219,7 +251,9 @@ impl Client {
                 true => hop.route.locate(services, endpoint).map_err(Fault::Unreachable)?,
                 false => (hop.route.host.clone(), hop.route.port),
             };
-            let answer = self.ask(hop, place, endpoint, body.clone()).await?;
+            // Credentials are for the webhook, not for those it names.
+            let user = self.credentials.of(&hop.route.host_port()).filter(|_| hop.route.authority == own);
+            let answer = self.ask(hop, place, endpoint, user, body.clone()).await?;
             if !hop.turn(&answer) {
                 return Ok(answer);
             }
@@ -233,10 +267,16 @@ impl Client {
         hop: &Hop,
         place: (String, u16),
         endpoint: &Endpoint,
+        user: Option<&User>,
         body: Bytes,
     ) -> Result<Received, Fault> {
         let key = (hop.route.authority.clone(), place, endpoint.ca_bundle.clone());
         let mut request = hop.request(body).map_err(Fault::Unreachable)?;
+        if let Some(user) = user {
+            for (name, value) in user.headers().map_err(Fault::Unusable)? {
+                request.headers_mut().append(name, value);
+            }
+        }
         if let Some(mut kept) = self.connections.take(&key)
             && kept.ready().await.is_ok()
         {
@@ -252,7 +292,8 @@ impl Client {
                 },
             }
         }
-        let mut fresh = connect::open(&key.1, &hop.route.host, &endpoint.ca_bundle).await?;
+        let certificate = user.map(User::certificate).transpose().map_err(Fault::Unusable)?.flatten();
+        let mut fresh = connect::open(&key.1, &hop.route.host, &endpoint.ca_bundle, certificate).await?;
         let answer = fresh.send_request(request).await;
         let answer = read(answer.map_err(|error| Fault::Unreachable(in_words(&error)))?).await?;
         self.connections.keep(key, fresh);
@@ -266,6 +307,7 @@ async fn read(answer: Response<Incoming>) -> Result<Received, Fault> {
         answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or("").to_string()
     };
     let (content_type, location) = (text(header::CONTENT_TYPE), text(header::LOCATION));
+    let retry_after = kubeconfig::retry_after(code, answer.headers());
     let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(|error| {
         let why = match error.downcast_ref::<hyper::Error>() {
             Some(_) => "unexpected EOF".to_string(),
@@ -275,7 +317,7 @@ async fn read(answer: Response<Incoming>) -> Result<Received, Fault> {
             "unexpected error when reading response body. Please retry. Original error: {why}"
         ))
     })?;
-    Ok(Received { code, content_type, location, body: body.to_bytes() })
+    Ok(Received { code, content_type, location, retry_after, body: body.to_bytes() })
 }
 
 /// What Go says of a connection that ended before there was an answer.
@@ -298,18 +340,19 @@ fn in_words(error: &hyper::Error) -> String {
 }
 
 /// What a client is told of an answer that is no success: the status in it, or what its code means.
-fn refusal(code: u16, method: &Method, content_type: &str, answer: &[u8]) -> String {
+fn refusal(code: u16, method: &Method, content_type: &str, answer: &[u8]) -> Status {
     let tree = json::parse(answer).map(|parsed| parsed.value).unwrap_or_default();
     if tree.str_at(&["kind"]) == "Status" && tree.str_at(&["status"]) == "Failure" {
-        return tree.str_at(&["message"]).to_string();
+        return Status { empty_details: false, ..Status::from_value(&tree) };
     }
     let is_text = content_type.is_empty() || content_type.trim_start().starts_with("text/");
     let said = String::from_utf8_lossy(answer.get(..REFUSAL_BYTES_MAX).unwrap_or(answer));
     let said = if is_text { said.trim() } else { "unknown" };
-    Status::generic_response(code, method.as_str(), &GroupResource::default(), "", said).message
+    Status::generic_response(code, method.as_str(), &GroupResource::default(), "", said)
 }
 
 /// The parts of a webhook's address.
+#[derive(Clone)]
 struct Route {
     /// The name that the certificate must be for.
     host: String,
@@ -357,6 +400,14 @@ impl Route {
         };
         let slash = if path.starts_with('/') { "" } else { "/" };
         Route::of(authority.to_string(), format!("{slash}{path}"))
+    }
+
+    /// The host with its port, by which credentials are found.
+    fn host_port(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
     }
 
     fn url(&self) -> String {

@@ -65,7 +65,7 @@ fn answers_that_are_no_success_are_put_in_words() {
         (500, "application/json", "{}", boom("unknown")),
         (503, JSON, r#"{"kind":"Status","status":"Failure","message":"later"}"#, "later".to_string()),
     ] {
-        assert_eq!(refusal(code, &Method::POST, kind, answer.as_bytes()), expected);
+        assert_eq!(refusal(code, &Method::POST, kind, answer.as_bytes()).message, expected);
     }
 }
 

@@ -26,7 +26,12 @@ pub(super) struct LevelVersion {
 }
 
 impl LevelVersion {
-    const PRIVILEGED: LevelVersion = LevelVersion { level: Level::Privileged, version: Version::Latest };
+    pub(super) const PRIVILEGED: LevelVersion =
+        LevelVersion { level: Level::Privileged, version: Version::Latest };
+
+    fn is_equivalent(self, other: LevelVersion) -> bool {
+        (self.level == Level::Privileged && other.level == Level::Privileged) || self == other
+    }
 }
 
 impl fmt::Display for LevelVersion {
@@ -43,6 +48,8 @@ impl fmt::Display for LevelVersion {
     }
 }
 
+/// What is enforced, audited and warned of.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Policy {
     pub(super) enforce: LevelVersion,
     pub(super) audit: LevelVersion,
@@ -50,17 +57,23 @@ pub(super) struct Policy {
 }
 
 impl Policy {
-    /// The policy and what is wrong with the labels. There is always a policy: what cannot be read is enforced as
+    /// Nothing is looked at.
+    pub(super) const PRIVILEGED: Policy = Policy {
+        enforce: LevelVersion::PRIVILEGED,
+        audit: LevelVersion::PRIVILEGED,
+        warn: LevelVersion::PRIVILEGED,
+    };
+
+    /// The policy and what is wrong with the labels. What they do not say is as in `defaults`. There is always a policy: what cannot be read is enforced as
     /// strictly as can be, and neither warned of nor audited.
-    pub(super) fn of_namespace(namespace: &Value) -> (Policy, FieldErrors) {
+    pub(super) fn of_namespace(namespace: &Value, defaults: Policy) -> (Policy, FieldErrors) {
         let label = |name: &str| {
             let key = format!("pod-security.kubernetes.io/{name}");
             let value = namespace.at(&["metadata", "labels", &key]).and_then(Value::as_str)?;
             Some((key, value))
         };
         let mut errors = FieldErrors::new();
-        let none = LevelVersion::PRIVILEGED;
-        let mut policy = Policy { enforce: none, audit: none, warn: none };
+        let mut policy = defaults;
         let mut enforced = false;
         if let Some((key, value)) = label("enforce") {
             let level = parse_level(&key, value, &mut errors);
@@ -91,37 +104,60 @@ impl Policy {
         (policy, errors)
     }
 
+    pub(super) fn is_equivalent(&self, other: &Policy) -> bool {
+        self.enforce.is_equivalent(other.enforce)
+            && self.audit.is_equivalent(other.audit)
+            && self.warn.is_equivalent(other.warn)
+    }
+
     /// Whether nothing is looked at.
     pub(super) fn is_privileged(&self) -> bool {
         [self.enforce, self.audit, self.warn].iter().all(|lv| lv.level == Level::Privileged)
     }
 }
 
-fn parse_level(key: &str, value: &str, errors: &mut FieldErrors) -> Option<Level> {
-    match value {
-        "privileged" => Some(Level::Privileged),
-        "baseline" => Some(Level::Baseline),
-        "restricted" => Some(Level::Restricted),
-        _ => {
-            let path = Path::of("metadata");
-            let path = path.field("labels");
-            errors.invalid(&path.key(key), value, "must be one of privileged, baseline, restricted");
-            None
+/// What is wrong with a level, and with a version.
+pub(super) const NO_LEVEL: &str = "must be one of privileged, baseline, restricted";
+pub(super) const NO_VERSION: &str = "must be \"latest\" or \"v1.x\"";
+
+impl Level {
+    pub(super) fn parse(text: &str) -> Option<Level> {
+        match text {
+            "privileged" => Some(Level::Privileged),
+            "baseline" => Some(Level::Baseline),
+            "restricted" => Some(Level::Restricted),
+            _ => None,
         }
     }
 }
 
+impl Version {
+    pub(super) fn parse(text: &str) -> Option<Version> {
+        if text == "latest" {
+            return Some(Version::Latest);
+        }
+        let digits = text.strip_prefix("v1.")?;
+        let is_plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+        let is_canonical = digits == "0" || !digits.starts_with('0');
+        digits.parse().ok().filter(|_| is_plain && is_canonical).map(Version::Minor)
+    }
+}
+
+fn parse_level(key: &str, value: &str, errors: &mut FieldErrors) -> Option<Level> {
+    let level = Level::parse(value);
+    if level.is_none() {
+        let path = Path::of("metadata");
+        let path = path.field("labels");
+        errors.invalid(&path.key(key), value, NO_LEVEL);
+    }
+    level
+}
+
 fn parse_version(key: &str, value: &str, errors: &mut FieldErrors) -> Version {
-    if value == "latest" {
-        return Version::Latest;
-    }
-    let digits = value.strip_prefix("v1.").filter(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()));
-    let plain = digits.filter(|d| *d == "0" || !d.starts_with('0'));
-    if let Some(minor) = plain.and_then(|d| d.parse().ok()) {
-        return Version::Minor(minor);
-    }
-    let path = Path::of("metadata");
-    let path = path.field("labels");
-    errors.invalid(&path.key(key), value, "must be \"latest\" or \"v1.x\"");
-    Version::Latest
+    Version::parse(value).unwrap_or_else(|| {
+        let path = Path::of("metadata");
+        let path = path.field("labels");
+        errors.invalid(&path.key(key), value, NO_VERSION);
+        Version::Latest
+    })
 }

@@ -29,7 +29,7 @@ pub(super) fn is_terminating(pod: &Value) -> bool {
 }
 
 /// Whether no container asks for cpu or memory.
-pub(super) fn is_best_effort(pod: &Value) -> bool {
+pub(crate) fn is_best_effort(pod: &Value) -> bool {
     let asks = |holder: &Value| {
         ["requests", "limits"].iter().any(|side| {
             let list = resources::list(holder.at(&["resources", side]));

@@ -1,7 +1,7 @@
 //! Admission reviews: what is asked of a webhook, and which answers are believed.
 
 use pintle_meta::field::quoted;
-use pintle_value::{Map, Value, base64, json};
+use pintle_value::{Value, base64, json};
 
 const GROUP: &str = "admission.k8s.io";
 const KIND: &str = "AdmissionReview";
@@ -51,14 +51,37 @@ pub fn body(
     for (key, object) in [("object", object), ("oldObject", old)] {
         request.set_at(&[key], object.cloned().unwrap_or(Value::Null));
     }
-    let mut review = Map::new();
-    review.insert("kind", KIND.into());
-    review.insert("apiVersion", version.api_version().into());
-    review.insert("request", request);
-    let mut out = Vec::new();
-    json::print(&Value::Object(review), &mut out);
-    out
+    let mut out = format!(r#"{{"kind":"{KIND}","apiVersion":"{}","request":{{"#, version.api_version());
+    let fields = ORDER.iter().filter_map(|key| Some((*key, request.get(key)?)));
+    for (index, (key, value)) in fields.enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        out.push_str(&format!("{comma}\"{key}\":"));
+        let mut text = Vec::new();
+        json::print(value, &mut text);
+        out.push_str(&String::from_utf8_lossy(&text));
+    }
+    out.push_str("}}");
+    out.into_bytes()
 }
+
+/// The fields of a request in the order in which kube-apiserver writes them.
+const ORDER: [&str; 15] = [
+    "uid",
+    "kind",
+    "resource",
+    "subResource",
+    "requestKind",
+    "requestResource",
+    "requestSubResource",
+    "name",
+    "namespace",
+    "operation",
+    "userInfo",
+    "object",
+    "oldObject",
+    "dryRun",
+    "options",
+];
 
 /// What a webhook says to a request.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -145,6 +168,18 @@ fn check(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn questions_are_written_in_kube_apiservers_order() {
+        let request = crate::testing::tree(r#"{"dryRun":false,"uid":"u","name":"n","operation":"CREATE"}"#);
+        let object = crate::testing::tree(r#"{"metadata":{"uid":"o"}}"#);
+        let body = body(ReviewVersion::V1, request, Some(&object), None);
+        assert_eq!(
+            String::from_utf8(body).unwrap(),
+            r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","name":"n","operation":"CREATE","object":{"metadata":{"uid":"o"}},"oldObject":null,"dryRun":false}}"#
+        );
+    }
+
     use crate::testing::tree;
 
     #[test]

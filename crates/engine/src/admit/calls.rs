@@ -78,9 +78,13 @@ impl Engine {
         let request = admission_request(question.request, question.matched, &uid);
         let body = review::body(version, request, question.object, question.old);
         let name = if question.mutating { "Call mutating webhook" } else { "Call validating webhook" };
+        let caller = match question.mutating {
+            true => &self.hooks.mutating_caller,
+            false => &self.hooks.validating_caller,
+        };
         let span = pintle_trace::concurrent_span(name);
         let call = span.as_ref().map(|span| span.child("HTTP POST"));
-        let answer = self.webhooks.call(self, endpoint, Bytes::from(body), webhook.timeout).await;
+        let answer = caller.call(self, endpoint, Bytes::from(body), webhook.timeout).await;
         drop((call, span));
         let answer = answer.map_err(not_called)?;
         let review = self

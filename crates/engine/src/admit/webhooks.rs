@@ -15,6 +15,7 @@ use pintle_apply::patch;
 use pintle_meta::field::quoted;
 use pintle_meta::{GroupResource, Status};
 use pintle_value::{Value, json};
+use pintle_webhook::Caller;
 use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -26,14 +27,27 @@ use std::time::Instant;
 const CALLS_TOGETHER_MAX: usize = 64;
 
 /// The webhooks of all configurations, read anew when one changes.
-#[derive(Default)]
 pub struct Hooks {
     mutating: Slot<Vec<Webhook>, 1>,
     validating: Slot<Vec<Webhook>, 1>,
     metrics: WebhookMetrics,
+    /// Call the webhooks of each plugin, with the credentials of its configuration.
+    pub(super) mutating_caller: Arc<dyn Caller>,
+    pub(super) validating_caller: Arc<dyn Caller>,
 }
 
 impl Hooks {
+    /// Webhooks that are called by these: those that may change objects, and those that may refuse them.
+    pub fn new(mutating_caller: Arc<dyn Caller>, validating_caller: Arc<dyn Caller>) -> Self {
+        Hooks {
+            mutating: Slot::default(),
+            validating: Slot::default(),
+            metrics: WebhookMetrics::default(),
+            mutating_caller,
+            validating_caller,
+        }
+    }
+
     /// Appends what came of them, in the text format of Prometheus.
     pub fn render(&self, out: &mut String) {
         self.metrics.render(out);

@@ -24,7 +24,8 @@ impl Engine {
             "" => object.str_at(&["metadata", "name"]),
             name => name,
         };
-        let charges = quota::charge(&attributes(request, old, name), object, self)?;
+        let limited = self.admission.limited_resources();
+        let charges = quota::charge(&attributes(request, old, name), object, limited, self)?;
         if request.dry_run {
             return Ok(Vec::new());
         }

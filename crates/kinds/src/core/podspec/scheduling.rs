@@ -11,6 +11,11 @@ use std::collections::HashSet;
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
+/// Checks tolerations that are no part of a pod.
+pub fn validate_tolerations(all: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
+    tolerations(all, path, &Options::default(), errors);
+}
+
 /// Checks tolerations.
 pub(crate) fn tolerations(
     tolerations: &[Value],

@@ -1,0 +1,419 @@
+//! The plugins in force, in kube-apiserver's order, made of flags and of the configuration file.
+
+use crate::config::{AdmissionConfiguration, ConfigError, PluginConfig};
+use crate::durations::{Durations, Step};
+use crate::quota::LimitedResource;
+use crate::webhook_config::WebhookConfig;
+use crate::{Attributes, Plugin, PluginError, World, escalation};
+use pintle_auth::Authorizer;
+use pintle_meta::Status;
+use pintle_value::Value;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// All plugins that kube-apiserver knows, in the order in which it asks them.
+const ORDER: [&str; 41] = [
+    "AlwaysAdmit",
+    "NamespaceAutoProvision",
+    "NamespaceLifecycle",
+    "NamespaceExists",
+    "LimitPodHardAntiAffinityTopology",
+    "LimitRanger",
+    "ServiceAccount",
+    "NodeRestriction",
+    "TaintNodesByCondition",
+    "AlwaysPullImages",
+    "ImagePolicyWebhook",
+    "PodSecurity",
+    "PodNodeSelector",
+    "Priority",
+    "DefaultTolerationSeconds",
+    "PodTolerationRestriction",
+    "EventRateLimit",
+    "ExtendedResourceToleration",
+    "DefaultStorageClass",
+    "StorageObjectInUseProtection",
+    "PodGroupProtection",
+    "OwnerReferencesPermissionEnforcement",
+    "PersistentVolumeClaimResize",
+    "RuntimeClass",
+    "CertificateApproval",
+    "CertificateSigning",
+    "ClusterTrustBundleAttest",
+    "CertificateSubjectRestriction",
+    "DefaultIngressClass",
+    "DenyServiceExternalIPs",
+    "PodTopologyLabels",
+    "PodGroupWorkloadExists",
+    "NodeDeclaredFeatureValidator",
+    "JobValidation",
+    "PodResizeValidator",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+    "ResourceQuota",
+    "AlwaysDeny",
+];
+
+/// Plugins that must be asked for.
+const OFF_BY_DEFAULT: [&str; 14] = [
+    "AlwaysAdmit",
+    "AlwaysDeny",
+    "AlwaysPullImages",
+    "DenyServiceExternalIPs",
+    "EventRateLimit",
+    "ExtendedResourceToleration",
+    "ImagePolicyWebhook",
+    "LimitPodHardAntiAffinityTopology",
+    "NamespaceAutoProvision",
+    "NamespaceExists",
+    "NodeRestriction",
+    "OwnerReferencesPermissionEnforcement",
+    "PodNodeSelector",
+    "PodTolerationRestriction",
+];
+
+/// What the chain is made of.
+pub struct Settings {
+    /// `--enable-admission-plugins`
+    pub enabled: Vec<String>,
+    /// `--disable-admission-plugins`
+    pub disabled: Vec<String>,
+    /// `--admission-control`: the plugins in force, and no others.
+    pub only: Vec<String>,
+    /// `--admission-control-config-file`
+    pub config_file: Option<PathBuf>,
+    /// Whether webhooks and policies may come from files (`ManifestBasedAdmissionControlConfig`).
+    pub allows_manifests: bool,
+    /// `--default-not-ready-toleration-seconds`
+    pub not_ready_seconds: i64,
+    /// `--default-unreachable-toleration-seconds`
+    pub unreachable_seconds: i64,
+    /// Who decides what users may do.
+    pub authorizer: Arc<dyn Authorizer>,
+}
+
+impl Settings {
+    /// What a server has that is told nothing.
+    pub fn new(authorizer: Arc<dyn Authorizer>) -> Self {
+        Settings {
+            enabled: Vec::new(),
+            disabled: Vec::new(),
+            only: Vec::new(),
+            config_file: None,
+            allows_manifests: false,
+            not_ready_seconds: 300,
+            unreachable_seconds: 300,
+            authorizer,
+        }
+    }
+}
+
+/// Why the chain cannot be made, in kube-apiserver's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    /// The flags contradict each other or name plugins that there are not.
+    #[error("{0}")]
+    Flags(String),
+    /// A configuration cannot be used.
+    #[error("failed to apply admission: {0}")]
+    Apply(String),
+    /// The file that the configuration of a plugin is in cannot be read.
+    #[error("{0}")]
+    PluginFile(ConfigError),
+}
+
+impl From<ConfigError> for SettingsError {
+    fn from(error: ConfigError) -> Self {
+        match error {
+            ConfigError::File(_) => SettingsError::Apply(error.to_string()),
+            ConfigError::PluginFile { .. } => SettingsError::PluginFile(error),
+        }
+    }
+}
+
+/// The plugins in force.
+pub struct Chain {
+    plugins: Vec<Box<dyn Plugin>>,
+    durations: Durations,
+    /// The names of all plugins in force, also of those that other parts of the server stand for.
+    names: Vec<&'static str>,
+    authorizer: Arc<dyn Authorizer>,
+    limited_resources: Vec<LimitedResource>,
+    mutating_webhooks: WebhookConfig,
+    validating_webhooks: WebhookConfig,
+}
+
+impl Chain {
+    /// The plugins that are on by default and those that are enabled, without the disabled ones.
+    pub fn new(settings: Settings) -> Result<Self, SettingsError> {
+        let names = names(&settings)?;
+        let configuration = match &settings.config_file {
+            Some(path) => AdmissionConfiguration::load(path, &names)?,
+            None => AdmissionConfiguration::default(),
+        };
+        let mut chain = Chain {
+            plugins: Vec::new(),
+            durations: Durations::default(),
+            names: Vec::new(),
+            authorizer: settings.authorizer.clone(),
+            limited_resources: Vec::new(),
+            mutating_webhooks: WebhookConfig::default(),
+            validating_webhooks: WebhookConfig::default(),
+        };
+        for name in &names {
+            let config = configuration.of_plugin(name)?;
+            chain.add(name, config.as_ref(), &settings).map_err(|error| {
+                SettingsError::Apply(match error {
+                    PluginError::Init(why) => format!("couldn't init admission plugin \"{name}\": {why}"),
+                    PluginError::Initialize(why) => {
+                        format!("failed to initialize admission plugin \"{name}\": {why}")
+                    }
+                })
+            })?;
+        }
+        chain.names = names;
+        Ok(chain)
+    }
+
+    /// Makes one plugin of its configuration. Those that other parts of the server stand for leave theirs with the chain.
+    fn add(
+        &mut self,
+        name: &str,
+        config: Option<&PluginConfig>,
+        settings: &Settings,
+    ) -> Result<(), PluginError> {
+        let manifests = settings.allows_manifests;
+        match name {
+            "ResourceQuota" => self.limited_resources = LimitedResource::all(config)?,
+            "MutatingAdmissionWebhook" => {
+                self.mutating_webhooks = WebhookConfig::of_webhooks(config, manifests)?;
+            }
+            "ValidatingAdmissionWebhook" => {
+                self.validating_webhooks = WebhookConfig::of_webhooks(config, manifests)?;
+            }
+            "MutatingAdmissionPolicy" | "ValidatingAdmissionPolicy" => {
+                WebhookConfig::check_policies(config, &format!("{name}Configuration"), manifests)?;
+            }
+            _ => self.plugins.extend(plugin(name, config, settings)?),
+        }
+        Ok(())
+    }
+
+    /// Whether a plugin is in force.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.names.contains(&name)
+    }
+
+    /// The resources that are only given where a quota counts them.
+    pub fn limited_resources(&self) -> &[LimitedResource] {
+        &self.limited_resources
+    }
+
+    /// How the plugin is configured that asks webhooks which may change objects.
+    pub fn mutating_webhooks(&self) -> &WebhookConfig {
+        &self.mutating_webhooks
+    }
+
+    /// How the plugin is configured that asks webhooks which may refuse objects.
+    pub fn validating_webhooks(&self) -> &WebhookConfig {
+        &self.validating_webhooks
+    }
+
+    /// Lets every plugin change the object.
+    pub fn mutate(
+        &self,
+        request: &Attributes<'_>,
+        object: &mut Value,
+        world: &dyn World,
+    ) -> Result<(), Status> {
+        self.durations.measure(Step::Admit, request.operation, &self.plugins, |plugin| {
+            plugin.mutate(request, object, world)
+        })
+    }
+
+    /// Refuses an object that would grant what is not its writer's own. Asked when nobody changes it any more.
+    pub fn check_escalation(
+        &self,
+        request: &Attributes<'_>,
+        object: &Value,
+        world: &dyn World,
+    ) -> Result<(), Status> {
+        escalation::check(request, object, world, &*self.authorizer)
+    }
+
+    /// Lets every plugin refuse the object.
+    pub async fn validate(
+        &self,
+        request: &Attributes<'_>,
+        object: Option<&Value>,
+        world: &dyn World,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let mut measuring = self.durations.begin(Step::Validate, request.operation, &self.plugins);
+        for plugin in &self.plugins {
+            let mut outcome = plugin.validate(request, object, world, warnings);
+            if let Some(review) = plugin.review(request, object).filter(|_| outcome.is_ok()) {
+                outcome = review.await;
+            }
+            if let Some(measuring) = &mut measuring {
+                measuring.observe(&**plugin, &outcome);
+            }
+            outcome?;
+        }
+        if let Some(measuring) = measuring {
+            measuring.end();
+        }
+        Ok(())
+    }
+}
+
+/// The names of the plugins in force, in their order.
+fn names(settings: &Settings) -> Result<Vec<&'static str>, SettingsError> {
+    let Settings { enabled, disabled, only, .. } = settings;
+    let mut faults = Vec::new();
+    if !only.is_empty() && (!enabled.is_empty() || !disabled.is_empty()) {
+        let flags = "admission-control and enable-admission-plugins/disable-admission-plugins";
+        faults.push(format!("{flags} flags are mutually exclusive"));
+    }
+    let flags = [
+        ("admission-control", only),
+        ("enable-admission-plugins", enabled),
+        ("disable-admission-plugins", disabled),
+    ];
+    for (flag, names) in flags {
+        let unknown = names.iter().filter(|name| !ORDER.contains(&name.as_str()));
+        faults.extend(unknown.map(|name| format!("{flag} plugin \"{name}\" is unknown")));
+    }
+    let mut both: Vec<&str> =
+        enabled.iter().filter(|name| disabled.contains(name)).map(String::as_str).collect();
+    both.sort_unstable();
+    both.dedup();
+    if !both.is_empty() {
+        let both = both.join(" ");
+        faults.push(format!("[{both}] in enable-admission-plugins and disable-admission-plugins overlapped"));
+    }
+    match faults.as_slice() {
+        [] => {}
+        [one] => return Err(SettingsError::Flags(one.clone())),
+        many => return Err(SettingsError::Flags(format!("[{}]", many.join(", ")))),
+    }
+    let listed = |list: &[String], name: &str| list.iter().any(|own| own == name);
+    let is_on = |name: &&'static str| match only.is_empty() {
+        true => !listed(disabled, name) && (!OFF_BY_DEFAULT.contains(name) || listed(enabled, name)),
+        false => listed(only, name),
+    };
+    Ok(ORDER.into_iter().filter(is_on).collect())
+}
+
+/// The plugin of a name; none where there is nothing to do for it, or where another part of the server stands for it.
+fn plugin(
+    name: &str,
+    config: Option<&PluginConfig>,
+    settings: &Settings,
+) -> Result<Option<Box<dyn Plugin>>, PluginError> {
+    let authorizer = || settings.authorizer.clone();
+    Ok(Some(match name {
+        "NamespaceLifecycle" => Box::new(crate::namespace_lifecycle::NamespaceLifecycle),
+        "NamespaceExists" => Box::new(crate::namespace_exists::NamespaceExists),
+        "LimitPodHardAntiAffinityTopology" => {
+            Box::new(crate::anti_affinity::LimitPodHardAntiAffinityTopology)
+        }
+        "LimitRanger" => Box::new(crate::limit_ranger::LimitRanger),
+        "ServiceAccount" => Box::new(crate::service_account::ServiceAccount),
+        "NodeRestriction" => Box::new(crate::node_restriction::NodeRestriction(authorizer())),
+        "TaintNodesByCondition" => Box::new(crate::taint_nodes::TaintNodesByCondition),
+        "AlwaysPullImages" => Box::new(crate::always_pull_images::AlwaysPullImages),
+        "ImagePolicyWebhook" => Box::new(crate::image_policy::ImagePolicyWebhook::new(config)?),
+        "PodSecurity" => Box::new(crate::pod_security::PodSecurity::new(config)?),
+        "PodNodeSelector" => Box::new(crate::pod_node_selector::PodNodeSelector::new(config)),
+        "Priority" => Box::new(crate::priority::Priority),
+        "DefaultTolerationSeconds" => Box::new(crate::default_toleration_seconds::DefaultTolerationSeconds {
+            not_ready_seconds: settings.not_ready_seconds,
+            unreachable_seconds: settings.unreachable_seconds,
+        }),
+        "PodTolerationRestriction" => {
+            Box::new(crate::pod_toleration_restriction::PodTolerationRestriction::new(config)?)
+        }
+        "EventRateLimit" => Box::new(crate::event_rate_limit::EventRateLimit::new(config)?),
+        "ExtendedResourceToleration" => {
+            Box::new(crate::extended_resource_toleration::ExtendedResourceToleration)
+        }
+        "DefaultStorageClass" => Box::new(crate::default_classes::DefaultStorageClass),
+        "StorageObjectInUseProtection" => Box::new(crate::storage::StorageObjectInUseProtection),
+        "OwnerReferencesPermissionEnforcement" => {
+            Box::new(crate::owner_references::OwnerReferencesPermissionEnforcement(authorizer()))
+        }
+        "PersistentVolumeClaimResize" => Box::new(crate::storage::PersistentVolumeClaimResize),
+        "RuntimeClass" => Box::new(crate::runtime_class::RuntimeClass),
+        "CertificateApproval" => Box::new(crate::certificates::CertificateApproval(authorizer())),
+        "CertificateSigning" => Box::new(crate::certificates::CertificateSigning(authorizer())),
+        "CertificateSubjectRestriction" => Box::new(crate::certificates::CertificateSubjectRestriction),
+        "DefaultIngressClass" => Box::new(crate::default_classes::DefaultIngressClass),
+        "DenyServiceExternalIPs" => Box::new(crate::external_ips::DenyServiceExternalIps),
+        "PodTopologyLabels" => Box::new(crate::pod_topology_labels::PodTopologyLabels),
+        "NodeDeclaredFeatureValidator" => {
+            Box::new(crate::node_declared_features::NodeDeclaredFeatureValidator)
+        }
+        "PodResizeValidator" => Box::new(crate::pod_resize::PodResizeValidator),
+        "AlwaysDeny" => Box::new(crate::always_deny::AlwaysDeny),
+        _ => return Ok(None),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pintle_auth::authz::AlwaysAllow;
+
+    fn chain(only: &[&str], enabled: &[&str], disabled: &[&str]) -> Result<Vec<&'static str>, String> {
+        let texts = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        let settings = Settings {
+            only: texts(only),
+            enabled: texts(enabled),
+            disabled: texts(disabled),
+            ..Settings::new(Arc::new(AlwaysAllow))
+        };
+        let chain = Chain::new(settings).map_err(|error| error.to_string())?;
+        Ok(chain.plugins.iter().map(|plugin| plugin.name()).collect())
+    }
+
+    #[test]
+    fn plugins_are_asked_in_order_and_can_be_turned_off() {
+        let all = chain(&[], &[], &[]).unwrap();
+        assert!(all.starts_with(&["NamespaceLifecycle", "LimitRanger", "ServiceAccount"]));
+        assert_eq!(all.len() - 1, chain(&[], &["LimitRanger"], &["ServiceAccount"]).unwrap().len());
+        for name in ["AlwaysDeny", "NodeRestriction", "PodNodeSelector", "PodTolerationRestriction"] {
+            assert!(!all.contains(&name) && chain(&[], &[name], &[]).unwrap().contains(&name), "{name}");
+        }
+        let only = chain(&["Priority", "NamespaceLifecycle"], &[], &[]);
+        assert_eq!(only, Ok(vec!["NamespaceLifecycle", "Priority"]));
+        let both = ["Priority", "LimitRanger"];
+        for (only, enabled, disabled, error) in [
+            (&[][..], &["Nope"][..], &[][..], "enable-admission-plugins plugin \"Nope\" is unknown"),
+            (&[], &[], &["Nope"], "disable-admission-plugins plugin \"Nope\" is unknown"),
+            (&["Nope"], &[], &[], "admission-control plugin \"Nope\" is unknown"),
+            (
+                &["Priority"],
+                &["Priority"],
+                &[],
+                "admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive",
+            ),
+            (
+                &[],
+                &both,
+                &both,
+                "[LimitRanger Priority] in enable-admission-plugins and disable-admission-plugins overlapped",
+            ),
+            (
+                &[],
+                &["EventRateLimit"],
+                &[],
+                "failed to apply admission: couldn't init admission plugin \"EventRateLimit\": limits: Invalid value: null: must not be empty",
+            ),
+        ] {
+            assert_eq!(chain(only, enabled, disabled), Err(error.to_string()));
+        }
+    }
+}

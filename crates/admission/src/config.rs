@@ -1,0 +1,464 @@
+//! The file of `--admission-control-config-file`: how plugins are configured. Files are read once, when the server starts.
+
+use pintle_meta::field::quoted;
+use pintle_value::quote::go_general;
+use pintle_value::{Value, json, yaml};
+use std::path::{Path, PathBuf};
+
+/// The largest file that is read.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// Why a plugin cannot be configured.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be used.
+    #[error("failed to read plugin config: {0}")]
+    File(String),
+    /// The file that a plugin names cannot be read. kube-apiserver ends with another code then, so this is told apart.
+    #[error(
+        "Couldn't open admission plugin configuration {path}: &fs.PathError{{Op:\"{op}\", Path:{path:?}, Err:{errno:#x}}}"
+    )]
+    PluginFile {
+        /// The file.
+        path: String,
+        /// What was tried.
+        op: &'static str,
+        /// The number of the system's error.
+        errno: i32,
+    },
+}
+
+/// What the file says: names of plugins and where their configuration is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AdmissionConfiguration {
+    plugins: Vec<Entry>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Entry {
+    name: String,
+    path: Option<PathBuf>,
+    configuration: Option<PluginConfig>,
+}
+
+/// The configuration of one plugin.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PluginConfig {
+    /// The document as it stands, for errors.
+    pub(crate) text: String,
+    /// The same read.
+    tree: Result<Value, String>,
+    /// What a strict reader finds wrong with the text itself.
+    strict_error: Option<String>,
+}
+
+impl AdmissionConfiguration {
+    /// Reads the file at `path`. `enabled` are the plugins in force: a file without kind configures two of them, as it did
+    /// before there were kinds.
+    pub fn load(path: &Path, enabled: &[&str]) -> Result<Self, ConfigError> {
+        let shown = path.display().to_string();
+        let text = read(path).map_err(|error| {
+            let why = format!("open {shown}: {}", in_words(&error));
+            ConfigError::File(format!(
+                "unable to read admission control configuration from {} [{why}]",
+                quoted(&shown)
+            ))
+        })?;
+        Self::parse(&text, path, enabled).map_err(ConfigError::File)
+    }
+
+    fn parse(text: &[u8], path: &Path, enabled: &[&str]) -> Result<Self, String> {
+        let config = PluginConfig::of_text(text);
+        let tree = match config.decode(&SCHEME) {
+            Ok(("AdmissionConfiguration", tree)) => tree,
+            Ok((kind, _)) => return Err(format!("unexpected type: *apiserver.{kind}")),
+            Err(DecodeError::Unknown(why)) => return legacy(&config, path, enabled).ok_or(why),
+            Err(DecodeError::Invalid(why)) => return Err(why),
+        };
+        let folder = path.parent().unwrap_or(Path::new(""));
+        // kube-apiserver quotes what it cannot read as it stands in a file of JSON.
+        let is_json = config.text.trim_start().starts_with('{');
+        let plugins = member(&config.text, "plugins").map(items).unwrap_or_default();
+        let entry = |(index, plugin): (usize, &Value)| {
+            let raw = plugins.get(index).and_then(|plugin| member(plugin, "configuration"));
+            let given = plugin.get("configuration").filter(|value| !value.is_null());
+            let file = Some(plugin.str_at(&["path"])).filter(|path| !path.is_empty());
+            Entry {
+                name: plugin.str_at(&["name"]).to_string(),
+                path: file.map(|path| folder.join(path)),
+                configuration: given.map(|tree| match raw.filter(|_| is_json) {
+                    Some(raw) => PluginConfig::of_text(raw.as_bytes()),
+                    None => PluginConfig::of_tree(tree),
+                }),
+            }
+        };
+        let plugins = tree.items_at(&["plugins"]).iter().enumerate().map(entry).collect();
+        Ok(AdmissionConfiguration { plugins })
+    }
+
+    /// The configuration of a plugin; none where there is none.
+    pub(crate) fn of_plugin(&self, name: &str) -> Result<Option<PluginConfig>, ConfigError> {
+        let Some(entry) = self.plugins.iter().find(|entry| entry.name == name) else { return Ok(None) };
+        if let Some(config) = &entry.configuration {
+            return Ok(Some(config.clone()));
+        }
+        let Some(path) = &entry.path else { return Ok(None) };
+        match read(path) {
+            Ok(text) => Ok(Some(PluginConfig::of_text(&text))),
+            Err(error) => Err(ConfigError::PluginFile {
+                path: path.display().to_string(),
+                op: if error.kind() == std::io::ErrorKind::IsADirectory { "read" } else { "open" },
+                errno: error.raw_os_error().unwrap_or(0),
+            }),
+        }
+    }
+}
+
+/// The text of a member of a JSON object. The JSON is valid: it was parsed before.
+fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    let parts = items(object);
+    let pair = |part: &'a str| {
+        let end = value_end(part);
+        let (key, rest) = part.split_at_checked(end)?;
+        let value = rest.trim_start().strip_prefix(':')?.trim();
+        (key.trim_matches('"') == name).then_some(value)
+    };
+    parts.into_iter().rev().find_map(pair)
+}
+
+/// The texts between the commas of a JSON list or object.
+fn items(list: &str) -> Vec<&str> {
+    let mut rest = list.trim().get(1..).unwrap_or("");
+    let mut out = Vec::new();
+    loop {
+        rest = rest.trim_start_matches([',', ' ', '\t', '\r', '\n']);
+        let mut end = 0;
+        while let Some(byte) = rest.as_bytes().get(end).filter(|byte| !matches!(byte, b',' | b']' | b'}')) {
+            let is_value = !matches!(byte, b':' | b' ' | b'\t' | b'\r' | b'\n');
+            let length = if is_value { value_end(rest.get(end..).unwrap_or("")).max(1) } else { 1 };
+            end = end.saturating_add(length);
+        }
+        match rest.split_at_checked(end) {
+            Some((item, after)) if end > 0 => {
+                out.push(item);
+                rest = after;
+            }
+            _ => return out,
+        }
+    }
+}
+
+/// Where the JSON value ends that a text begins with.
+fn value_end(text: &str) -> usize {
+    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => {
+                in_string = !in_string;
+                if !in_string && depth == 0 {
+                    return at.saturating_add(1);
+                }
+            }
+            _ if in_string => {}
+            b'{' | b'[' => depth = depth.saturating_add(1),
+            b'}' | b']' if depth <= 1 => return at.saturating_add(depth),
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b',' | b':' | b' ' | b'\t' | b'\r' | b'\n' if depth == 0 => return at,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// A file of the time before there were kinds, which is itself the configuration of two plugins.
+fn legacy(config: &PluginConfig, path: &Path, enabled: &[&str]) -> Option<AdmissionConfiguration> {
+    let tree = config.tree.as_ref().ok()?;
+    if tree.get("imagePolicy").is_none() && tree.get("podNodeSelectorPluginConfig").is_none() {
+        return None;
+    }
+    let names = ["ImagePolicyWebhook", "PodNodeSelector"].into_iter().filter(|name| enabled.contains(name));
+    let entry =
+        |name: &str| Entry { name: name.to_string(), path: Some(path.to_path_buf()), configuration: None };
+    Some(AdmissionConfiguration { plugins: names.map(entry).collect() })
+}
+
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    match std::fs::metadata(path)?.len() <= FILE_BYTES_MAX {
+        true => std::fs::read(path),
+        false => Err(std::io::Error::other("file too large")),
+    }
+}
+
+/// What Go says of an error of the system.
+pub(crate) fn in_words(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file or directory".to_string(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_string(),
+        std::io::ErrorKind::IsADirectory => "is a directory".to_string(),
+        _ => error.to_string(),
+    }
+}
+
+/// What a field may hold.
+pub(crate) enum Shape {
+    Text,
+    Bool,
+    /// Of Go's `int32`.
+    Int32,
+    /// Of Go's `int64`, or a type made of it.
+    Int64(&'static str),
+    /// A text of one of Go's named types.
+    Named(&'static str),
+    /// Items of a shape, and how Go calls the list.
+    List(&'static Shape, &'static str),
+    Struct(&'static Struct),
+    /// Whatever is there.
+    Any,
+}
+
+/// A type of Go: its name and its fields.
+pub(crate) struct Struct {
+    pub(crate) name: &'static str,
+    pub(crate) fields: &'static [(&'static str, Shape)],
+}
+
+/// The kinds that a configuration may be of.
+pub(crate) struct Scheme {
+    /// Versions and kinds, each with its type.
+    pub(crate) kinds: &'static [(&'static str, &'static str, &'static Struct)],
+    /// Whether unknown fields are refused.
+    pub(crate) strict: bool,
+    /// How kube-apiserver calls it.
+    pub(crate) place: &'static str,
+}
+
+/// Why a document is of no kind that is known.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum DecodeError {
+    /// The kind is missing or unknown.
+    Unknown(String),
+    /// The document does not follow its kind.
+    Invalid(String),
+}
+
+impl DecodeError {
+    pub(crate) fn text(self) -> String {
+        match self {
+            DecodeError::Unknown(why) | DecodeError::Invalid(why) => why,
+        }
+    }
+}
+
+const PLUGIN: Struct = Struct {
+    name: "AdmissionPluginConfiguration",
+    fields: &[("name", Shape::Text), ("path", Shape::Text), ("configuration", Shape::Any)],
+};
+const V1: Struct = Struct {
+    name: "AdmissionConfiguration",
+    fields: &[("plugins", Shape::List(&Shape::Struct(&PLUGIN), "[]v1.AdmissionPluginConfiguration"))],
+};
+const V1ALPHA1: Struct = Struct {
+    name: "AdmissionConfiguration",
+    fields: &[("plugins", Shape::List(&Shape::Struct(&PLUGIN), "[]v1alpha1.AdmissionPluginConfiguration"))],
+};
+/// A kind that the scheme has, too, whatever its fields are.
+const OTHER: Struct = Struct { name: "", fields: &[] };
+const SCHEME: Scheme = Scheme {
+    kinds: &[
+        ("apiserver.config.k8s.io/v1", "AuthenticationConfiguration", &OTHER),
+        ("apiserver.config.k8s.io/v1", "AuthorizationConfiguration", &OTHER),
+        ("apiserver.config.k8s.io/v1", "EncryptionConfiguration", &OTHER),
+        ("apiserver.config.k8s.io/v1", "AdmissionConfiguration", &V1),
+        ("apiserver.k8s.io/v1alpha1", "AdmissionConfiguration", &V1ALPHA1),
+    ],
+    strict: true,
+    place: "k8s.io/apiserver/pkg/server/options/admission.go:51",
+};
+
+impl PluginConfig {
+    fn of_tree(tree: &Value) -> Self {
+        let mut text = Vec::new();
+        json::print(tree, &mut text);
+        let text = String::from_utf8_lossy(&text).into_owned();
+        PluginConfig { text, tree: Ok(tree.clone()), strict_error: None }
+    }
+
+    pub(crate) fn of_text(text: &[u8]) -> Self {
+        let parsed = match text.trim_ascii_start().starts_with(b"{") {
+            true => match json::parse(text) {
+                Ok(parsed) => Ok((parsed.value, None)),
+                Err(error) => Err(error.to_string()),
+            },
+            false => match yaml::parse(text) {
+                Ok(parsed) => Ok((parsed.value, parsed.strict_error.map(|error| error.to_string()))),
+                Err(error) => Err(error.message().to_string()),
+            },
+        };
+        let text = String::from_utf8_lossy(text).into_owned();
+        match parsed {
+            Ok((tree, strict_error)) => PluginConfig { text, tree: Ok(tree), strict_error },
+            Err(why) => PluginConfig { text, tree: Err(why), strict_error: None },
+        }
+    }
+
+    /// The tree, where the text can be read at all.
+    pub(crate) fn tree(&self) -> Result<&Value, String> {
+        self.tree.as_ref().map_err(Clone::clone)
+    }
+
+    /// The document as one of the scheme's kinds, and which. The error is in the words of kube-apiserver.
+    pub(crate) fn decode(&self, scheme: &Scheme) -> Result<(&'static str, Value), DecodeError> {
+        let unread =
+            |why: String| DecodeError::Invalid(format!("couldn't get version/kind; json parse error: {why}"));
+        let tree = self.tree().map_err(unread)?;
+        if !matches!(tree, Value::Object(_) | Value::Null) {
+            let type_ = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+            let found = tree.json_type();
+            return Err(unread(format!("json: cannot unmarshal {found} into Go value of type {type_}")));
+        }
+        let (version, kind) = (tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]));
+        for (name, given) in [("Kind", kind), ("apiVersion", version)] {
+            if given.is_empty() {
+                return Err(DecodeError::Unknown(format!("Object '{name}' is missing in '{}'", self.text)));
+            }
+        }
+        let known = scheme.kinds.iter().find(|known| known.0 == version && known.1 == kind);
+        let Some((_, kind, type_)) = known else {
+            return Err(DecodeError::Unknown(format!(
+                "no kind {} is registered for version {} in scheme {}",
+                quoted(kind),
+                quoted(version),
+                quoted(scheme.place)
+            )));
+        };
+        let mut unknown: Vec<String> = self.strict_error.iter().cloned().collect();
+        check(tree, &Shape::Struct(type_), &mut Trail::default(), &mut unknown)
+            .map_err(DecodeError::Invalid)?;
+        match scheme.strict && !unknown.is_empty() {
+            true => Err(DecodeError::Invalid(format!("strict decoding error: {}", unknown.join(", ")))),
+            false => Ok((kind, tree.clone())),
+        }
+    }
+}
+
+/// Whether a document that has no kind is of a shape. The error is that of Go's decoder.
+pub(crate) fn check_shape(value: &Value, shape: &Shape) -> Result<(), String> {
+    check(value, shape, &mut Trail::default(), &mut Vec::new())
+}
+
+/// Where in a document a value is: the path with indices, the same without, and the type that has the last field.
+#[derive(Default)]
+struct Trail {
+    path: String,
+    fields: Vec<&'static str>,
+    owner: &'static str,
+}
+
+fn check(value: &Value, shape: &Shape, trail: &mut Trail, unknown: &mut Vec<String>) -> Result<(), String> {
+    let wrong = |type_: &str, found: &str| {
+        let place = match trail.fields.is_empty() {
+            true => "value".to_string(),
+            false => format!("struct field {}.{}", trail.owner, trail.fields.join(".")),
+        };
+        Err(format!("json: cannot unmarshal {found} into Go {place} of type {type_}"))
+    };
+    match (shape, value) {
+        (Shape::Any, _) | (_, Value::Null) | (Shape::Text | Shape::Named(_), Value::String(_)) => Ok(()),
+        (Shape::Bool, Value::Bool(_)) | (Shape::Int64(_), Value::Int(_)) => Ok(()),
+        (Shape::Int32, Value::Int(number)) => match i32::try_from(*number) {
+            Ok(_) => Ok(()),
+            Err(_) => wrong("int32", &format!("number {number}")),
+        },
+        (Shape::Int32, Value::Float(number)) => wrong("int32", &format!("number {}", go_general(*number))),
+        (Shape::Int64(type_), Value::Float(number)) => {
+            wrong(type_, &format!("number {}", go_general(*number)))
+        }
+        (Shape::List(item, _), Value::Array(items)) => {
+            let at = trail.path.len();
+            for (index, value) in items.iter().enumerate() {
+                trail.path.push_str(&format!("[{index}]"));
+                check(value, item, trail, unknown)?;
+                trail.path.truncate(at);
+            }
+            Ok(())
+        }
+        (Shape::Struct(type_), Value::Object(map)) => {
+            let (at, owner) = (trail.path.len(), trail.owner);
+            for (key, value) in map.iter() {
+                if at > 0 {
+                    trail.path.push('.');
+                }
+                trail.path.push_str(key);
+                match type_.fields.iter().find(|(name, _)| *name == key) {
+                    Some((name, shape)) => {
+                        trail.owner = type_.name;
+                        trail.fields.push(name);
+                        check(value, shape, trail, unknown)?;
+                        trail.fields.pop();
+                    }
+                    None if at == 0 && matches!(&**key, "kind" | "apiVersion") => {}
+                    None => unknown.push(format!("unknown field \"{}\"", trail.path)),
+                }
+                trail.path.truncate(at);
+            }
+            trail.owner = owner;
+            Ok(())
+        }
+        (Shape::Text, other) => wrong("string", other.json_type()),
+        (Shape::Bool, other) => wrong("bool", other.json_type()),
+        (Shape::Int32, other) => wrong("int32", other.json_type()),
+        (Shape::Int64(type_) | Shape::Named(type_), other) => wrong(type_, other.json_type()),
+        (Shape::List(_, type_), other) => wrong(type_, other.json_type()),
+        (Shape::Struct(type_), other) => wrong(type_.name, other.json_type()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<AdmissionConfiguration, String> {
+        let path = Path::new("/etc/admission.yaml");
+        AdmissionConfiguration::parse(text.as_bytes(), path, &["PodNodeSelector"])
+    }
+
+    #[test]
+    fn files_name_plugins_and_their_configuration() {
+        let head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n";
+        let read =
+            parse(&format!("{head}plugins: [{{name: A, configuration: {{x: 1}}}}, {{name: B, path: b}}]"));
+        let read = read.unwrap();
+        assert_eq!(read.of_plugin("A").unwrap().unwrap().text, r#"{"x":1}"#);
+        assert_eq!(read.plugins[1].path.as_deref(), Some(Path::new("/etc/b")));
+        assert_eq!(read.of_plugin("C"), Ok(None));
+        let json = r#"{"kind": "AdmissionConfiguration", "apiVersion": "apiserver.config.k8s.io/v1",
+            "plugins": [{"name": "x]"}, {"name": "A", "configuration": { "x" : [1, {"y": "}"}] } }]}"#;
+        let read = parse(json).unwrap();
+        assert_eq!(read.of_plugin("A").unwrap().unwrap().text, r#"{ "x" : [1, {"y": "}"}] }"#);
+        let legacy = parse("podNodeSelectorPluginConfig: {a: b=c}").unwrap();
+        assert_eq!(legacy.plugins[0].path.as_deref(), Some(Path::new("/etc/admission.yaml")));
+        for (text, want) in [
+            (
+                "kind: AdmissionConfiguration",
+                "Object 'apiVersion' is missing in 'kind: AdmissionConfiguration'",
+            ),
+            ("a: b", "Object 'Kind' is missing in 'a: b'"),
+            (
+                "{{{",
+                "couldn't get version/kind; json parse error: invalid character '{' looking for beginning of object key string",
+            ),
+            (
+                &format!("{head}plugins: [{{name: 5}}]"),
+                "json: cannot unmarshal number into Go struct field AdmissionPluginConfiguration.plugins.name of type string",
+            ),
+            (
+                &format!("{head}plugins: [{{nam: x}}]"),
+                "strict decoding error: unknown field \"plugins[0].nam\"",
+            ),
+        ] {
+            assert_eq!(parse(text).err().as_deref(), Some(want), "{text}");
+        }
+    }
+}

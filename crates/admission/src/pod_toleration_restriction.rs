@@ -1,0 +1,293 @@
+//! PodTolerationRestriction: a namespace, or else the cluster, says which tolerations pods get and which they may have.
+
+use crate::config::{PluginConfig, Scheme, Shape, Struct, check_shape};
+use crate::quota::is_best_effort;
+use crate::{Attributes, Operation, Plugin, World};
+use pintle_kinds::validate_tolerations;
+use pintle_meta::{FieldErrors, GroupResource, Status};
+use pintle_value::{Path, Value, json};
+
+const DEFAULTS: &str = "scheduler.alpha.kubernetes.io/defaultTolerations";
+const WHITELIST: &str = "scheduler.alpha.kubernetes.io/tolerationsWhitelist";
+
+const TOLERATION: Struct = Struct {
+    name: "Toleration",
+    fields: &[
+        ("key", Shape::Text),
+        ("operator", Shape::Named("v1.TolerationOperator")),
+        ("value", Shape::Text),
+        ("effect", Shape::Named("v1.TaintEffect")),
+        ("tolerationSeconds", Shape::Int64("int64")),
+    ],
+};
+const TOLERATIONS: Shape = Shape::List(&Shape::Struct(&TOLERATION), "[]v1.Toleration");
+const CONFIGURATION: Struct = Struct {
+    name: "Configuration",
+    fields: &[
+        ("default", Shape::List(&Shape::Struct(&TOLERATION), "[]v1.Toleration")),
+        ("whitelist", Shape::List(&Shape::Struct(&TOLERATION), "[]v1.Toleration")),
+    ],
+};
+const SCHEME: Scheme = Scheme {
+    kinds: &[("podtolerationrestriction.admission.k8s.io/v1alpha1", "Configuration", &CONFIGURATION)],
+    strict: false,
+    place: "pkg/admission/podtolerationrestriction/config.go:32",
+};
+
+/// What the cluster says where a namespace does not.
+#[derive(Default)]
+pub(crate) struct PodTolerationRestriction {
+    defaults: Vec<Toleration>,
+    whitelist: Vec<Toleration>,
+}
+
+impl PodTolerationRestriction {
+    pub(crate) fn new(config: Option<&PluginConfig>) -> Result<Self, String> {
+        let Some(config) = config else { return Ok(PodTolerationRestriction::default()) };
+        let (_, tree) = config.decode(&SCHEME).map_err(|error| error.text())?;
+        let mut errors = FieldErrors::new();
+        let root = Path::of("podtolerationrestriction");
+        for list in ["default", "whitelist"] {
+            validate_tolerations(tree.items_at(&[list]), &root.field(list), &mut errors);
+        }
+        if !errors.is_empty() {
+            // kube-apiserver prints the list of errors as Go does: without commas.
+            let texts: Vec<String> = errors.0.iter().map(ToString::to_string).collect();
+            return Err(format!("invalid config: [{}]", texts.join(" ")));
+        }
+        let read = |list: &str| tree.items_at(&[list]).iter().map(Toleration::of).collect();
+        Ok(PodTolerationRestriction { defaults: read("default"), whitelist: read("whitelist") })
+    }
+
+    fn check(&self, request: &Attributes<'_>, pod: &Value, world: &dyn World) -> Result<(), Status> {
+        let tolerations = of_pod(pod);
+        if tolerations.is_empty() {
+            return Ok(());
+        }
+        let own = of_namespace(request, WHITELIST, world)?;
+        let (whitelist, scope) = match &own {
+            Some(own) => (own.as_slice(), "namespace"),
+            None => (self.whitelist.as_slice(), "cluster"),
+        };
+        let is_listed = |one: &Toleration| whitelist.iter().any(|listed| listed.covers(one));
+        if whitelist.is_empty() || tolerations.iter().all(is_listed) {
+            return Ok(());
+        }
+        Err(Status::unclassified(format!(
+            "pod tolerations (possibly merged with namespace default tolerations) conflict with its {scope} whitelist"
+        )))
+    }
+}
+
+impl Plugin for PodTolerationRestriction {
+    fn name(&self) -> &'static str {
+        "PodTolerationRestriction"
+    }
+
+    fn mutate(&self, request: &Attributes<'_>, pod: &mut Value, world: &dyn World) -> Result<(), Status> {
+        if !is_ours(request) {
+            return Ok(());
+        }
+        let mut more = Vec::new();
+        if request.operation == Operation::Create {
+            let own = of_namespace(request, DEFAULTS, world)?;
+            more = own.unwrap_or_else(|| self.defaults.clone());
+        }
+        if !is_best_effort(pod) {
+            more.push(Toleration {
+                key: "node.kubernetes.io/memory-pressure".to_string(),
+                operator: "Exists".to_string(),
+                effect: "NoSchedule".to_string(),
+                ..Toleration::default()
+            });
+        }
+        if !more.is_empty() {
+            let mut all = of_pod(pod);
+            all.append(&mut more);
+            let merged = merge(all).iter().map(Toleration::to_value).collect();
+            pod.set_at(&["spec", "tolerations"], Value::Array(merged));
+        }
+        self.check(request, pod, world)
+    }
+
+    fn validate(
+        &self,
+        request: &Attributes<'_>,
+        object: Option<&Value>,
+        world: &dyn World,
+        _warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        match object.filter(|_| is_ours(request)) {
+            Some(pod) => self.check(request, pod, world),
+            None => Ok(()),
+        }
+    }
+}
+
+fn is_ours(request: &Attributes<'_>) -> bool {
+    let writes = matches!(request.operation, Operation::Create | Operation::Update);
+    writes && request.is("", "pods") && request.subresource.is_empty()
+}
+
+fn of_pod(pod: &Value) -> Vec<Toleration> {
+    pod.items_at(&["spec", "tolerations"]).iter().map(Toleration::of).collect()
+}
+
+/// What an annotation of the namespace says; `None` where it has none.
+fn of_namespace(
+    request: &Attributes<'_>,
+    annotation: &str,
+    world: &dyn World,
+) -> Result<Option<Vec<Toleration>>, Status> {
+    let Some(namespace) = world.object("", "namespaces", "", request.namespace) else {
+        return Err(Status::not_found(&GroupResource::new("", "namespaces"), request.namespace));
+    };
+    let given = namespace.at(&["metadata", "annotations", annotation]).and_then(Value::as_str);
+    match given {
+        None => Ok(None),
+        Some("") => Ok(Some(Vec::new())),
+        Some(text) => read(text).map(Some).map_err(Status::unclassified),
+    }
+}
+
+fn read(text: &str) -> Result<Vec<Toleration>, String> {
+    let tree = json::parse(text.as_bytes()).map_err(|error| error.to_string())?.value;
+    check_shape(&tree, &TOLERATIONS)?;
+    Ok(tree.as_array().unwrap_or_default().iter().map(Toleration::of).collect())
+}
+
+/// All tolerations but those that another one covers. Of equal ones the first stays.
+fn merge(all: Vec<Toleration>) -> Vec<Toleration> {
+    let mut merged: Vec<Toleration> = Vec::new();
+    for (index, one) in all.iter().enumerate() {
+        let later = all.iter().skip(index.saturating_add(1));
+        let is_covered = merged.iter().any(|kept| kept.covers(one))
+            || later.clone().any(|other| other != one && other.covers(one));
+        if !is_covered {
+            merged.push(one.clone());
+        }
+    }
+    merged
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Toleration {
+    key: String,
+    operator: String,
+    value: String,
+    effect: String,
+    seconds: Option<i64>,
+}
+
+impl Toleration {
+    fn of(tree: &Value) -> Self {
+        let text = |key: &str| tree.str_at(&[key]).to_string();
+        Toleration {
+            key: text("key"),
+            operator: text("operator"),
+            value: text("value"),
+            effect: text("effect"),
+            seconds: tree.get("tolerationSeconds").and_then(Value::as_int),
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        let mut out = Value::object();
+        let texts = [
+            ("key", &self.key),
+            ("operator", &self.operator),
+            ("value", &self.value),
+            ("effect", &self.effect),
+        ];
+        for (name, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
+            out.set_at(&[name], text.as_str().into());
+        }
+        if let Some(seconds) = self.seconds {
+            out.set_at(&["tolerationSeconds"], Value::Int(seconds));
+        }
+        out
+    }
+
+    /// Whether this one tolerates all that the other does.
+    fn covers(&self, other: &Toleration) -> bool {
+        if self == other {
+            return true;
+        }
+        let takes_all_keys = self.key.is_empty() && self.operator == "Exists";
+        if other.key != self.key && !takes_all_keys {
+            return false;
+        }
+        if other.effect != self.effect && !self.effect.is_empty() {
+            return false;
+        }
+        if self.effect == "NoExecute"
+            && self.seconds.is_some_and(|most| other.seconds.is_none_or(|seconds| seconds > most))
+        {
+            return false;
+        }
+        match self.operator.as_str() {
+            // A toleration without operator means Equal, but is not taken for one that says so, as in kube-apiserver.
+            "Equal" | "" => other.operator == "Equal" && other.value == self.value,
+            operator => operator == "Exists",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Objects, admitted, kind, text};
+
+    #[test]
+    fn wider_tolerations_replace_narrower_ones() {
+        for (all, want) in [
+            (
+                r#"[{"key":"a","operator":"Exists","effect":"NoSchedule"},{"key":"a","operator":"Exists"}]"#,
+                "1",
+            ),
+            (r#"[{"operator":"Exists"},{"key":"a","operator":"Equal","value":"b"}]"#, "0"),
+            (r#"[{"key":"a","value":"b"},{"key":"a","operator":"Equal","value":"b"}]"#, "0"),
+            (r#"[{"key":"a","operator":"Equal","value":"b"},{"key":"a","value":"b"}]"#, "1"),
+            (
+                r#"[{"key":"a","operator":"Exists","effect":"NoExecute","tolerationSeconds":5},{"key":"a","operator":"Exists","effect":"NoExecute"}]"#,
+                "1",
+            ),
+            (r#"[{"key":"a","operator":"Exists"},{"key":"b","operator":"Exists"}]"#, "0 1"),
+        ] {
+            let all = read(all).unwrap();
+            let merged = merge(all.clone());
+            let at = |one: &Toleration| all.iter().position(|other| other == one).unwrap().to_string();
+            assert_eq!(merged.iter().map(at).collect::<Vec<_>>().join(" "), want, "{all:?}");
+        }
+    }
+
+    #[test]
+    fn the_namespace_decides_and_else_the_cluster() {
+        let config = r#"{"apiVersion":"podtolerationrestriction.admission.k8s.io/v1alpha1","kind":"Configuration",
+            "default":[{"key":"team","operator":"Exists"}],"whitelist":[{"key":"team","operator":"Exists"}]}"#;
+        let plugin = PodTolerationRestriction::new(Some(&PluginConfig::of_text(config.as_bytes()))).unwrap();
+        let world = |annotations: &str| {
+            let namespace = format!(r#"{{"metadata":{{"name":"n","annotations":{annotations}}}}}"#);
+            Objects::of(&[("", "namespaces", &namespace)])
+        };
+        let pods = kind("", "pods");
+        let ask = |annotations: &str, pod: &str| {
+            admitted(&plugin, &pods, pod, &world(annotations)).map(|(pod, _)| text(&pod))
+        };
+        assert_eq!(
+            ask("{}", "{}").unwrap(),
+            r#"{"spec":{"tolerations":[{"key":"team","operator":"Exists"}]}}"#
+        );
+        let other = r#"{"spec":{"tolerations":[{"key":"x","operator":"Exists"}]}}"#;
+        let conflict = "pod tolerations (possibly merged with namespace default tolerations) conflict with its cluster whitelist";
+        assert_eq!(ask("{}", other), Err(conflict.to_string()));
+        let open = format!(r#"{{"{DEFAULTS}":"","{WHITELIST}":""}}"#);
+        assert_eq!(ask(&open, other).unwrap(), other);
+        let odd = format!(r#"{{"{DEFAULTS}":"[{{\"key\":5}}]"}}"#);
+        assert_eq!(
+            ask(&odd, "{}"),
+            Err("json: cannot unmarshal number into Go struct field Toleration.key of type string"
+                .to_string())
+        );
+    }
+}

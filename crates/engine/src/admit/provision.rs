@@ -1,0 +1,58 @@
+//! NamespaceAutoProvision: creates the namespace that an object is created in, where there is none.
+
+use crate::{Body, Change, Engine, WriteRequest};
+use pintle_admission::{Attributes, Operation, World};
+use pintle_meta::{Reason, Status};
+use pintle_value::{Str, Value, json};
+use std::future::Future;
+use std::pin::Pin;
+
+impl Engine {
+    /// Creates the namespace of a request, where the plugin is in force and the namespace is not there.
+    pub(super) async fn provision_namespace(
+        &self,
+        request: &Attributes<'_>,
+        object: Option<&Value>,
+    ) -> Result<(), Status> {
+        let is_ours = request.operation == Operation::Create
+            && !request.dry_run
+            && !request.namespace.is_empty()
+            && !request.is("", "namespaces");
+        if !is_ours
+            || !self.admission.is_on("NamespaceAutoProvision")
+            || self.object("", "namespaces", "", request.namespace).is_some()
+        {
+            return Ok(());
+        }
+        match self.create_namespace(request.namespace).await {
+            Err(status) if status.reason == Reason::AlreadyExists => Ok(()),
+            Err(status) if status.reason == Reason::Forbidden => Err(status),
+            Err(status) => Err(request.forbidden(object, &status.message)),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Creates a namespace as any client would. The type is spelled out because a write contains this future.
+    fn create_namespace<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'a>> {
+        Box::pin(async move {
+            let Some(target) = self.target("", "v1", "namespaces", "", "") else { return Ok(()) };
+            let mut object = Value::object();
+            object.set_at(&["metadata", "name"], name.into());
+            let mut bytes = Vec::new();
+            json::print(&object, &mut bytes);
+            let request = WriteRequest {
+                target,
+                change: Change::Create(Body { bytes: bytes.into(), media: crate::decode::Media::Json }),
+                dry_run: false,
+                field_manager: Str::default(),
+                user_agent: "kube-apiserver".to_string(),
+                validation: None,
+                user: self.system_user(),
+            };
+            self.write(&request).await.map(drop)
+        })
+    }
+}
