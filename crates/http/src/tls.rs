@@ -45,8 +45,10 @@ pub fn server_config(
     let provider = Arc::new(restricted_provider(settings));
     let verifier = Arc::new(AnyCertificate { provider: Arc::clone(&provider), hints });
     let has_tls12 = provider.cipher_suites.iter().any(|suite| suite.tls13().is_none());
-    let both: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
-    let versions = if settings.only_tls13 || !has_tls12 { &both[..1] } else { both };
+    let versions: &[&SupportedProtocolVersion] = match settings.only_tls13 || !has_tls12 {
+        true => &[&version::TLS13],
+        false => &[&version::TLS13, &version::TLS12],
+    };
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)?
         .with_client_cert_verifier(verifier)

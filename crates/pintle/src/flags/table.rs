@@ -48,17 +48,19 @@ const fn accepted(name: &'static str, type_: Type, default: &'static str) -> Fla
 /// Whether a flag that is ignored changes nothing that a cluster could notice: how much memory, time and log a
 /// kube-apiserver may use for what is done otherwise here.
 pub(crate) fn is_harmless(name: &str) -> bool {
-    const PREFIXES: [&str; 7] =
-        ["log-", "watch-cache", "etcd-count-", "etcd-db-", "storage-", "tracing-", "show-hidden-"];
-    const NAMES: [&str; 10] = [
+    const PREFIXES: [&str; 6] =
+        ["log-", "watch-cache", "etcd-count-", "etcd-db-", "storage-", "show-hidden-"];
+    const NAMES: [&str; 12] = [
+        "apiserver-count",
         "contention-profiling",
         "debug-socket-path",
+        "default-watch-cache-size",
         "delete-collection-workers",
         "enable-garbage-collector",
         "enable-logs-handler",
-        "etcd-healthcheck-timeout",
-        "etcd-readycheck-timeout",
-        "lease-reuse-duration-seconds",
+        "kubelet-port",
+        "kubelet-read-only-port",
+        "livez-grace-period",
         "permit-address-sharing",
         "permit-port-sharing",
     ];
