@@ -1,39 +1,39 @@
-//! Priority and fairness as kube-apiserver has it: how many seats a priority level has, which of its requests is next, and
-//! which is refused. Pure: no I/O, no clock (every call says what time it is), no threads.
+//! Priority and fairness as kube-apiserver has it: which flow schema takes a request, how many seats its priority level has,
+//! which request is next, and which is rejected. No I/O, no threads and no clock: every call says what time it is.
+//!
+//! [`Controller`] is what the filter chain uses; the modules below it are pure.
 
+mod controller;
+mod demand;
+mod digest;
+mod dropped;
+pub mod estimate;
+mod flow;
+mod histogram;
+mod level;
+mod objects;
 pub mod queues;
+mod schema;
+mod seat;
+mod seat_seconds;
 pub mod shares;
 pub mod shuffle;
+mod watches;
 
-pub use queues::{Arrival, FairQueues, QueueOptions, Ticket};
-pub use shares::{Level, allocate, seats_of};
-pub use shuffle::hand;
+pub use controller::{Clock, Controller, Entry, Estimate, ReadWrite};
+pub use demand::Demand;
+pub use digest::Digest;
+pub use dropped::RetryAfter;
+pub use estimate::Work;
+pub use flow::{Flow, FlowReport, RejectReason};
+pub use histogram::{Histogram, TimingReport};
+pub use level::{Level, LevelReport, LevelRow, QueueRow, RequestRow};
+pub use objects::{LevelObject, SchemaObject};
+pub use seat::{Seat, Waiting};
+pub use seat_seconds::SeatSeconds;
+pub use watches::{WatchCounts, WatchRegistration};
 
-use std::time::Duration;
-
-/// What a request costs.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Work {
-    /// Seats while it executes.
-    pub initial_seats: u64,
-    /// Seats after that, for what it causes elsewhere (watchers that are notified of a write).
-    pub final_seats: u64,
-    /// How long those are held.
-    pub additional_latency: Duration,
-}
-
-impl Work {
-    /// A request that takes one seat while it executes.
-    pub const ONE: Work = Work { initial_seats: 1, final_seats: 0, additional_latency: Duration::ZERO };
-
-    /// Most seats at any time.
-    pub fn max_seats(&self) -> u64 {
-        self.initial_seats.max(self.final_seats)
-    }
-
-    /// Seat-seconds, with a guess of how long the request executes.
-    fn seat_seconds(&self, execution_guess: f64) -> f64 {
-        self.initial_seats as f64 * execution_guess
-            + self.final_seats as f64 * self.additional_latency.as_secs_f64()
-    }
-}
+/// The name of the level and of the schema that are never limited.
+pub const EXEMPT: &str = "exempt";
+/// The name of the level and of the schema that take whatever no other schema takes.
+pub const CATCH_ALL: &str = "catch-all";

@@ -1,89 +1,329 @@
 //! Fair queuing within one priority level: each queue gets the same part of the seats, whatever its requests cost.
 //!
-//! Time is virtual: a queue's clock advances by the seat-seconds of what is dispatched from it, and the queue whose next
-//! request would finish first, virtually, is next. A request that turns out cheaper than guessed is credited to its queue.
+//! Time is virtual: R counts the seat-seconds that each busy queue got so far. A queue's next dispatch moves on by the work of
+//! what is dispatched from it, and the queue whose next request would finish first, virtually, is next. A request that turns
+//! out cheaper than guessed is credited to its queue. The rules are those of kube-apiserver, so that its metrics and dumps
+//! mean the same here.
 
-use crate::{Work, shuffle};
-use std::collections::{BTreeMap, VecDeque};
+mod pool;
+
+use crate::estimate::as_work;
+use crate::shuffle::Hand;
+use crate::{SeatSeconds, Work};
+use pool::{Pool, Queue};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
+pub use pool::{Phase, Request, Ticket};
+
 /// How long a request is guessed to execute before it is known; kube-apiserver's guess.
-const EXECUTION_GUESS: f64 = 0.003;
+const EXECUTION_GUESS: Duration = Duration::from_millis(3);
+/// Most queues of a level, whatever its object says: more make no difference to anybody but the memory.
+pub const QUEUES_MAX: usize = 16_384;
+
+/// What becomes of requests for which there is no seat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queuing {
+    /// There always is a seat.
+    Exempt,
+    /// They are rejected.
+    Reject,
+    /// They wait.
+    Queue(QueueOptions),
+}
 
 /// How many queues a level has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueOptions {
-    /// Queues; 0: what cannot execute at once is refused.
+    /// Queues.
     pub queues: usize,
     /// Queues that one flow may use.
     pub hand_size: usize,
-    /// Most requests that wait in a queue.
+    /// Most requests that wait in a queue while all seats are taken.
     pub queue_length_max: usize,
 }
-
-/// Names a request until it is finished or given up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(u64);
 
 /// What becomes of a request that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It executes at once.
-    Execute(Ticket),
-    /// It waits until [`FairQueues::finish`] or [`FairQueues::set_seats`] names it.
-    Queued(Ticket),
-    /// There is no room for it.
-    Rejected,
+    /// It executes at once; it passed through a queue if this says how long that was with it.
+    Execute(Ticket, Option<usize>),
+    /// It waits until [`FairQueues::next_dispatched`] names it; the number is the length of its queue.
+    Queued(Ticket, usize),
+    /// There is no seat, and no queue.
+    NoSeat,
+    /// There is no seat, and its queue is full.
+    QueueFull,
 }
 
-#[derive(Default)]
-struct Queue {
-    waiting: VecDeque<(Ticket, Work)>,
-    waiting_work: f64,
-    executing_seats: u64,
-    /// Virtual time at which its next request would begin.
-    next_begin: f64,
+/// What a dump says of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are those of the dump's columns")]
+pub struct QueueState {
+    pub waiting: usize,
+    pub executing: usize,
+    pub seats_in_use: u64,
+    pub next_dispatch_r: SeatSeconds,
+    pub initial_seats_sum: u64,
+    pub max_seats_sum: u64,
+    pub total_work_sum: SeatSeconds,
 }
 
-struct Executing {
-    queue: Option<usize>,
-    work: Work,
-    began: Duration,
+/// The figures of the last dispatch from a queue: R, the start of its request, and the bounds over all queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are those of the metrics")]
+pub struct LastDispatch {
+    pub r: SeatSeconds,
+    pub s: SeatSeconds,
+    pub s_min: SeatSeconds,
+    pub s_max: SeatSeconds,
+    pub discounted_min: SeatSeconds,
+    pub discounted_max: SeatSeconds,
 }
 
-/// The queues of a priority level.
-pub struct FairQueues {
-    options: QueueOptions,
+/// Requests of a level since it exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are those of the dump's columns")]
+pub struct Totals {
+    pub dispatched: u64,
+    pub rejected: u64,
+    pub timed_out: u64,
+    pub cancelled: u64,
+}
+
+/// The queues and seats of a priority level. `P` is what the caller keeps with each request.
+pub struct FairQueues<P> {
+    queuing: Queuing,
     seats: u64,
-    seats_in_use: u64,
-    queues: Vec<Queue>,
-    executing: BTreeMap<Ticket, Executing>,
-    next_ticket: u64,
-    virtual_now: f64,
+    pool: Pool<P>,
+    /// Places in the pool, in the order of the queues' indexes. May be longer than wanted while queues drain.
+    order: Vec<usize>,
+    r: SeatSeconds,
     updated: Duration,
-    /// The queue that was served last: ties go to the next one.
-    last: usize,
+    /// The index of the queue that was served last: ties go to the next one.
+    robin: usize,
+    /// Queues with requests, and the seats that all their requests take.
+    active_queues: usize,
+    queued_seats: u64,
+    waiting: usize,
+    waiting_seats: u64,
+    executing: usize,
+    seats_in_use: u64,
+    enqueued: usize,
+    totals: Totals,
+    last: Option<LastDispatch>,
+    dispatched: VecDeque<Ticket>,
+    /// What the caller kept with requests whose seats were freed, and how many those were.
+    released: Vec<(P, u64)>,
+    blocked: Option<Ticket>,
+    /// Requests that are answered but hold their seats.
+    lingering: BinaryHeap<Reverse<(Duration, Ticket)>>,
 }
 
-impl FairQueues {
+impl<P> FairQueues<P> {
     /// A level with this many seats.
-    pub fn new(options: QueueOptions, seats: u64) -> Self {
-        FairQueues {
-            options,
-            seats,
+    pub fn new(now: Duration, queuing: Queuing, seats: u64) -> Self {
+        let mut level = FairQueues {
+            queuing: Queuing::Reject,
+            seats: 0,
+            pool: Pool::default(),
+            order: Vec::new(),
+            r: SeatSeconds::ZERO,
+            updated: now,
+            robin: 0,
+            active_queues: 0,
+            queued_seats: 0,
+            waiting: 0,
+            waiting_seats: 0,
+            executing: 0,
             seats_in_use: 0,
-            queues: (0..options.queues).map(|_| Queue::default()).collect(),
-            executing: BTreeMap::new(),
-            next_ticket: 0,
-            virtual_now: 0.0,
-            updated: Duration::ZERO,
-            last: 0,
+            enqueued: 0,
+            totals: Totals::default(),
+            last: None,
+            dispatched: VecDeque::new(),
+            released: Vec::new(),
+            blocked: None,
+            lingering: BinaryHeap::new(),
+        };
+        level.configure(now, queuing, seats);
+        level
+    }
+
+    /// Changes queues and seats. Queues that are too many go when they are empty.
+    pub fn configure(&mut self, now: Duration, queuing: Queuing, seats: u64) {
+        self.advance(now);
+        self.queuing = match queuing {
+            Queuing::Queue(options) => {
+                Queuing::Queue(QueueOptions { queues: options.queues.clamp(1, QUEUES_MAX), ..options })
+            }
+            other => other,
+        };
+        while self.order.len() < self.queues_wanted() {
+            self.order.push(self.pool.add_queue(self.order.len()));
         }
+        self.seats = seats;
+        self.dispatch(now);
+    }
+
+    fn queues_wanted(&self) -> usize {
+        match self.queuing {
+            Queuing::Queue(options) => options.queues,
+            Queuing::Exempt | Queuing::Reject => 0,
+        }
+    }
+
+    /// A request arrives. `flow` is the hash of its flow schema and its distinguisher.
+    pub fn arrive(&mut self, now: Duration, flow: u64, work: Work, payload: P) -> Arrival {
+        self.advance(now);
+        let Queuing::Queue(options) = self.queuing else {
+            if !self.fits(work.max_seats()) {
+                self.totals.rejected += 1;
+                return Arrival::NoSeat;
+            }
+            let ticket = self.pool.insert(work, payload, now, self.r, None);
+            self.execute(now, ticket.slot());
+            return Arrival::Execute(ticket, None);
+        };
+        let place = self.shortest_of_hand(flow, options);
+        let length = self.pool.queue(place).length;
+        if self.seats_in_use >= self.seats && length >= options.queue_length_max {
+            self.totals.rejected += 1;
+            return Arrival::QueueFull;
+        }
+        let ticket = self.enqueue(now, place, work, payload);
+        let length = length + 1;
+        if self.waiting == 1 && self.seats_in_use < self.seats && self.fits(work.max_seats()) {
+            // Nobody else waits: no other queue needs to be looked at.
+            let queue = self.pool.queue(place);
+            let start = queue.next_dispatch_r;
+            let discounted = start - as_work(queue.seats_in_use, EXECUTION_GUESS);
+            self.robin = queue.index;
+            self.last = Some(LastDispatch {
+                r: self.r,
+                s: start,
+                s_min: start,
+                s_max: start,
+                discounted_min: discounted,
+                discounted_max: discounted,
+            });
+            self.dispatch_first(now, place);
+        } else {
+            self.dispatch(now);
+        }
+        match self.pool.get(ticket).is_some_and(|request| request.phase == Phase::Waiting) {
+            true => Arrival::Queued(ticket, length),
+            false => {
+                self.dispatched.retain(|other| *other != ticket);
+                Arrival::Execute(ticket, Some(length))
+            }
+        }
+    }
+
+    /// A request is answered. Returns when its seats become free, where that is later; [`FairQueues::expire`] must be called
+    /// then.
+    pub fn finish(&mut self, now: Duration, ticket: Ticket) -> Option<Duration> {
+        self.advance(now);
+        let request = self.pool.get_mut(ticket).filter(|request| request.phase == Phase::Executing)?;
+        let (place, work) = (request.queue, request.work);
+        let took = now.saturating_sub(request.began);
+        request.phase = Phase::Lingering;
+        self.executing -= 1;
+        if let Some(place) = place {
+            let queue = self.pool.queue_mut(place);
+            queue.executing -= 1;
+            // The guess is made good.
+            queue.next_dispatch_r += as_work(work.initial_seats, took);
+            queue.next_dispatch_r -= as_work(work.initial_seats, EXECUTION_GUESS);
+            let became_idle = queue.is_idle();
+            self.active_queues -= usize::from(became_idle);
+            self.pool.bound_next_dispatch(place);
+        }
+        let due = now + work.additional_latency;
+        let lingers = !work.additional_latency.is_zero();
+        if lingers {
+            self.lingering.push(Reverse((due, ticket)));
+        } else {
+            self.release(ticket);
+        }
+        self.dispatch(now);
+        lingers.then_some(due)
+    }
+
+    /// Frees the seats whose time is over. Returns when the next ones are.
+    pub fn expire(&mut self, now: Duration) -> Option<Duration> {
+        self.advance(now);
+        let mut released = false;
+        while let Some(Reverse((due, ticket))) = self.lingering.peek().copied() {
+            if due > now {
+                break;
+            }
+            self.lingering.pop();
+            self.release(ticket);
+            released = true;
+        }
+        if released {
+            self.dispatch(now);
+        }
+        self.lingering.peek().map(|Reverse((due, _))| *due)
+    }
+
+    /// A request that waits is given up: its client is gone or its time is over. False where it does not wait.
+    pub fn cancel(&mut self, now: Duration, ticket: Ticket) -> bool {
+        self.advance(now);
+        let Some(request) = self.pool.get(ticket).filter(|request| request.phase == Phase::Waiting) else {
+            return false;
+        };
+        let (place, seats) = (request.queue, request.work.max_seats());
+        self.pool.unlink(ticket.slot());
+        self.pool.remove(ticket);
+        self.waiting -= 1;
+        self.waiting_seats -= seats;
+        self.queued_seats -= seats;
+        self.totals.rejected += 1;
+        self.totals.cancelled += 1;
+        if let Some(place) = place {
+            self.active_queues -= usize::from(self.pool.queue(place).is_idle());
+            self.pool.bound_next_dispatch(place);
+        }
+        // It may have been too wide and held up others.
+        self.dispatch(now);
+        true
+    }
+
+    /// The next request that was dispatched from a queue and that nobody was told of.
+    pub fn next_dispatched(&mut self) -> Option<Ticket> {
+        self.dispatched.pop_front()
+    }
+
+    /// What was kept with a request whose seats were freed, and how many those were.
+    pub fn next_released(&mut self) -> Option<(P, u64)> {
+        self.released.pop()
+    }
+
+    /// The request that was next at the last attempt to dispatch, if it was too wide for the seats that were free.
+    pub fn take_blocked(&mut self) -> Option<Ticket> {
+        self.blocked.take()
+    }
+
+    /// A request that was not finished or given up yet.
+    pub fn get(&self, ticket: Ticket) -> Option<&Request<P>> {
+        self.pool.get(ticket)
+    }
+
+    /// The same, to be changed.
+    pub fn payload_mut(&mut self, ticket: Ticket) -> Option<&mut P> {
+        self.pool.get_mut(ticket).map(|request| &mut request.payload)
     }
 
     /// Requests that wait.
     pub fn waiting(&self) -> usize {
-        self.queues.iter().map(|queue| queue.waiting.len()).sum()
+        self.waiting
+    }
+
+    /// Requests that execute.
+    pub fn executing(&self) -> usize {
+        self.executing
     }
 
     /// Seats that are taken.
@@ -91,147 +331,226 @@ impl FairQueues {
         self.seats_in_use
     }
 
-    /// A request arrives. `flow` is the hash of its flow schema and its distinguisher.
-    pub fn arrive(&mut self, now: Duration, flow: u64, work: Work) -> Arrival {
-        self.advance(now);
-        let ticket = Ticket(self.next_ticket);
-        self.next_ticket += 1;
-        if self.queues.is_empty() {
-            if !self.fits(work) {
-                return Arrival::Rejected;
-            }
-            self.execute(now, ticket, None, work);
-            return Arrival::Execute(ticket);
-        }
-        let Some(index) = self.shortest_of_hand(flow) else { return Arrival::Rejected };
-        let limit = self.options.queue_length_max;
-        let virtual_now = self.virtual_now;
-        let Some(queue) = self.queues.get_mut(index) else { return Arrival::Rejected };
-        if queue.waiting.len() >= limit {
-            return Arrival::Rejected;
-        }
-        if queue.waiting.is_empty() && queue.executing_seats == 0 {
-            queue.next_begin = queue.next_begin.max(virtual_now);
-        }
-        queue.waiting.push_back((ticket, work));
-        queue.waiting_work += work.seat_seconds(EXECUTION_GUESS);
-        match self.dispatch(now).contains(&ticket) {
-            true => Arrival::Execute(ticket),
-            false => Arrival::Queued(ticket),
-        }
+    /// Seats that are taken or waited for.
+    pub fn demand(&self) -> u64 {
+        self.seats_in_use + self.waiting_seats
     }
 
-    /// A request has ended, its additional latency included. Returns those that execute now.
-    pub fn finish(&mut self, now: Duration, ticket: Ticket) -> Vec<Ticket> {
-        self.advance(now);
-        if let Some(done) = self.executing.remove(&ticket) {
-            self.seats_in_use -= done.work.max_seats();
-            let took = now.saturating_sub(done.began).as_secs_f64();
-            if let Some(queue) = done.queue.and_then(|index| self.queues.get_mut(index)) {
-                queue.executing_seats -= done.work.max_seats();
-                // The guess is made good.
-                queue.next_begin += done.work.initial_seats as f64 * (took - EXECUTION_GUESS);
-            }
-        }
-        self.dispatch(now)
+    /// Whether nothing waits or executes.
+    pub fn is_idle(&self) -> bool {
+        self.waiting == 0 && self.executing == 0
     }
 
-    /// A request that waits is given up: its client is gone or its time is over. False where it does not wait.
-    pub fn cancel(&mut self, now: Duration, ticket: Ticket) -> bool {
-        self.advance(now);
-        for queue in &mut self.queues {
-            if let Some(at) = queue.waiting.iter().position(|(waiting, _)| *waiting == ticket) {
-                if let Some((_, work)) = queue.waiting.remove(at) {
-                    queue.waiting_work -= work.seat_seconds(EXECUTION_GUESS);
-                }
-                return true;
-            }
-        }
-        false
+    /// Requests since the level exists.
+    pub fn totals(&self) -> Totals {
+        self.totals
     }
 
-    /// The level has more or fewer seats from now on. Returns the requests that execute now.
-    pub fn set_seats(&mut self, now: Duration, seats: u64) -> Vec<Ticket> {
-        self.advance(now);
-        self.seats = seats;
-        self.dispatch(now)
+    /// Seat-seconds that each busy queue got so far.
+    pub fn r(&self) -> SeatSeconds {
+        self.r
+    }
+
+    /// The figures of the last dispatch from a queue.
+    pub fn last_dispatch(&self) -> Option<LastDispatch> {
+        self.last
+    }
+
+    /// The queues by index.
+    pub fn queues(&self) -> impl Iterator<Item = QueueState> + '_ {
+        self.order.iter().map(|place| {
+            let queue = self.pool.queue(*place);
+            QueueState {
+                waiting: queue.length,
+                executing: queue.executing,
+                seats_in_use: queue.seats_in_use,
+                next_dispatch_r: queue.next_dispatch_r,
+                initial_seats_sum: queue.initial_seats,
+                max_seats_sum: queue.max_seats,
+                total_work_sum: queue.work,
+            }
+        })
+    }
+
+    /// The requests that wait or execute, by queue: those that wait come first, in order. Each with the index of its queue,
+    /// and its position there; `None` for those that execute.
+    pub fn requests(&self) -> Vec<(Option<usize>, Option<usize>, &Request<P>)> {
+        let mut rows = Vec::new();
+        for (index, place) in self.order.iter().enumerate() {
+            let waiting = self.pool.waiting_in(*place).enumerate();
+            rows.extend(waiting.map(|(at, request)| (Some(index), Some(at), request)));
+            let executing = self.pool.executing().filter(|request| request.queue == Some(*place));
+            rows.extend(executing.map(|request| (Some(index), None, request)));
+        }
+        let queueless = self.pool.executing().filter(|request| request.queue.is_none());
+        rows.extend(queueless.map(|request| (None, None, request)));
+        rows
     }
 
     /// Virtual time runs as fast as a busy queue gets seats.
+    #[expect(clippy::cast_precision_loss, reason = "small numbers of seats and queues")]
     fn advance(&mut self, now: Duration) {
-        let real = now.saturating_sub(self.updated).as_secs_f64();
+        let real = now.saturating_sub(self.updated);
         self.updated = self.updated.max(now);
-        let mut busy = 0u64;
-        let mut wanted = 0u64;
-        for queue in &self.queues {
-            let waiting: u64 = queue.waiting.iter().map(|(_, work)| work.initial_seats).sum();
-            if waiting + queue.executing_seats > 0 {
-                busy += 1;
-                wanted += waiting + queue.executing_seats;
-            }
-        }
-        if busy > 0 {
-            self.virtual_now += real * wanted.min(self.seats) as f64 / busy as f64;
+        if self.active_queues > 0 {
+            let rate = self.queued_seats.min(self.seats) as f64 / self.active_queues as f64;
+            self.r += SeatSeconds::new(rate, real);
         }
     }
 
-    fn fits(&self, work: Work) -> bool {
-        // A request wider than the level executes when it is alone.
-        self.seats_in_use == 0 && self.seats > 0 || self.seats_in_use + work.max_seats() <= self.seats
+    fn fits(&self, seats: u64) -> bool {
+        match self.queuing {
+            Queuing::Exempt => true,
+            // A request wider than the level executes when it is alone.
+            _ if seats > self.seats => self.executing == 0,
+            _ => self.seats_in_use + seats <= self.seats,
+        }
     }
 
-    /// The queue of the flow's hand with the least work.
-    fn shortest_of_hand(&self, flow: u64) -> Option<usize> {
-        let work = |index: &usize| {
-            self.queues.get(*index).map_or(f64::INFINITY, |queue| {
-                queue.waiting_work + queue.executing_seats as f64 * EXECUTION_GUESS
-            })
-        };
-        let hand = shuffle::hand(flow, self.queues.len(), self.options.hand_size);
-        hand.into_iter().min_by(|a, b| work(a).total_cmp(&work(b)))
+    /// The queue of the flow's hand with the least work. Where to begin changes each time, so that flows whose hands overlap
+    /// are not biased.
+    fn shortest_of_hand(&mut self, flow: u64, options: QueueOptions) -> usize {
+        let hand = Hand::deal(flow, options.queues, options.hand_size.max(1));
+        let queues = hand.queues();
+        let offset = self.enqueued % queues.len().max(1);
+        self.enqueued = self.enqueued.wrapping_add(1);
+        let (before, from) = queues.split_at(offset);
+        let places = from.iter().chain(before).filter_map(|index| self.order.get(*index).copied());
+        places.min_by_key(|place| self.pool.queue(*place).work).unwrap_or(0)
+    }
+
+    fn enqueue(&mut self, now: Duration, place: usize, work: Work, payload: P) -> Ticket {
+        let r = self.r;
+        let ticket = self.pool.insert(work, payload, now, r, Some(place));
+        let queue = self.pool.queue_mut(place);
+        if queue.is_idle() {
+            queue.next_dispatch_r = r;
+            self.active_queues += 1;
+        }
+        self.pool.link(ticket.slot());
+        self.pool.bound_next_dispatch(place);
+        self.waiting += 1;
+        self.waiting_seats += work.max_seats();
+        self.queued_seats += work.max_seats();
+        ticket
     }
 
     /// Executes waiting requests while there are seats.
-    fn dispatch(&mut self, now: Duration) -> Vec<Ticket> {
-        let mut dispatched = Vec::new();
-        while let Some(index) = self.next_queue() {
-            let Some(queue) = self.queues.get_mut(index) else { break };
-            let Some((ticket, work)) = queue.waiting.front().copied() else { break };
-            if !self.fits(work) {
-                break;
+    fn dispatch(&mut self, now: Duration) {
+        while self.waiting > 0 && self.seats_in_use < self.seats {
+            let Some((place, last)) = self.next_queue() else { return };
+            let queue = self.pool.queue(place);
+            let Some(slot) = queue.head else { return };
+            let Some(first) = self.pool.at(slot) else { return };
+            if !self.fits(first.work.max_seats()) {
+                self.blocked = Some(first.ticket(slot));
+                return;
             }
-            let Some(queue) = self.queues.get_mut(index) else { break };
-            queue.waiting.pop_front();
-            let cost = work.seat_seconds(EXECUTION_GUESS);
-            queue.waiting_work -= cost;
-            queue.next_begin += cost;
-            queue.executing_seats += work.max_seats();
-            self.last = index;
-            self.execute(now, ticket, Some(index), work);
-            dispatched.push(ticket);
+            self.robin = queue.index;
+            self.last = Some(last);
+            self.dispatch_first(now, place);
         }
-        dispatched
-    }
-
-    fn execute(&mut self, now: Duration, ticket: Ticket, queue: Option<usize>, work: Work) {
-        self.seats_in_use += work.max_seats();
-        self.executing.insert(ticket, Executing { queue, work, began: now });
     }
 
     /// The queue whose first request would finish first in virtual time; from the one served last on, round robin.
-    fn next_queue(&self) -> Option<usize> {
-        let count = self.queues.len();
-        let mut best: Option<(f64, usize)> = None;
+    fn next_queue(&self) -> Option<(usize, LastDispatch)> {
+        let count = self.order.len();
+        let mut best: Option<(SeatSeconds, usize)> = None;
+        let mut bounds: Option<LastDispatch> = None;
         for step in 1..=count {
-            let index = (self.last + step) % count;
-            let Some(queue) = self.queues.get(index) else { continue };
-            let Some((_, work)) = queue.waiting.front() else { continue };
-            let finish = queue.next_begin + work.seat_seconds(EXECUTION_GUESS);
+            let place = *self.order.get((self.robin + step) % count)?;
+            let queue = self.pool.queue(place);
+            let Some(first) = queue.head.and_then(|slot| self.pool.at(slot)) else { continue };
+            let start = queue.next_dispatch_r;
+            let discounted = start - as_work(queue.seats_in_use, EXECUTION_GUESS);
+            let known = bounds.unwrap_or(LastDispatch {
+                r: self.r,
+                s: start,
+                s_min: start,
+                s_max: start,
+                discounted_min: discounted,
+                discounted_max: discounted,
+            });
+            let mut wider = LastDispatch {
+                s_min: known.s_min.min(start),
+                s_max: known.s_max.max(start),
+                discounted_min: known.discounted_min.min(discounted),
+                discounted_max: known.discounted_max.max(discounted),
+                ..known
+            };
+            let finish = start + first.total;
             if best.is_none_or(|(least, _)| finish < least) {
-                best = Some((finish, index));
+                best = Some((finish, place));
+                wider.s = start;
+            }
+            bounds = Some(wider);
+        }
+        best.map(|(_, place)| place).zip(bounds)
+    }
+
+    /// Executes the first request of a queue.
+    fn dispatch_first(&mut self, now: Duration, place: usize) {
+        let Some(slot) = self.pool.queue(place).head else { return };
+        self.pool.unlink(slot);
+        let seats = self.seats;
+        let Some(request) = self.pool.at_mut(slot) else { return };
+        let before = request.work.max_seats();
+        if request.work.final_seats > seats {
+            // Narrower and longer, but the same work.
+            request.work.additional_latency = request.work.final_work().per_seat(seats);
+            request.work.final_seats = seats;
+        }
+        let (total, after) = (request.total, request.work.max_seats());
+        let ticket = request.ticket(slot);
+        self.waiting -= 1;
+        self.waiting_seats -= before;
+        self.queued_seats = self.queued_seats - before + after;
+        let queue = self.pool.queue_mut(place);
+        queue.executing += 1;
+        queue.seats_in_use += after;
+        queue.next_dispatch_r += total;
+        self.pool.bound_next_dispatch(place);
+        self.execute(now, slot);
+        self.dispatched.push_back(ticket);
+    }
+
+    fn execute(&mut self, now: Duration, slot: usize) {
+        if let Some(request) = self.pool.at_mut(slot) {
+            request.phase = Phase::Executing;
+            request.began = now;
+            self.executing += 1;
+            self.seats_in_use += request.work.max_seats();
+            self.totals.dispatched += 1;
+        }
+    }
+
+    /// Frees the seats of a request that is answered.
+    fn release(&mut self, ticket: Ticket) {
+        let Some(request) = self.pool.remove(ticket) else { return };
+        let (seats, place) = (request.work.max_seats(), request.queue);
+        self.released.push((request.payload, seats));
+        self.seats_in_use -= seats;
+        let Some(place) = place else { return };
+        self.queued_seats -= seats;
+        let queue = self.pool.queue_mut(place);
+        queue.seats_in_use -= seats;
+        let (index, is_unused) = (queue.index, queue.is_idle() && queue.seats_in_use == 0);
+        if self.order.len() > self.queues_wanted() && is_unused {
+            self.order.remove(index);
+            self.pool.remove_queue(place);
+            for (index, place) in self.order.iter().enumerate().skip(index) {
+                self.pool.queue_mut(*place).index = index;
+            }
+            if self.robin >= index {
+                self.robin = self.robin.saturating_sub(1);
             }
         }
-        best.map(|(_, index)| index)
+    }
+}
+
+impl Queue {
+    fn is_idle(&self) -> bool {
+        self.length == 0 && self.executing == 0
     }
 }
 

@@ -1,104 +1,136 @@
 //! Shares: how many seats each priority level has, by its shares of all seats, by what it lends and may borrow, and by what
 //! the levels need at the moment.
 
+/// A target below this counts as this, so that proportions are finite.
+const TARGET_MIN: f64 = 0.001;
+const EPSILON: f64 = 1e-7;
+
 /// What a priority level asks for.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Level {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shares {
     /// Shares of all seats.
-    pub shares: u64,
+    pub nominal: u64,
     /// Percent of its seats that others may borrow.
     pub lendable_percent: u64,
-    /// Percent of its seats that it may borrow; `None`: any number.
+    /// Percent of its seats that it may borrow; `None`: as many as the server has.
     pub borrowing_percent: Option<u64>,
 }
 
 /// The seats of a level: by right, at least, at most.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are those of the metrics")]
-pub struct Seats {
+pub struct Limits {
     pub nominal: u64,
     pub lower: u64,
     pub upper: u64,
 }
 
-/// The seats of each level when the server has `total` of them. A level has its part, rounded up.
-pub fn seats_of(levels: &[Level], total: u64) -> Vec<Seats> {
-    let shares: u64 = levels.iter().map(|level| level.shares).sum::<u64>().max(1);
-    let seats = |level: &Level| {
-        let nominal = (total * level.shares).div_ceil(shares);
+impl Limits {
+    /// The seats of a level when the server has `total` of them and all levels together `shares`. Rounded up, so that together
+    /// the levels have a few more.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "as Go computes it"
+    )]
+    pub fn new(level: Shares, total: u64, shares: u64) -> Self {
+        let nominal = (total as f64 * level.nominal as f64 / shares.max(1) as f64).ceil() as u64;
         let percent = |percent: u64| (nominal as f64 * percent as f64 / 100.0).round() as u64;
-        Seats {
+        Limits {
             nominal,
             lower: nominal.saturating_sub(percent(level.lendable_percent)),
-            upper: level.borrowing_percent.map_or(total, |p| nominal + percent(p)),
+            upper: nominal + level.borrowing_percent.map_or(total, percent),
         }
-    };
-    levels.iter().map(seats).collect()
+    }
+
+    /// The seats of a new level, before its demand is known.
+    pub fn initial(&self) -> u64 {
+        self.nominal - (self.nominal - self.lower) / 2
+    }
 }
 
-/// Divides `total` seats among levels by what they need now: everyone gets at least its lower and at most its upper limit, and
-/// in between the same proportion of its need. `demand` is the smoothed demand of each level, in seats.
-pub fn allocate(seats: &[Seats], demand: &[f64], total: u64) -> Vec<u64> {
-    let lower: Vec<f64> = seats
-        .iter()
-        .zip(demand)
-        // A level that needs its own seats keeps them: it lends only what it does not use.
-        .map(|(s, demand)| (s.lower as f64).max(demand.min(s.nominal as f64)))
-        .collect();
-    let floor: f64 = lower.iter().sum();
-    let total = total as f64;
-    if floor >= total {
-        return lower.iter().map(|seats| (seats * total / floor).round() as u64).collect();
+/// A level that takes part in the division.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Claim {
+    pub lower: f64,
+    pub upper: f64,
+    pub target: f64,
+}
+
+/// Divides `sum` seats: everyone gets its target times the same proportion, but at least its lower and at most its upper bound.
+/// Returns the seats of each, and the proportion; `None` where the bounds do not allow the sum.
+pub fn allocate(sum: u64, claims: &[Claim]) -> Option<(Vec<f64>, f64)> {
+    #[expect(clippy::cast_precision_loss, reason = "a small number of seats")]
+    let sum = sum as f64;
+    let target = |claim: &Claim| claim.target.max(TARGET_MIN);
+    let is_sane =
+        |claim: &Claim| 0.0 <= claim.lower && claim.lower <= claim.upper && claim.lower <= target(claim);
+    let low: f64 = claims.iter().map(|claim| claim.lower).sum();
+    let high: f64 = claims.iter().map(|claim| claim.upper).sum();
+    if !claims.iter().all(is_sane) || low - sum > EPSILON || sum - high > EPSILON {
+        return None;
     }
     let given = |proportion: f64| -> Vec<f64> {
-        let one = |((s, low), demand): ((&Seats, &f64), &f64)| {
-            (proportion * demand.max(1.0)).clamp(*low, (s.upper as f64).max(*low))
-        };
-        seats.iter().zip(&lower).zip(demand).map(one).collect()
+        claims.iter().map(|claim| (proportion * target(claim)).min(claim.upper).max(claim.lower)).collect()
     };
-    // What is given grows with the proportion: halve the interval until it fits.
-    let (mut low, mut high) = (0.0, total.max(1.0));
-    for _ in 0..64 {
-        let middle = (low + high) / 2.0;
-        if given(middle).iter().sum::<f64>() > total { high = middle } else { low = middle }
-    }
-    given(low).iter().map(|seats| seats.round() as u64).collect()
+    // What is given grows with the proportion, in straight lines between the bounds: find the line, then the point on it.
+    let mut bounds: Vec<f64> =
+        claims.iter().flat_map(|claim| [claim.lower / target(claim), claim.upper / target(claim)]).collect();
+    bounds.sort_by(f64::total_cmp);
+    let total = |proportion: f64| given(proportion).iter().sum::<f64>();
+    let above = bounds.iter().copied().find(|bound| total(*bound) >= sum - EPSILON);
+    let end = above.or(bounds.last().copied()).unwrap_or(0.0);
+    let begin = bounds.iter().copied().rfind(|bound| *bound < end).unwrap_or(end);
+    let (at_begin, at_end) = (total(begin), total(end));
+    let proportion = match at_end - at_begin {
+        rise if rise > EPSILON => begin + (end - begin) * (sum - at_begin) / rise,
+        _ => end,
+    };
+    Some((given(proportion), proportion))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn level(shares: u64, lendable_percent: u64) -> Level {
-        Level { shares, lendable_percent, borrowing_percent: None }
+    fn shares(nominal: u64, lendable_percent: u64) -> Shares {
+        Shares { nominal, lendable_percent, borrowing_percent: None }
     }
 
     #[test]
     fn seats_follow_shares() {
         // The suggested levels of kube-apiserver with its default limits, 400 + 200.
-        let levels = [(30, 33), (40, 25), (10, 0), (40, 50), (100, 90), (20, 50), (5, 0)];
-        let levels: Vec<Level> = levels.iter().map(|(s, l)| level(*s, *l)).collect();
-        let seats = seats_of(&levels, 600);
-        let nominal: Vec<u64> = seats.iter().map(|s| s.nominal).collect();
-        assert_eq!(nominal, [74, 98, 25, 98, 245, 49, 13]);
-        let lower: Vec<u64> = seats.iter().map(|s| s.lower).collect();
-        assert_eq!(lower, [50, 73, 25, 49, 24, 24, 13]);
+        let levels = [(30, 33), (40, 25), (10, 0), (40, 50), (100, 90), (20, 50), (5, 0), (0, 0)];
+        let limits = levels.map(|(nominal, lendable)| Limits::new(shares(nominal, lendable), 600, 245));
+        assert_eq!(limits.map(|l| l.nominal), [74, 98, 25, 98, 245, 49, 13, 0]);
+        assert_eq!(limits.map(|l| l.lower), [50, 73, 25, 49, 24, 24, 13, 0]);
+        assert_eq!(limits.map(|l| l.upper), [674, 698, 625, 698, 845, 649, 613, 600]);
+    }
+
+    fn divide(sum: u64, claims: &[(f64, f64, f64)]) -> Option<Vec<u64>> {
+        let claims: Vec<Claim> = claims
+            .iter()
+            .map(|(lower, upper, target)| Claim { lower: *lower, upper: *upper, target: *target })
+            .collect();
+        let (seats, _) = allocate(sum, &claims)?;
+        Some(seats.iter().map(|seats| seats.round() as u64).collect())
     }
 
     #[test]
     fn idle_seats_are_lent_and_come_back() {
-        let seats = seats_of(&[level(50, 80), level(50, 80)], 100);
-        assert_eq!(allocate(&seats, &[0.0, 200.0], 100), [10, 90]);
-        assert_eq!(allocate(&seats, &[50.0, 200.0], 100), [50, 50]);
-        let even = allocate(&seats, &[10.0, 10.0], 100);
-        assert_eq!(even, [50, 50]);
+        assert_eq!(divide(100, &[(10.0, 150.0, 10.0), (10.0, 150.0, 200.0)]), Some(vec![10, 90]));
+        assert_eq!(divide(100, &[(50.0, 150.0, 50.0), (50.0, 150.0, 200.0)]), Some(vec![50, 50]));
+        assert_eq!(divide(100, &[(10.0, 150.0, 10.0), (10.0, 150.0, 10.0)]), Some(vec![50, 50]));
+        assert_eq!(divide(100, &[(0.0, 150.0, 0.0), (0.0, 150.0, 0.0)]), Some(vec![50, 50]));
     }
 
     #[test]
     fn borrowing_is_limited() {
-        let mut levels = [level(50, 100), level(50, 0)];
-        levels[1].borrowing_percent = Some(20);
-        let seats = seats_of(&levels, 100);
-        assert_eq!(allocate(&seats, &[0.0, 500.0], 100)[1], 60);
+        assert_eq!(divide(100, &[(0.0, 50.0, 0.0), (50.0, 60.0, 500.0)]), Some(vec![40, 60]));
+        assert_eq!(divide(100, &[(0.0, 30.0, 0.0), (50.0, 60.0, 500.0)]), None);
+        assert_eq!(divide(100, &[(60.0, 90.0, 60.0), (50.0, 90.0, 50.0)]), None);
+        assert_eq!(divide(110, &[(60.0, 90.0, 60.0), (50.0, 90.0, 50.0)]), Some(vec![60, 50]));
     }
 }

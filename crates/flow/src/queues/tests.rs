@@ -1,4 +1,5 @@
 use super::*;
+use std::collections::BTreeMap;
 
 const OPTIONS: QueueOptions = QueueOptions { queues: 64, hand_size: 8, queue_length_max: 50 };
 
@@ -17,7 +18,7 @@ fn flow(n: u64) -> u64 {
 /// Plays requests against a level. `offer` says what arrives at a millisecond: flow, work, and how long it executes.
 /// Returns for each flow: executed, rejected, and the longest wait in milliseconds.
 fn play(
-    mut level: FairQueues,
+    mut level: FairQueues<()>,
     until_ms: u64,
     offer: impl Fn(u64) -> Vec<(u64, Work, u64)>,
 ) -> BTreeMap<u64, (u64, u64, u64)> {
@@ -27,16 +28,22 @@ fn play(
     for now in 0..until_ms {
         let mut started = Vec::new();
         for ticket in ends.remove(&now).unwrap_or_default() {
-            started.extend(level.finish(ms(now), ticket));
+            level.finish(ms(now), ticket);
+            while let Some(ticket) = level.next_dispatched() {
+                started.push(ticket);
+            }
         }
         for (name, work, takes) in offer(now) {
-            match level.arrive(ms(now), flow(name), work) {
-                Arrival::Execute(ticket) => {
+            match level.arrive(ms(now), flow(name), work, ()) {
+                Arrival::Execute(ticket, _) => {
                     known.insert(ticket, (name, now, takes));
                     started.push(ticket);
                 }
-                Arrival::Queued(ticket) => _ = known.insert(ticket, (name, now, takes)),
-                Arrival::Rejected => told.entry(name).or_default().1 += 1,
+                Arrival::Queued(ticket, _) => _ = known.insert(ticket, (name, now, takes)),
+                Arrival::NoSeat | Arrival::QueueFull => told.entry(name).or_default().1 += 1,
+            }
+            while let Some(ticket) = level.next_dispatched() {
+                started.push(ticket);
             }
         }
         for ticket in started {
@@ -53,7 +60,7 @@ fn play(
 #[test]
 fn an_elephant_does_not_tread_on_a_mouse() {
     // The elephant wants 40 times of what there is; the mouse asks every 100 ms.
-    let level = FairQueues::new(OPTIONS, 10);
+    let level = FairQueues::new(ms(0), Queuing::Queue(OPTIONS), 10);
     let told = play(level, 10_000, |now| {
         let mut all = vec![(1, Work::ONE, 20); 20];
         if now % 100 == 0 {
@@ -73,7 +80,7 @@ fn wide_requests_pay_for_their_width() {
     // Both flows always have work. The requests of one are ten times as wide: it executes a tenth as many.
     let wide = Work { initial_seats: 10, ..Work::ONE };
     let options = QueueOptions { queues: 64, hand_size: 1, queue_length_max: 50 };
-    let told = play(FairQueues::new(options, 20), 20_000, |_| {
+    let told = play(FairQueues::new(ms(0), Queuing::Queue(options), 20), 20_000, |_| {
         vec![(1, wide, 10), (2, Work::ONE, 10), (2, Work::ONE, 10)]
     });
     let ratio = told[&2].0 as f64 / told[&1].0 as f64;
@@ -83,7 +90,7 @@ fn wide_requests_pay_for_their_width() {
 #[test]
 fn ten_thousand_flows_are_served_alike() {
     // Each flow sends a request every five seconds, all together half of what there is.
-    let level = FairQueues::new(OPTIONS, 40);
+    let level = FairQueues::new(ms(0), Queuing::Queue(OPTIONS), 40);
     let told = play(level, 20_000, |now| {
         (0..10_000).filter(|f| now % 5_000 == f / 2).map(|f| (f, Work::ONE, 10)).collect()
     });
@@ -95,25 +102,113 @@ fn ten_thousand_flows_are_served_alike() {
     assert!(told.values().all(|row| row.2 <= 10), "nobody waits longer than one request takes");
 }
 
+fn ticket(arrival: Arrival) -> Ticket {
+    match arrival {
+        Arrival::Execute(ticket, _) | Arrival::Queued(ticket, _) => ticket,
+        other => panic!("it is let in: {other:?}"),
+    }
+}
+
+fn dispatched<P>(level: &mut FairQueues<P>) -> Vec<Ticket> {
+    std::iter::from_fn(|| level.next_dispatched()).collect()
+}
+
 #[test]
-fn without_queues_what_does_not_fit_is_refused() {
-    let mut level = FairQueues::new(QueueOptions { queues: 0, hand_size: 0, queue_length_max: 0 }, 1);
-    let Arrival::Execute(first) = level.arrive(ms(0), 1, Work::ONE) else { panic!("there is a seat") };
-    assert_eq!(level.arrive(ms(1), 1, Work::ONE), Arrival::Rejected);
+fn without_queues_what_does_not_fit_is_rejected() {
+    let mut level = FairQueues::new(ms(0), Queuing::Reject, 1);
+    let first = ticket(level.arrive(ms(0), 1, Work::ONE, ()));
+    assert_eq!(level.arrive(ms(1), 1, Work::ONE, ()), Arrival::NoSeat);
     level.finish(ms(2), first);
-    assert!(matches!(level.arrive(ms(3), 1, Work::ONE), Arrival::Execute(_)));
+    assert!(matches!(level.arrive(ms(3), 1, Work::ONE, ()), Arrival::Execute(_, None)));
+    assert_eq!((level.totals().dispatched, level.totals().rejected), (2, 1));
+}
+
+#[test]
+fn an_exempt_level_has_a_seat_for_everybody() {
+    let mut level = FairQueues::new(ms(0), Queuing::Exempt, 0);
+    let tickets: Vec<Ticket> = (0..1_000).map(|_| ticket(level.arrive(ms(0), 0, Work::ONE, ()))).collect();
+    assert_eq!((level.executing(), level.seats_in_use()), (1_000, 1_000));
+    tickets.into_iter().for_each(|ticket| _ = level.finish(ms(1), ticket));
+    assert!(level.is_idle() && level.seats_in_use() == 0);
 }
 
 #[test]
 fn whoever_waits_can_go_and_a_wide_request_waits_for_all_seats() {
-    let mut level = FairQueues::new(OPTIONS, 2);
-    let Arrival::Execute(first) = level.arrive(ms(0), 1, Work::ONE) else { panic!("there is a seat") };
+    let mut level = FairQueues::new(ms(0), Queuing::Queue(OPTIONS), 2);
+    let first = ticket(level.arrive(ms(0), 1, Work::ONE, ()));
     let wide = Work { initial_seats: 5, ..Work::ONE };
-    let Arrival::Queued(second) = level.arrive(ms(0), 2, wide) else { panic!("it is too wide") };
-    let Arrival::Queued(third) = level.arrive(ms(0), 3, wide) else { panic!("it is too wide") };
+    let second = ticket(level.arrive(ms(0), 2, wide, ()));
+    assert_eq!(level.take_blocked(), Some(second));
+    let third = ticket(level.arrive(ms(0), 3, wide, ()));
+    assert_eq!(level.waiting(), 2);
     assert!(level.cancel(ms(1), third) && !level.cancel(ms(1), third));
-    assert_eq!(level.finish(ms(2), first), [second]);
+    level.finish(ms(2), first);
+    assert_eq!(dispatched(&mut level), [second]);
     assert_eq!(level.seats_in_use(), 5);
     level.finish(ms(3), second);
     assert_eq!((level.seats_in_use(), level.waiting()), (0, 0));
+}
+
+#[test]
+fn a_queue_is_full_only_while_all_seats_are_taken() {
+    let options = QueueOptions { queues: 1, hand_size: 1, queue_length_max: 2 };
+    let mut level = FairQueues::new(ms(0), Queuing::Queue(options), 1);
+    let first = ticket(level.arrive(ms(0), 0, Work::ONE, ()));
+    for length in 1..=2 {
+        assert!(matches!(level.arrive(ms(0), 0, Work::ONE, ()), Arrival::Queued(_, at) if at == length));
+    }
+    assert_eq!(level.arrive(ms(0), 0, Work::ONE, ()), Arrival::QueueFull);
+    let rows: Vec<(Option<usize>, Option<usize>)> =
+        level.requests().iter().map(|(queue, position, _)| (*queue, *position)).collect();
+    assert_eq!(rows, [(Some(0), Some(0)), (Some(0), Some(1)), (Some(0), None)]);
+    level.finish(ms(1), first);
+    assert_eq!((level.executing(), level.waiting()), (1, 1));
+}
+
+#[test]
+fn seats_linger_for_the_watchers_of_a_write() {
+    let mut level = FairQueues::new(ms(0), Queuing::Queue(OPTIONS), 4);
+    let work = Work { initial_seats: 1, final_seats: 8, additional_latency: ms(10) };
+    let first = ticket(level.arrive(ms(0), 1, work, ()));
+    // Wider than the level: made narrower and longer.
+    assert_eq!(
+        level.get(first).map(|r| r.work),
+        Some(Work { final_seats: 4, additional_latency: ms(20), ..work })
+    );
+    let second = ticket(level.arrive(ms(0), 2, Work::ONE, ()));
+    assert_eq!(level.finish(ms(5), first), Some(ms(25)));
+    assert_eq!((level.executing(), level.seats_in_use()), (0, 4));
+    assert_eq!(level.expire(ms(24)), Some(ms(25)));
+    assert!(dispatched(&mut level).is_empty());
+    assert_eq!(level.expire(ms(25)), None);
+    assert_eq!(dispatched(&mut level), [second]);
+    assert_eq!(level.next_released(), Some(((), 4)));
+}
+
+#[test]
+fn queues_come_at_once_and_go_when_they_are_empty() {
+    let options = |queues| Queuing::Queue(QueueOptions { queues, hand_size: 1, queue_length_max: 5 });
+    let mut level = FairQueues::new(ms(0), options(2), 2);
+    let tickets =
+        [ticket(level.arrive(ms(0), 0, Work::ONE, ())), ticket(level.arrive(ms(0), 1, Work::ONE, ()))];
+    level.configure(ms(1), options(3), 2);
+    assert_eq!(level.queues().count(), 3);
+    level.configure(ms(1), Queuing::Reject, 2);
+    assert_eq!(level.queues().count(), 3);
+    tickets.into_iter().for_each(|ticket| _ = level.finish(ms(2), ticket));
+    assert_eq!(level.queues().count(), 1);
+    assert_eq!(level.seats_in_use(), 0);
+}
+
+#[test]
+fn more_seats_are_used_at_once() {
+    let mut level = FairQueues::new(ms(0), Queuing::Queue(OPTIONS), 1);
+    ticket(level.arrive(ms(0), 1, Work::ONE, ()));
+    let waiting: Vec<Ticket> = (0..3).map(|n| ticket(level.arrive(ms(0), n, Work::ONE, ()))).collect();
+    level.configure(ms(1), Queuing::Queue(OPTIONS), 3);
+    assert_eq!(dispatched(&mut level).len(), 2);
+    assert_eq!(
+        waiting.iter().filter(|t| level.get(**t).is_some_and(|r| r.phase == Phase::Waiting)).count(),
+        1
+    );
 }

@@ -1,0 +1,263 @@
+//! `Controller`: classifies requests, lets them in, and follows the objects that configure it.
+
+mod configure;
+
+use crate::histogram::TimingRatio;
+use crate::level::{Arrived, Arriving, Level};
+use crate::objects::SchemaObject;
+use crate::queues::Ticket;
+use crate::schema::Distinguisher;
+use crate::seat::Place;
+use crate::{
+    Digest, Flow, FlowReport, LevelReport, LevelRow, QueueRow, RequestRow, Seat, TimingReport, Waiting,
+    WatchCounts, Work,
+};
+use arc_swap::ArcSwap;
+use configure::{Configuring, Schema};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+const READ_WRITE_RATIOS: &[f64] =
+    &[0.0, 0.001, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0];
+
+/// Tells the time since some moment before the controller was made.
+pub type Clock = Box<dyn Fn() -> Duration + Send + Sync>;
+
+/// Priority and fairness of a server. `D` is what the dump of requests says of a request.
+pub struct Controller<D> {
+    seats: u64,
+    clock: Clock,
+    /// Called when [`Controller::maintain`] has something to do earlier than it said.
+    signal: Box<dyn Fn() + Send + Sync>,
+    config: ArcSwap<Config<D>>,
+    configuring: Mutex<Configuring>,
+    watches: Arc<WatchCounts>,
+    /// Executing, then waiting requests; of each, those that read and those that write.
+    read_write: Mutex<[Gauge; 4]>,
+}
+
+/// What is in force.
+pub(crate) struct Config<D> {
+    /// In the order in which they are asked.
+    schemas: Vec<Schema<D>>,
+    levels: BTreeMap<Arc<str>, Arc<Level<D>>>,
+}
+
+struct Gauge {
+    count: u32,
+    ratio: TimingRatio,
+}
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadWrite {
+    /// It reads.
+    Read,
+    /// It begins a watch.
+    Watch,
+    /// It writes.
+    Write,
+}
+
+/// What becomes of a request.
+pub enum Entry<D> {
+    /// It executes.
+    Execute(Seat<D>),
+    /// It waits.
+    Wait(Waiting<D>),
+    /// It is rejected; its client shall come again after so many seconds.
+    Reject {
+        /// The seconds.
+        retry_after: u64,
+    },
+}
+
+/// The work of a request, and the watches that are notified of it, where that was looked at.
+pub type Estimate = (Work, Option<u64>);
+
+impl<D> Controller<D> {
+    /// A server with this many seats for all levels together. Only the mandatory objects are in force.
+    pub fn new(seats: u64, clock: Clock, signal: Box<dyn Fn() + Send + Sync>) -> Self {
+        let now = clock();
+        let gauge = || Gauge { count: 0, ratio: TimingRatio::new(READ_WRITE_RATIOS, now) };
+        let controller = Controller {
+            seats,
+            clock,
+            signal,
+            config: ArcSwap::from_pointee(Config { schemas: Vec::new(), levels: BTreeMap::new() }),
+            configuring: Mutex::default(),
+            watches: Arc::default(),
+            read_write: Mutex::new([gauge(), gauge(), gauge(), gauge()]),
+        };
+        controller.configure(Vec::new(), Vec::new());
+        controller
+    }
+
+    /// The time of the controller's clock.
+    pub fn now(&self) -> Duration {
+        (self.clock)()
+    }
+
+    /// Watches, by what they watch.
+    pub fn watches(&self) -> &Arc<WatchCounts> {
+        &self.watches
+    }
+
+    /// Classifies a request and lets it in. `estimate` is given the most seats a request of its level may take.
+    pub fn enter(
+        self: &Arc<Self>,
+        request: &Digest<'_>,
+        kind: ReadWrite,
+        estimate: impl FnOnce(u64) -> Estimate,
+        detail: impl FnOnce() -> D,
+    ) -> (Arc<Flow>, Entry<D>) {
+        let config = self.config.load();
+        let schema = config.classify(request);
+        // One queue: nothing to tell flows apart for.
+        let distinguisher = if schema.queues > 1 { schema.distinguisher } else { Distinguisher::None };
+        let hash = if schema.queues > 1 { hash(&schema.flow.schema, distinguisher.of(request)) } else { 0 };
+        let flow = Arc::clone(&schema.flow);
+        let detail = detail();
+        let mut state = schema.level.state();
+        let (work, watches) = estimate(state.request_seats_max);
+        let now = self.now();
+        let arriving = Arriving {
+            flow: Arc::clone(&flow),
+            hash,
+            work,
+            watches,
+            distinguisher,
+            is_watch: kind == ReadWrite::Watch,
+            detail,
+        };
+        let arrived = state.arrive(now, arriving);
+        drop(state);
+        let place = |ticket| Place {
+            controller: Arc::clone(self),
+            level: Arc::clone(&schema.level),
+            ticket,
+            mutating: kind == ReadWrite::Write,
+        };
+        let entry = match arrived {
+            Arrived::Execute(ticket) => Entry::Execute(Seat::new(place(ticket))),
+            Arrived::Wait(ticket) => Entry::Wait(Waiting::new(place(ticket), Arc::clone(&flow))),
+            Arrived::Reject { retry_after } => Entry::Reject { retry_after },
+        };
+        (flow, entry)
+    }
+
+    pub(crate) fn finish(&self, level: &Level<D>, ticket: Ticket, mutating: bool) {
+        let mut state = level.state();
+        let lingers = state.finish(self.now(), ticket).is_some();
+        let is_over = state.quiescing && state.is_idle();
+        drop(state);
+        self.count_executing(mutating, -1);
+        if lingers || is_over {
+            (self.signal)();
+        }
+    }
+
+    pub(crate) fn cancel(&self, level: &Level<D>, ticket: Ticket) -> Option<u64> {
+        let mut state = level.state();
+        let retry_after = state.cancel(self.now(), ticket)?;
+        let is_over = state.quiescing && state.is_idle();
+        drop(state);
+        if is_over {
+            (self.signal)();
+        }
+        Some(retry_after)
+    }
+
+    pub(crate) fn count_executing(&self, mutating: bool, by: i32) {
+        self.count(usize::from(mutating), by);
+    }
+
+    pub(crate) fn count_waiting(&self, mutating: bool, by: i32) {
+        self.count(2 + usize::from(mutating), by);
+    }
+
+    fn count(&self, gauge: usize, by: i32) {
+        let now = self.now();
+        let mut gauges = self.read_write.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(gauge) = gauges.get_mut(gauge) {
+            gauge.count = gauge.count.saturating_add_signed(by);
+            gauge.ratio.set(now, f64::from(gauge.count));
+        }
+    }
+
+    /// Requests that execute (reads, writes) and that wait (reads, writes), now and over time.
+    pub fn read_write_report(&self) -> [(u32, TimingReport); 4] {
+        let now = self.now();
+        let mut gauges = self.read_write.lock().unwrap_or_else(PoisonError::into_inner);
+        gauges.each_mut().map(|gauge| (gauge.count, gauge.ratio.take(now)))
+    }
+
+    /// What was counted of the levels.
+    pub fn level_reports(&self) -> Vec<LevelReport> {
+        let now = self.now();
+        self.config.load().levels.values().map(|level| level.state().report(now)).collect()
+    }
+
+    /// What was counted of the flows since the last time, also of those that are no longer in force.
+    pub fn flow_reports(&self) -> Vec<(Arc<str>, Arc<str>, FlowReport)> {
+        let mut configuring = self.configuring.lock().unwrap_or_else(PoisonError::into_inner);
+        let config = self.config.load();
+        let row = |flow: &Arc<Flow>| (Arc::clone(&flow.schema), Arc::clone(&flow.level), flow.take_report());
+        let mut rows: Vec<_> = configuring.retired.iter().map(row).collect();
+        rows.extend(config.schemas.iter().map(|schema| row(&schema.flow)));
+        // Nobody counts in these any more.
+        configuring.retired.retain(|flow| Arc::strong_count(flow) > 1);
+        rows
+    }
+
+    /// The proportion of the last division of seats.
+    pub fn fair_fraction(&self) -> f64 {
+        self.configuring.lock().unwrap_or_else(PoisonError::into_inner).fair_fraction
+    }
+
+    /// The levels, by name.
+    pub fn level_rows(&self) -> Vec<LevelRow> {
+        self.config.load().levels.values().map(|level| level.state().row()).collect()
+    }
+
+    /// The queues of all levels.
+    pub fn queue_rows(&self) -> Vec<QueueRow> {
+        let config = self.config.load();
+        config.levels.values().flat_map(|level| level.state().queue_rows().collect::<Vec<_>>()).collect()
+    }
+}
+
+impl<D: Clone> Controller<D> {
+    /// The requests that wait or execute.
+    pub fn request_rows(&self) -> Vec<RequestRow<D>> {
+        self.config.load().levels.values().flat_map(|level| level.state().request_rows()).collect()
+    }
+}
+
+impl<D> Config<D> {
+    /// The schema that takes a request. One that none takes, of a user without groups, falls to `catch-all`.
+    fn classify(&self, request: &Digest<'_>) -> &Schema<D> {
+        let taken = self.schemas.iter().find(|schema| schema.rules.iter().any(|rule| rule.matches(request)));
+        let fallback = || self.schemas.iter().find(|schema| &*schema.flow.schema == crate::CATCH_ALL);
+        taken.or_else(fallback).unwrap_or_else(|| unreachable!("configure always adds the schema catch-all"))
+    }
+}
+
+/// The hash that a flow's queues are dealt by; kube-apiserver's, so that a flow has the same queues there.
+fn hash(schema: &str, distinguisher: &str) -> u64 {
+    let mut context = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
+    context.update(schema.as_bytes());
+    context.update(&[0]);
+    context.update(distinguisher.as_bytes());
+    let sum = context.finish();
+    sum.as_ref().first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// Sorts schemas into the order in which they are asked: by precedence, then by name.
+pub(crate) fn sort(schemas: &mut [SchemaObject]) {
+    schemas.sort_by(|a, b| (a.precedence, &a.name).cmp(&(b.precedence, &b.name)));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! A request's place in its level: a seat while it executes, a place in a queue before. Both are given back when they are
+//! dropped, however the request ends.
+
+use crate::level::Level;
+use crate::queues::Ticket;
+use crate::{Controller, Flow};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// A seat that a request holds while it executes.
+pub struct Seat<D> {
+    place: Place<D>,
+}
+
+impl<D> Drop for Seat<D> {
+    fn drop(&mut self) {
+        self.place.controller.finish(&self.place.level, self.place.ticket, self.place.mutating);
+    }
+}
+
+impl<D> Seat<D> {
+    pub(crate) fn new(place: Place<D>) -> Self {
+        place.controller.count_executing(place.mutating, 1);
+        Seat { place }
+    }
+}
+
+pub(crate) struct Place<D> {
+    pub(crate) controller: Arc<Controller<D>>,
+    pub(crate) level: Arc<Level<D>>,
+    pub(crate) ticket: Ticket,
+    pub(crate) mutating: bool,
+}
+
+/// A request in a queue. Resolves to a seat; dropped before, it leaves the queue.
+pub struct Waiting<D> {
+    place: Option<Place<D>>,
+    /// What the request was classified as.
+    pub flow: Arc<Flow>,
+}
+
+impl<D> Waiting<D> {
+    pub(crate) fn new(place: Place<D>, flow: Arc<Flow>) -> Self {
+        place.controller.count_waiting(place.mutating, 1);
+        Waiting { place: Some(place), flow }
+    }
+
+    /// Leaves the queue. Returns after how many seconds the client shall come again, or the seat if one became free in this
+    /// moment.
+    pub fn give_up(mut self) -> Result<Seat<D>, u64> {
+        let Some(place) = self.place.take() else { return Err(1) };
+        place.controller.count_waiting(place.mutating, -1);
+        match place.controller.cancel(&place.level, place.ticket) {
+            Some(retry_after) => Err(retry_after),
+            None => Ok(Seat::new(place)),
+        }
+    }
+}
+
+impl<D> Future for Waiting<D> {
+    type Output = Seat<D>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Seat<D>> {
+        let this = &mut *self;
+        let is_dispatched = |place: &Place<D>| place.level.state().is_dispatched(place.ticket, cx.waker());
+        match this.place.take_if(|place| is_dispatched(place)) {
+            Some(place) => {
+                place.controller.count_waiting(place.mutating, -1);
+                Poll::Ready(Seat::new(place))
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<D> Unpin for Waiting<D> {}
+
+impl<D> Drop for Waiting<D> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            place.controller.count_waiting(place.mutating, -1);
+            if place.controller.cancel(&place.level, place.ticket).is_none() {
+                // It was dispatched in this moment, and nobody is there to execute it.
+                drop(Seat::new(place));
+            }
+        }
+    }
+}
