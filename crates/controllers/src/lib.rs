@@ -6,6 +6,7 @@ pub mod aggregation;
 mod authentication_config;
 mod definition;
 mod event;
+mod flow_objects;
 mod flow_schema;
 mod garbage;
 pub mod identity;
@@ -67,6 +68,11 @@ pub fn start_elected(engine: &Arc<Engine>, enabled: impl Fn(&str) -> bool) -> Ve
         tasks.push(tokio::spawn(service_account::run(engine.clone())));
     }
     tasks
+}
+
+/// Keeps the flow schemas and priority levels of a fresh server, `objects`.
+pub fn start_flow_objects(engine: &Arc<Engine>, objects: Vec<pintle_value::Value>) -> JoinHandle<()> {
+    tokio::spawn(flow_objects::run(engine.clone(), objects))
 }
 
 /// Starts what extension servers need: APIServices are followed and checked, and the ConfigMap is kept that tells

@@ -2,6 +2,7 @@
 //! answers come out.
 
 use crate::discovery::DiscoveryState;
+use crate::flow::StoredObjects;
 use crate::negotiate::{Encoding, Negotiated};
 use crate::requestinfo::RequestInfo;
 use crate::route::Target;
@@ -30,6 +31,11 @@ pub trait Api: Send + Sync {
 
     /// Where a request for a log, a stream or a proxied path goes, once admission and authorization let it.
     fn locate<'a>(&'a self, request: &'a LocateRequest<'a>) -> BoxFuture<'a, Result<Located, Status>>;
+
+    /// How many objects of a resource there are, and how large; `None` for a resource that is not served here.
+    fn stored(&self, _group: &str, _resource: &str) -> Option<StoredObjects> {
+        None
+    }
 
     /// The object that defines a kind; `None` for kinds that are part of the server.
     fn definition(&self, _kind: &pintle_kinds::Kind) -> Option<pintle_value::Value> {
@@ -64,7 +70,7 @@ pub struct Located {
 /// A request for a resource that is served, by someone who may make it.
 pub struct ApiRequest {
     /// Path and verb, taken apart.
-    pub info: RequestInfo,
+    pub info: Arc<RequestInfo>,
     /// Kind, version, subresource and what is to be done.
     pub target: Target,
     /// Method.

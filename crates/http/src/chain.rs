@@ -5,6 +5,7 @@ use crate::api::{Api, ApiRequest, ApiResponse};
 use crate::completion::Completion;
 use crate::cors::{self, Cors};
 use crate::debug::{self, Profiler};
+use crate::flow::{Asking, FlowControl, Held};
 use crate::health::{self, Health};
 use crate::lifecycle::{Lifecycle, Ordinary};
 use crate::metrics::{InFlight, Labels, Metrics};
@@ -94,6 +95,8 @@ pub struct Context {
     pub tracer: Option<Arc<pintle_trace::Exporter>>,
     /// How likely a request of HTTP/2 is to be the last one of its connection.
     pub goaway_chance: f64,
+    /// Who is worked on, who waits and who is rejected.
+    pub flow: FlowControl,
 }
 
 /// What a request is, once method, path and headers are read.
@@ -139,6 +142,7 @@ where
         cors::allow(response.headers_mut(), origin);
     }
     set(response.headers_mut(), "audit-id", &id);
+    record.held.set_headers(response.headers_mut());
     if let Some(directives) = &context.strict_transport {
         response.headers_mut().insert("strict-transport-security", directives.clone());
     }
@@ -162,6 +166,8 @@ where
         trace: record.trace,
         uri: parts.uri,
         log,
+        held: record.held,
+        rejected: record.rejected,
         _in_flight: record.in_flight,
         _ordinary: record.ordinary,
     };
@@ -180,6 +186,8 @@ struct Record {
     verb: String,
     trace: Option<Arc<Trace>>,
     audit: Option<Box<pintle_audit::Record>>,
+    held: Held,
+    rejected: bool,
 }
 
 impl Record {
@@ -194,6 +202,8 @@ impl Record {
             verb: method.to_string(),
             trace: None,
             audit: None,
+            held: Held::default(),
+            rejected: false,
         }
     }
 }
@@ -228,6 +238,7 @@ where
         Err(status) => return respond::status(&status, errors),
     };
     let Read { info, query, accept, method } = read;
+    let info = Arc::new(info);
 
     let user = authenticate(context, peer, &parts.headers, &info.path, &mut record.warnings).await;
     figures::authenticated(peer, user.as_ref().ok(), began.elapsed());
@@ -256,10 +267,20 @@ where
         Err(answer) => return answer,
     }
     trace.open(context.impersonation.filter_name());
+    let user = match effective_user(context, user, &parts.headers, &info, record.audit.as_deref_mut()).await {
+        Ok(user) => user,
+        Err(refusal) => return refusal.response(parts, errors),
+    };
     trace.open("priorityandfairness");
+    let asking = Asking { info: &info, query: &query, user: &user, began, timeout };
+    if let Err(answer) = context.flow.admit(&*context.api, &asking, &mut record.held).await {
+        record.rejected = true;
+        record.labels = rejected_labels(context, parts, &info, &query, &accept);
+        return answer;
+    }
     trace.open("authorization");
     let before = Instant::now();
-    let user = match permitted(context, user, &parts.headers, &info, record.audit.as_deref_mut()).await {
+    let user = match authorize(context, user, &info, record.audit.as_deref_mut()).await {
         Ok(user) => user,
         Err(refusal) => return refusal.response(parts, errors),
     };
@@ -478,24 +499,49 @@ impl Refusal {
     }
 }
 
-/// Impersonation, then authorization: who the request counts as, if they may make it.
-async fn permitted(
+/// Impersonation: who the request counts as.
+async fn effective_user(
     context: &Context,
     user: UserInfo,
     headers: &HeaderMap,
     info: &RequestInfo,
-    mut audit: Option<&mut pintle_audit::Record>,
+    audit: Option<&mut pintle_audit::Record>,
 ) -> Result<UserInfo, Refusal> {
-    let mut attributes = attributes_of(info, user);
     let names = headers.iter().map(|(name, value)| (name.as_str(), headers::text(value)));
-    if let Some(wanted) = impersonate::wanted(names)? {
-        let authorizer = &*context.authorizer;
-        let (user, constraint) = context.impersonation.impersonate(authorizer, &wanted, &attributes).await?;
-        if let Some(audit) = &mut audit {
-            audit.impersonates(&user, &constraint);
-        }
-        attributes.user = user;
+    let Some(wanted) = impersonate::wanted(names)? else { return Ok(user) };
+    let attributes = attributes_of(info, user);
+    let authorizer = &*context.authorizer;
+    let (user, constraint) = context.impersonation.impersonate(authorizer, &wanted, &attributes).await?;
+    if let Some(audit) = audit {
+        audit.impersonates(&user, &constraint);
     }
+    Ok(user)
+}
+
+/// What a rejected request counts under: its route, if it has one.
+fn rejected_labels(
+    context: &Context,
+    parts: &http::request::Parts,
+    info: &RequestInfo,
+    query: &[(String, String)],
+    accept: &Accept,
+) -> Labels {
+    let content_type = &*headers::first(&parts.headers, "content-type");
+    let asked = route::Asked { method: parts.method.as_str(), accept, content_type, cbor: context.cbor };
+    match route::route(&context.api.discovery(), info, &asked) {
+        Ok(routed) if info.resource_request => Labels::of(info, &routed.target, query),
+        _ => Labels::other(&parts.method),
+    }
+}
+
+/// Authorization: whether the user may make the request.
+async fn authorize(
+    context: &Context,
+    user: UserInfo,
+    info: &RequestInfo,
+    audit: Option<&mut pintle_audit::Record>,
+) -> Result<UserInfo, Refusal> {
+    let attributes = attributes_of(info, user);
     let began = Instant::now();
     let decision = context.authorizer.authorize(&attributes).await;
     figures::authorized(&decision, began.elapsed());

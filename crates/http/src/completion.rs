@@ -2,6 +2,7 @@
 //! the last byte of the body is made or the client is gone, however the request ends.
 
 use crate::body::{Aborted, Body, Chunks};
+use crate::flow::Held;
 use crate::lifecycle::Ordinary;
 use crate::metrics::{InFlight, Labels, Metrics};
 use crate::spans::{self, RequestLog};
@@ -26,6 +27,10 @@ pub(crate) struct Completion {
     pub(crate) uri: http::Uri,
     /// What is logged, where requests are.
     pub(crate) log: Option<Box<RequestLog>>,
+    /// The request's seat. Falls with the completion, or earlier.
+    pub(crate) held: Held,
+    /// Whether flow control rejected the request: only the rejection is counted.
+    pub(crate) rejected: bool,
     /// Falls with the completion.
     pub(crate) _in_flight: InFlight,
     /// The same for the end of the server.
@@ -35,7 +40,10 @@ pub(crate) struct Completion {
 impl Drop for Completion {
     fn drop(&mut self) {
         let took = self.began.elapsed();
-        self.metrics.request_ends(&self.labels, self.code, took, self.bytes);
+        match self.rejected {
+            true => self.metrics.request_rejected(&self.labels, self.code),
+            false => self.metrics.request_ends(&self.labels, self.code, took, self.bytes),
+        }
         if let Some(trace) = self.trace.take() {
             spans::finish(&trace, self._ordinary.is_some(), took, self.uri.path());
         }
@@ -69,6 +77,9 @@ struct Observed {
 impl Chunks for Observed {
     fn poll_chunk(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
         let polled = self.chunks.as_mut().poll_chunk(cx);
+        if let Some(completion) = &mut self.completion {
+            completion.held.progressed(polled.is_pending());
+        }
         match &polled {
             Poll::Ready(Some(Ok(chunk))) => {
                 if let Some(completion) = &mut self.completion {

@@ -208,6 +208,15 @@ impl Metrics {
         }
     }
 
+    /// Counts a request that was rejected before it was worked on.
+    pub(crate) fn request_rejected(&self, labels: &Labels, code: u16) {
+        self.series(labels).count(code);
+        let text = code.to_string();
+        let mut values = vec![text.as_str()];
+        values.extend(labels.plain_values());
+        families::REQUEST_TERMINATIONS.inc(&values);
+    }
+
     fn series(&self, labels: &Labels) -> Arc<RequestSeries> {
         const NAMES: [&str; 8] = ["", "", "", "", "", "", "", ""];
         let key = label_text(&NAMES, &labels.values());

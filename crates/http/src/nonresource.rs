@@ -31,6 +31,9 @@ pub(crate) fn serve(context: &Context, state: &DiscoveryState, asked: &Asked<'_>
     {
         return page;
     }
+    if let Some(response) = crate::flow::serve_dump(&context.flow, asked.path, asked.query) {
+        return response;
+    }
     match asked.path {
         "/" | "/index.html" => index(context, state),
         "/metrics" if asked.method == "DELETE" => {

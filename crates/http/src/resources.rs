@@ -13,6 +13,7 @@ mod write;
 
 use crate::api::{Api, ApiRequest, ApiResponse, BoxFuture, LocateRequest, Located};
 use crate::discovery::DiscoveryState;
+use crate::flow::StoredObjects;
 use crate::negotiate::Media;
 use crate::requestinfo::RequestInfo;
 use crate::route::Action;
@@ -25,6 +26,9 @@ use pintle_meta::options::{GetOptions, ListOptions, LogOptions, Query};
 use pintle_value::Value;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Objects that are looked at to guess how large those of a resource are.
+const SAMPLED_OBJECTS: usize = 8;
 
 /// Serves the objects of an engine.
 pub struct Resources {
@@ -153,6 +157,17 @@ impl Api for Resources {
                 self.engine.connect(&target, request.user, query, request.path, request.settings).await?;
             Ok(Located { location: Some(location), warnings })
         })
+    }
+
+    fn stored(&self, group: &str, resource: &str) -> Option<StoredObjects> {
+        let kinds = self.engine.registry.kinds();
+        let kind = kinds.by_plural(group, resource)?;
+        let view = self.engine.cache.resource(&kind.store_prefix)?.view();
+        let sizes: Vec<usize> =
+            view.iter().take(SAMPLED_OBJECTS).map(|object| object.value().len()).collect();
+        let number = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        let average_bytes = number(sizes.iter().sum::<usize>().checked_div(sizes.len()).unwrap_or(0));
+        Some(StoredObjects { objects: number(view.len()), average_bytes })
     }
 
     fn definition(&self, kind: &pintle_kinds::Kind) -> Option<Value> {

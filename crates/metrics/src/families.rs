@@ -32,6 +32,20 @@ const BODY_BYTES: &[f64] = &[
 const DEFAULT_SECONDS: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 const CONDITION_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25];
 
+/// Bounds of priority and fairness; those that it counts by itself are repeated there.
+const FLOW_SECONDS: &[f64] = &[0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0];
+const FLOW_DEMANDS: &[f64] = &[0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0, 2.8, 4.0, 6.0];
+const FLOW_REQUEST_RATIOS: &[f64] = &[0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0];
+const FLOW_SEAT_RATIOS: &[f64] = &[0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0];
+const FLOW_READ_WRITE_RATIOS: &[f64] =
+    &[0.0, 0.001, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0];
+const FLOW_LENGTHS: &[f64] = &[0.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0];
+const FLOW_WATCHES: &[f64] = &[0.0, 1.0, 10.0, 100.0, 1000.0, 10_000.0];
+const FLOW_SEATS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0];
+
+/// Labels of a flow, and of a priority level.
+const FLOW: &[&str] = &["flow_schema", "priority_level"];
+const LEVEL: &[&str] = &["priority_level"];
 /// Labels of a request.
 const REQUEST: &[&str] = &["component", "group", "resource", "scope", "subresource", "verb", "version"];
 
@@ -83,6 +97,37 @@ families! {
     AUTHORIZATION_WEBHOOK_EVALUATIONS = "apiserver_authorization_webhook_evaluations_total", Counter, &["name", "result"], "Calls to authorization webhooks.";
     INFLIGHT = "apiserver_current_inflight_requests", Gauge, &["request_kind"], "Requests that are being worked on.";
     INQUEUE = "apiserver_current_inqueue_requests", Gauge, &["request_kind"], "Requests that wait in queues.";
+    FLOW_EXECUTING = "apiserver_flowcontrol_current_executing_requests", Gauge, FLOW, "Requests that execute, of watches only until they have caught up.";
+    FLOW_EXECUTING_SEATS = "apiserver_flowcontrol_current_executing_seats", Gauge, FLOW, "Seats that requests hold.";
+    FLOW_INQUEUE = "apiserver_flowcontrol_current_inqueue_requests", Gauge, FLOW, "Requests that wait in queues of priority and fairness.";
+    FLOW_INQUEUE_SEATS = "apiserver_flowcontrol_current_inqueue_seats", Gauge, FLOW, "Seats that requests in queues wait for.";
+    FLOW_CURRENT_SEATS = "apiserver_flowcontrol_current_limit_seats", Gauge, LEVEL, "Seats of a priority level as they are divided now.";
+    FLOW_CURRENT_R = "apiserver_flowcontrol_current_r", Gauge, LEVEL, "R at the time of the last change.";
+    FLOW_DEMAND_SEATS = "apiserver_flowcontrol_demand_seats", Histogram(FLOW_DEMANDS), LEVEL, "Seats that a level could use, as a fraction of those it has; every nanosecond counts once.";
+    FLOW_DEMAND_AVERAGE = "apiserver_flowcontrol_demand_seats_average", Gauge, LEVEL, "Average demand over the last ten seconds.";
+    FLOW_DEMAND_WATERMARK = "apiserver_flowcontrol_demand_seats_high_watermark", Gauge, LEVEL, "Highest demand of the last ten seconds.";
+    FLOW_DEMAND_SMOOTHED = "apiserver_flowcontrol_demand_seats_smoothed", Gauge, LEVEL, "Demand, smoothed.";
+    FLOW_DEMAND_DEVIATION = "apiserver_flowcontrol_demand_seats_stdev", Gauge, LEVEL, "Standard deviation of demand over the last ten seconds.";
+    FLOW_DISPATCH_R = "apiserver_flowcontrol_dispatch_r", Gauge, LEVEL, "R at the time of the last dispatch.";
+    FLOW_DISPATCHED = "apiserver_flowcontrol_dispatched_requests_total", Counter, FLOW, "Requests that were executed by priority and fairness.";
+    FLOW_LATEST_S = "apiserver_flowcontrol_latest_s", Gauge, LEVEL, "S of the request that was dispatched last.";
+    FLOW_LOWER_SEATS = "apiserver_flowcontrol_lower_limit_seats", Gauge, LEVEL, "Seats that a priority level has at least.";
+    FLOW_NEXT_DISCOUNTED_S = "apiserver_flowcontrol_next_discounted_s_bounds", Gauge, &["bound", "priority_level"], "Least and greatest S of the oldest requests of all queues, less the work in progress.";
+    FLOW_NEXT_S = "apiserver_flowcontrol_next_s_bounds", Gauge, &["bound", "priority_level"], "Least and greatest S of the oldest requests of all queues.";
+    FLOW_NOMINAL_SEATS = "apiserver_flowcontrol_nominal_limit_seats", Gauge, LEVEL, "Seats that a priority level has by its shares.";
+    FLOW_REQUEST_UTILIZATION = "apiserver_flowcontrol_priority_level_request_utilization", Histogram(FLOW_REQUEST_RATIOS), &["phase", "priority_level"], "Requests that wait or execute, as a fraction of the limit; every nanosecond counts once.";
+    FLOW_SEAT_UTILIZATION = "apiserver_flowcontrol_priority_level_seat_utilization", Histogram(FLOW_SEAT_RATIOS), &["phase", "priority_level"], "Seats in use, as a fraction of the limit; every nanosecond counts once.";
+    FLOW_READ_WRITE = "apiserver_flowcontrol_read_vs_write_current_requests", Histogram(FLOW_READ_WRITE_RATIOS), &["phase", "request_kind"], "Requests that read or write, as a fraction of the limit; every nanosecond counts once.";
+    FLOW_REJECTED = "apiserver_flowcontrol_rejected_requests_total", Counter, &["flow_schema", "priority_level", "reason"], "Requests that priority and fairness rejected.";
+    FLOW_NO_ACCOMMODATION = "apiserver_flowcontrol_request_dispatch_no_accommodation_total", Counter, FLOW, "Attempts to dispatch a request that was too wide for the seats that were free.";
+    FLOW_EXECUTION_SECONDS = "apiserver_flowcontrol_request_execution_seconds", Histogram(FLOW_SECONDS), &["flow_schema", "priority_level", "type"], "How long requests execute, watches until they have caught up.";
+    FLOW_QUEUE_LENGTH = "apiserver_flowcontrol_request_queue_length_after_enqueue", Histogram(FLOW_LENGTHS), FLOW, "Length of a queue when a request has joined it.";
+    FLOW_WAIT_SECONDS = "apiserver_flowcontrol_request_wait_duration_seconds", Histogram(FLOW_SECONDS), &["execute", "flow_schema", "priority_level"], "How long requests wait in queues.";
+    FLOW_FAIR_FRACTION = "apiserver_flowcontrol_seat_fair_frac", Gauge, &[], "Fraction of its target that each level gets of the seats.";
+    FLOW_TARGET_SEATS = "apiserver_flowcontrol_target_seats", Gauge, LEVEL, "Seats that a level claims when they are divided.";
+    FLOW_UPPER_SEATS = "apiserver_flowcontrol_upper_limit_seats", Gauge, LEVEL, "Seats that a priority level has at most.";
+    FLOW_WATCH_COUNT = "apiserver_flowcontrol_watch_count_samples", Histogram(FLOW_WATCHES), FLOW, "Watches that are notified of a write.";
+    FLOW_ESTIMATED_SEATS = "apiserver_flowcontrol_work_estimated_seats", Histogram(FLOW_SEATS), FLOW, "Seats that requests are estimated to take.";
     LONG_RUNNING = "apiserver_longrunning_requests", Gauge, REQUEST, "Long-running requests that are open.";
     REQUEST_BODY = "apiserver_request_body_size_bytes", Histogram(BODY_BYTES), &["group", "resource", "verb"], "Sizes of request bodies.";
     REQUEST_DURATION = "apiserver_request_duration_seconds", Histogram(REQUEST_SECONDS), &["component", "dry_run", "group", "resource", "scope", "subresource", "verb", "version"], "Durations of requests.";

@@ -56,6 +56,15 @@ impl Series {
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Adds observations that were counted elsewhere, by the same buckets.
+    pub fn merge(&self, buckets: &[u64], count: u64, sum: f64) {
+        for (bucket, more) in self.buckets.iter().zip(buckets) {
+            bucket.fetch_add(*more, Ordering::Relaxed);
+        }
+        self.shift(sum);
+        self.count.fetch_add(count, Ordering::Relaxed);
+    }
+
     pub(crate) fn bucket_counts(&self) -> impl Iterator<Item = u64> + '_ {
         self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed))
     }

@@ -15,10 +15,21 @@ pub(crate) fn objects(address: &str, today: &str) -> impl Iterator<Item = Value>
     objects.into_iter()
 }
 
+/// The group of flow schemas and priority levels.
+const FLOW_CONTROL: &str = "flowcontrol.apiserver.k8s.io";
+
+/// Those of them that the server keeps as they are: flow schemas and priority levels, mandatory ones last.
+pub(crate) fn flow_objects() -> Vec<Value> {
+    let mut objects: Vec<Value> =
+        objects("", "").filter(|object| object.str_at(&["apiVersion"]).starts_with(FLOW_CONTROL)).collect();
+    objects.sort_by_key(|object| matches!(object.str_at(&["metadata", "name"]), "exempt" | "catch-all"));
+    objects
+}
+
 /// Who the fields of these objects belong to.
 pub(crate) fn manager(group: &str) -> &'static str {
     match group {
-        "flowcontrol.apiserver.k8s.io" => "api-priority-and-fairness-config-producer-v1",
+        FLOW_CONTROL => "api-priority-and-fairness-config-producer-v1",
         _ => "kube-apiserver",
     }
 }

@@ -6,6 +6,7 @@ use crate::encryption::EncryptionFlags;
 use crate::endpoint;
 use crate::etcd::EtcdSettings;
 use crate::flags::{FlagError, Flags};
+use crate::flow::FlowFlags;
 use crate::identity_flags;
 use crate::proxying::Proxying;
 use http::HeaderValue;
@@ -91,6 +92,7 @@ pub(crate) struct Config {
     pub(crate) git_version: String,
     /// Requests that others answer.
     pub(crate) proxying: Proxying,
+    pub(crate) flow: FlowFlags,
 }
 
 /// `--authentication-token-webhook-*`: the webhook that knows tokens.
@@ -177,6 +179,10 @@ impl Config {
     /// it out.
     pub(crate) fn runs_controller(&self, name: &str) -> bool {
         let says = |text: &str| self.controllers.iter().any(|c| c == text);
+        // The condition of flow schemas is set by priority and fairness.
+        if name == "flow-schema" && !self.flow.fair {
+            return false;
+        }
         let by_default = self.alone || !pintle_controllers::NOT_BESIDE_OTHERS.contains(&name);
         says(name) || (says("*") && by_default && !says(&format!("-{name}")))
     }
@@ -283,6 +289,7 @@ impl Config {
                 _ => GIT_VERSION.to_string(),
             },
             proxying: Proxying::new(flags)?,
+            flow: FlowFlags::new(flags)?,
         })
     }
 

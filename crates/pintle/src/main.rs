@@ -16,6 +16,7 @@ mod encryption;
 mod endpoint;
 mod etcd;
 mod flags;
+mod flow;
 mod identity_flags;
 mod kubeconfig;
 mod migrate;

@@ -11,7 +11,7 @@ use crate::pki::{self, Authority, Keep, PkiError};
 use crate::profile::Profiles;
 use crate::reload::{self, Reload};
 use crate::upkeep::Upkeep;
-use crate::{descriptors, etcd, identity_flags, objects, storage_metrics, upkeep};
+use crate::{bootstrap, descriptors, etcd, flow, identity_flags, objects, storage_metrics, upkeep};
 use arc_swap::ArcSwap;
 use pintle_admission::SettingsError;
 use pintle_auth::authn::bootstrap::BootstrapTokens;
@@ -218,6 +218,7 @@ async fn serve(
         upkeep::own_identity(&engine, None).name,
     ));
     tokio::spawn(engine.clone().follow_access_objects(access_objects));
+    pintle_controllers::start_flow_objects(&engine, bootstrap::flow_objects());
     pintle_controllers::start(&engine, config.event_life, |name| config.runs_controller(name));
     let aggregation = Aggregation::new(engine.clone(), config.proxying.aggregation.clone());
     let (authentication, authentication_data) = watch::channel(config.proxying.authentication.clone());
@@ -257,6 +258,7 @@ async fn serve(
         checked.render_metrics(out);
         logs.render_metrics(out);
     });
+    let flow = flow::start(&config, &engine, &metrics, &health);
     let context = Arc::new(ServerContext {
         api: Arc::clone(&api),
         authenticator: authenticator.clone(),
@@ -287,6 +289,7 @@ async fn serve(
             pintle_trace::Exporter::start(settings, vec![name, instance])
         }),
         goaway_chance: operation.goaway_chance,
+        flow,
     });
     let server_config = ServerConfig {
         tls: tls.clone(),

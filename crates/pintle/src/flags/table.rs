@@ -219,8 +219,18 @@ pub(crate) const FLAGS: &[Flag] = &[
         "How likely a request of HTTP/2 is to be the last one of its connection: at most 0.02",
     ),
     accepted("livez-grace-period", Duration, ""),
-    accepted("max-mutating-requests-inflight", Int, "200"),
-    accepted("max-requests-inflight", Int, "400"),
+    used(
+        "max-mutating-requests-inflight",
+        Int,
+        "200",
+        "Seats of priority and fairness, together with --max-requests-inflight; without it: most writes at once, 0 is any",
+    ),
+    used(
+        "max-requests-inflight",
+        Int,
+        "400",
+        "Seats of priority and fairness, together with --max-mutating-requests-inflight; without it: most reads at once, 0 is any",
+    ),
     accepted("min-compatibility-version", List, ""),
     accepted("runtime-config-emulation-forward-compatible", Bool, ""),
     used(
@@ -369,7 +379,12 @@ pub(crate) const FLAGS: &[Flag] = &[
     used("audit-webhook-version", Text, "audit.k8s.io/v1", "Version of audit events: audit.k8s.io/v1"),
     accepted("contention-profiling", Bool, ""),
     accepted("debug-socket-path", Text, ""),
-    accepted("enable-priority-and-fairness", Bool, "true"),
+    used(
+        "enable-priority-and-fairness",
+        Bool,
+        "true",
+        "Queue requests by FlowSchemas and PriorityLevelConfigurations instead of limiting reads and writes",
+    ),
     used("profiling", Bool, "true", "Whether /debug/pprof and /debug/flags are served"),
     used(
         "authentication-config",

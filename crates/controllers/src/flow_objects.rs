@@ -1,0 +1,179 @@
+//! Keeps the flow schemas and priority levels that kube-apiserver comes with. Those that are mandatory are always as they should
+//! be; those that are suggested are so unless somebody changed them and said so by an annotation.
+
+use pintle_engine::decode::Media;
+use pintle_engine::{Body, Change, Engine, Target, WriteRequest};
+use pintle_meta::Status;
+use pintle_meta::options::{DeleteOptions, FieldValidation};
+use pintle_value::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+const GROUP: &str = "flowcontrol.apiserver.k8s.io";
+const PLURALS: [(&str, &str); 2] =
+    [("FlowSchema", "flowschemas"), ("PriorityLevelConfiguration", "prioritylevelconfigurations")];
+const MANDATORY: [&str; 2] = ["exempt", "catch-all"];
+/// Says whether the server may change the specification: `true` or `false`.
+const AUTO_UPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
+const MANAGER: &str = "api-priority-and-fairness-config-producer-v1";
+/// How often the objects are looked at; kube-apiserver's interval.
+const EVERY: Duration = Duration::from_secs(60);
+
+/// Looks at the objects now and every minute, until the cache shuts down. `objects` are as a fresh server has them.
+pub(crate) async fn run(engine: Arc<Engine>, objects: Vec<Value>) {
+    while !engine.cache.is_closed() {
+        if let Err(status) = ensure(&engine, &objects).await {
+            tracing::warn!(error = %status.message, "the objects of priority and fairness could not be restored");
+        }
+        // No revision ever gets there, so this ends with the time or the cache.
+        let _ = engine.cache.wait_for(u64::MAX, EVERY).await;
+    }
+}
+
+/// Makes what is missing, restores what was changed, removes what an older server made and this one does not have.
+async fn ensure(engine: &Engine, objects: &[Value]) -> Result<(), Status> {
+    for object in objects {
+        let kind = object.str_at(&["kind"]);
+        let name = object.str_at(&["metadata", "name"]);
+        let Some((_, plural)) = PLURALS.iter().find(|(known, _)| *known == kind) else { continue };
+        let Some(target) = engine.target(GROUP, "v1", plural, "", name) else { continue };
+        match engine.object_tree(&target)? {
+            None => engine.ensure(&target, MANAGER, object.clone()).await?,
+            Some(live) => {
+                if let Some(revised) = revised(&target, object, &live) {
+                    update(engine, &target, &revised).await?;
+                }
+            }
+        }
+    }
+    for (kind, plural) in PLURALS {
+        remove_unwanted(engine, objects, kind, plural).await?;
+    }
+    Ok(())
+}
+
+/// The live object as it should be; `None` where it is.
+fn revised(target: &Target, wanted: &Value, live: &Value) -> Option<Value> {
+    let is_mandatory = MANDATORY.contains(&wanted.str_at(&["metadata", "name"]));
+    let annotation = auto_update(live);
+    let generation = live.at(&["metadata", "generation"]).and_then(Value::as_int).unwrap_or(0);
+    // Without the annotation, somebody who never changed the specification does not mind.
+    let updates = is_mandatory || annotation.unwrap_or(generation == 1);
+    let spec = wanted_spec(target, wanted, live);
+    let changes = updates && live.get("spec") != Some(&spec);
+    if annotation == Some(updates) && !changes {
+        return None;
+    }
+    let mut revised = live.clone();
+    if changes {
+        revised.set_at(&["spec"], spec);
+    }
+    revised.set_at(&["metadata", "annotations", AUTO_UPDATE], if updates { "true" } else { "false" }.into());
+    Some(revised)
+}
+
+/// The specification as it should be. How many seats the exempt level lends is up to the administrator.
+fn wanted_spec(target: &Target, wanted: &Value, live: &Value) -> Value {
+    let mut wanted = wanted.clone();
+    target.kind.hooks.default("v1", &mut wanted);
+    if let Some(exempt) = live.at(&["spec", "exempt"])
+        && wanted.at(&["spec", "exempt"]).is_some()
+    {
+        wanted.set_at(&["spec", "exempt"], exempt.clone());
+    }
+    wanted.get("spec").cloned().unwrap_or_default()
+}
+
+/// The annotation, as Go's `strconv.ParseBool` reads it.
+fn auto_update(object: &Value) -> Option<bool> {
+    match object.str_at(&["metadata", "annotations", AUTO_UPDATE]) {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+async fn update(engine: &Engine, target: &Target, revised: &Value) -> Result<(), Status> {
+    let mut bytes = Vec::new();
+    json::print(revised, &mut bytes);
+    let request = WriteRequest {
+        target: target.clone(),
+        change: Change::Replace(Body { bytes: bytes.into(), media: Media::Json }),
+        dry_run: false,
+        field_manager: MANAGER.into(),
+        user_agent: String::new(),
+        validation: Some(FieldValidation::Ignore),
+        user: engine.system_user(),
+    };
+    match engine.write(&request).await {
+        // Somebody was faster; it is looked at again in a minute.
+        Err(status) if matches!(status.code, 404 | 409) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+async fn remove_unwanted(engine: &Engine, objects: &[Value], kind: &str, plural: &str) -> Result<(), Status> {
+    let Some(target) = engine.target(GROUP, "v1", plural, "", "") else { return Ok(()) };
+    let Some(resource) = engine.cache.resource(&target.kind.store_prefix) else { return Ok(()) };
+    let is_wanted = |name: &str| {
+        objects.iter().any(|o| o.str_at(&["kind"]) == kind && o.str_at(&["metadata", "name"]) == name)
+    };
+    for object in resource.view().iter().filter(|object| !is_wanted(object.name())) {
+        let target = target.named(object.name());
+        if engine.object_tree(&target)?.is_some_and(|live| auto_update(&live) == Some(true)) {
+            let user = engine.system_user();
+            match engine.delete(&target, &DeleteOptions::default(), &user, &mut Vec::new()).await {
+                Err(status) if status.code != 404 => return Err(status),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(annotation: &str, generation: i64, precedence: i64) -> Value {
+        let mut object = Value::object();
+        object.set_at(&["metadata", "name"], "probes".into());
+        object.set_at(&["metadata", "generation"], Value::Int(generation));
+        if !annotation.is_empty() {
+            object.set_at(&["metadata", "annotations", AUTO_UPDATE], annotation.into());
+        }
+        object.set_at(&["spec", "matchingPrecedence"], Value::Int(precedence));
+        object
+    }
+
+    #[test]
+    fn what_is_restored_and_what_is_left_alone() {
+        let kinds = pintle_kinds::builtin().kinds;
+        let kind = kinds.into_iter().find(|kind| kind.plural == "flowschemas").unwrap();
+        let target = Target {
+            kind: Arc::new(kind),
+            version: 0,
+            namespace: "".into(),
+            name: "probes".into(),
+            subresource: Default::default(),
+        };
+        let wanted = object("true", 1, 2);
+        for (annotation, generation, precedence, want) in [
+            ("true", 1, 2, None),
+            ("true", 2, 3, Some((2, "true"))),
+            ("false", 2, 3, None),
+            ("", 1, 2, Some((2, "true"))),
+            ("", 1, 3, Some((2, "true"))),
+            ("", 2, 3, Some((3, "false"))),
+            ("perhaps", 2, 3, Some((3, "false"))),
+            ("0", 2, 3, None),
+        ] {
+            let revised = revised(&target, &wanted, &object(annotation, generation, precedence));
+            let got = revised.as_ref().map(|revised| {
+                let precedence = revised.at(&["spec", "matchingPrecedence"]).and_then(Value::as_int).unwrap();
+                (precedence, revised.str_at(&["metadata", "annotations", AUTO_UPDATE]))
+            });
+            assert_eq!(got, want, "{annotation} {generation} {precedence}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Keeps priority and fairness in step with its objects, and divides the seats anew every ten seconds.
+
+use super::Fair;
+use pintle_cache::{CloseReason, Filter, Item, Watcher};
+use pintle_engine::Engine;
+use pintle_flow::{LevelObject, SchemaObject};
+use pintle_value::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+
+const SCHEMAS: &str = "/registry/flowschemas/";
+const LEVELS: &str = "/registry/prioritylevelconfigurations/";
+/// How often seats are divided anew.
+const ADJUST_EVERY: Duration = Duration::from_secs(10);
+/// Events that are taken together at most before the objects are read.
+const EVENTS_MAX: usize = 1024;
+/// How often the timer looks when nothing is due.
+const IDLE: Duration = Duration::from_secs(3600);
+
+impl Fair {
+    /// Follows the objects until the cache shuts down.
+    pub async fn follow(self: Arc<Self>, engine: Arc<Engine>) {
+        let mut watcher = engine.cache.watch_all(Filter::default());
+        self.configure(&engine);
+        let mut adjust = interval_at(after(ADJUST_EVERY), ADJUST_EVERY);
+        adjust.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut due = after(IDLE);
+        loop {
+            tokio::select! {
+                item = watcher.next() => {
+                    let Some(item) = item else { return };
+                    match drain(&mut watcher, item) {
+                        Drained::Nothing => {}
+                        Drained::Changed => self.configure(&engine),
+                        Drained::Slow => {
+                            watcher = engine.cache.watch_all(Filter::default());
+                            self.configure(&engine);
+                        }
+                        Drained::Closed => return,
+                    }
+                }
+                _ = adjust.tick() => self.controller.adjust(),
+                () = self.due.notified() => due = self.maintain(&engine),
+                () = sleep_until(due) => due = self.maintain(&engine),
+            }
+        }
+    }
+
+    /// Reads all objects. Must be called once before requests come, or everybody is in the level `catch-all`.
+    pub fn configure(&self, engine: &Engine) {
+        let levels = objects(engine, LEVELS).iter().filter_map(LevelObject::read).collect();
+        let schemas = objects(engine, SCHEMAS).iter().map(SchemaObject::read).collect();
+        self.controller.configure(levels, schemas);
+    }
+
+    /// Frees seats whose time is over, and forgets levels that are gone and idle. Returns when to come again.
+    fn maintain(&self, engine: &Engine) -> Instant {
+        let (next, is_over) = self.controller.maintain();
+        if is_over {
+            self.configure(engine);
+        }
+        let wait = next.map_or(IDLE, |at| at.saturating_sub(self.controller.now()));
+        after(wait)
+    }
+}
+
+/// A moment so long from now.
+fn after(time: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(time).unwrap_or(now)
+}
+
+enum Drained {
+    Nothing,
+    Changed,
+    Slow,
+    Closed,
+}
+
+/// Takes the events that are there; the objects are read once for all of them.
+fn drain(watcher: &mut Watcher, first: Item) -> Drained {
+    let mut drained = Drained::Nothing;
+    let mut next = Some(first);
+    for taken in 1..=EVENTS_MAX {
+        match next {
+            Some(Item::Event(delivery)) => {
+                if delivery.source().is_some_and(|event| matches!(&**event.resource(), SCHEMAS | LEVELS)) {
+                    drained = Drained::Changed;
+                }
+            }
+            Some(Item::Closed(CloseReason::Slow)) => return Drained::Slow,
+            Some(Item::Closed(_)) => return Drained::Closed,
+            Some(Item::InitialEventsEnd(_) | Item::Bookmark(_)) => {}
+            None => break,
+        }
+        next = if taken < EVENTS_MAX { watcher.try_next() } else { None };
+    }
+    drained
+}
+
+fn objects(engine: &Engine, prefix: &str) -> Vec<Value> {
+    let Some(resource) = engine.cache.resource(prefix) else { return Vec::new() };
+    let view = resource.view();
+    let parsed = view.iter().filter_map(|object| json::parse(object.json()).ok());
+    parsed.map(|parsed| parsed.value).collect()
+}

@@ -1,0 +1,55 @@
+//! The plain limits: at most so many reads and so many writes at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Limits on requests in flight; 0 is none.
+pub struct InFlightLimits {
+    reads: Limit,
+    writes: Limit,
+}
+
+struct Limit {
+    most: u64,
+    count: Arc<AtomicU64>,
+}
+
+/// Counts a request until it is dropped.
+pub(crate) struct InFlightGuard(Arc<AtomicU64>);
+
+impl InFlightLimits {
+    pub(super) fn new(reads: u64, writes: u64) -> Self {
+        let limit = |most| Limit { most, count: Arc::default() };
+        InFlightLimits { reads: limit(reads), writes: limit(writes) }
+    }
+
+    /// `None` where there are too many already.
+    pub(super) fn enter(&self, mutating: bool) -> Option<InFlightGuard> {
+        let limit = if mutating { &self.writes } else { &self.reads };
+        let add = |count: u64| (limit.most == 0 || count < limit.most).then_some(count.saturating_add(1));
+        limit.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).ok()?;
+        Some(InFlightGuard(Arc::clone(&limit.count)))
+    }
+}
+
+impl Drop for InFlightGuard {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_and_writes_have_limits_of_their_own() {
+        let limits = InFlightLimits::new(2, 0);
+        let first = limits.enter(false);
+        let second = limits.enter(false);
+        assert!(first.is_some() && second.is_some() && limits.enter(false).is_none());
+        assert!((0..100).map(|_| limits.enter(true)).collect::<Vec<_>>().iter().all(Option::is_some));
+        drop(first);
+        assert!(limits.enter(false).is_some());
+    }
+}

@@ -1,0 +1,59 @@
+//! Flow control: `--enable-priority-and-fairness` and the limits on requests in flight.
+
+use crate::config::Config;
+use crate::flags::{FlagError, Flags};
+use pintle_engine::Engine;
+use pintle_http::health::{Health, Scope};
+use pintle_http::{FlowControl, Metrics};
+use std::sync::Arc;
+
+/// What the flags say.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowFlags {
+    pub(crate) fair: bool,
+    reads: u64,
+    writes: u64,
+}
+
+impl FlowFlags {
+    pub(crate) fn new(flags: &Flags) -> Result<Self, FlagError> {
+        let limit = |name: &str| {
+            u64::try_from(flags.int(name))
+                .map_err(|_| FlagError::new(&format!("--{name} can not be negative value")))
+        };
+        let fair = flags.bool("enable-priority-and-fairness");
+        let (reads, writes) = (limit("max-requests-inflight")?, limit("max-mutating-requests-inflight")?);
+        if fair && reads == 0 && writes == 0 {
+            let why = format!(
+                "invalid configuration: MaxRequestsInFlight={reads} and MaxMutatingRequestsInFlight={writes}; they must add up to something positive"
+            );
+            return Err(FlagError::new(&why));
+        }
+        Ok(FlowFlags { fair, reads, writes })
+    }
+}
+
+/// Starts priority and fairness, or the plain limits. The tasks end when the cache shuts down.
+pub(crate) fn start(
+    config: &Config,
+    engine: &Arc<Engine>,
+    metrics: &Metrics,
+    health: &Health,
+) -> FlowControl {
+    let FlowFlags { fair, reads, writes } = config.flow;
+    if !fair {
+        let filter = "poststarthook/priority-and-fairness-filter";
+        health.set_check("poststarthook/max-in-flight-filter", Scope::Everywhere, filter, || Ok(()));
+        health.remove_check(filter);
+        health.remove_check("poststarthook/priority-and-fairness-config-consumer");
+        return FlowControl::in_flight(reads, writes);
+    }
+    let flow = FlowControl::fair(reads.saturating_add(writes));
+    if let FlowControl::Fair(fair) = &flow {
+        fair.configure(engine);
+        tokio::spawn(fair.clone().follow(engine.clone()));
+        let counted = fair.clone();
+        metrics.add_source(move |_| counted.update_metrics());
+    }
+    flow
+}
