@@ -3,6 +3,8 @@
 //! `decisions/*.jsonl` hold the objects, then SubjectAccessReviews with the status that kube-apiserver gave. Which of several
 //! bindings allows a request is random there, so the reasons of RBAC are not compared.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed unwrap is a failed test")]
+
 use pintle_auth::authz::abac::Abac;
 use pintle_auth::authz::node::{GraphKind, NodeAuthorizer, NodeFeatures};
 use pintle_auth::authz::rbac::{PolicyKind, Rbac};

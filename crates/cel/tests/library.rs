@@ -1,5 +1,7 @@
 //! The libraries, by expressions: what holds, what fails while it runs, and what is refused before.
 
+#![expect(clippy::indexing_slicing, reason = "a failed index is a failed test")]
+
 use pintle_cel::cost::{CostEstimate, CostModel};
 use pintle_cel::env::Env;
 use pintle_cel::value::Value;
