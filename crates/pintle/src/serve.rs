@@ -200,6 +200,11 @@ async fn serve(
             encryption.kms_healthy().then_some(()).ok_or_else(|| "a KMS provider is not healthy".to_string())
         });
     }
+    if config.encryption.reload {
+        // The file is followed from the start on.
+        let check = "poststarthook/start-encryption-provider-config-automatic-reload";
+        health.set_check(check, Scope::Everywhere, "", || Ok(()));
+    }
     for check in ["poststarthook/storage-readiness", "informer-sync"] {
         let storage = engine.clone();
         health.set_check(check, Scope::Everywhere, "", move || match storage.has_unreadable_values() {
