@@ -327,7 +327,10 @@ fn typed_tree(
             complaints.extend(strict.texts());
             Ok((value, complaints))
         }
-        Parsed::Cbor(value) => {
+        Parsed::Cbor(mut value) => {
+            if schema.is_go() {
+                typed::restore_bytes(schema, &mut value, body)?;
+            }
             let (value, strict) = untyped(value)
                 .map_err(|e| cbor_words::mismatch(&e, expected, cbor_words::string_type(body)))?;
             // Strict reading of CBOR is for Go types alone, and stops at the first field that is unknown.

@@ -511,8 +511,12 @@ impl Engine {
         let target = &request.target;
         let removes =
             metadata::completes_deletion(&candidate, &live.tree) && target.kind.hooks.may_remove(&candidate);
-        for key in ["resourceVersion", "selfLink"] {
-            candidate.remove_at(&["metadata", key]);
+        candidate.remove_at(&["metadata", "resourceVersion"]);
+        // A link that is sent is never stored, but a dry run shows it: it does not get as far as the store.
+        let link = candidate.at(&["metadata", "selfLink"]).cloned();
+        let shows_link = request.dry_run && link.is_some_and(|link| link.as_str() != Some(""));
+        if !shows_link {
+            candidate.remove_at(&["metadata", "selfLink"]);
         }
         let began = std::time::Instant::now();
         let encoded = object::encode(&target.kind, &candidate);

@@ -328,6 +328,13 @@ where
     let asked = route::Asked { method: &method, accept: &accept, content_type, cbor: context.cbor };
     let routed = match route::route(&state, &info, &asked) {
         Ok(routed) => routed,
+        // kube-apiserver reads the body of an update before it looks at its media type.
+        Err(response) if method == "PUT" && response.code == 415 => {
+            return match read_body(&method, body).await {
+                Ok(_) => response,
+                Err(status) => respond::status(&status, Some(Encoding::Json { pretty: false })),
+            };
+        }
         Err(response) => return response,
     };
     if let Some(warning) = &routed.target.version().deprecation {

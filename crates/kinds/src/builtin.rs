@@ -2,6 +2,7 @@
 
 use crate::Kind;
 use crate::{builtin_resources, builtin_types};
+use pintle_meta::GroupVersion;
 use pintle_schema::{Arena, NodeId, Schema};
 use pintle_value::Str;
 use std::collections::HashMap;
@@ -62,11 +63,33 @@ impl Types {
     }
 }
 
-/// Loads the tables.
+/// Loads the tables: what a server serves by default.
 pub fn builtin() -> Builtin {
+    builtin_selected(&|resource| resource.by_default)
+}
+
+/// A resource in one version, of which a server decides whether to serve it.
+#[derive(Clone, Copy, Debug)]
+pub struct Selectable<'a> {
+    /// Its group and version.
+    pub version: &'a GroupVersion,
+    /// Its plural name.
+    pub plural: &'a str,
+    /// Whether it is served by default.
+    pub by_default: bool,
+}
+
+/// Loads the tables: the versions that `selected` says, and beside each kind that is served its other versions, in which
+/// objects may be stored.
+pub fn builtin_selected(selected: &dyn Fn(Selectable<'_>) -> bool) -> Builtin {
     let types = builtin_types::load(TYPES);
-    let (kinds, groups) = builtin_resources::load(RESOURCES, RULES, &types);
+    let (kinds, groups) = builtin_resources::load(RESOURCES, RULES, &types, selected);
     Builtin { kinds, groups, types }
+}
+
+/// All group-versions of the tables, each with whether it is served by default.
+pub fn builtin_versions() -> Vec<(GroupVersion, bool)> {
+    builtin_resources::versions(RESOURCES).collect()
 }
 
 #[cfg(test)]
@@ -100,8 +123,26 @@ mod tests {
     }
 
     #[test]
+    fn versions_are_served_as_selected() {
+        let all = builtin_selected(&|_| true);
+        let served = |builtin: &Builtin, plural: &str| -> Vec<String> {
+            let kind = builtin.kinds.iter().find(|k| k.plural == plural);
+            let versions = kind.into_iter().flat_map(|k| &k.versions).filter(|v| v.served);
+            versions.map(|v| v.name.to_string()).collect()
+        };
+        assert_eq!(served(&all, "deviceclasses"), ["v1", "v1beta2", "v1beta1"]);
+        assert_eq!(served(&all, "leasecandidates"), ["v1beta1", "v1alpha2"]);
+        assert_eq!(served(&builtin(), "deviceclasses"), ["v1"]);
+        assert!(builtin().kinds.iter().all(|k| k.plural != "leasecandidates"));
+        let classes = builtin().kinds.into_iter().find(|k| k.plural == "deviceclasses").unwrap();
+        assert_eq!(classes.versions.len(), 3, "objects may be stored in versions that are not served");
+        let one = builtin_selected(&|r| r.by_default || r.version.version == "v1alpha2");
+        assert_eq!(served(&one, "leasecandidates"), ["v1alpha2"]);
+    }
+
+    #[test]
     fn every_rule_names_a_resource_and_every_stored_resource_has_a_rule() {
-        let builtin = builtin();
+        let builtin = builtin_selected(&|_| true);
         let ruled: Vec<&str> = RULES.lines().filter(|l| !l.starts_with(['#', ' '])).collect();
         for kind in builtin.kinds.iter().filter(|k| k.verbs.watch) {
             let name = kind.group_resource().to_string();

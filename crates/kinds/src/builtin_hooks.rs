@@ -1,9 +1,9 @@
 //! Which built-in kinds have rules of their own.
 
 use crate::{
-    Hooks, NoHooks, admissionregistration, apiextensions, apiregistration, apps, autoscaling, batch,
-    certificates, coordination, core, discovery, events, flowcontrol, networking, node, policy, rbac,
-    resource, scheduling, storage,
+    Hooks, NoHooks, admissionregistration, apiextensions, apiregistration, apiserverinternal, apps,
+    autoscaling, batch, certificates, coordination, core, discovery, events, flowcontrol, networking, node,
+    policy, rbac, resource, scheduling, storage,
 };
 
 /// The hooks of a built-in kind.
@@ -57,6 +57,8 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("certificates.k8s.io", "CertificateSigningRequest") => {
             &certificates::certificatesigningrequest::CertificateSigningRequest
         }
+        ("coordination.k8s.io", "LeaseCandidate") => &coordination::leasecandidate::LeaseCandidate,
+        ("internal.apiserver.k8s.io", "StorageVersion") => &apiserverinternal::StorageVersion,
         ("coordination.k8s.io", "Lease") => &coordination::lease::Lease,
         ("discovery.k8s.io", "EndpointSlice") => &discovery::endpointslice::EndpointSlice,
         ("flowcontrol.apiserver.k8s.io", "FlowSchema") => &flowcontrol::flowschema::FlowSchema,
@@ -75,6 +77,8 @@ pub(crate) fn hooks_for(group: &str, kind: &str) -> &'static dyn Hooks {
         ("rbac.authorization.k8s.io", "Role") => &rbac::Role { namespaced: true },
         ("rbac.authorization.k8s.io", "RoleBinding") => &rbac::Binding { namespaced: true },
         ("resource.k8s.io", "DeviceClass") => &resource::deviceclass::DeviceClass,
+        ("resource.k8s.io", "DeviceTaintRule") => &resource::taintrule::DeviceTaintRule,
+        ("resource.k8s.io", "ResourcePoolStatusRequest") => &resource::poolstatus::ResourcePoolStatusRequest,
         ("resource.k8s.io", "ResourceClaim") => &resource::ResourceClaim,
         ("resource.k8s.io", "ResourceClaimTemplate") => &resource::ResourceClaimTemplate,
         ("resource.k8s.io", "ResourceSlice") => &resource::resourceslice::ResourceSlice,

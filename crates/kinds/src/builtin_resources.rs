@@ -3,26 +3,44 @@
 use crate::builtin_hooks::hooks_for;
 use crate::kind::{ScalePaths, UNSUPPORTED_LABEL};
 use crate::{
-    Generation, Group, GroupVersionEntry, Kind, KindVersion, Rules, SelectableField, Subresource, Types,
-    Verbs,
+    Generation, Group, GroupVersionEntry, Kind, KindVersion, Rules, Selectable, SelectableField, Subresource,
+    Types, Verbs,
 };
 use pintle_meta::{GroupVersion, GroupVersionKind};
 use pintle_schema::Schema;
 use pintle_value::Str;
 use std::collections::HashMap;
 
+/// The group-versions of the table, each with whether it is served by default.
+pub(crate) fn versions(resources: &'static str) -> impl Iterator<Item = (GroupVersion, bool)> {
+    resources.lines().filter_map(|line| line.strip_prefix("version ")).map(version_line)
+}
+
+/// `GROUP/VERSION [off]`
+fn version_line(line: &str) -> (GroupVersion, bool) {
+    match line.strip_suffix(" off") {
+        Some(name) => (group_version(name), false),
+        None => (group_version(line), true),
+    }
+}
+
 /// Reads both tables.
-pub(crate) fn load(resources: &'static str, rules: &'static str, types: &Types) -> (Vec<Kind>, Vec<Group>) {
+pub(crate) fn load(
+    resources: &'static str,
+    rules: &'static str,
+    types: &Types,
+    selected: &dyn Fn(Selectable<'_>) -> bool,
+) -> (Vec<Kind>, Vec<Group>) {
     let rules = read_rules(rules);
+    let served = served_resources(resources, selected);
     let mut kinds: Vec<Kind> = Vec::new();
     let mut groups: Vec<Group> = Vec::new();
-    let mut gv = GroupVersion::default();
+    let (mut gv, mut by_default) = (GroupVersion::default(), true);
     // The kind that the subresources which follow belong to.
     let mut current = None;
     for line in resources.lines().filter(|l| !l.starts_with('#')) {
         if let Some(name) = line.strip_prefix("version ") {
-            gv = group_version(name);
-            add_version(&mut groups, &gv);
+            (gv, by_default) = version_line(name);
         } else if let Some(sub) = line.strip_prefix("  ") {
             let version =
                 current.and_then(|at| kinds.get_mut(at)).and_then(|k: &mut Kind| k.versions.last_mut());
@@ -30,14 +48,47 @@ pub(crate) fn load(resources: &'static str, rules: &'static str, types: &Types) 
                 version.subresources.push(subresource(sub));
             }
         } else {
-            let at = add_resource(&mut kinds, line.trim_start(), &gv, types, &rules);
-            if let Some(version) = groups.last_mut().and_then(|g| g.versions.last_mut()) {
-                version.kinds.push(at);
+            let plural = plural_of(line);
+            current = None;
+            if !served.contains(&resource_name(plural, &gv.group)) {
+                continue;
             }
+            let at = add_resource(&mut kinds, line.trim_start(), &gv, types, &rules);
             current = Some(at);
+            let is_served = selected(Selectable { version: &gv, plural, by_default });
+            if let Some(version) = kinds.get_mut(at).and_then(|kind| kind.versions.last_mut()) {
+                version.served = is_served;
+            }
+            if is_served {
+                add_version(&mut groups, &gv);
+                if let Some(version) = groups.last_mut().and_then(|g| g.versions.last_mut()) {
+                    version.kinds.push(at);
+                }
+            }
         }
     }
     (kinds, groups)
+}
+
+fn plural_of(line: &str) -> &str {
+    line.trim_start().split(' ').next().unwrap_or_default()
+}
+
+/// The resources that are served in some version, as `pods` or `deployments.apps`.
+fn served_resources(
+    resources: &'static str,
+    selected: &dyn Fn(Selectable<'_>) -> bool,
+) -> std::collections::HashSet<String> {
+    let (mut gv, mut by_default) = (GroupVersion::default(), true);
+    let mut out = std::collections::HashSet::new();
+    for line in resources.lines().filter(|l| !l.starts_with(['#']) && !l.starts_with("  ")) {
+        if let Some(name) = line.strip_prefix("version ") {
+            (gv, by_default) = version_line(name);
+        } else if selected(Selectable { version: &gv, plural: plural_of(line), by_default }) {
+            out.insert(resource_name(plural_of(line), &gv.group));
+        }
+    }
+    out
 }
 
 fn group_version(name: &str) -> GroupVersion {
@@ -49,7 +100,8 @@ fn add_version(groups: &mut Vec<Group>, gv: &GroupVersion) {
     if groups.last().is_none_or(|g| g.name != gv.group) {
         groups.push(Group { name: gv.group.clone(), versions: Vec::new() });
     }
-    if let Some(group) = groups.last_mut() {
+    if let Some(group) = groups.last_mut().filter(|g| g.versions.last().is_none_or(|v| v.name != gv.version))
+    {
         group.versions.push(GroupVersionEntry { name: gv.version.clone(), kinds: Vec::new() });
     }
 }
@@ -118,7 +170,9 @@ fn kind_version(gv: &GroupVersion, kind: &str, types: &Types, row: Option<&Row>)
         subresources: Vec::new(),
         selectable: row.map(|r| r.select.clone()).unwrap_or_default(),
         namespace_selectable: row.is_none_or(|r| r.namespace),
-        unsupported_label: Str::from(row.map(|r| r.unsupported).unwrap_or(UNSUPPORTED_LABEL)),
+        unsupported_label: Str::from(
+            row.map(|r| r.unsupported).unwrap_or(UNSUPPORTED_LABEL).replace("{gv}", &gv.to_string()),
+        ),
         columns: Vec::new(),
         deprecation: row.and_then(|r| r.deprecated).map(Str::from),
         hooks: hooks_for(&gv.group, kind),

@@ -1,2 +1,3 @@
 //! Kinds of `coordination.k8s.io`.
 pub(crate) mod lease;
+pub(crate) mod leasecandidate;

@@ -4,6 +4,7 @@
 mod admissionregistration;
 mod apiextensions;
 mod apiregistration;
+mod apiserverinternal;
 mod apps;
 mod autoscaling;
 mod batch;
@@ -43,7 +44,9 @@ mod workload;
 
 pub use admissionregistration::expressions as admission_expressions;
 pub use apiextensions::{approval, definition, rules as definition_rules};
-pub use builtin::{Builtin, Group, GroupVersionEntry, Types, builtin};
+pub use builtin::{
+    Builtin, Group, GroupVersionEntry, Selectable, Types, builtin, builtin_selected, builtin_versions,
+};
 pub use certificates::certificate_request_common_name;
 pub use core::podspec::resources::is_extended as is_extended_resource;
 pub use core::podspec::scheduling::validate_tolerations;

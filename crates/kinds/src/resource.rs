@@ -3,11 +3,14 @@
 pub(crate) mod claim;
 pub(crate) mod deviceclass;
 mod names;
+pub(crate) mod poolstatus;
 mod request;
 pub(crate) mod resourceslice;
 mod selector;
 mod shown;
 mod slice_device;
 mod status;
+pub(crate) mod taintrule;
+mod v1beta1;
 
 pub(crate) use claim::{ResourceClaim, ResourceClaimTemplate};

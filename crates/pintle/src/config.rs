@@ -9,6 +9,7 @@ use crate::flags::{FlagError, Flags};
 use crate::flow::FlowFlags;
 use crate::identity_flags;
 use crate::proxying::Proxying;
+use crate::runtime_config::RuntimeConfig;
 use http::HeaderValue;
 use pintle_http::version::GIT_VERSION;
 use pintle_kinds::service_allocation::Ranges;
@@ -57,6 +58,8 @@ pub(crate) struct Config {
     pub(crate) disabled_plugins: Vec<String>,
     /// Networks of service addresses, at most one a family, and the ports that services may have on nodes.
     pub(crate) service_ranges: Ranges,
+    /// Which versions of the API are served.
+    pub(crate) runtime_config: RuntimeConfig,
     /// Longest life of a service-account token; 0 is any.
     pub(crate) token_seconds_max: i64,
     pub(crate) extend_tokens: bool,
@@ -256,6 +259,7 @@ impl Config {
             admission_config: path(flags, "admission-control-config-file"),
             disabled_plugins: flags.list("disable-admission-plugins"),
             service_ranges: service_ranges(flags)?,
+            runtime_config: runtime_config(flags)?,
             token_seconds_max: token_seconds_max(flags)?,
             extend_tokens: flags.bool("service-account-extend-token-expiration"),
             not_ready_seconds: flags.int("default-not-ready-toleration-seconds"),
@@ -376,6 +380,11 @@ fn strict_transport(directives: &[String]) -> Result<Option<HeaderValue>, FlagEr
              preload. see https://tools.ietf.org/html/rfc6797#section-6.1 for more information",
         )),
     }
+}
+
+fn runtime_config(flags: &Flags) -> Result<RuntimeConfig, FlagError> {
+    let parsed = RuntimeConfig::parse(&flags.map("runtime-config"));
+    parsed.map_err(|why| FlagError::new(&format!("--runtime-config: {why}")))
 }
 
 fn service_ranges(flags: &Flags) -> Result<Ranges, FlagError> {

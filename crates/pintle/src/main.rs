@@ -29,6 +29,7 @@ mod progress;
 mod proxying;
 mod recover;
 mod reload;
+mod runtime_config;
 mod serve;
 mod storage_metrics;
 mod tracing_config;

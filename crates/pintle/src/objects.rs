@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::etcd::EtcdSettings;
-use crate::{bootstrap, encryption};
+use crate::{bootstrap, encryption, runtime_config};
 use pintle_admission::{Chain, Settings, SettingsError, WebhookConfig};
 use pintle_auth::Authorizer;
 use pintle_auth::authz::AlwaysAllow;
@@ -14,7 +14,7 @@ use pintle_engine::{
     Body, Change, Clock, Codec, Engine, FormStore, Random, Registry, StoredForm, WriteRequest,
 };
 use pintle_kinds::service_allocation::Ranges;
-use pintle_kinds::{Kind, Types, builtin};
+use pintle_kinds::{Kind, Types, builtin, builtin_selected};
 use pintle_meta::{GroupVersion, Status};
 use pintle_store::{Embedded, OpenError, Options, Store};
 use pintle_store_etcd::OptionsError;
@@ -74,7 +74,7 @@ pub(crate) async fn open(
     let retention = config.retention;
     let options = Options { retention, ..Options::default() };
     let encryption = encryption::load(&config.encryption).await?;
-    let builtin = builtin();
+    let builtin = builtin_selected(&|resource| config.runtime_config.selects(resource));
     let kinds: Vec<Arc<Kind>> = builtin.kinds.into_iter().map(Arc::new).collect();
     let codec = match &config.etcd {
         Some(etcd) => etcd_codec(etcd, config, &kinds, encryption.clone()),
@@ -264,14 +264,7 @@ async fn register_versions(engine: &Engine) -> Result<(), Status> {
         let Some(target) = engine.target("apiregistration.k8s.io", "v1", "apiservices", "", &name) else {
             continue;
         };
-        let stage = |word: &str| version.contains(word);
-        let priority = if stage("alpha") {
-            1
-        } else if stage("beta") {
-            9
-        } else {
-            15
-        };
+        let (group_priority, priority) = runtime_config::priorities(group, version);
         let mut object = Value::object();
         object.set_at(&["apiVersion"], "apiregistration.k8s.io/v1".into());
         object.set_at(&["kind"], "APIService".into());
@@ -279,7 +272,7 @@ async fn register_versions(engine: &Engine) -> Result<(), Status> {
         object.set_at(&["metadata", "labels", AUTOMANAGED], "onstart".into());
         object.set_at(&["spec", "group"], group.into());
         object.set_at(&["spec", "version"], version.into());
-        object.set_at(&["spec", "groupPriorityMinimum"], Value::Int(16_000));
+        object.set_at(&["spec", "groupPriorityMinimum"], Value::Int(group_priority));
         object.set_at(&["spec", "versionPriority"], Value::Int(priority));
         engine.ensure(&target, bootstrap::manager("apiregistration.k8s.io"), object).await?;
     }

@@ -17,6 +17,8 @@ pub struct Arena {
     nodes: Vec<Node>,
     /// For each node of a sealed arena, whether a `RawExtension` is at or below it.
     raw: Vec<bool>,
+    /// The same of bytes.
+    bytes: Vec<bool>,
 }
 
 impl Arena {
@@ -27,6 +29,7 @@ impl Arena {
             base: Some(base),
             nodes: Vec::new(),
             raw: Vec::new(),
+            bytes: Vec::new(),
         }
     }
 
@@ -73,19 +76,20 @@ impl Arena {
                 s.always = always;
             }
         }
-        self.seal_raw();
+        self.raw = self.reaching(Node::is_raw_extension);
+        self.bytes = self.reaching(|node| matches!(node.shape, Shape::Bytes));
     }
 
-    /// Finds out, once all nodes are there, from which of them a `RawExtension` can be reached.
-    fn seal_raw(&mut self) {
-        self.raw = self.nodes.iter().map(Node::is_raw_extension).collect();
+    /// Finds out, once all nodes are there, from which of them a node can be reached that `is` says.
+    fn reaching(&self, is: impl Fn(&Node) -> bool) -> Vec<bool> {
+        let mut reached: Vec<bool> = self.nodes.iter().map(is).collect();
         loop {
             let reaches = |id: NodeId| {
                 let own = (id.0 as usize).checked_sub(self.base_len);
-                own.and_then(|at| self.raw.get(at)).copied().unwrap_or(false)
+                own.and_then(|at| reached.get(at)).copied().unwrap_or(false)
             };
             let found: Vec<usize> = (0..self.nodes.len())
-                .filter(|at| self.raw.get(*at) == Some(&false))
+                .filter(|at| reached.get(*at) == Some(&false))
                 .filter(|at| match self.nodes.get(*at).map(|node| &node.shape) {
                     Some(Shape::List { item, .. }) => reaches(*item),
                     Some(Shape::Map { value, .. }) => reaches(*value),
@@ -94,13 +98,21 @@ impl Arena {
                 })
                 .collect();
             if found.is_empty() {
-                return;
+                return reached;
             }
             for at in found {
-                if let Some(raw) = self.raw.get_mut(at) {
-                    *raw = true;
+                if let Some(reached) = reached.get_mut(at) {
+                    *reached = true;
                 }
             }
+        }
+    }
+
+    /// Whether bytes are at or below this node.
+    pub fn reaches_bytes(&self, id: NodeId) -> bool {
+        match (id.0 as usize).checked_sub(self.base_len) {
+            Some(own) => self.bytes.get(own).copied().unwrap_or(false),
+            None => self.base.as_ref().is_some_and(|base| base.reaches_bytes(id)),
         }
     }
 

@@ -12,7 +12,7 @@ mod raw;
 mod scalar;
 mod zero;
 
-pub use cbor::encode_cbor;
+pub use cbor::{encode_cbor, restore_bytes};
 pub use decode::{Empties, TYPED_DEPTH_MAX, decode, decode_written, normalize, settle};
 pub use document::{BodyError, Decoded, decode_json, decode_parsed};
 pub use encode::{Slot, encode_json, encode_stored};

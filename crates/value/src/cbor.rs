@@ -3,6 +3,7 @@
 mod decode;
 mod encode;
 mod head;
+mod item;
 mod time;
 mod unknown;
 
@@ -12,6 +13,7 @@ pub use encode::{
     encode, encode_item, write_array_head, write_bytes, write_float, write_int, write_map_head,
     write_self_described, write_text, write_watch_event,
 };
+pub use item::{Form, Item};
 pub use unknown::unknown_field_index;
 
 /// What every document begins with: the head of the tag that says "this is CBOR".

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use pintle_value::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 const GROUP_VERSION_KIND: &str = "x-kubernetes-group-version-kind";
@@ -10,8 +11,10 @@ const GROUP_VERSION_KIND: &str = "x-kubernetes-group-version-kind";
 pub(crate) struct Reference {
     /// Go types by full name.
     pub(crate) types: Map,
-    /// The groups of the two aggregated discovery documents, core first.
+    /// The groups of the two aggregated discovery documents of a server that serves all versions, core first.
     pub(crate) groups: Vec<Value>,
+    /// The group-versions that a server serves by default, as `group/version`.
+    pub(crate) defaults: BTreeSet<String>,
     /// OpenAPI components by name, from all group-versions.
     pub(crate) components: Map,
     /// Protobuf messages by full name.
@@ -22,18 +25,54 @@ impl Reference {
     /// Reads the data below `dir`.
     pub(crate) fn read(dir: &Path) -> Result<Self, Error> {
         let mut groups = Vec::new();
+        let mut defaults = BTreeSet::new();
         for name in ["aggregated-api.json", "aggregated-apis.json"] {
-            groups.extend_from_slice(parse(&dir.join("discovery").join(name))?.items_at(&["items"]));
+            groups.extend_from_slice(parse(&dir.join("all-apis").join(name))?.items_at(&["items"]));
+            for group in parse(&dir.join("discovery").join(name))?.items_at(&["items"]) {
+                let name = group.str_at(&["metadata", "name"]);
+                let versions = group.items_at(&["versions"]).iter();
+                defaults.extend(versions.map(|version| format!("{name}/{}", version.str_at(&["version"]))));
+            }
         }
-        let mut components = components(&dir.join("openapi/v3"))?;
+        let mut components = components(&dir.join("all-apis/openapi-v3"))?;
+        for (name, schema) in self::components(&dir.join("openapi/v3"))? {
+            components.insert(name, schema);
+        }
         add_group_versions(&mut components, &parse(&dir.join("openapi/v2.json"))?);
         Ok(Reference {
-            types: object(parse(&dir.join("types.json"))?),
+            types: without_aliases(object(parse(&dir.join("types.json"))?)),
             groups,
+            defaults,
             components,
             messages: object(parse(&dir.join("protobuf.json"))?),
         })
     }
+}
+
+/// The types, with those that an alias stands for in its place.
+fn without_aliases(mut types: Map) -> Map {
+    // Types with an underlying type are called so, too.
+    let is_alias = |go: &Value| go.str_at(&["kind"]) == "alias" && types.contains_key(go.str_at(&["of"]));
+    let aliases: BTreeMap<String, String> = types
+        .iter()
+        .filter(|(_, go)| is_alias(go))
+        .map(|(name, go)| (name.to_string(), go.str_at(&["of"]).to_string()))
+        .collect();
+    for (_, go) in types.iter_mut() {
+        let Some(fields) = go.get_mut("fields").and_then(Value::as_array_mut) else { continue };
+        for field in fields {
+            let meant = resolved(field.str_at(&["go"]), &aliases);
+            field.set_at(&["go"], meant.into());
+        }
+    }
+    types
+}
+
+/// A type expression such as `[]*package.Name` without aliases.
+fn resolved(go: &str, aliases: &BTreeMap<String, String>) -> String {
+    let at = go.rfind(['[', ']', '*']).map_or(0, |at| at + 1);
+    let (prefix, name) = go.split_at(at);
+    format!("{prefix}{}", aliases.get(name).map_or(name, String::as_str))
 }
 
 fn components(dir: &Path) -> Result<Map, Error> {

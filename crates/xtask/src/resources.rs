@@ -8,13 +8,14 @@ use std::fmt::Write;
 const HEADER: &str = "\
 # Served resources in the order of discovery. Written by `cargo xtask kinds`.
 #
-# version [GROUP/]VERSION
+# version [GROUP/]VERSION [off]                                                off: not served by default
 #  PLURAL KIND namespaced|cluster SINGULAR VERBS [short=…] [cat=…] [hash=…]      hash: storageVersionHash
 #   SUBRESOURCE [GROUP/]VERSION.KIND VERBS
 ";
 
 /// What is stored in another group-version than the one it is served in: (resource, group, version).
-const STORED_ELSEWHERE: [(&str, &str, &str); 5] = [
+const STORED_ELSEWHERE: [(&str, &str, &str); 6] = [
+    ("devicetaintrules", "resource.k8s.io", "v1alpha3"),
     ("events", "", "v1"),
     ("horizontalpodautoscalers", "autoscaling", "v2"),
     ("mutatingadmissionpolicies", "admissionregistration.k8s.io", "v1beta1"),
@@ -29,7 +30,8 @@ pub(crate) fn table(reference: &Reference) -> String {
         let name = group.str_at(&["metadata", "name"]);
         for version in group.items_at(&["versions"]) {
             let number = version.str_at(&["version"]);
-            _ = writeln!(out, "version {}", group_version(name, number));
+            let off = if reference.defaults.contains(&format!("{name}/{number}")) { "" } else { " off" };
+            _ = writeln!(out, "version {}{off}", group_version(name, number));
             for resource in version.items_at(&["resources"]) {
                 write_resource(&mut out, resource, name, number);
             }

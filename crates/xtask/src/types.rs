@@ -88,6 +88,7 @@ pub(crate) fn go_package(group: &str, version: &str) -> String {
     match group {
         "" => format!("k8s.io/api/core/{version}"),
         "apiextensions.k8s.io" => format!("k8s.io/apiextensions-apiserver/pkg/apis/{short}/{version}"),
+        "internal.apiserver.k8s.io" => format!("k8s.io/api/apiserverinternal/{version}"),
         "apiregistration.k8s.io" => format!("k8s.io/kube-aggregator/pkg/apis/{short}/{version}"),
         _ => format!("k8s.io/api/{short}/{version}"),
     }

@@ -56,6 +56,7 @@ const ROWS: &[Row] = &[
     row("rbac.authorization.k8s.io", "rolebindings", RBAC),
     row("rbac.authorization.k8s.io", "roles", RBAC),
     row("scheduling.k8s.io", "priorityclasses", &["scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha1"]),
+    row("resource.k8s.io", "devicetaintrules", &[]).stored("resource.k8s.io/v1alpha3"),
     row("storage.k8s.io", "csidrivers", STORAGE),
     row("storage.k8s.io", "csinodes", STORAGE),
     row("storage.k8s.io", "csistoragecapacities", STORAGE),

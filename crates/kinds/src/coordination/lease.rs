@@ -52,7 +52,7 @@ impl Hooks for Lease {
     }
 }
 
-fn validate_strategy(strategy: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(super) fn validate_strategy(strategy: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let path = path.field("strategy");
     if !strategy.contains('/') {
         if strategy != STRATEGY {

@@ -2,6 +2,7 @@
 
 use super::names::{self, bounded, repeated};
 use super::selector;
+use super::v1beta1;
 use crate::{check, fields, fill};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Plain;
@@ -17,9 +18,12 @@ const NO_SUCH_REQUEST: &str =
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
 
 /// The defaults of `devices`.
-pub(super) fn default(devices: Option<&mut Value>) {
+pub(super) fn default(version: &str, devices: Option<&mut Value>) {
     let Some(devices) = devices else { return };
     for request in fill::items(devices, "requests") {
+        if v1beta1::is_beta(version) && !request.str_at(&["deviceClassName"]).is_empty() {
+            default_count(request);
+        }
         if let Some(exactly) = request.get_mut("exactly").filter(|e| e.as_object().is_some()) {
             default_count(exactly);
         }

@@ -2,10 +2,11 @@
 
 use super::names::{self, bounded, repeated};
 use super::slice_device;
+use super::v1beta1::{self, Direction};
 use crate::core::podspec::affinity;
 use crate::core::podspec::internal::spec::NODE_SELECTOR_TERM;
 use crate::shown::InternalList;
-use crate::{Hooks, Scope, check, fields, fill, metadata};
+use crate::{Hooks, KindVersion, Scope, check, fields, fill, metadata};
 use pintle_meta::field::quoted;
 use pintle_meta::{FieldErrors, objectmeta};
 use pintle_value::{Path, Value};
@@ -18,6 +19,12 @@ const COUNTER_SETS_MAX: usize = 8;
 pub(crate) struct ResourceSlice;
 
 impl Hooks for ResourceSlice {
+    fn convert(&self, object: &mut Value, from: &KindVersion, to: &KindVersion) {
+        if let Some(direction) = Direction::of(from, to) {
+            v1beta1::convert_devices(object, direction);
+        }
+    }
+
     fn prepare_create(&self, object: &mut Value) {
         drop_disabled(object);
     }

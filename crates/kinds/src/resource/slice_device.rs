@@ -249,7 +249,7 @@ fn validate_range(
     }
 }
 
-fn validate_taint(taint: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(super) fn validate_taint(taint: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     check::qualified_name(&path.field("key"), fields::text(taint, "key"), errors);
     let value = fields::text(taint, "value");
     if !value.is_empty() {

@@ -1,6 +1,7 @@
-//! From a canonical tree to CBOR: as the tree alone would be written, but for bytes, which are no text there.
+//! Trees and CBOR: as the tree alone would be written and read, but for bytes, which are no text there.
 
 use crate::model::{Arena, NodeId, Schema, Shape};
+use pintle_value::cbor::{Form, Item};
 use pintle_value::{Str, Value, base64, cbor};
 
 /// Appends `tree` as one item, without the tag that says what it is.
@@ -37,6 +38,57 @@ fn item(arena: &Arena, id: NodeId, value: &Value, out: &mut Vec<u8>) {
     }
 }
 
+/// Reads the bytes of `tree`, which was read from `document`: a byte string is base64 text, unless a tag (21 to 23) says
+/// which encoding its bytes expect in JSON. The error is what is wrong with such a field.
+pub fn restore_bytes(schema: &Schema, tree: &mut Value, document: &[u8]) -> Result<(), String> {
+    restore(schema.arena(), schema.root(), tree, Item::of(document), "")
+}
+
+/// `field` is the struct field that the value is in, as errors name it.
+fn restore(arena: &Arena, id: NodeId, value: &mut Value, item: Item<'_>, field: &str) -> Result<(), String> {
+    if !arena.reaches_bytes(id) {
+        return Ok(());
+    }
+    let node = arena.node(id);
+    match (&node.shape, item.form(), &mut *value) {
+        (Shape::Bytes, Form::Bytes { encoded: true, content }, _) => {
+            *value = Value::String(Str::from(base64::encode(&content)));
+        }
+        (Shape::Bytes, Form::Bytes { encoded: false, content }, _) => {
+            let text = String::from_utf8_lossy(&content);
+            let bytes = base64::decode(&text)
+                .map_err(|error| format!("cbor: failed to decode base64 from byte string: {error}"))?;
+            *value = Value::String(Str::from(base64::encode(&bytes)));
+        }
+        (Shape::Bytes, Form::Text, _) => {
+            return Err(format!(
+                "cbor: cannot unmarshal UTF-8 text string into Go struct field {field} of type []uint8"
+            ));
+        }
+        (Shape::Struct(s), Form::Map(members), Value::Object(map)) => {
+            for (key, member) in members {
+                if let (Some(of), Some(below)) = (s.field(&key), map.get_mut(&key)) {
+                    restore(arena, of.node, below, member, &format!("{}.{key}", node.go))?;
+                }
+            }
+        }
+        (Shape::Map { value: of, .. }, Form::Map(members), Value::Object(map)) => {
+            for (key, member) in members {
+                if let Some(below) = map.get_mut(&key) {
+                    restore(arena, *of, below, member, field)?;
+                }
+            }
+        }
+        (Shape::List { item: of, .. }, Form::Array(items), Value::Array(entries)) => {
+            for (entry, item) in entries.iter_mut().zip(items) {
+                restore(arena, *of, entry, item, field)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
 /// Keys are ordered by their encoded form, which begins with the length.
 fn members(entries: &[(Str, Value)], out: &mut Vec<u8>, write: impl Fn(&str, &Value, &mut Vec<u8>)) {
     cbor::write_map_head(entries.len(), out);
@@ -53,6 +105,31 @@ mod tests {
     use super::*;
     use crate::model::{Field, MapKind, Node, Struct};
     use std::sync::Arc;
+
+    #[test]
+    fn byte_strings_are_base64_unless_a_tag_says_otherwise() {
+        let mut arena = Arena::default();
+        let bytes = arena.push(Node::of(Shape::Bytes));
+        let mut s = Struct::by_name(vec![Field::new("b", bytes)], MapKind::Granular);
+        s.go_name = Str::from("Thing");
+        let root = arena.push(Node { go: "v1.Thing".into(), ..Node::of(Shape::Struct(s)) });
+        arena.seal();
+        let schema = Schema::new(Arc::new(arena), root);
+        let read = |item: &[u8]| {
+            let document = [&[0xa1, 0x61, b'b'], item].concat();
+            let mut tree = cbor::decode(&document).unwrap();
+            restore_bytes(&schema, &mut tree, &document).map(|()| tree.str_at(&["b"]).to_string())
+        };
+        for tag in [0xd5, 0xd6, 0xd7] {
+            assert_eq!(read(&[tag, 0x42, b'h', b'i']).as_deref(), Ok("aGk="));
+        }
+        assert_eq!(read(b"\x44aGk=").as_deref(), Ok("aGk="));
+        assert_eq!(read(b"\xd9\xd9\xf7\x44aGk=").as_deref(), Ok("aGk="));
+        let invalid = "cbor: failed to decode base64 from byte string: illegal base64 data at input byte 0";
+        assert_eq!(read(b"\x42hi").unwrap_err(), invalid);
+        let text = "cbor: cannot unmarshal UTF-8 text string into Go struct field v1.Thing.b of type []uint8";
+        assert_eq!(read(b"\x64aGk=").unwrap_err(), text);
+    }
 
     #[test]
     fn bytes_are_bytes_in_go_types_only() {

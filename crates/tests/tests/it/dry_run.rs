@@ -75,7 +75,8 @@ fn write(dice: &mut Dice, name: &str) -> (&'static str, String, &'static str, Va
     }
 }
 
-/// What two answers may differ in: times, and what is made anew for each object.
+/// What two answers may differ in: times (and with them the order of managed fields, where a second passes between the
+/// two), and what is made anew for each object.
 fn comparable(mut answer: Value, is_new: bool) -> Value {
     if let Some(metadata) = answer["metadata"].as_object_mut() {
         metadata.remove("resourceVersion");
@@ -86,6 +87,7 @@ fn comparable(mut answer: Value, is_new: bool) -> Value {
     }
     if let Some(entries) = answer["metadata"]["managedFields"].as_array_mut() {
         entries.iter_mut().for_each(|entry| entry["time"] = Value::Null);
+        entries.sort_by_key(|entry| (entry["manager"].to_string(), entry["operation"].to_string()));
     }
     answer
 }

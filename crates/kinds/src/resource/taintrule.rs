@@ -1,0 +1,65 @@
+//! DeviceTaintRule: a taint for all devices that it selects.
+
+use super::names;
+use super::slice_device;
+use crate::{Hooks, Scope, check, fields, fill, hooks, metadata};
+use pintle_meta::FieldErrors;
+use pintle_value::{Path, Value};
+
+const CONDITIONS_MAX: usize = 8;
+const TAINT: [&str; 2] = ["spec", "taint"];
+
+pub(crate) struct DeviceTaintRule;
+
+impl Hooks for DeviceTaintRule {
+    fn prepare_create(&self, object: &mut Value) {
+        object.remove_at(&["status"]);
+    }
+
+    fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
+        hooks::keep_named_metadata(scope, object, old);
+    }
+
+    /// A taint without a time gets the present one; so does one whose effect changes but not its time.
+    fn stamp(&self, scope: Scope<'_>, object: &mut Value, old: Option<&Value>, now: &str) {
+        let Some(taint) = object.at_mut(&TAINT).filter(|_| scope == Scope::Main) else { return };
+        let same = |old: &Value, key: &str| old.at(&TAINT).and_then(|t| t.get(key)) == taint.get(key);
+        if old.is_some_and(|old| !same(old, "effect") && same(old, "timeAdded")) {
+            taint.remove_at(&["timeAdded"]);
+        }
+        fill::absent(taint, "timeAdded", now);
+    }
+
+    fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
+        metadata::validate_core(object, errors);
+        validate_spec(object, errors);
+    }
+
+    fn validate_update(&self, scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
+        if scope == Scope::Main {
+            return validate_spec(object, errors);
+        }
+        let count = object.items_at(&["status", "conditions"]).len();
+        if count > CONDITIONS_MAX {
+            errors.too_many(&Path::of("status").field("conditions"), count, CONDITIONS_MAX);
+        }
+    }
+}
+
+fn validate_spec(object: &Value, errors: &mut FieldErrors) {
+    let spec = Path::of("spec");
+    if let Some(selector) = object.at(&["spec", "deviceSelector"]) {
+        let at = spec.field("deviceSelector");
+        if fields::opt_text(selector, "driver").is_some() {
+            names::driver(selector, &at, errors);
+        }
+        if let Some(pool) = fields::opt_text(selector, "pool") {
+            names::pool(pool, &at.field("pool"), errors);
+        }
+        if let Some(device) = fields::opt_text(selector, "device") {
+            check::required_dns_label(&at.field("device"), device, errors);
+        }
+    }
+    let taint = object.at(&TAINT).unwrap_or(&Value::Null);
+    slice_device::validate_taint(taint, &spec.field("taint"), errors);
+}

@@ -1,0 +1,172 @@
+//! `--runtime-config`: which versions of the API are served beside those that are by default, and which are not.
+
+use pintle_kinds::{Selectable, builtin_versions};
+use std::collections::BTreeMap;
+
+/// What the flag says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RuntimeConfig {
+    /// `api/all`, `api/ga`, `api/beta` and `api/alpha` that were given, in this order: later ones win.
+    stages: Vec<(Stage, bool)>,
+    /// `group/version`, which wins over stages. The core group is `v1` or `/v1`.
+    versions: BTreeMap<String, bool>,
+    /// `group/version/resource`, which wins over all.
+    resources: BTreeMap<String, bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    All,
+    Stable,
+    Beta,
+    Alpha,
+}
+
+const STAGES: [(&str, Stage); 4] = [
+    ("api/all", Stage::All),
+    ("api/ga", Stage::Stable),
+    ("api/beta", Stage::Beta),
+    ("api/alpha", Stage::Alpha),
+];
+
+impl RuntimeConfig {
+    /// Reads the entries of the flag. The error is a sentence.
+    pub(crate) fn parse(entries: &BTreeMap<String, String>) -> Result<Self, String> {
+        let mut config = RuntimeConfig::default();
+        for (key, stage) in STAGES {
+            match entries.get(key).map(String::as_str) {
+                None => {}
+                Some("true") => config.stages.push((stage, true)),
+                Some("false") => config.stages.push((stage, false)),
+                Some(other) => return Err(format!("invalid value {key}={other}")),
+            }
+        }
+        for (key, value) in entries.iter().filter(|(key, _)| STAGES.iter().all(|(stage, _)| stage != key)) {
+            config.add(key, value)?;
+        }
+        Ok(config)
+    }
+
+    fn add(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let on = match value {
+            "" | "1" | "t" | "T" | "true" | "TRUE" | "True" => true,
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => false,
+            other => return Err(format!("invalid value of {key}: {other}")),
+        };
+        let parts: Vec<&str> = key.split('/').collect();
+        let (group, version, resource) = match parts.as_slice() {
+            [group, version] => (*group, *version, None),
+            [group, version, resource] => (*group, *version, Some(*resource)),
+            _ => return Err(format!("runtime-config invalid key {key}")),
+        };
+        // In the flag the core group is `api`, as in its path.
+        let group = if group == "api" { "" } else { group };
+        let known = builtin_versions();
+        if !known.iter().any(|(v, _)| v.group == group) {
+            return Err(format!("unknown api groups {group}"));
+        }
+        if !known.iter().any(|(v, _)| v.group == group && v.version == version) {
+            return Err(format!("group version {group}/{version} that has not been registered"));
+        }
+        match resource {
+            None => _ = self.versions.insert(format!("{group}/{version}"), on),
+            Some(resource) if resource.to_lowercase() != resource => {
+                return Err(format!(
+                    "invalid key {key}: group/version/resource and resource is always lowercase plural, not \"{resource}\""
+                ));
+            }
+            Some(resource) => _ = self.resources.insert(format!("{group}/{version}/{resource}"), on),
+        }
+        Ok(())
+    }
+
+    /// Whether a resource is served in a version.
+    pub(crate) fn selects(&self, resource: Selectable<'_>) -> bool {
+        let (group, version) = (&resource.version.group, &resource.version.version);
+        let named = self.resources.get(&format!("{group}/{version}/{}", resource.plural));
+        let versioned = || self.versions.get(&format!("{group}/{version}"));
+        let staged = || self.stages.iter().rev().find(|(stage, _)| stage.has(version)).map(|(_, on)| on);
+        *named.or_else(versioned).or_else(staged).unwrap_or(&resource.by_default)
+    }
+}
+
+impl Stage {
+    fn has(self, version: &str) -> bool {
+        match self {
+            Stage::All => true,
+            Stage::Stable => !version.contains("alpha") && !version.contains("beta"),
+            Stage::Beta => version.contains("beta"),
+            Stage::Alpha => version.contains("alpha"),
+        }
+    }
+}
+
+/// The priorities of a group-version that a fresh server does not serve: those of its group, and of its version within.
+pub(crate) fn priorities(group: &str, version: &str) -> (i64, i64) {
+    const GROUPS: [(&str, i64); 6] = [
+        ("networking.k8s.io", 17_200),
+        ("storage.k8s.io", 16_800),
+        ("admissionregistration.k8s.io", 16_700),
+        ("coordination.k8s.io", 16_500),
+        ("resource.k8s.io", 16_200),
+        ("internal.apiserver.k8s.io", 16_000),
+    ];
+    const VERSIONS: [(&str, &str, i64); 6] = [
+        ("admissionregistration.k8s.io", "v1alpha1", 9),
+        ("admissionregistration.k8s.io", "v1beta1", 12),
+        ("coordination.k8s.io", "v1alpha2", 12),
+        ("coordination.k8s.io", "v1beta1", 13),
+        ("resource.k8s.io", "v1beta2", 15),
+        ("internal.apiserver.k8s.io", "v1alpha1", 9),
+    ];
+    let of_group = GROUPS.iter().find(|(name, _)| *name == group).map_or(16_000, |(_, priority)| *priority);
+    let by_stage = match (Stage::Alpha.has(version), Stage::Beta.has(version)) {
+        (true, _) => 1,
+        (_, true) => 9,
+        _ => 15,
+    };
+    let own = VERSIONS.iter().find(|(g, v, _)| *g == group && *v == version);
+    (of_group, own.map_or(by_stage, |(.., priority)| *priority))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pintle_kinds::builtin_selected;
+
+    fn served(flag: &[(&str, &str)]) -> Result<Vec<String>, String> {
+        let entries = flag.iter().map(|(k, v)| ((*k).to_string(), (*v).to_string())).collect();
+        let config = RuntimeConfig::parse(&entries)?;
+        let groups = builtin_selected(&|resource| config.selects(resource)).groups;
+        let versions =
+            groups.iter().flat_map(|g| g.versions.iter().map(|v| format!("{}/{}", g.name, v.name)));
+        Ok(versions.collect())
+    }
+
+    #[test]
+    fn versions_are_turned_on_and_off() {
+        let default = served(&[]).unwrap();
+        assert_eq!(default.len(), 22);
+        assert_eq!(served(&[("api/all", "true")]).unwrap().len(), 32);
+        let beta = served(&[("api/beta", "true")]).unwrap();
+        assert!(
+            beta.contains(&"resource.k8s.io/v1beta1".into())
+                && !beta.contains(&"resource.k8s.io/v1alpha3".into())
+        );
+        let one = served(&[("resource.k8s.io/v1beta1", "true")]).unwrap();
+        assert_eq!(one.len(), 23);
+        let but = served(&[("api/all", "true"), ("resource.k8s.io/v1beta1", "false")]).unwrap();
+        assert_eq!(but.len(), 31);
+        assert_eq!(served(&[("batch/v1/cronjobs", "false")]).unwrap().len(), 22);
+        assert_eq!(served(&[("apps/v1", "false")]).unwrap().len(), 21);
+    }
+
+    #[test]
+    fn what_is_unknown_is_refused() {
+        for (key, value) in
+            [("api/all", "maybe"), ("apps/v7", "true"), ("apps", "true"), ("no.such.group/v1", "true")]
+        {
+            assert!(served(&[(key, value)]).is_err(), "{key}");
+        }
+    }
+}
