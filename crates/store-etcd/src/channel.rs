@@ -86,7 +86,13 @@ impl Channel {
             return Err(CallError::Status { code: code::RESOURCE_EXHAUSTED, message });
         }
         let live = self.live().await?;
-        grpc::unary(live.sender, uri(&live.endpoint, method)?, message).await
+        grpc::unary(live.sender, uri(&live.endpoint, method)?, message, false).await
+    }
+
+    /// Makes one call of a member that has a leader; another one answers with an error.
+    pub(crate) async fn call_led(&self, method: Method, message: &Bytes) -> Result<Bytes, CallError> {
+        let live = self.live().await?;
+        grpc::unary(live.sender, uri(&live.endpoint, method)?, message, true).await
     }
 
     /// Makes a call that changes nothing, again and again until etcd answers.

@@ -2,7 +2,7 @@
 
 use crate::channel::{Channel, Method};
 use crate::compaction;
-use crate::grpc::CallError;
+use crate::grpc::{CallError, code};
 use crate::message::{self, KeyValue, RangeRequest, RangeResponse, WatchResponse};
 use crate::options::Options;
 use crate::pending::Pending;
@@ -205,7 +205,9 @@ impl Follower {
             Ok(true) => {}
             Ok(false) => return Outcome::LoadAnew("etcd was restored to another state"),
             Err(error) => {
-                tracing::warn!(%error, "cannot compare with etcd");
+                tracing::debug!(%error, "cannot compare with etcd");
+                self.note_leader(&error);
+                self.channel.rotate();
                 return Outcome::TryAgain;
             }
         }
@@ -280,7 +282,7 @@ impl Follower {
         match self.range(&request).await {
             Ok(then) => Ok(then.kvs.first().is_some_and(|kv| kv.modified == applied)),
             // The watch will say whether what it needs is compacted too.
-            Err(CallError::Status { .. }) => Ok(true),
+            Err(CallError::Status { code: code::OUT_OF_RANGE, .. }) => Ok(true),
             Err(error) => Err(error),
         }
     }
@@ -291,7 +293,7 @@ impl Follower {
     }
 
     async fn range(&self, request: &RangeRequest<'_>) -> Result<RangeResponse, CallError> {
-        let answer = self.channel.read(Method::Range, &request.encode()).await?;
+        let answer = self.channel.call_led(Method::Range, &request.encode()).await?;
         RangeResponse::decode(answer).map_err(|error| CallError::malformed(&error))
     }
 

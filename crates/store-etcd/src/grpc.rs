@@ -45,9 +45,15 @@ impl CallError {
     }
 }
 
-/// Sends one request and waits for the one answer.
-pub(crate) async fn unary(sender: SendRequest<Bytes>, uri: Uri, message: &Bytes) -> Result<Bytes, CallError> {
-    let (response, mut body) = start(sender, uri, false).await?;
+/// Sends one request and waits for the one answer. A member without a leader answers at once with an error where
+/// `requires_leader` says so.
+pub(crate) async fn unary(
+    sender: SendRequest<Bytes>,
+    uri: Uri,
+    message: &Bytes,
+    requires_leader: bool,
+) -> Result<Bytes, CallError> {
+    let (response, mut body) = start(sender, uri, requires_leader).await?;
     body.send_data(frame(message), true).map_err(|error| CallError::Lost(error.to_string()))?;
     let mut messages = Messages::open(response).await?;
     let first = messages.next().await?;
