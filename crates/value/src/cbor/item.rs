@@ -91,7 +91,7 @@ fn next(reader: &mut Reader<'_>, left: &mut Option<u64>) -> Option<bool> {
     match left {
         Some(0) => Some(false),
         Some(left) => {
-            *left -= 1;
+            *left = left.saturating_sub(1);
             Some(true)
         }
         None if reader.peek().is_none() => None,
