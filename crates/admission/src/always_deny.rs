@@ -1,6 +1,6 @@
 //! AlwaysDeny: nothing may be changed.
 
-use crate::{Attributes, Plugin, World};
+use crate::{Attributes, ClusterState, Plugin};
 use pintle_meta::Status;
 use pintle_value::Value;
 
@@ -13,7 +13,12 @@ impl Plugin for AlwaysDeny {
         "AlwaysDeny"
     }
 
-    fn mutate(&self, request: &Attributes<'_>, object: &mut Value, _world: &dyn World) -> Result<(), Status> {
+    fn mutate(
+        &self,
+        request: &Attributes<'_>,
+        object: &mut Value,
+        _world: &dyn ClusterState,
+    ) -> Result<(), Status> {
         Err(request.forbidden(Some(object), WHY))
     }
 
@@ -21,7 +26,7 @@ impl Plugin for AlwaysDeny {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        _world: &dyn World,
+        _world: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         Err(request.forbidden(object, WHY))

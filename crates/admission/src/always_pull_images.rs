@@ -1,6 +1,6 @@
 //! AlwaysPullImages: images are pulled whenever a pod starts, so that who has no right to one cannot use a copy.
 
-use crate::{Attributes, Plugin, World};
+use crate::{Attributes, ClusterState, Plugin};
 use pintle_meta::Status;
 use pintle_value::Value;
 
@@ -13,7 +13,12 @@ impl Plugin for AlwaysPullImages {
         "AlwaysPullImages"
     }
 
-    fn mutate(&self, request: &Attributes<'_>, pod: &mut Value, _world: &dyn World) -> Result<(), Status> {
+    fn mutate(
+        &self,
+        request: &Attributes<'_>,
+        pod: &mut Value,
+        _world: &dyn ClusterState,
+    ) -> Result<(), Status> {
         if !request.is("", "pods") || !request.subresource.is_empty() {
             return Ok(());
         }
@@ -47,16 +52,16 @@ mod tests {
     #[test]
     fn new_images_are_always_pulled() {
         let pods = kind("", "pods");
-        let world = Objects::of(&[]);
+        let cluster = Objects::of(&[]);
         let pod = r#"{"spec":{"containers":[{"image":"a","imagePullPolicy":"Never"}],"volumes":[{"image":{"reference":"b"}}]}}"#;
-        let (pod, _) = admitted(&AlwaysPullImages, &pods, pod, &world).unwrap();
+        let (pod, _) = admitted(&AlwaysPullImages, &pods, pod, &cluster).unwrap();
         assert_eq!(
             text(&pod),
             r#"{"spec":{"containers":[{"image":"a","imagePullPolicy":"Always"}],"volumes":[{"image":{"pullPolicy":"Always","reference":"b"}}]}}"#
         );
         let old = tree(r#"{"spec":{"containers":[{"image":"a","imagePullPolicy":"Never"}]}}"#);
         let mut same = old.clone();
-        with_request(&pods, Some(&old), |request| AlwaysPullImages.mutate(request, &mut same, &world))
+        with_request(&pods, Some(&old), |request| AlwaysPullImages.mutate(request, &mut same, &cluster))
             .unwrap();
         assert_eq!(same, old);
     }

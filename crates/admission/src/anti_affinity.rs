@@ -1,6 +1,6 @@
 //! LimitPodHardAntiAffinityTopology: pods may keep others off their node, but not off a whole zone.
 
-use crate::{Attributes, Plugin, World};
+use crate::{Attributes, ClusterState, Plugin};
 use pintle_meta::Status;
 use pintle_value::Value;
 
@@ -19,7 +19,7 @@ impl Plugin for LimitPodHardAntiAffinityTopology {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        _world: &dyn World,
+        _world: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let ours = request.is("", "pods") && request.subresource.is_empty();

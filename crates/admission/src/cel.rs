@@ -1,13 +1,13 @@
 //! Expressions of admission at run time: what they are evaluated over, what they may cost, and how they fail. Knows
 //! neither policies nor webhooks.
 
-mod asker;
 mod conditions;
+mod request_authorizer;
 #[cfg(test)]
 mod tests;
 
-pub use asker::Asker;
 pub use conditions::Conditions;
+pub use request_authorizer::RequestAuthorizer;
 
 use pintle_cel::env::Checked;
 use pintle_cel::program::Program;
@@ -42,7 +42,7 @@ pub struct Inputs<'a> {
     /// The parameter of a policy.
     pub params: Option<&'a Value>,
     /// Who answers `authorizer`.
-    pub asker: Option<&'a Asker>,
+    pub request_authorizer: Option<&'a RequestAuthorizer>,
 }
 
 /// An expression, compiled once; one that does not compile fails whenever it is needed.
@@ -107,7 +107,7 @@ pub(crate) struct Activation<'a> {
 enum Lazy<'a> {
     Unknown,
     /// It needs itself.
-    Underway,
+    Evaluating,
     Known(Result<CelValue<'a>, EvalError>),
 }
 
@@ -156,8 +156,13 @@ impl<'a> pintle_cel::program::Variables<'a> for Activation<'a> {
             "request" => tree(Some(self.inputs.request)),
             "namespaceObject" => tree(self.inputs.namespace),
             "params" => tree(self.inputs.params),
-            "authorizer" => self.inputs.asker.map(|asker| Ok(asker.authorizer())),
-            "authorizer.requestResource" => self.inputs.asker.map(|asker| Ok(asker.request_resource())),
+            "authorizer" => {
+                self.inputs.request_authorizer.map(|request_authorizer| Ok(request_authorizer.authorizer()))
+            }
+            "authorizer.requestResource" => self
+                .inputs
+                .request_authorizer
+                .map(|request_authorizer| Ok(request_authorizer.request_resource())),
             VARIABLES => Some(Ok(CelValue::Object(Object::Input(VARIABLES.into(), VARIABLES_TYPE.into())))),
             _ => None,
         }
@@ -175,9 +180,11 @@ impl<'a> pintle_cel::program::Variables<'a> for Activation<'a> {
         let state = self.values.borrow().get(at).cloned()?;
         match state {
             Lazy::Known(value) => Some(value),
-            Lazy::Underway => Some(Err(EvalError::Failed(format!("variable \"{name}\" depends on itself")))),
+            Lazy::Evaluating => {
+                Some(Err(EvalError::Failed(format!("variable \"{name}\" depends on itself"))))
+            }
             Lazy::Unknown => {
-                put(Lazy::Underway);
+                put(Lazy::Evaluating);
                 let value = self.compute(name, expression);
                 put(Lazy::Known(value.clone()));
                 Some(value)

@@ -1,6 +1,6 @@
 //! The certificate plugins: who may approve and sign requests, and what no request may ask for.
 
-use crate::{Attributes, Operation, Plugin, World};
+use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_auth::authz::Attributes as Question;
 use pintle_auth::{Authorizer, UserInfo};
 use pintle_meta::Status;
@@ -46,7 +46,7 @@ impl Plugin for CertificateApproval {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        _world: &dyn World,
+        _world: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let Some(old) = request.old.filter(|_| is_ours(request, Operation::Update, "approval")) else {
@@ -73,7 +73,7 @@ impl Plugin for CertificateSigning {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        _world: &dyn World,
+        _world: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let (Some(old), Some(new)) = (request.old, object) else { return Ok(()) };
@@ -102,7 +102,7 @@ impl Plugin for CertificateSubjectRestriction {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        _world: &dyn World,
+        _world: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let Some(csr) = object.filter(|_| is_ours(request, Operation::Create, "")) else { return Ok(()) };

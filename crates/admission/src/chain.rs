@@ -4,7 +4,7 @@ use crate::config::{AdmissionConfiguration, ConfigError, PluginConfig};
 use crate::durations::{Durations, Step};
 use crate::quota::LimitedResource;
 use crate::webhook_config::WebhookConfig;
-use crate::{Attributes, Plugin, PluginError, World, escalation};
+use crate::{Attributes, ClusterState, Plugin, PluginError, escalation};
 use pintle_auth::Authorizer;
 use pintle_meta::Status;
 use pintle_value::Value;
@@ -226,10 +226,10 @@ impl Chain {
         &self,
         request: &Attributes<'_>,
         object: &mut Value,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
     ) -> Result<(), Status> {
         self.durations.measure(Step::Admit, request.operation, &self.plugins, |plugin| {
-            plugin.mutate(request, object, world)
+            plugin.mutate(request, object, cluster)
         })
     }
 
@@ -238,9 +238,9 @@ impl Chain {
         &self,
         request: &Attributes<'_>,
         object: &Value,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
     ) -> Result<(), Status> {
-        escalation::check(request, object, world, &*self.authorizer)
+        escalation::check(request, object, cluster, &*self.authorizer)
     }
 
     /// Lets every plugin refuse the object.
@@ -248,12 +248,12 @@ impl Chain {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let mut measuring = self.durations.begin(Step::Validate, request.operation, &self.plugins);
         for plugin in &self.plugins {
-            let mut outcome = plugin.validate(request, object, world, warnings);
+            let mut outcome = plugin.validate(request, object, cluster, warnings);
             if let Some(review) = plugin.review(request, object).filter(|_| outcome.is_ok()) {
                 outcome = review.await;
             }

@@ -1,6 +1,6 @@
 //! DefaultStorageClass and DefaultIngressClass: claims and ingresses that name no class get the default one.
 
-use crate::{Attributes, Operation, Plugin, World};
+use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_meta::Status;
 use pintle_value::Value;
 
@@ -17,14 +17,19 @@ impl Plugin for DefaultStorageClass {
         "DefaultStorageClass"
     }
 
-    fn mutate(&self, request: &Attributes<'_>, claim: &mut Value, world: &dyn World) -> Result<(), Status> {
+    fn mutate(
+        &self,
+        request: &Attributes<'_>,
+        claim: &mut Value,
+        cluster: &dyn ClusterState,
+    ) -> Result<(), Status> {
         let ours = request.is("", "persistentvolumeclaims") && is_create(request);
         let named = claim.at(&["spec", "storageClassName"]).is_some()
             || claim.at(&["metadata", "annotations", STORAGE_BETA]).is_some();
         if !ours || named {
             return Ok(());
         }
-        let classes = world.objects("storage.k8s.io", "storageclasses", "");
+        let classes = cluster.objects("storage.k8s.io", "storageclasses", "");
         if let Some(class) = newest(classes, &[DEFAULT_STORAGE, DEFAULT_STORAGE_BETA]) {
             claim.set_at(&["spec", "storageClassName"], class.into());
         }
@@ -39,14 +44,19 @@ impl Plugin for DefaultIngressClass {
         "DefaultIngressClass"
     }
 
-    fn mutate(&self, request: &Attributes<'_>, ingress: &mut Value, world: &dyn World) -> Result<(), Status> {
+    fn mutate(
+        &self,
+        request: &Attributes<'_>,
+        ingress: &mut Value,
+        cluster: &dyn ClusterState,
+    ) -> Result<(), Status> {
         let ours = request.is("networking.k8s.io", "ingresses") && is_create(request);
         let named = ingress.at(&["spec", "ingressClassName"]).is_some()
             || ingress.at(&["metadata", "annotations", INGRESS_OLD]).is_some();
         if !ours || named {
             return Ok(());
         }
-        let classes = world.objects("networking.k8s.io", "ingressclasses", "");
+        let classes = cluster.objects("networking.k8s.io", "ingressclasses", "");
         if let Some(class) = newest(classes, &[DEFAULT_INGRESS]) {
             ingress.set_at(&["spec", "ingressClassName"], class.into());
         }

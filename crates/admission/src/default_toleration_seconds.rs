@@ -1,6 +1,6 @@
 //! DefaultTolerationSeconds: pods stay for a while on nodes that are not ready or not reachable.
 
-use crate::{Attributes, Plugin, World};
+use crate::{Attributes, ClusterState, Plugin};
 use pintle_meta::Status;
 use pintle_value::Value;
 
@@ -14,7 +14,12 @@ impl Plugin for DefaultTolerationSeconds {
         "DefaultTolerationSeconds"
     }
 
-    fn mutate(&self, request: &Attributes<'_>, pod: &mut Value, _world: &dyn World) -> Result<(), Status> {
+    fn mutate(
+        &self,
+        request: &Attributes<'_>,
+        pod: &mut Value,
+        _world: &dyn ClusterState,
+    ) -> Result<(), Status> {
         if !request.is("", "pods") || !request.subresource.is_empty() {
             return Ok(());
         }

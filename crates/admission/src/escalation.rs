@@ -1,7 +1,7 @@
 //! Nobody grants rights that they do not have: whoever writes a role must have its rules, whoever binds a role must
 //! have the rules of that role, unless they may `escalate` or `bind`. Not a plugin: it cannot be turned off.
 
-use crate::{Attributes, Operation, World};
+use crate::{Attributes, ClusterState, Operation};
 use pintle_auth::authz::Attributes as Question;
 use pintle_auth::authz::rbac::{Policy, PolicyKind, Rule};
 use pintle_auth::{Authorizer, UserInfo};
@@ -16,7 +16,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 pub(crate) fn check(
     request: &Attributes<'_>,
     object: &Value,
-    world: &dyn World,
+    cluster: &dyn ClusterState,
     authorizer: &dyn Authorizer,
 ) -> Result<(), Status> {
     let ours = request.kind.group == GROUP && request.subresource.is_empty();
@@ -27,8 +27,8 @@ pub(crate) fn check(
         return Ok(());
     }
     match request.kind.plural.as_str() {
-        "roles" | "clusterroles" => check_role(request, object, world, authorizer),
-        "rolebindings" | "clusterrolebindings" => check_binding(request, object, world, authorizer),
+        "roles" | "clusterroles" => check_role(request, object, cluster, authorizer),
+        "rolebindings" | "clusterrolebindings" => check_binding(request, object, cluster, authorizer),
         _ => Ok(()),
     }
 }
@@ -36,14 +36,14 @@ pub(crate) fn check(
 fn check_role(
     request: &Attributes<'_>,
     role: &Value,
-    world: &dyn World,
+    cluster: &dyn ClusterState,
     authorizer: &dyn Authorizer,
 ) -> Result<(), Status> {
     let name = if request.operation == Operation::Create { "" } else { request.name };
     if may(request, authorizer, "escalate", &request.kind.plural, name) {
         return Ok(());
     }
-    let policy = policy(world);
+    let policy = policy(cluster);
     let rules: Vec<Rule> = role.items_at(&["rules"]).iter().map(Rule::from_value).collect();
     confirm(request, role, &policy, &rules)?;
     let aggregates = |role: &Value| role.at(&["aggregationRule"]).is_some_and(|rule| !rule.is_null());
@@ -62,7 +62,7 @@ fn check_role(
 fn check_binding(
     request: &Attributes<'_>,
     binding: &Value,
-    world: &dyn World,
+    cluster: &dyn ClusterState,
     authorizer: &dyn Authorizer,
 ) -> Result<(), Status> {
     let (kind, name) = (binding.str_at(&["roleRef", "kind"]), binding.str_at(&["roleRef", "name"]));
@@ -74,7 +74,7 @@ fn check_binding(
     if !plural.is_empty() && may(request, authorizer, "bind", plural, name) {
         return Ok(());
     }
-    let policy = policy(world);
+    let policy = policy(cluster);
     let rules = match policy.role_rules(kind, name, request.namespace) {
         Ok(rules) => rules.to_vec(),
         Err(why) if plural.is_empty() => return Err(Status::unclassified(why)),
@@ -105,7 +105,7 @@ fn may(
 }
 
 /// The policy as the objects say it at this moment.
-fn policy(world: &dyn World) -> Policy {
+fn policy(cluster: &dyn ClusterState) -> Policy {
     let mut policy = Policy::default();
     for (plural, kind) in [
         ("roles", PolicyKind::Role),
@@ -113,7 +113,7 @@ fn policy(world: &dyn World) -> Policy {
         ("rolebindings", PolicyKind::RoleBinding),
         ("clusterrolebindings", PolicyKind::ClusterRoleBinding),
     ] {
-        for object in world.objects(GROUP, plural, "") {
+        for object in cluster.objects(GROUP, plural, "") {
             policy.insert(kind, &object);
         }
     }

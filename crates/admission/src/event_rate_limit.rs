@@ -1,7 +1,7 @@
 //! EventRateLimit: how many events may be written in a second, by all, in a namespace, by a user, or of one source and object.
 
 use crate::config::{PluginConfig, Scheme, Shape, Struct};
-use crate::{Attributes, Operation, Plugin, World};
+use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, Status};
 use pintle_value::{Path, Value};
@@ -87,7 +87,7 @@ impl Plugin for EventRateLimit {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        _world: &dyn World,
+        _world: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let kind = request.kind_in(request.version);

@@ -1,6 +1,6 @@
 //! ExtendedResourceToleration: pods that ask for a device tolerate the taint that keeps others off its nodes.
 
-use crate::{Attributes, Plugin, World};
+use crate::{Attributes, ClusterState, Plugin};
 use pintle_kinds::is_extended_resource;
 use pintle_meta::Status;
 use pintle_value::Value;
@@ -13,7 +13,12 @@ impl Plugin for ExtendedResourceToleration {
         "ExtendedResourceToleration"
     }
 
-    fn mutate(&self, request: &Attributes<'_>, pod: &mut Value, _world: &dyn World) -> Result<(), Status> {
+    fn mutate(
+        &self,
+        request: &Attributes<'_>,
+        pod: &mut Value,
+        _world: &dyn ClusterState,
+    ) -> Result<(), Status> {
         if !request.is("", "pods") || !request.subresource.is_empty() {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! DenyServiceExternalIPs: services may not begin to answer at addresses of others.
 
-use crate::{Attributes, Plugin, World};
+use crate::{Attributes, ClusterState, Plugin};
 use pintle_meta::Status;
 use pintle_value::Value;
 
@@ -15,7 +15,7 @@ impl Plugin for DenyServiceExternalIps {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        _world: &dyn World,
+        _world: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let ours = request.is("", "services") && request.subresource.is_empty();

@@ -1,6 +1,6 @@
 //! Admission: the chain of built-in plugins that may change or refuse a write. One file a plugin.
 //!
-//! Plugins see trees in the stored version and read other objects through [`World`]. They do no I/O, but for ImagePolicyWebhook,
+//! Plugins see trees in the stored version and read other objects through [`ClusterState`]. They do no I/O, but for ImagePolicyWebhook,
 //! which asks a webhook.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
@@ -114,7 +114,7 @@ impl Attributes<'_> {
 }
 
 /// The other objects, as plugins may look at them.
-pub trait World: Send + Sync {
+pub trait ClusterState: Send + Sync {
     /// One object.
     fn object(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value>;
 
@@ -141,7 +141,7 @@ pub trait Plugin: Send + Sync {
         &self,
         _request: &Attributes<'_>,
         _object: &mut Value,
-        _world: &dyn World,
+        _world: &dyn ClusterState,
     ) -> Result<(), Status> {
         Ok(())
     }
@@ -151,7 +151,7 @@ pub trait Plugin: Send + Sync {
         &self,
         _request: &Attributes<'_>,
         _object: Option<&Value>,
-        _world: &dyn World,
+        _world: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         Ok(())

@@ -1,7 +1,7 @@
 //! LimitRanger: the limits of a namespace give containers their defaults and bound what pods and claims ask for.
 
 use crate::resources::{self, ResourceList};
-use crate::{Attributes, Operation, Plugin, World};
+use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_meta::{Quantity, Status};
 use pintle_value::Value;
 
@@ -16,11 +16,16 @@ impl Plugin for LimitRanger {
         "LimitRanger"
     }
 
-    fn mutate(&self, request: &Attributes<'_>, object: &mut Value, world: &dyn World) -> Result<(), Status> {
+    fn mutate(
+        &self,
+        request: &Attributes<'_>,
+        object: &mut Value,
+        cluster: &dyn ClusterState,
+    ) -> Result<(), Status> {
         if !applies(request) || !request.is("", "pods") {
             return Ok(());
         }
-        for range in world.objects("", "limitranges", request.namespace) {
+        for range in cluster.objects("", "limitranges", request.namespace) {
             set_defaults(object, &range);
         }
         Ok(())
@@ -30,11 +35,11 @@ impl Plugin for LimitRanger {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let Some(object) = object.filter(|_| applies(request)) else { return Ok(()) };
-        for range in world.objects("", "limitranges", request.namespace) {
+        for range in cluster.objects("", "limitranges", request.namespace) {
             let errors = match request.kind.plural.as_str() {
                 "pods" => check_pod(object, &range),
                 _ => check_claim(object, &range),
@@ -246,12 +251,12 @@ mod tests {
     #[test]
     fn containers_get_defaults_and_have_bounds() {
         let pods = kind("", "pods");
-        let world = Objects::of(&[("", "limitranges", RANGE)]);
+        let cluster = Objects::of(&[("", "limitranges", RANGE)]);
         let pod = |resources: &str| {
             format!(r#"{{"spec":{{"containers":[{{"name":"c","resources":{resources}}}]}}}}"#)
         };
         let (given, _) =
-            admitted(&LimitRanger, &pods, &pod(r#"{"limits":{"memory":"1Mi"}}"#), &world).unwrap();
+            admitted(&LimitRanger, &pods, &pod(r#"{"limits":{"memory":"1Mi"}}"#), &cluster).unwrap();
         let resources = given.items_at(&["spec", "containers"])[0].get("resources").unwrap();
         assert_eq!(text(resources), r#"{"limits":{"cpu":"500m","memory":"1Mi"},"requests":{"cpu":"100m"}}"#);
         assert_eq!(
@@ -274,7 +279,7 @@ mod tests {
                 "minimum cpu usage per Container is 50m, but request is 20m",
             ),
         ] {
-            let refusal = admitted(&LimitRanger, &pods, &pod(resources), &world).unwrap_err();
+            let refusal = admitted(&LimitRanger, &pods, &pod(resources), &cluster).unwrap_err();
             assert_eq!(refusal, format!("pods \"x\" is forbidden: {why}"));
         }
     }
@@ -282,14 +287,14 @@ mod tests {
     #[test]
     fn claims_have_bounds() {
         let claims = kind("", "persistentvolumeclaims");
-        let world = Objects::of(&[("", "limitranges", RANGE)]);
+        let cluster = Objects::of(&[("", "limitranges", RANGE)]);
         for (size, why) in [
             ("1.5Gi", ""),
             ("1Mi", "minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 1Mi"),
             ("3Gi", "maximum storage usage per PersistentVolumeClaim is 2Gi, but request is 3Gi"),
         ] {
             let claim = format!(r#"{{"spec":{{"resources":{{"requests":{{"storage":"{size}"}}}}}}}}"#);
-            let refusal = admitted(&LimitRanger, &claims, &claim, &world).err().unwrap_or_default();
+            let refusal = admitted(&LimitRanger, &claims, &claim, &cluster).err().unwrap_or_default();
             let expected = if why.is_empty() {
                 String::new()
             } else {

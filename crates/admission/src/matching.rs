@@ -1,6 +1,6 @@
 //! Which requests a webhook or a policy is about: rules, selectors, and the version in which it wants to see them.
 
-use crate::{Attributes, Operation, World};
+use crate::{Attributes, ClusterState, Operation};
 use pintle_kinds::KindVersion;
 use pintle_meta::selector::LabelSelector;
 use pintle_meta::{GroupResource, GroupVersionKind, Status};
@@ -99,9 +99,9 @@ impl Matcher {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
     ) -> Result<Option<Matched>, Status> {
-        let by_namespace = self.selects_namespace(request, object, world);
+        let by_namespace = self.selects_namespace(request, object, cluster);
         if matches!(by_namespace, Ok(false)) {
             return Ok(None);
         }
@@ -126,7 +126,7 @@ impl Matcher {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
     ) -> Result<bool, Status> {
         let about_namespaces = request.kind.plural == "namespaces";
         if request.namespace.is_empty() && !about_namespaces {
@@ -140,7 +140,7 @@ impl Matcher {
         if about_namespaces && request.subresource.is_empty() && writes {
             return Ok(object.is_some_and(|object| selector.matches_object(object)));
         }
-        let namespace = world.object("", "namespaces", "", request.namespace);
+        let namespace = cluster.object("", "namespaces", "", request.namespace);
         let missing = || Status::not_found(&GroupResource::new("", "namespaces"), request.namespace);
         Ok(selector.matches_object(&namespace.ok_or_else(missing)?))
     }

@@ -1,6 +1,6 @@
 //! NamespaceExists: nothing is written to a namespace that is not there. NamespaceLifecycle says the same and more.
 
-use crate::{Attributes, Plugin, World};
+use crate::{Attributes, ClusterState, Plugin};
 use pintle_meta::{GroupResource, Status};
 use pintle_value::Value;
 
@@ -15,11 +15,11 @@ impl Plugin for NamespaceExists {
         &self,
         request: &Attributes<'_>,
         _object: Option<&Value>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let exempt = request.namespace.is_empty() || request.is("", "namespaces");
-        if exempt || world.object("", "namespaces", "", request.namespace).is_some() {
+        if exempt || cluster.object("", "namespaces", "", request.namespace).is_some() {
             return Ok(());
         }
         Err(Status::not_found(&GroupResource::new("", "namespaces"), request.namespace))

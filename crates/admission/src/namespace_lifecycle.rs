@@ -1,7 +1,7 @@
 //! NamespaceLifecycle: nothing is created in a namespace that is missing or ending, and the namespaces the
 //! system needs stay.
 
-use crate::{Attributes, Operation, Plugin, World};
+use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_meta::{Cause, GroupResource, Status};
 use pintle_value::Value;
 
@@ -15,13 +15,18 @@ impl Plugin for NamespaceLifecycle {
         "NamespaceLifecycle"
     }
 
-    fn mutate(&self, request: &Attributes<'_>, object: &mut Value, world: &dyn World) -> Result<(), Status> {
+    fn mutate(
+        &self,
+        request: &Attributes<'_>,
+        object: &mut Value,
+        cluster: &dyn ClusterState,
+    ) -> Result<(), Status> {
         let exempt =
             request.is("", "namespaces") || request.is("authorization.k8s.io", "localsubjectaccessreviews");
         if request.namespace.is_empty() || exempt {
             return Ok(());
         }
-        let Some(namespace) = world.object("", "namespaces", "", request.namespace) else {
+        let Some(namespace) = cluster.object("", "namespaces", "", request.namespace) else {
             return Err(Status::not_found(&GroupResource::new("", "namespaces"), request.namespace));
         };
         if request.operation == Operation::Create && namespace.str_at(&["status", "phase"]) == "Terminating" {
@@ -34,7 +39,7 @@ impl Plugin for NamespaceLifecycle {
         &self,
         request: &Attributes<'_>,
         _object: Option<&Value>,
-        _world: &dyn World,
+        _world: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         if request.operation == Operation::Delete

@@ -1,6 +1,6 @@
 //! NodeDeclaredFeatureValidator: what a change of a pod asks of its node is among what the node says it can do.
 
-use crate::{Attributes, Operation, Plugin, World};
+use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_meta::Status;
 use pintle_meta::field::quoted;
 use pintle_value::Value;
@@ -19,7 +19,7 @@ impl Plugin for NodeDeclaredFeatureValidator {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let ours = request.is("", "pods")
@@ -35,7 +35,7 @@ impl Plugin for NodeDeclaredFeatureValidator {
         if asked.is_empty() {
             return Ok(());
         }
-        let Some(node) = world.object("", "nodes", "", name) else {
+        let Some(node) = cluster.object("", "nodes", "", name) else {
             return Err(request.forbidden(object, &format!("node {} not found", quoted(name))));
         };
         let declared = node.items_at(&["status", "declaredFeatures"]);
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn nodes_are_asked_only_for_what_they_can_do() {
-        let world = Objects::of(&[
+        let cluster = Objects::of(&[
             ("", "nodes", r#"{"metadata":{"name":"old"}}"#),
             (
                 "",
@@ -110,7 +110,7 @@ mod tests {
         ] {
             let (now, old) = (pod(node, generation, cpu, init), pod(node, 1, 1, 1));
             let refused = with_request(&pods, Some(&old), |request| {
-                NodeDeclaredFeatureValidator.validate(request, Some(&now), &world, &mut Vec::new()).err()
+                NodeDeclaredFeatureValidator.validate(request, Some(&now), &cluster, &mut Vec::new()).err()
             });
             let why = refused.map(|status| status.message).unwrap_or_default();
             assert_eq!(why.trim_start_matches("pods \"x\" is forbidden: "), want);

@@ -2,7 +2,7 @@
 
 mod references;
 
-use crate::{Attributes, Operation, Plugin, World};
+use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_auth::authz::Attributes as Question;
 use pintle_auth::{Authorizer, UserInfo};
 use pintle_kinds::certificate_request_common_name;
@@ -42,19 +42,24 @@ impl Plugin for NodeRestriction {
         "NodeRestriction"
     }
 
-    fn mutate(&self, request: &Attributes<'_>, object: &mut Value, world: &dyn World) -> Result<(), Status> {
-        self.check(request, Some(object), world)
+    fn mutate(
+        &self,
+        request: &Attributes<'_>,
+        object: &mut Value,
+        cluster: &dyn ClusterState,
+    ) -> Result<(), Status> {
+        self.check(request, Some(object), cluster)
     }
 
     fn validate(
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         match request.operation {
-            Operation::Delete => self.check(request, object, world),
+            Operation::Delete => self.check(request, object, cluster),
             _ => Ok(()),
         }
     }
@@ -70,10 +75,10 @@ impl NodeRestriction {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
     ) -> Result<(), Status> {
         let Some(node) = node_of(request.user) else { return Ok(()) };
-        let case = Case { node, request, object: object.unwrap_or(&Value::Null), world };
+        let case = Case { node, request, object: object.unwrap_or(&Value::Null), cluster };
         if node.is_empty() {
             return case
                 .refuse(&format!("could not determine node from user {}", quoted(&request.user.name)));
@@ -107,7 +112,7 @@ struct Case<'a> {
     request: &'a Attributes<'a>,
     /// Null on deletion.
     object: &'a Value,
-    world: &'a dyn World,
+    cluster: &'a dyn ClusterState,
 }
 
 impl Case<'_> {
@@ -125,7 +130,7 @@ impl Case<'_> {
 
     fn pod_named(&self, name: &str) -> Result<Value, Status> {
         let missing = || Status::not_found(&GroupResource::new("", "pod"), name);
-        self.world.object("", "pods", self.request.namespace, name).ok_or_else(missing)
+        self.cluster.object("", "pods", self.request.namespace, name).ok_or_else(missing)
     }
 
     /// Whether a pod runs on the node.
@@ -174,7 +179,7 @@ impl Case<'_> {
             !is_true("blockOwnerDeletion"),
             &format!("node {node} must not set blockOwnerDeletion on an owner reference"),
         )?;
-        let Some(live) = self.world.object("", "nodes", "", self.node) else {
+        let Some(live) = self.cluster.object("", "nodes", "", self.node) else {
             return Err(Status::not_found(&GroupResource::new("", "node"), self.node));
         };
         let (wanted, uid) = (owner.str_at(&["uid"]), live.str_at(&["metadata", "uid"]));
@@ -298,7 +303,7 @@ impl Case<'_> {
             [one] => one.as_str().unwrap_or(""),
             _ => return self.refuse("node may only request 0 or 1 audiences"),
         };
-        match references::has_audience(&pod, audience, self.request.namespace, self.world) {
+        match references::has_audience(&pod, audience, self.request.namespace, self.cluster) {
             Ok(true) => return Ok(()),
             Ok(false) => {}
             Err(why) => {

@@ -1,7 +1,7 @@
 //! OwnerReferencesPermissionEnforcement: who lets an object be deleted with another must be allowed to delete it,
 //! and who lets it hold up that other's deletion must be allowed to do so.
 
-use crate::{Attributes, Operation, Plugin, World};
+use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_auth::Authorizer;
 use pintle_auth::authz::{Attributes as Question, Decision};
 use pintle_meta::{GroupVersion, Status};
@@ -19,7 +19,7 @@ impl Plugin for OwnerReferencesPermissionEnforcement {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let Some(object) = object.filter(|_| request.operation != Operation::Delete) else { return Ok(()) };
@@ -41,7 +41,7 @@ impl Plugin for OwnerReferencesPermissionEnforcement {
         if blocking.is_empty() || self.may(anything(request)).is_ok() {
             return Ok(());
         }
-        blocking.into_iter().try_for_each(|owner| self.may_block(request, object, owner, world))
+        blocking.into_iter().try_for_each(|owner| self.may_block(request, object, owner, cluster))
     }
 }
 
@@ -59,11 +59,11 @@ impl OwnerReferencesPermissionEnforcement {
         request: &Attributes<'_>,
         object: &Value,
         owner: &Value,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
     ) -> Result<(), Status> {
         let (api_version, kind) = (owner.str_at(&["apiVersion"]), owner.str_at(&["kind"]));
         let version = GroupVersion::parse(api_version).unwrap_or_default();
-        let Some((plural, namespaced)) = world.resource(&version, kind) else {
+        let Some((plural, namespaced)) = cluster.resource(&version, kind) else {
             let why = format!(
                 "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for \
                  APIVersion {api_version} Kind {kind}: no matches for kind \"{kind}\" in version \"{api_version}\""

@@ -1,7 +1,7 @@
 //! PodNodeSelector: a namespace, or else the cluster, says on which nodes pods may run.
 
 use crate::config::PluginConfig;
-use crate::{Attributes, Operation, Plugin, World};
+use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_meta::{FieldErrors, GroupResource, Status, names};
 use pintle_value::{Path, Value};
 use std::collections::BTreeMap;
@@ -35,9 +35,9 @@ impl PodNodeSelector {
     fn selector(
         &self,
         request: &Attributes<'_>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
     ) -> Result<BTreeMap<String, String>, Status> {
-        let Some(namespace) = world.object("", "namespaces", "", request.namespace) else {
+        let Some(namespace) = cluster.object("", "namespaces", "", request.namespace) else {
             return Err(Status::not_found(&GroupResource::new("", "namespaces"), request.namespace));
         };
         match namespace.at(&["metadata", "annotations", ANNOTATION]).and_then(Value::as_str) {
@@ -66,12 +66,17 @@ impl Plugin for PodNodeSelector {
         "PodNodeSelector"
     }
 
-    fn mutate(&self, request: &Attributes<'_>, pod: &mut Value, world: &dyn World) -> Result<(), Status> {
+    fn mutate(
+        &self,
+        request: &Attributes<'_>,
+        pod: &mut Value,
+        cluster: &dyn ClusterState,
+    ) -> Result<(), Status> {
         let ours = request.is("", "pods") && request.subresource.is_empty();
         if !ours || request.operation != Operation::Create {
             return Ok(());
         }
-        let selector = self.selector(request, world)?;
+        let selector = self.selector(request, cluster)?;
         check(request, pod, &selector)?;
         for (key, value) in &selector {
             pod.set_at(&["spec", "nodeSelector", key], value.as_str().into());
@@ -83,14 +88,14 @@ impl Plugin for PodNodeSelector {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let ours = request.is("", "pods") && request.subresource.is_empty();
         let Some(pod) = object.filter(|_| ours && request.operation == Operation::Create) else {
             return Ok(());
         };
-        check(request, pod, &self.selector(request, world)?)?;
+        check(request, pod, &self.selector(request, cluster)?)?;
         self.check_listed(request, pod)
     }
 }
@@ -141,13 +146,14 @@ mod tests {
     #[test]
     fn the_namespace_decides() {
         let pods = kind("", "pods");
-        let world = Objects::of(&[(
+        let cluster = Objects::of(&[(
             "",
             "namespaces",
             r#"{"metadata":{"name":"n","annotations":{"scheduler.alpha.kubernetes.io/node-selector":"env=test, zone = a"}}}"#,
         )]);
-        let ask =
-            |pod: &str| admitted(&PodNodeSelector::default(), &pods, pod, &world).map(|(pod, _)| text(&pod));
+        let ask = |pod: &str| {
+            admitted(&PodNodeSelector::default(), &pods, pod, &cluster).map(|(pod, _)| text(&pod))
+        };
         assert_eq!(
             ask(r#"{"spec":{"nodeSelector":{"disk":"ssd","env":"test"}}}"#).unwrap(),
             r#"{"spec":{"nodeSelector":{"disk":"ssd","env":"test","zone":"a"}}}"#

@@ -1,6 +1,6 @@
 //! PodResizeValidator: a pod that runs on a node may not grow beyond it.
 
-use crate::{Attributes, Operation, Plugin, World, resources};
+use crate::{Attributes, ClusterState, Operation, Plugin, resources};
 use pintle_meta::field::quoted;
 use pintle_meta::quantity::Format;
 use pintle_meta::{Cause, Quantity, Status};
@@ -17,7 +17,7 @@ impl Plugin for PodResizeValidator {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let ours = request.is("", "pods")
@@ -29,7 +29,7 @@ impl Plugin for PodResizeValidator {
         if name.is_empty() || generation(pod) == generation(old) {
             return Ok(());
         }
-        let Some(node) = world.object("", "nodes", "", name) else {
+        let Some(node) = cluster.object("", "nodes", "", name) else {
             return Err(request.forbidden(object, &format!("node {} not found", quoted(name))));
         };
         let refuse = |why: String, reason: &str| {

@@ -5,7 +5,7 @@ mod policy;
 mod settings;
 
 use crate::config::PluginConfig;
-use crate::{Attributes, Operation, Plugin, PluginError, World};
+use crate::{Attributes, ClusterState, Operation, Plugin, PluginError};
 use pintle_meta::field::quoted;
 use pintle_meta::{FieldErrors, Status};
 use pintle_value::Value;
@@ -37,26 +37,26 @@ impl Plugin for PodSecurity {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let Some(object) = object.filter(|_| request.operation != Operation::Delete) else { return Ok(()) };
         match (request.kind.group.as_str(), request.kind.plural.as_str()) {
-            ("", "namespaces") => self.namespace(request, object, world, warnings),
-            ("", "pods") => self.pod(request, object, world, warnings),
+            ("", "namespaces") => self.namespace(request, object, cluster, warnings),
+            ("", "pods") => self.pod(request, object, cluster, warnings),
             ("", "replicationcontrollers")
             | ("apps", "replicasets" | "deployments" | "statefulsets" | "daemonsets")
             | ("batch", "jobs") => {
-                self.controller(request, object, &["spec", "template"], world, warnings);
+                self.controller(request, object, &["spec", "template"], cluster, warnings);
                 Ok(())
             }
             ("", "podtemplates") => {
-                self.controller(request, object, &["template"], world, warnings);
+                self.controller(request, object, &["template"], cluster, warnings);
                 Ok(())
             }
             ("batch", "cronjobs") => {
                 let template = ["spec", "jobTemplate", "spec", "template"];
-                self.controller(request, object, &template, world, warnings);
+                self.controller(request, object, &template, cluster, warnings);
                 Ok(())
             }
             _ => Ok(()),
@@ -70,7 +70,7 @@ impl PodSecurity {
         &self,
         request: &Attributes<'_>,
         object: &Value,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         if !request.subresource.is_empty() {
@@ -102,7 +102,7 @@ impl PodSecurity {
             true => warnings.extend(self.ignored_policy(object, &new)),
             false => {
                 let name = object.str_at(&["metadata", "name"]);
-                self.warn_of_pods(name, new.enforce, world, warnings);
+                self.warn_of_pods(name, new.enforce, cluster, warnings);
             }
         }
         Ok(())
@@ -147,9 +147,9 @@ impl PodSecurity {
     fn policy_of(
         &self,
         request: &Attributes<'_>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
     ) -> Result<(Policy, FieldErrors), Status> {
-        let Some(namespace) = world.object("", "namespaces", "", request.namespace) else {
+        let Some(namespace) = cluster.object("", "namespaces", "", request.namespace) else {
             return Err(Status::internal(&format!(
                 "failed to lookup namespace {}",
                 quoted(request.namespace)
@@ -162,7 +162,7 @@ impl PodSecurity {
         &self,
         request: &Attributes<'_>,
         pod: &Value,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         const IGNORED: [&str; 8] =
@@ -174,7 +174,7 @@ impl PodSecurity {
             pintle_audit::annotate(EXEMPT, || reason.to_string());
             return Ok(());
         }
-        let (policy, errors) = self.policy_of(request, world)?;
+        let (policy, errors) = self.policy_of(request, cluster)?;
         if errors.is_empty() && policy.is_privileged() {
             pintle_audit::annotate(ENFORCED, || LevelVersion::PRIVILEGED.to_string());
             return Ok(());
@@ -208,7 +208,7 @@ impl PodSecurity {
         request: &Attributes<'_>,
         object: &Value,
         template: &[&str],
-        world: &dyn World,
+        cluster: &dyn ClusterState,
         warnings: &mut Vec<String>,
     ) {
         if !request.subresource.is_empty() {
@@ -217,7 +217,7 @@ impl PodSecurity {
         if let Some(reason) = self.exemption(request) {
             return pintle_audit::annotate(EXEMPT, || reason.to_string());
         }
-        let Ok((policy, errors)) = self.policy_of(request, world) else {
+        let Ok((policy, errors)) = self.policy_of(request, cluster) else {
             let namespace = quoted(request.namespace);
             let why = || format!("failed to lookup namespace {namespace}: namespace {namespace} not found");
             return pintle_audit::annotate("pod-security.kubernetes.io/error", why);
@@ -237,12 +237,12 @@ impl PodSecurity {
         &self,
         namespace: &str,
         enforce: LevelVersion,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
         warnings: &mut Vec<String>,
     ) {
         let (mut first, mut rest) = (Vec::new(), Vec::new());
         let mut controllers: HashSet<String> = HashSet::new();
-        let pods = world.objects("", "pods", namespace).into_iter();
+        let pods = cluster.objects("", "pods", namespace).into_iter();
         for pod in pods.filter(|pod| !self.is_exempt_by_class(pod)) {
             let owners = pod.items_at(&["metadata", "ownerReferences"]).iter();
             let controller =
@@ -337,7 +337,7 @@ mod tests {
     use super::*;
     use crate::testing::{Objects, admitted, kind};
 
-    fn world(labels: &str) -> Objects {
+    fn cluster(labels: &str) -> Objects {
         let namespace = format!(r#"{{"metadata":{{"name":"n","labels":{labels}}}}}"#);
         Objects::of(&[("", "namespaces", &namespace)])
     }
@@ -365,7 +365,7 @@ mod tests {
             ),
         ] {
             let refusal =
-                admitted(&PodSecurity::default(), &pods, pod, &world(labels)).err().unwrap_or_default();
+                admitted(&PodSecurity::default(), &pods, pod, &cluster(labels)).err().unwrap_or_default();
             let expected =
                 if why.is_empty() { String::new() } else { format!("pods \"x\" is forbidden: {why}") };
             assert_eq!(refusal, expected);
@@ -377,7 +377,7 @@ mod tests {
         let deployment = r#"{"spec":{"template":{"spec":{"hostIPC":true}}}}"#;
         let labels = r#"{"pod-security.kubernetes.io/warn":"baseline"}"#;
         let (_, warnings) =
-            admitted(&PodSecurity::default(), &kind("apps", "deployments"), deployment, &world(labels))
+            admitted(&PodSecurity::default(), &kind("apps", "deployments"), deployment, &cluster(labels))
                 .unwrap();
         assert_eq!(
             warnings,
@@ -388,8 +388,8 @@ mod tests {
     #[test]
     fn labels_must_make_sense() {
         let namespace = r#"{"metadata":{"name":"x","labels":{"pod-security.kubernetes.io/enforce":"loose","pod-security.kubernetes.io/warn-version":"v1.01"}}}"#;
-        let refusal =
-            admitted(&PodSecurity::default(), &kind("", "namespaces"), namespace, &world("{}")).unwrap_err();
+        let refusal = admitted(&PodSecurity::default(), &kind("", "namespaces"), namespace, &cluster("{}"))
+            .unwrap_err();
         assert_eq!(
             refusal,
             r#"Namespace "x" is invalid: [metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: "loose": must be one of privileged, baseline, restricted, metadata.labels[pod-security.kubernetes.io/warn-version]: Invalid value: "v1.01": must be "latest" or "v1.x"]"#

@@ -2,7 +2,7 @@
 
 use crate::config::{PluginConfig, Scheme, Shape, Struct, check_shape};
 use crate::quota::is_best_effort;
-use crate::{Attributes, Operation, Plugin, World};
+use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_kinds::validate_tolerations;
 use pintle_meta::{FieldErrors, GroupResource, Status};
 use pintle_value::{Path, Value, json};
@@ -59,12 +59,12 @@ impl PodTolerationRestriction {
         Ok(PodTolerationRestriction { defaults: read("default"), whitelist: read("whitelist") })
     }
 
-    fn check(&self, request: &Attributes<'_>, pod: &Value, world: &dyn World) -> Result<(), Status> {
+    fn check(&self, request: &Attributes<'_>, pod: &Value, cluster: &dyn ClusterState) -> Result<(), Status> {
         let tolerations = of_pod(pod);
         if tolerations.is_empty() {
             return Ok(());
         }
-        let own = of_namespace(request, WHITELIST, world)?;
+        let own = of_namespace(request, WHITELIST, cluster)?;
         let (whitelist, scope) = match &own {
             Some(own) => (own.as_slice(), "namespace"),
             None => (self.whitelist.as_slice(), "cluster"),
@@ -84,13 +84,18 @@ impl Plugin for PodTolerationRestriction {
         "PodTolerationRestriction"
     }
 
-    fn mutate(&self, request: &Attributes<'_>, pod: &mut Value, world: &dyn World) -> Result<(), Status> {
+    fn mutate(
+        &self,
+        request: &Attributes<'_>,
+        pod: &mut Value,
+        cluster: &dyn ClusterState,
+    ) -> Result<(), Status> {
         if !is_ours(request) {
             return Ok(());
         }
         let mut more = Vec::new();
         if request.operation == Operation::Create {
-            let own = of_namespace(request, DEFAULTS, world)?;
+            let own = of_namespace(request, DEFAULTS, cluster)?;
             more = own.unwrap_or_else(|| self.defaults.clone());
         }
         if !is_best_effort(pod) {
@@ -107,18 +112,18 @@ impl Plugin for PodTolerationRestriction {
             let merged = merge(all).iter().map(Toleration::to_value).collect();
             pod.set_at(&["spec", "tolerations"], Value::Array(merged));
         }
-        self.check(request, pod, world)
+        self.check(request, pod, cluster)
     }
 
     fn validate(
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         match object.filter(|_| is_ours(request)) {
-            Some(pod) => self.check(request, pod, world),
+            Some(pod) => self.check(request, pod, cluster),
             None => Ok(()),
         }
     }
@@ -137,9 +142,9 @@ fn of_pod(pod: &Value) -> Vec<Toleration> {
 fn of_namespace(
     request: &Attributes<'_>,
     annotation: &str,
-    world: &dyn World,
+    cluster: &dyn ClusterState,
 ) -> Result<Option<Vec<Toleration>>, Status> {
-    let Some(namespace) = world.object("", "namespaces", "", request.namespace) else {
+    let Some(namespace) = cluster.object("", "namespaces", "", request.namespace) else {
         return Err(Status::not_found(&GroupResource::new("", "namespaces"), request.namespace));
     };
     let given = namespace.at(&["metadata", "annotations", annotation]).and_then(Value::as_str);
@@ -266,13 +271,13 @@ mod tests {
         let config = r#"{"apiVersion":"podtolerationrestriction.admission.k8s.io/v1alpha1","kind":"Configuration",
             "default":[{"key":"team","operator":"Exists"}],"whitelist":[{"key":"team","operator":"Exists"}]}"#;
         let plugin = PodTolerationRestriction::new(Some(&PluginConfig::of_text(config.as_bytes()))).unwrap();
-        let world = |annotations: &str| {
+        let cluster = |annotations: &str| {
             let namespace = format!(r#"{{"metadata":{{"name":"n","annotations":{annotations}}}}}"#);
             Objects::of(&[("", "namespaces", &namespace)])
         };
         let pods = kind("", "pods");
         let ask = |annotations: &str, pod: &str| {
-            admitted(&plugin, &pods, pod, &world(annotations)).map(|(pod, _)| text(&pod))
+            admitted(&plugin, &pods, pod, &cluster(annotations)).map(|(pod, _)| text(&pod))
         };
         assert_eq!(
             ask("{}", "{}").unwrap(),

@@ -1,6 +1,6 @@
 //! PodTopologyLabels: a pod says in its labels in which zone and region its node is.
 
-use crate::{Attributes, Operation, Plugin, World};
+use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_meta::Status;
 use pintle_value::Value;
 
@@ -13,7 +13,12 @@ impl Plugin for PodTopologyLabels {
         "PodTopologyLabels"
     }
 
-    fn mutate(&self, request: &Attributes<'_>, object: &mut Value, world: &dyn World) -> Result<(), Status> {
+    fn mutate(
+        &self,
+        request: &Attributes<'_>,
+        object: &mut Value,
+        cluster: &dyn ClusterState,
+    ) -> Result<(), Status> {
         if !request.is("", "pods") || request.operation != Operation::Create {
             return Ok(());
         }
@@ -23,7 +28,7 @@ impl Plugin for PodTopologyLabels {
             "binding" if object.str_at(&["target", "kind"]) == "Node" => object.str_at(&["target", "name"]),
             _ => return Ok(()),
         };
-        let Some(node) = world.object("", "nodes", "", node).filter(|_| !node.is_empty()) else {
+        let Some(node) = cluster.object("", "nodes", "", node).filter(|_| !node.is_empty()) else {
             return Ok(());
         };
         for label in LABELS {
@@ -43,7 +48,7 @@ mod tests {
     #[test]
     fn pods_are_labelled_with_the_place_of_their_node() {
         let node = r#"{"metadata":{"name":"n","labels":{"topology.kubernetes.io/zone":"z","other":"x"}}}"#;
-        let world = Objects::of(&[("", "nodes", node)]);
+        let cluster = Objects::of(&[("", "nodes", node)]);
         let pods = kind("", "pods");
         for (subresource, object, want) in [
             ("", r#"{"spec":{"nodeName":"n"}}"#, r#"{"topology.kubernetes.io/zone":"z"}"#),
@@ -61,7 +66,7 @@ mod tests {
             let mut object = tree(object);
             with_request(&pods, None, |request| {
                 let request = Attributes { subresource, ..*request };
-                PodTopologyLabels.mutate(&request, &mut object, &world).unwrap();
+                PodTopologyLabels.mutate(&request, &mut object, &cluster).unwrap();
             });
             assert_eq!(text(object.at(&["metadata", "labels"]).unwrap_or(&Value::Null)), want);
         }

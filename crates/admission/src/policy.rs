@@ -10,7 +10,7 @@ mod tests;
 pub mod validating;
 
 use crate::matching::{Matched, Matcher};
-use crate::{Attributes, World};
+use crate::{Attributes, ClusterState};
 use params::{ParamKind, ParamRef};
 use pintle_value::{Str, Value};
 use std::sync::Arc;
@@ -135,13 +135,13 @@ impl<E: Evaluator> Policies<E> {
         &'p self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
     ) -> Vec<Found<'p, E>> {
         let mut found = Vec::new();
         for policy in &self.0 {
-            match policy.matched(request, object, world) {
+            match policy.matched(request, object, cluster) {
                 Ok(None) => {}
-                Ok(Some(matched)) => policy.bound(request, object, world, &matched, &mut found),
+                Ok(Some(matched)) => policy.bound(request, object, cluster, &matched, &mut found),
                 Err(why) => found.push(Found::Broken(Broken { policy, binding: None, why })),
             }
         }
@@ -154,14 +154,14 @@ impl<E> Policy<E> {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
     ) -> Result<Option<Matched>, String> {
         let Some(matcher) = &self.matcher else {
             return Err("policy contained no match constraints, a required field".to_string());
         };
-        let matched = matcher.matched(request, object, world).map_err(|status| status.message)?;
+        let matched = matcher.matched(request, object, cluster).map_err(|status| status.message)?;
         if let (Some(kind), Some(_)) = (&self.params, &matched) {
-            kind.check(world)?;
+            kind.check(cluster)?;
         }
         Ok(matched)
     }
@@ -170,17 +170,17 @@ impl<E> Policy<E> {
         &'p self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
         matched: &Matched,
         found: &mut Vec<Found<'p, E>>,
     ) {
         for binding in &self.bindings {
             let is_matched = binding.matcher.as_ref().map_or(Ok(true), |matcher| {
-                matcher.matched(request, object, world).map(|matched| matched.is_some())
+                matcher.matched(request, object, cluster).map(|matched| matched.is_some())
             });
             let params = match is_matched {
                 Ok(false) => continue,
-                Ok(true) => params::collect(&self.params, &binding.params, request.namespace, world),
+                Ok(true) => params::collect(&self.params, &binding.params, request.namespace, cluster),
                 Err(status) => Err(status.message),
             };
             found.push(match params {

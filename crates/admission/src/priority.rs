@@ -1,6 +1,6 @@
 //! Priority: pods get the number of their priority class; there is at most one default class.
 
-use crate::{Attributes, Operation, Plugin, World};
+use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_meta::Status;
 use pintle_value::Value;
 
@@ -11,12 +11,17 @@ impl Plugin for Priority {
         "Priority"
     }
 
-    fn mutate(&self, request: &Attributes<'_>, pod: &mut Value, world: &dyn World) -> Result<(), Status> {
+    fn mutate(
+        &self,
+        request: &Attributes<'_>,
+        pod: &mut Value,
+        cluster: &dyn ClusterState,
+    ) -> Result<(), Status> {
         if !request.is("", "pods") || !request.subresource.is_empty() {
             return Ok(());
         }
         match (request.operation, request.old) {
-            (Operation::Create, _) => resolve(request, pod, world),
+            (Operation::Create, _) => resolve(request, pod, cluster),
             (Operation::Update, Some(old)) => {
                 for key in ["priority", "preemptionPolicy"] {
                     if pod.at(&["spec", key]).is_none()
@@ -35,7 +40,7 @@ impl Plugin for Priority {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let classes = request.is("scheduling.k8s.io", "priorityclasses");
@@ -44,7 +49,7 @@ impl Plugin for Priority {
         else {
             return Ok(());
         };
-        let Some(default) = default_class(world) else { return Ok(()) };
+        let Some(default) = default_class(cluster) else { return Ok(()) };
         let name = default.str_at(&["metadata", "name"]);
         if request.operation == Operation::Create || name != class.str_at(&["metadata", "name"]) {
             let why =
@@ -55,12 +60,12 @@ impl Plugin for Priority {
     }
 }
 
-fn resolve(request: &Attributes<'_>, pod: &mut Value, world: &dyn World) -> Result<(), Status> {
+fn resolve(request: &Attributes<'_>, pod: &mut Value, cluster: &dyn ClusterState) -> Result<(), Status> {
     let name = pod.str_at(&["spec", "priorityClassName"]).to_string();
     let class = match name.as_str() {
-        "" => default_class(world),
+        "" => default_class(cluster),
         name => {
-            let found = world.object("scheduling.k8s.io", "priorityclasses", "", name);
+            let found = cluster.object("scheduling.k8s.io", "priorityclasses", "", name);
             let why = format!("no PriorityClass with name {name} was found");
             Some(found.ok_or_else(|| request.forbidden(Some(pod), &why))?)
         }
@@ -100,8 +105,8 @@ fn resolve(request: &Attributes<'_>, pod: &mut Value, world: &dyn World) -> Resu
 }
 
 /// The class of pods that name none; the lowest one, should there be several.
-fn default_class(world: &dyn World) -> Option<Value> {
-    let all = world.objects("scheduling.k8s.io", "priorityclasses", "");
+fn default_class(cluster: &dyn ClusterState) -> Option<Value> {
+    let all = cluster.objects("scheduling.k8s.io", "priorityclasses", "");
     let defaults = all.into_iter().filter(|c| c.get("globalDefault").and_then(Value::as_bool) == Some(true));
     defaults.min_by_key(|class| class.get("value").and_then(Value::as_int).unwrap_or(0))
 }
@@ -126,8 +131,8 @@ mod tests {
                 r#"{"metadata":{"name":"usual"},"value":3,"globalDefault":true}"#,
             ),
         ]);
-        let number = |pod: &str, world: &Objects| {
-            let (pod, _) = admitted(&Priority, &pods, pod, world)?;
+        let number = |pod: &str, cluster: &Objects| {
+            let (pod, _) = admitted(&Priority, &pods, pod, cluster)?;
             Ok((
                 pod.str_at(&["spec", "priorityClassName"]).to_string(),
                 pod.at(&["spec", "priority"]).and_then(Value::as_int),

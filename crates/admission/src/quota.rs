@@ -9,7 +9,7 @@ pub use limits::LimitedResource;
 pub(crate) use usage::is_best_effort;
 
 use crate::resources::{self, ResourceList};
-use crate::{Attributes, Operation, World};
+use crate::{Attributes, ClusterState, Operation};
 use pintle_meta::quantity::Format;
 use pintle_meta::{Quantity, Status};
 use pintle_value::{Map, Str, Value};
@@ -30,7 +30,7 @@ pub fn charge(
     request: &Attributes<'_>,
     object: &Value,
     limited: &[LimitedResource],
-    world: &dyn World,
+    cluster: &dyn ClusterState,
 ) -> Result<Vec<Charge>, Status> {
     if request.namespace.is_empty() {
         return Ok(Vec::new());
@@ -39,7 +39,7 @@ pub fn charge(
     if kind == Counted::Nothing || !kind.handles(request, object) {
         return Ok(Vec::new());
     }
-    let quotas = world.objects("", "resourcequotas", request.namespace);
+    let quotas = cluster.objects("", "resourcequotas", request.namespace);
     if quotas.is_empty() && limited.is_empty() {
         return Ok(Vec::new());
     }
@@ -152,7 +152,7 @@ pub fn to_value(list: &BTreeMap<String, Quantity>) -> Value {
 }
 
 /// All that the objects of a namespace use of a quota; `status.used` as it should be.
-pub fn recount(quota: &Value, namespace: &str, kinds: &[(Str, Str)], world: &dyn World) -> Value {
+pub fn recount(quota: &Value, namespace: &str, kinds: &[(Str, Str)], cluster: &dyn ClusterState) -> Value {
     let hard = resources::list(quota.at(&["spec", "hard"]));
     let mut used = ResourceList::new();
     for name in hard.keys() {
@@ -163,7 +163,7 @@ pub fn recount(quota: &Value, namespace: &str, kinds: &[(Str, Str)], world: &dyn
         if kind == Counted::Nothing || !hard.keys().any(|name| kind.tracks(name)) {
             continue;
         }
-        for object in world.objects(group, plural, namespace) {
+        for object in cluster.objects(group, plural, namespace) {
             if kind.in_scopes(quota, &object) {
                 let mut usage = kind.usage(&object);
                 usage.retain(|name, _| hard.contains_key(name));
@@ -337,9 +337,9 @@ mod tests {
 
     fn used(plural: &str, object: &str, old: Option<&str>, hard: &str, used: &str) -> String {
         let quota = format!(r#"{{"metadata":{{"name":"q"}},"status":{{"hard":{hard},"used":{used}}}}}"#);
-        let world = Objects::of(&[("", "resourcequotas", &quota)]);
+        let cluster = Objects::of(&[("", "resourcequotas", &quota)]);
         let (kind, object, old) = (kind("", plural), tree(object), old.map(tree));
-        match with_request(&kind, old.as_ref(), |request| charge(request, &object, &[], &world)) {
+        match with_request(&kind, old.as_ref(), |request| charge(request, &object, &[], &cluster)) {
             Ok(charges) => charges.iter().map(|c| text(&c.used)).collect(),
             Err(status) => status.message.split_once("forbidden: ").unwrap().1.to_string(),
         }

@@ -1,6 +1,6 @@
 //! RuntimeClass: pods get the overhead and the scheduling of their runtime class.
 
-use crate::{Attributes, Operation, Plugin, World};
+use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_meta::field::quoted;
 use pintle_meta::{Quantity, Status};
 use pintle_value::Value;
@@ -14,11 +14,16 @@ impl Plugin for RuntimeClass {
         "RuntimeClass"
     }
 
-    fn mutate(&self, request: &Attributes<'_>, pod: &mut Value, world: &dyn World) -> Result<(), Status> {
+    fn mutate(
+        &self,
+        request: &Attributes<'_>,
+        pod: &mut Value,
+        cluster: &dyn ClusterState,
+    ) -> Result<(), Status> {
         if !is_ours(request) {
             return Ok(());
         }
-        let Some(class) = class_of(request, pod, world)? else { return Ok(()) };
+        let Some(class) = class_of(request, pod, cluster)? else { return Ok(()) };
         if let Some(overhead) = class.get("overhead") {
             let fixed = overhead.get("podFixed");
             let given = pod.at(&["spec", "overhead"]);
@@ -40,11 +45,11 @@ impl Plugin for RuntimeClass {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let Some(pod) = object.filter(|_| is_ours(request)) else { return Ok(()) };
-        let class = class_of(request, pod, world)?;
+        let class = class_of(request, pod, cluster)?;
         let given = pod.at(&["spec", "overhead"]);
         match class.as_ref().and_then(|c| c.get("overhead")) {
             Some(overhead) if !same_quantities(overhead.get("podFixed"), given) => {
@@ -64,9 +69,13 @@ fn is_ours(request: &Attributes<'_>) -> bool {
     request.is("", "pods") && request.subresource.is_empty() && request.operation == Operation::Create
 }
 
-fn class_of(request: &Attributes<'_>, pod: &Value, world: &dyn World) -> Result<Option<Value>, Status> {
+fn class_of(
+    request: &Attributes<'_>,
+    pod: &Value,
+    cluster: &dyn ClusterState,
+) -> Result<Option<Value>, Status> {
     let Some(name) = pod.at(&["spec", "runtimeClassName"]).and_then(Value::as_str) else { return Ok(None) };
-    let class = world.object("node.k8s.io", "runtimeclasses", "", name);
+    let class = cluster.object("node.k8s.io", "runtimeclasses", "", name);
     let missing =
         || request.forbidden(Some(pod), &format!("pod rejected: RuntimeClass {} not found", quoted(name)));
     class.map(Some).ok_or_else(missing)
@@ -160,13 +169,13 @@ mod tests {
     #[test]
     fn pods_get_the_scheduling_of_their_class() {
         let pods = kind("", "pods");
-        let world = Objects::of(&[(
+        let cluster = Objects::of(&[(
             "node.k8s.io",
             "runtimeclasses",
             r#"{"metadata":{"name":"r"},"overhead":{"podFixed":{"cpu":"1"}},"scheduling":{"nodeSelector":{"a":"b"},"tolerations":[{"key":"k","operator":"Exists"}]}}"#,
         )]);
         let pod = r#"{"spec":{"runtimeClassName":"r","tolerations":[{"key":"k","operator":"Exists","effect":"NoSchedule"}]}}"#;
-        let (pod, _) = admitted(&RuntimeClass, &pods, pod, &world).unwrap();
+        let (pod, _) = admitted(&RuntimeClass, &pods, pod, &cluster).unwrap();
         assert_eq!(
             text(pod.get("spec").unwrap()),
             r#"{"nodeSelector":{"a":"b"},"overhead":{"cpu":"1"},"runtimeClassName":"r","tolerations":[{"key":"k","operator":"Exists"}]}"#
@@ -183,7 +192,7 @@ mod tests {
                 "conflict: runtimeClass.scheduling.nodeSelector[a] = b; pod.spec.nodeSelector[a] = c",
             ),
         ] {
-            let refusal = admitted(&RuntimeClass, &pods, pod, &world).unwrap_err();
+            let refusal = admitted(&RuntimeClass, &pods, pod, &cluster).unwrap_err();
             assert_eq!(refusal, format!("pods \"x\" is forbidden: {why}"));
         }
     }

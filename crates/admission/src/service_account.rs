@@ -1,6 +1,6 @@
 //! ServiceAccount: every pod runs as a service account that exists, and has its token mounted.
 
-use crate::{Attributes, Operation, Plugin, World};
+use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_meta::{GroupResource, Status};
 use pintle_value::{Value, json};
 
@@ -16,7 +16,12 @@ impl Plugin for ServiceAccount {
         "ServiceAccount"
     }
 
-    fn mutate(&self, request: &Attributes<'_>, pod: &mut Value, world: &dyn World) -> Result<(), Status> {
+    fn mutate(
+        &self,
+        request: &Attributes<'_>,
+        pod: &mut Value,
+        cluster: &dyn ClusterState,
+    ) -> Result<(), Status> {
         if !request.is("", "pods")
             || !request.subresource.is_empty()
             || request.operation != Operation::Create
@@ -31,9 +36,9 @@ impl Plugin for ServiceAccount {
             pod.set_at(&["spec", "serviceAccountName"], "default".into());
             pod.set_at(&["spec", "serviceAccount"], "default".into());
         }
-        let account = find_account(request, pod, world)?;
+        let account = find_account(request, pod, cluster)?;
         if automounts(&account, pod) {
-            mount_token(pod, world);
+            mount_token(pod, cluster);
         }
         let pull = account.items_at(&["imagePullSecrets"]);
         if pod.items_at(&["spec", "imagePullSecrets"]).is_empty() && !pull.is_empty() {
@@ -46,15 +51,15 @@ impl Plugin for ServiceAccount {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let Some(pod) = object.filter(|_| request.is("", "pods")) else { return Ok(()) };
         match (request.operation, request.subresource) {
             (Operation::Create, "") if is_mirror(pod) => check_mirror(request, pod),
-            (Operation::Create, "") => check_secrets(request, pod, &find_account(request, pod, world)?),
+            (Operation::Create, "") => check_secrets(request, pod, &find_account(request, pod, cluster)?),
             (Operation::Update, "ephemeralcontainers") => {
-                let account = find_account(request, pod, world)?;
+                let account = find_account(request, pod, cluster)?;
                 if !enforces(&account) {
                     return Ok(());
                 }
@@ -73,7 +78,7 @@ fn is_mirror(pod: &Value) -> bool {
     pod.at(&["metadata", "annotations", MIRROR]).is_some()
 }
 
-fn find_account(request: &Attributes<'_>, pod: &Value, world: &dyn World) -> Result<Value, Status> {
+fn find_account(request: &Attributes<'_>, pod: &Value, cluster: &dyn ClusterState) -> Result<Value, Status> {
     let name = pod.str_at(&["spec", "serviceAccountName"]);
     let namespace = request.namespace;
     if name.is_empty() {
@@ -81,7 +86,7 @@ fn find_account(request: &Attributes<'_>, pod: &Value, world: &dyn World) -> Res
         let why = format!("no service account specified for pod {namespace}/{pod_name}");
         return Err(request.forbidden(Some(pod), &why));
     }
-    world.object("", "serviceaccounts", namespace, name).ok_or_else(|| {
+    cluster.object("", "serviceaccounts", namespace, name).ok_or_else(|| {
         let missing = Status::not_found(&GroupResource::new("", "serviceaccount"), name).message;
         request
             .forbidden(Some(pod), &format!("error looking up service account {namespace}/{name}: {missing}"))
@@ -95,7 +100,7 @@ fn automounts(account: &Value, pod: &Value) -> bool {
 }
 
 /// Mounts the token into every container that has nothing at its place yet.
-fn mount_token(pod: &mut Value, world: &dyn World) {
+fn mount_token(pod: &mut Value, cluster: &dyn ClusterState) {
     let existing = pod
         .items_at(&["spec", "volumes"])
         .iter()
@@ -104,7 +109,7 @@ fn mount_token(pod: &mut Value, world: &dyn World) {
         .map(str::to_string);
     let has_volume = existing.is_some();
     let name = existing
-        .unwrap_or_else(|| pintle_meta::generated::name(VOLUME_PREFIX, &mut || world.random()).to_string());
+        .unwrap_or_else(|| pintle_meta::generated::name(VOLUME_PREFIX, &mut || cluster.random()).to_string());
     let mut mount = Value::object();
     mount.set_at(&["name"], name.as_str().into());
     mount.set_at(&["readOnly"], Value::Bool(true));
@@ -267,7 +272,7 @@ mod tests {
     #[test]
     fn pods_get_an_account_and_its_token() {
         let pods = kind("", "pods");
-        let world = Objects::of(&[
+        let cluster = Objects::of(&[
             (
                 "",
                 "serviceaccounts",
@@ -280,7 +285,7 @@ mod tests {
             ),
         ]);
         let plain = r#"{"spec":{"containers":[{"name":"c"}]}}"#;
-        let (pod, _) = admitted(&ServiceAccount, &pods, plain, &world).unwrap();
+        let (pod, _) = admitted(&ServiceAccount, &pods, plain, &cluster).unwrap();
         assert_eq!(pod.str_at(&["spec", "serviceAccountName"]), "default");
         assert_eq!(text(pod.at(&["spec", "imagePullSecrets"]).unwrap()), r#"[{"name":"pull"}]"#);
         let mounts = pod.items_at(&["spec", "containers"])[0].items_at(&["volumeMounts"]);
@@ -288,7 +293,9 @@ mod tests {
         assert_eq!(mounts[0].str_at(&["name"]), volume.str_at(&["name"]));
         assert_eq!(volume.items_at(&["projected", "sources"]).len(), 3);
         let off = r#"{"spec":{"automountServiceAccountToken":false,"containers":[{"name":"c"}]}}"#;
-        assert!(admitted(&ServiceAccount, &pods, off, &world).unwrap().0.at(&["spec", "volumes"]).is_none());
+        assert!(
+            admitted(&ServiceAccount, &pods, off, &cluster).unwrap().0.at(&["spec", "volumes"]).is_none()
+        );
         for (pod, why) in [
             (
                 r#"{"spec":{"serviceAccountName":"none","containers":[]}}"#,
@@ -303,7 +310,7 @@ mod tests {
                 r#"volume with secret.secretName="s" is not allowed because service account strict does not reference that secret"#,
             ),
         ] {
-            let refusal = admitted(&ServiceAccount, &pods, pod, &world).unwrap_err();
+            let refusal = admitted(&ServiceAccount, &pods, pod, &cluster).unwrap_err();
             assert_eq!(refusal, format!("pods \"x\" is forbidden: {why}"));
         }
     }

@@ -1,6 +1,6 @@
 //! StorageObjectInUseProtection and PersistentVolumeClaimResize.
 
-use crate::{Attributes, Operation, Plugin, World};
+use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_meta::{Quantity, Status};
 use pintle_value::Value;
 
@@ -14,7 +14,12 @@ impl Plugin for StorageObjectInUseProtection {
         "StorageObjectInUseProtection"
     }
 
-    fn mutate(&self, request: &Attributes<'_>, object: &mut Value, _world: &dyn World) -> Result<(), Status> {
+    fn mutate(
+        &self,
+        request: &Attributes<'_>,
+        object: &mut Value,
+        _world: &dyn ClusterState,
+    ) -> Result<(), Status> {
         if request.operation != Operation::Create || !request.subresource.is_empty() {
             return Ok(());
         }
@@ -45,7 +50,7 @@ impl Plugin for PersistentVolumeClaimResize {
         &self,
         request: &Attributes<'_>,
         object: Option<&Value>,
-        world: &dyn World,
+        cluster: &dyn ClusterState,
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let ours = request.is("", "persistentvolumeclaims") && request.subresource.is_empty();
@@ -59,7 +64,7 @@ impl Plugin for PersistentVolumeClaimResize {
         let class = class(claim);
         let may = !class.is_empty()
             && class == self::class(old)
-            && world
+            && cluster
                 .object("storage.k8s.io", "storageclasses", "", class)
                 .is_some_and(|c| c.get("allowVolumeExpansion").and_then(Value::as_bool) == Some(true));
         if may {

@@ -1,6 +1,6 @@
 //! TaintNodesByCondition: new nodes take no pods until they are known to be ready.
 
-use crate::{Attributes, Operation, Plugin, World};
+use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_meta::Status;
 use pintle_value::Value;
 
@@ -13,7 +13,12 @@ impl Plugin for TaintNodesByCondition {
         "TaintNodesByCondition"
     }
 
-    fn mutate(&self, request: &Attributes<'_>, node: &mut Value, _world: &dyn World) -> Result<(), Status> {
+    fn mutate(
+        &self,
+        request: &Attributes<'_>,
+        node: &mut Value,
+        _world: &dyn ClusterState,
+    ) -> Result<(), Status> {
         let ours = request.is("", "nodes") && request.subresource.is_empty();
         if !ours || request.operation != Operation::Create {
             return Ok(());

@@ -1,6 +1,6 @@
-//! A world made of JSON, for the checks of plugins.
+//! A cluster made of JSON, for the checks of plugins.
 
-use crate::{Attributes, Operation, Options, Plugin, World};
+use crate::{Attributes, ClusterState, Operation, Options, Plugin};
 use pintle_auth::UserInfo;
 use pintle_kinds::{Kind, builtin};
 use pintle_meta::{GroupVersion, Status};
@@ -15,7 +15,7 @@ impl Objects {
     }
 }
 
-impl World for Objects {
+impl ClusterState for Objects {
     fn object(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         self.objects(group, plural, namespace).into_iter().find(|o| o.str_at(&["metadata", "name"]) == name)
     }
@@ -85,13 +85,13 @@ pub(crate) fn admitted(
     plugin: &dyn Plugin,
     kind: &Kind,
     object: &str,
-    world: &Objects,
+    cluster: &Objects,
 ) -> Result<(Value, Vec<String>), String> {
     let mut object = tree(object);
     let mut warnings = Vec::new();
     let result: Result<(), Status> = with_request(kind, None, |request| {
-        plugin.mutate(request, &mut object, world)?;
-        plugin.validate(request, Some(&object), world, &mut warnings)
+        plugin.mutate(request, &mut object, cluster)?;
+        plugin.validate(request, Some(&object), cluster, &mut warnings)
     });
     result.map(|()| (object, warnings)).map_err(|status| status.message)
 }

@@ -1,10 +1,10 @@
 //! The patch formats: each turns a document and a patch into a new document. What the result means to the
 //! schema is not asked here, but for the strategic merge patch.
 
+pub mod go_text;
 pub mod json;
 pub mod merge;
 pub mod restore;
-pub mod shown;
 pub mod strategic;
 pub mod written;
 
@@ -35,7 +35,7 @@ pub enum PatchError {
     #[error("{detail}")]
     Invalid {
         /// What is shown: a strategic merge patch, or the result of the other patches as JSON.
-        shown: String,
+        go_text: String,
         /// What is wrong with it.
         detail: String,
     },
@@ -53,9 +53,9 @@ impl PatchError {
             PatchError::DoesNotApply(text) | PatchError::TestFailed(text) => {
                 Status::generic_response(422, "", &GroupResource::default(), "", text)
             }
-            PatchError::Invalid { shown, detail } => {
+            PatchError::Invalid { go_text, detail } => {
                 let mut errors = FieldErrors::new();
-                errors.invalid(&Path::of("patch"), shown.as_str(), detail);
+                errors.invalid(&Path::of("patch"), go_text.as_str(), detail);
                 Status::invalid(&GroupKind::default(), "", &errors)
             }
             PatchError::Unclassified(text) => Status::unclassified(text.clone()),

@@ -157,19 +157,19 @@ impl Mode {
         wanted: &UserInfo,
         request: &Attributes,
     ) -> Result<UserInfo, Status> {
-        let asker = Asker { mode: self, authorizer, requestor: self.requestor(&request.user) };
+        let checker = RightsChecker { mode: self, authorizer, requestor: self.requestor(&request.user) };
         if self != Mode::Legacy {
             let verb = format!("impersonate-on:{}:{}", self.name(), request.verb);
-            allowed(authorizer, &Attributes { verb, user: asker.requestor.clone(), ..request.clone() })
+            allowed(authorizer, &Attributes { verb, user: checker.requestor.clone(), ..request.clone() })
                 .await?;
         }
         let mut user = wanted.clone();
-        asker.name(wanted, &mut user).await?;
+        checker.name(wanted, &mut user).await?;
         if !wanted.uid.is_empty() {
-            allowed(authorizer, &asker.about("authentication.k8s.io", "uids", &wanted.uid)).await?;
+            allowed(authorizer, &checker.about("authentication.k8s.io", "uids", &wanted.uid)).await?;
         }
-        asker.groups(&wanted.groups).await?;
-        asker.extra(&wanted.extra).await?;
+        checker.groups(&wanted.groups).await?;
+        checker.extra(&wanted.extra).await?;
         let group = match user.name.as_str() {
             "system:anonymous" => Some(UserInfo::UNAUTHENTICATED),
             _ if user.in_group(UserInfo::UNAUTHENTICATED) => None,
@@ -193,13 +193,13 @@ impl Mode {
 }
 
 /// Asks for the rights to one user, part by part.
-struct Asker<'a> {
+struct RightsChecker<'a> {
     mode: Mode,
     authorizer: &'a dyn Authorizer,
     requestor: UserInfo,
 }
 
-impl Asker<'_> {
+impl RightsChecker<'_> {
     fn constrained(&self) -> bool {
         self.mode != Mode::Legacy
     }

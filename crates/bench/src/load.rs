@@ -37,10 +37,10 @@ impl Load<'_> {
         &self,
         make: impl Fn(u64) -> Request + Send + Sync + 'static,
     ) -> Result<Row, BenchError> {
-        let asker = Arc::new(Asker::new(self.client));
+        let sender = Arc::new(Sender::new(self.client));
         self.run_ops(move |connection, number| {
-            let (asker, request) = (asker.clone(), make(number));
-            Box::pin(async move { asker.ask(connection, &request).await.map(drop) })
+            let (sender, request) = (sender.clone(), make(number));
+            Box::pin(async move { sender.send(connection, &request).await.map(drop) })
         })
         .await
     }
@@ -119,17 +119,17 @@ async fn one_client(
 
 /// Sends requests with a client's address and token on a connection given by the caller.
 #[derive(Clone)]
-pub(crate) struct Asker {
+pub(crate) struct Sender {
     client: Client,
 }
 
-impl Asker {
-    pub(crate) fn new(client: &Client) -> Asker {
-        Asker { client: client.clone() }
+impl Sender {
+    pub(crate) fn new(client: &Client) -> Sender {
+        Sender { client: client.clone() }
     }
 
     /// Sends and reads the answer's body; anything but success is an error.
-    pub(crate) async fn ask(&self, on: &mut Connection, request: &Request) -> Result<Vec<u8>, BenchError> {
+    pub(crate) async fn send(&self, on: &mut Connection, request: &Request) -> Result<Vec<u8>, BenchError> {
         on.send(&self.client.bytes_of(request)).await?;
         let head = on.read_head(request.method == "HEAD").await?;
         let mut body = Vec::new();

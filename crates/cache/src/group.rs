@@ -7,8 +7,8 @@
 use crate::Str;
 use crate::event::{Event, Place};
 use crate::options::{SEGMENT_EVENTS_ALL, SEGMENT_EVENTS_NAME, SEGMENT_EVENTS_PART};
-use crate::rest::Rest;
 use crate::run::Runs;
+use crate::wake_batching::WakeBatching;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -82,8 +82,9 @@ pub(crate) struct Group {
     pub(crate) watchers: AtomicUsize,
     /// Already handed to the dispatcher.
     pub(crate) queued: AtomicBool,
-    rest: Mutex<Rest>,
-    /// What a crowd is told of goes up to this [`Place`], so that all are told the same; later events wait for their release.
+    wake_batching: Mutex<WakeBatching>,
+    /// Large groups of watchers receive events up to this [`Place`], so that all receive the same batch; later events wait for
+    /// their release.
     released: AtomicU64,
     pub(crate) runs: Runs,
 }
@@ -105,7 +106,7 @@ impl Group {
             wake: Arc::new(Notify::new()),
             watchers: AtomicUsize::new(0),
             queued: AtomicBool::new(false),
-            rest: Mutex::new(Rest::default()),
+            wake_batching: Mutex::new(WakeBatching::default()),
             released: AtomicU64::new(Place::MAX.raw()),
             runs: Runs::default(),
         })
@@ -121,7 +122,7 @@ impl Group {
             self.released.store(tail.place.raw(), Ordering::Release);
             std::mem::take(&mut tail.untold)
         };
-        self.rest().begin(now, self.watchers.load(Ordering::Relaxed), untold);
+        self.wake_batching().begin(now, self.watchers.load(Ordering::Relaxed), untold);
         self.wake.notify_waiters();
     }
 
@@ -136,13 +137,13 @@ impl Group {
         Place::from_raw(self.released.load(Ordering::Acquire))
     }
 
-    /// Until when the watchers that were woken last are left alone.
-    pub(crate) fn rests_until(&self, now: Instant) -> Option<Instant> {
-        self.rest().hold(now)
+    /// Returns until when the watchers that were woken last are not woken again.
+    pub(crate) fn delays_until(&self, now: Instant) -> Option<Instant> {
+        self.wake_batching().hold(now)
     }
 
-    fn rest(&self) -> MutexGuard<'_, Rest> {
-        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    fn wake_batching(&self) -> MutexGuard<'_, WakeBatching> {
+        self.wake_batching.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Appends an event. Wakes nobody: that is done once for many events.

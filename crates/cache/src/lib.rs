@@ -17,10 +17,10 @@ mod object;
 mod options;
 mod orphans;
 mod resource;
-mod rest;
 mod run;
 mod shared;
 mod view;
+mod wake_batching;
 mod watch;
 mod window;
 

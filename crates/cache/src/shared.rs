@@ -131,7 +131,7 @@ impl Shared {
         let queue = || self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next: Option<Instant> = None;
         let mut resting = std::mem::take(&mut *queue());
-        resting.retain(|group| match group.rests_until(now) {
+        resting.retain(|group| match group.delays_until(now) {
             None => {
                 group.release(now);
                 false

@@ -226,10 +226,10 @@ impl Watcher {
         }
     }
 
-    /// Only crowds share runs, and only those who see every event of the group.
+    /// Only large groups share runs, and only watchers that receive every event of the group.
     fn run_key(&self, first: &Delivery, encoding: EncodingKey) -> Option<RunKey> {
-        let is_crowd = self.group.watchers.load(Ordering::Relaxed) > WAKE_DIRECT_MAX;
-        let first = first.source().filter(|_| is_crowd && self.filter.is_all())?.place;
+        let is_large_group = self.group.watchers.load(Ordering::Relaxed) > WAKE_DIRECT_MAX;
+        let first = first.source().filter(|_| is_large_group && self.filter.is_all())?.place;
         Some(RunKey { epoch: self.epoch, first, encoding })
     }
 

@@ -69,7 +69,7 @@ impl Definitions {
             endings: JoinSet::new(),
             ending: BTreeSet::new(),
         };
-        engine.registry.settle(engine.cache.revision());
+        engine.registry.mark_applied(engine.cache.revision());
         definitions.look_at_all(&resource);
         let mut all = read_all(engine, &definitions.due);
         for (name, definition, kind) in &mut all {
@@ -90,7 +90,7 @@ impl Definitions {
         let versions = version_names(definition);
         if !ends
             && versions.iter().all(|version| self.is_registered(group, version))
-            && self.settle(definition, &self.engine.now_text()) == *definition
+            && self.update_conditions(definition, &self.engine.now_text()) == *definition
         {
             self.registered.insert(name.clone(), versions);
             self.due.remove(name);
@@ -114,7 +114,7 @@ impl Definitions {
                     failed.insert(name);
                 }
             }
-            self.engine.registry.settle(self.seen);
+            self.engine.registry.mark_applied(self.seen);
             if !swept {
                 swept = true;
                 self.sweep_registrations().await;
@@ -173,14 +173,14 @@ impl Definitions {
         let Some(target) = target(&self.engine, name) else { return Ok(()) };
         let Some(mut definition) = self.engine.object_tree(&target)? else { return self.forget(name).await };
         let now = self.engine.now_text();
-        let settled = self.settle(&definition, &now);
+        let settled = self.update_conditions(&definition, &now);
         if settled != definition {
             // Served first: whoever sees that it is established finds it there.
             self.serve(name, &settled, None);
             let claims = &self.claims;
             self.engine
                 .mutate(&target.sub("status"), Some(MANAGER), |live| {
-                    *live = settle(claims, live, &now);
+                    *live = update_conditions(claims, live, &now);
                 })
                 .await?;
             match self.engine.object_tree(&target)? {
@@ -205,8 +205,8 @@ impl Definitions {
         Ok(())
     }
 
-    fn settle(&self, definition: &Value, now: &str) -> Value {
-        settle(&self.claims, definition, now)
+    fn update_conditions(&self, definition: &Value, now: &str) -> Value {
+        update_conditions(&self.claims, definition, now)
     }
 
     /// A definition is gone: its resource goes out of service, its names are free.
@@ -295,9 +295,9 @@ fn is_accepted(definition: &Value) -> bool {
 }
 
 /// The definition with the status that it should have.
-fn settle(claims: &Claims, definition: &Value, now: &str) -> Value {
+fn update_conditions(claims: &Claims, definition: &Value, now: &str) -> Value {
     let mut settled = definition.clone();
-    names::settle(claims, &mut settled, now);
+    names::update_conditions(claims, &mut settled, now);
     names::note_approval(&mut settled, now);
     settled
 }

@@ -19,17 +19,17 @@ const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 /// Runs until the cache shuts down.
 pub(crate) async fn run(engine: Arc<Engine>) {
     let mut watcher = engine.cache.watch_all(Filter::default());
-    settle_all(&engine).await;
+    update_all_statuses(&engine).await;
     while let Some(item) = watcher.next().await {
         match item {
             Item::Event(delivery) => match delivery.source().map(|event| &**event.resource()) {
-                Some(SCHEMAS) => report(settle(&engine, delivery.object().name()).await),
-                Some(LEVELS) => settle_all(&engine).await,
+                Some(SCHEMAS) => report(update_status(&engine, delivery.object().name()).await),
+                Some(LEVELS) => update_all_statuses(&engine).await,
                 _ => {}
             },
             Item::Closed(CloseReason::Slow) => {
                 watcher = engine.cache.watch_all(Filter::default());
-                settle_all(&engine).await;
+                update_all_statuses(&engine).await;
             }
             Item::Closed(_) => return,
             Item::InitialEventsEnd(_) | Item::Bookmark(_) => {}
@@ -44,13 +44,13 @@ fn report(result: Result<(), Status>) {
 }
 
 /// All at once: the store makes those durable together that come together.
-async fn settle_all(engine: &Arc<Engine>) {
+async fn update_all_statuses(engine: &Arc<Engine>) {
     let Some(resource) = engine.cache.resource(SCHEMAS) else { return };
     let names: Vec<Str> = resource.view().iter().map(|schema| Str::from(schema.name())).collect();
     let mut tasks = JoinSet::new();
     for name in names {
         let engine = engine.clone();
-        tasks.spawn(async move { settle(&engine, &name).await });
+        tasks.spawn(async move { update_status(&engine, &name).await });
     }
     while let Some(done) = tasks.join_next().await {
         match done {
@@ -63,7 +63,7 @@ async fn settle_all(engine: &Arc<Engine>) {
 }
 
 /// Applies the condition unless it is as it should be.
-async fn settle(engine: &Engine, name: &str) -> Result<(), Status> {
+async fn update_status(engine: &Engine, name: &str) -> Result<(), Status> {
     let Some(target) = engine.target(GROUP, "v1", "flowschemas", "", name) else { return Ok(()) };
     let Some(schema) = engine.object_tree(&target)? else { return Ok(()) };
     let level = schema.str_at(&["spec", "priorityLevelConfiguration", "name"]);

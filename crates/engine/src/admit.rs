@@ -2,12 +2,12 @@
 //!
 //! Where nobody has configured any, a request asks the plugins and nothing more.
 
+mod cached;
 mod calls;
+mod matched_objects;
 mod metrics;
 mod policies;
 mod provision;
-mod shown;
-mod slot;
 mod webhooks;
 
 pub use policies::PolicySlots;

@@ -54,16 +54,20 @@ impl Engine {
         if request.dry_run {
             return Ok(Vec::new());
         }
-        Ok(self.settle(taken, old, Some(candidate)))
+        Ok(self.allocation_writes(taken, old, Some(candidate)))
     }
 
     /// What is to be removed along with an object that goes.
     pub(crate) fn release(&self, target: &Target, last: &Value) -> Vec<Write> {
-        if is_service(target) { self.settle(self.taken_ports(), Some(last), None) } else { Vec::new() }
+        if is_service(target) {
+            self.allocation_writes(self.taken_ports(), Some(last), None)
+        } else {
+            Vec::new()
+        }
     }
 
     /// What turns the addresses and ports of one service into those of another.
-    fn settle(&self, taken: Taken, old: Option<&Value>, new: Option<&Value>) -> Vec<Write> {
+    fn allocation_writes(&self, taken: Taken, old: Option<&Value>, new: Option<&Value>) -> Vec<Write> {
         let (had, has) = (addresses(old), addresses(new));
         let mut writes = Vec::new();
         if let Some(service) = new {
@@ -71,7 +75,7 @@ impl Engine {
             writes.extend(added.filter_map(|ip| self.put_address(*ip, service)));
         }
         writes.extend(had.iter().filter(|ip| !has.contains(ip)).filter_map(|ip| self.delete_address(*ip)));
-        writes.extend(self.settle_ports(taken, &ports::of(old), &ports::of(new)));
+        writes.extend(self.port_writes(taken, &ports::of(old), &ports::of(new)));
         writes
     }
 
@@ -112,7 +116,7 @@ impl Engine {
 
     /// Makes the addresses and ports that services have without a record, and forgets those that none has.
     pub async fn repair_allocations(&self) -> Result<(), Status> {
-        use pintle_admission::World;
+        use pintle_admission::ClusterState;
         let services = self.objects("", "services", "");
         let mut writes = Vec::new();
         for service in &services {

@@ -3,12 +3,12 @@
 //! Webhooks can only be waited for. Code that cannot wait finds what they made: beside the kept object (`prepare`,
 //! then `tree_in`), or in `Conversions`, which notes what is missing so that the code can be run again.
 
+mod in_flight_conversions;
 mod metrics;
 mod review;
-mod underway;
 
+pub use in_flight_conversions::InFlightConversions;
 pub use metrics::ConversionMetrics;
-pub use underway::Underway;
 
 use crate::unreadable::Faults;
 use crate::{Engine, Target, object};
@@ -264,7 +264,7 @@ impl Engine {
 
 impl Services for Engine {
     fn locate(&self, namespace: &str, name: &str, port: u16) -> Result<(String, u16), String> {
-        use pintle_admission::World;
+        use pintle_admission::ClusterState;
         let service = self.object("", "services", namespace, name);
         let service = service.ok_or_else(|| format!("service \"{name}\" not found"))?;
         let listed = service

@@ -117,7 +117,7 @@ impl crate::Engine {
     /// Who writes a definition finds it in force with the next request.
     pub(crate) async fn wait_until_served(&self, target: &Target, revision: u64) {
         if target.kind.store_prefix == DEFINITIONS {
-            self.registry.wait_settled(revision).await;
+            self.registry.wait_applied(revision).await;
         }
     }
 

@@ -141,7 +141,7 @@ impl Engine {
             true => Cow::Borrowed(&live.tree),
             false => Cow::Owned(self.tree_in(target, &live.object, live.object.revision())?),
         };
-        let told = self.told_options(deletion, &live.tree);
+        let told = self.effective_options(deletion, &live.tree);
         self.admit_deletion(deletion, &told, &old, warnings).await?;
         drop(old);
         match step {
@@ -183,7 +183,7 @@ impl Engine {
     }
 
     /// The options as the kind of the object completes them.
-    fn told_options(&self, deletion: &Deletion<'_>, live: &Value) -> DeleteOptions {
+    fn effective_options(&self, deletion: &Deletion<'_>, live: &Value) -> DeleteOptions {
         let Deletion { target, options, .. } = *deletion;
         let mut told = options.clone();
         told.grace_period_seconds =

@@ -157,7 +157,7 @@ impl Engine {
             return Ok(());
         }
         metadata::fill_system_fields(&mut tree, crate::environment::new_uid(&*self.random), &self.now_text());
-        metadata::settle_namespace(&mut tree, &target)?;
+        metadata::default_namespace(&mut tree, &target)?;
         kind.hooks.default(&kind.storage_version().name, &mut tree);
         typed::normalize(&kind.storage_version().schema, &mut tree);
         let owner = ownership::Owner { manager, now: &self.now_text() };

@@ -38,7 +38,7 @@ mod write;
 
 pub use access_objects::AccessObjects;
 pub use admit::{Hooks, PolicySlots};
-pub use convert::{ConversionMetrics, Underway};
+pub use convert::{ConversionMetrics, InFlightConversions};
 pub use delete::Deleted;
 pub use environment::{Clock, Random};
 pub use propose::{Body, Change, PatchType};
@@ -51,10 +51,10 @@ pub use stored::{
 pub use subresource::{Access, Backend, Location, Made, NodeSettings, TokenObjects};
 pub use target::{Target, object_key};
 pub use watch::{Selection, Watched};
-pub use write::{Turns, WriteRequest, Written};
+pub use write::{ContentionLock, WriteRequest, Written};
 
 use bytes::Bytes;
-use pintle_admission::{Chain, World};
+use pintle_admission::{Chain, ClusterState};
 use pintle_auth::Authorizer;
 use pintle_cache::{Cache, Object};
 use pintle_kinds::service_allocation::Ranges;
@@ -91,14 +91,14 @@ pub struct Engine {
     pub types: Types,
     /// Where services get their addresses and node ports from.
     pub service_ranges: Ranges,
-    /// Who writes next where many want the same.
-    pub turns: Turns,
+    /// Serializes writes that conflict again and again.
+    pub contention_lock: ContentionLock,
     /// Calls webhooks.
     pub webhooks: Arc<dyn Caller>,
     /// What came of conversions by webhooks.
     pub conversion_metrics: ConversionMetrics,
     /// Conversions that several watches wait for.
-    pub underway: Underway,
+    pub in_flight_conversions: InFlightConversions,
     /// Whether objects that cannot be read are told from others, and may be deleted by those who may.
     pub unsafe_deletion: bool,
     /// The webhooks that are asked about requests.
@@ -209,7 +209,7 @@ impl Engine {
     }
 }
 
-impl World for Engine {
+impl ClusterState for Engine {
     fn object(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         let kinds = self.registry.kinds();
         let kind = kinds.by_plural(group, plural)?;

@@ -20,7 +20,7 @@ pub(crate) fn fill_system_fields(object: &mut Value, uid: Str, now: &str) {
 }
 
 /// Brings the object's namespace in line with the request's, or refuses it.
-pub(crate) fn settle_namespace(object: &mut Value, target: &Target) -> Result<(), Status> {
+pub(crate) fn default_namespace(object: &mut Value, target: &Target) -> Result<(), Status> {
     let wanted = if target.kind.namespaced { target.namespace.as_str() } else { "" };
     let named = object.str_at(&["metadata", "namespace"]);
     if named == wanted {

@@ -88,7 +88,7 @@ pub(crate) fn record_new(
         return record_with(target, owner, None, &mut proposed.object, conversions);
     }
     let mut shown = proposed.object.clone();
-    typed::settle(&target.kind_version().schema, &mut shown, typed::Empties::Shown);
+    typed::normalize_with(&target.kind_version().schema, &mut shown, typed::Empties::PreserveSerialized);
     if let Some(asked) = proposed.object.at(&MANAGED_FIELDS) {
         shown.set_at(&MANAGED_FIELDS, asked.clone());
     }

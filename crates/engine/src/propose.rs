@@ -118,11 +118,11 @@ pub(crate) fn patch_object(
     if !reported {
         complaints.clear();
     }
-    complete(cx.target, &mut object, Empties::Shown);
+    complete(cx.target, &mut object, Empties::PreserveSerialized);
     mark_reset(&mut object, resets);
     let proposed = Proposed { object, warnings: decode::warnings(complaints), empties: false };
     proposed.checked(|object| {
-        metadata::settle_namespace(object, cx.target)?;
+        metadata::default_namespace(object, cx.target)?;
         metadata::check_name(object, cx.target)
     })
 }
@@ -231,7 +231,7 @@ fn document_after(
 fn patch_strategically(cx: &Context<'_>, live: &Value, body: &[u8]) -> Result<Patched, Status> {
     let schema = &cx.target.kind_version().schema;
     let parsed = json::parse(body).map_err(|e| Status::bad_request(e.to_string()))?;
-    let shown = patch::shown::shown(&parsed.value);
+    let shown = patch::go_text::go_text(&parsed.value);
     let patched =
         patch::strategic::apply(live.clone(), parsed.value, schema).map_err(|error| error.to_status())?;
     let resets = managed::asks_for_reset(&patched);
@@ -264,11 +264,11 @@ pub(crate) fn complete(target: &Target, object: &mut Value, empties: Empties) ->
     target.kind.hooks.default(&version.name, object);
     // kube-apiserver works on one type for all versions, and what a writer owns is read from that.
     if target.working() != target.version {
-        typed::settle(&version.schema, object, empties);
+        typed::normalize_with(&version.schema, object, empties);
         object::convert(&target.kind, object, target.version, target.working());
         object::convert(&target.kind, object, target.working(), target.version);
     }
-    typed::settle(&version.schema, object, empties)
+    typed::normalize_with(&version.schema, object, empties)
 }
 
 fn duplicates(paths: &[Str]) -> Vec<String> {

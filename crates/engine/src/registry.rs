@@ -202,12 +202,12 @@ impl Registry {
     }
 
     /// Says that definitions are served as they are at `revision`.
-    pub fn settle(&self, revision: u64) {
+    pub fn mark_applied(&self, revision: u64) {
         self.settled.send_replace(revision);
     }
 
     /// Waits until definitions are served as they are at `revision`, but not for long.
-    pub(crate) async fn wait_settled(&self, revision: u64) {
+    pub(crate) async fn wait_applied(&self, revision: u64) {
         let mut settled = self.settled.subscribe();
         // Whoever waits in vain is told of the write all the same: it is done.
         _ = tokio::time::timeout(SETTLE_MAX, settled.wait_for(|reached| *reached >= revision)).await;

@@ -144,7 +144,7 @@ impl Engine {
             return Err(Status::method_not_supported(&target.kind.group_resource(), "update"));
         };
         let propose::Proposed { mut object, warnings, .. } =
-            propose::decode_object(&cx, body, typed::Empties::Shown)?;
+            propose::decode_object(&cx, body, typed::Empties::PreserveSerialized)?;
         crate::write::note_request_object(&face, &object);
         let kind = face.kind.kind.clone();
         if kind == "TokenRequest" {
@@ -153,7 +153,7 @@ impl Engine {
         if !matches!(kind.as_str(), "Binding" | "TokenRequest") || target.subresource.is_empty() {
             metadata::wipe_system_fields(&mut object);
         }
-        metadata::settle_namespace(&mut object, target)?;
+        metadata::default_namespace(&mut object, target)?;
         let manager = metadata::manager(&request.field_manager, &request.user_agent);
         let owner = ownership::Owner { manager: &manager, now: &self.now_text() };
         ownership::record(&face, owner, None, &mut object);

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use pintle_admission::{Attributes, Operation, Options};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
-use pintle_kinds::{Asker, Generation, Scope};
+use pintle_kinds::{Generation, Requester, Scope};
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, Status};
 use pintle_schema::typed;
@@ -18,16 +18,16 @@ use std::sync::Arc;
 
 /// How often a write that names no resourceVersion is tried again when others get in between.
 const ATTEMPTS_MAX: usize = 64;
-/// How often a write may lose to others before those that lose take turns.
-const CROWDED_AFTER: usize = 8;
+/// How many conflicts a write may have before it waits for the contention lock.
+const CONFLICTS_BEFORE_LOCK: usize = 8;
 /// How often a generated name is drawn anew when it is taken.
 const GENERATED_NAMES_MAX: usize = 8;
 
 const DEFINITION_ENDING: &str = "create not allowed while custom resource definition is terminating";
 
-/// Lets writes that keep losing to others (many at once under one quota) go one after another.
+/// Serializes writes that keep losing to others, such as many creations at once under one quota.
 #[derive(Default)]
-pub struct Turns(tokio::sync::Mutex<()>);
+pub struct ContentionLock(tokio::sync::Mutex<()>);
 
 /// A write and who asks for it.
 pub struct WriteRequest {
@@ -75,7 +75,7 @@ pub struct Written {
 pub(crate) fn note_request_object(target: &Target, object: &Value) {
     pintle_audit::note_request_object(|| {
         let mut object = object.clone();
-        typed::settle(&target.kind_version().schema, &mut object, typed::Empties::Shown);
+        typed::normalize_with(&target.kind_version().schema, &mut object, typed::Empties::PreserveSerialized);
         object
     });
 }
@@ -124,8 +124,8 @@ impl Engine {
         let mut confirmed = !self.store.is_shared();
         for tried in 0..ATTEMPTS_MAX {
             // Whoever waits for webhooks keeps nobody waiting: they may write themselves.
-            if tried == CROWDED_AFTER && !self.asks_others() {
-                turn = Some(self.turns.0.lock().await);
+            if tried == CONFLICTS_BEFORE_LOCK && !self.asks_others() {
+                turn = Some(self.contention_lock.0.lock().await);
             }
             let seen = self.cache.revision();
             let outcome = match self.attempt(request).await {
@@ -187,7 +187,7 @@ impl Engine {
         match live_tree {
             None => {
                 self.prepare_create(target, &mut candidate)?;
-                target.working_version().hooks.asked_by(&mut candidate, &asker(&request.user));
+                target.working_version().hooks.set_requester(&mut candidate, &requester(&request.user));
             }
             Some(old) => prepare_update(target, &mut candidate, old)?,
         }
@@ -196,11 +196,11 @@ impl Engine {
         let mut along = self.allocate(request, live_tree, &mut candidate)?;
         // What is shown as empty is unset once it is stored; only new objects are validated as they were written.
         let empties = match live_tree {
-            None if hidden => typed::Empties::Kept,
-            None => typed::Empties::Shown,
-            Some(_) => typed::Empties::Unset,
+            None if hidden => typed::Empties::Preserve,
+            None => typed::Empties::PreserveSerialized,
+            Some(_) => typed::Empties::Remove,
         };
-        typed::settle(&target.working_version().schema, &mut candidate, empties);
+        typed::normalize_with(&target.working_version().schema, &mut candidate, empties);
         match live_tree {
             None => validation::create(target, &candidate, &|| self.namespace_of(target))?,
             Some(old) => {
@@ -218,7 +218,11 @@ impl Engine {
             warnings.extend(hooks.warnings(&candidate, live_tree));
         }
         if hidden {
-            typed::settle(&target.working_version().schema, &mut candidate, typed::Empties::Shown);
+            typed::normalize_with(
+                &target.working_version().schema,
+                &mut candidate,
+                typed::Empties::PreserveSerialized,
+            );
         }
         hooks.canonicalize(&mut candidate);
         match live_tree {
@@ -323,20 +327,20 @@ impl Engine {
         let cx = propose::Context { target, validation: request.validation(), registered: &registered };
         let proposed = match &request.change {
             Change::Create(body) => {
-                let decoded = propose::decode_object(&cx, body, typed::Empties::Kept)?;
+                let decoded = propose::decode_object(&cx, body, typed::Empties::Preserve)?;
                 note_request_object(target, &decoded.object);
                 let mut proposed = decoded.checked(|object| {
                     metadata::wipe_system_fields(object);
-                    metadata::settle_namespace(object, target)
+                    metadata::default_namespace(object, target)
                 })?;
                 ownership::record_new(target, owner, &mut proposed, conversions);
                 proposed
             }
             Change::Replace(body) => {
-                let decoded = propose::decode_object(&cx, body, typed::Empties::Shown)?;
+                let decoded = propose::decode_object(&cx, body, typed::Empties::PreserveSerialized)?;
                 note_request_object(target, &decoded.object);
                 let mut proposed = decoded.checked(|object| {
-                    metadata::settle_namespace(object, target)?;
+                    metadata::default_namespace(object, target)?;
                     metadata::check_name(object, target)
                 })?;
                 ownership::record_with(target, owner, spoken, &mut proposed.object, conversions);
@@ -360,11 +364,11 @@ impl Engine {
                 });
                 let (mut object, unknown) =
                     ownership::apply(target, owner, spoken, &config.tree, *force, conversions)?;
-                propose::complete(target, &mut object, typed::Empties::Shown);
+                propose::complete(target, &mut object, typed::Empties::PreserveSerialized);
                 let warnings = config.complaints(request.validation(), &unknown)?;
                 Proposed { object, warnings, empties: false }.checked(|object| {
                     check_no_uid(target, object, spoken)?;
-                    metadata::settle_namespace(object, target)?;
+                    metadata::default_namespace(object, target)?;
                     metadata::check_name(object, target)
                 })?
             }
@@ -410,7 +414,7 @@ impl Engine {
             let name = pintle_meta::generated::name(prefix, &mut || self.random.number());
             object.set_at(&["metadata", "name"], Value::String(name));
         }
-        metadata::settle_namespace(object, target)?;
+        metadata::default_namespace(object, target)?;
         target.working_version().hooks.prepare_create(object);
         match target.kind.rules.generation {
             Generation::Counted | Generation::Fixed => metadata::set_generation(object, 1),
@@ -564,8 +568,8 @@ fn creates(request: &WriteRequest) -> bool {
     }
 }
 
-fn asker(user: &UserInfo) -> Asker<'_> {
-    Asker { name: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra }
+fn requester(user: &UserInfo) -> Requester<'_> {
+    Requester { name: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra }
 }
 
 fn admission_name(request: &WriteRequest, candidate: &Value) -> Str {
@@ -599,7 +603,7 @@ pub(crate) fn attributes<'a>(
 
 /// Brings a changed object in line with the one it replaces.
 fn prepare_update(target: &Target, object: &mut Value, old: &Value) -> Result<(), Status> {
-    metadata::settle_namespace(object, target)?;
+    metadata::default_namespace(object, target)?;
     metadata::set_generation(object, metadata::generation(old));
     let hooks = target.working_version().hooks;
     hooks.prepare_update(target.scope(), object, old);

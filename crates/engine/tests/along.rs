@@ -7,7 +7,7 @@
     reason = "a check fails where it unwraps"
 )]
 
-use pintle_admission::{Chain, Settings, World};
+use pintle_admission::{Chain, ClusterState, Settings};
 use pintle_auth::UserInfo;
 use pintle_auth::authz::AlwaysAllow;
 use pintle_cache::Cache;
@@ -68,10 +68,10 @@ async fn engine(networks: &[&str]) -> Arc<Engine> {
             networks: networks.iter().map(|n| net::parse_cidr_sloppy(n).unwrap()).collect(),
             node_ports: 30000..=32767,
         },
-        turns: pintle_engine::Turns::default(),
+        contention_lock: pintle_engine::ContentionLock::default(),
         webhooks: webhooks.clone(),
         conversion_metrics: pintle_engine::ConversionMetrics::default(),
-        underway: pintle_engine::Underway::default(),
+        in_flight_conversions: pintle_engine::InFlightConversions::default(),
         unsafe_deletion: false,
         hooks: pintle_engine::Hooks::new(webhooks.clone(), webhooks),
         policy_slots: pintle_engine::PolicySlots::default(),

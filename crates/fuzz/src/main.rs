@@ -5,13 +5,13 @@
 //! too much memory, or ends the process; it is cut down, kept in a file, and printed with the command that repeats it.
 
 mod arguments;
+mod fixture;
 mod generate;
 mod mutate;
 mod parent;
 mod random;
 mod targets;
 mod worker;
-mod world;
 
 use std::io::Write as _;
 use std::process::ExitCode;

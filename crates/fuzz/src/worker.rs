@@ -2,10 +2,10 @@
 //! that its parent knows which one ended it.
 
 use crate::arguments::Arguments;
+use crate::fixture::Fixture;
 use crate::random::Random;
 use crate::say;
 use crate::targets::{Input, Target, mutate};
-use crate::world::World;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,11 +38,11 @@ pub(crate) fn run(arguments: &Arguments) -> bool {
 }
 
 fn feed(arguments: &Arguments) -> bool {
-    let world = World::new();
+    let fixture = Fixture::new();
     let (target, Some(scratch)) = (arguments.target, arguments.scratch.as_deref()) else { return false };
     if let Some(path) = &arguments.input {
         let Some(input) = read(path) else { return false };
-        let outcome = fed(target, &world, &input);
+        let outcome = fed(target, &fixture, &input);
         outcome.iter().for_each(|why| say(why));
         return outcome.is_none();
     }
@@ -51,15 +51,15 @@ fn feed(arguments: &Arguments) -> bool {
     let end = Instant::now() + Duration::from_secs(arguments.seconds);
     let mut count: u64 = 0;
     while Instant::now() < end {
-        let mut input = (target.seed)(&world, &mut random);
-        mutate(target, &world, &mut random, &mut input);
+        let mut input = (target.seed)(&fixture, &mut random);
+        mutate(target, &fixture, &mut random, &mut input);
         if let Some(notes) = &mut notes {
             note(notes, &input);
         }
         count += 1;
-        if let Some(why) = fed(target, &world, &input) {
-            let smaller = cut_down(target, &world, input);
-            let why = fed(target, &world, &smaller).unwrap_or(why);
+        if let Some(why) = fed(target, &fixture, &input) {
+            let smaller = cut_down(target, &fixture, input);
+            let why = fed(target, &fixture, &smaller).unwrap_or(why);
             let _ = std::fs::write(scratch, smaller.join(SEPARATOR));
             say(&format!("{}: {why}", target.name));
             return false;
@@ -70,11 +70,11 @@ fn feed(arguments: &Arguments) -> bool {
 }
 
 /// What is wrong with what came of an input.
-fn fed(target: &Target, world: &World, input: &Input) -> Option<String> {
+fn fed(target: &Target, fixture: &Fixture, input: &Input) -> Option<String> {
     let mut fastest = Duration::MAX;
     for _ in 0..TRIES {
         let started = cpu_time();
-        match catch_unwind(AssertUnwindSafe(|| (target.check)(world, input))) {
+        match catch_unwind(AssertUnwindSafe(|| (target.check)(fixture, input))) {
             Ok(Ok(())) => {}
             Ok(Err(why)) => return Some(why),
             Err(panic) => {
@@ -117,7 +117,7 @@ fn read(path: &Path) -> Option<Input> {
 }
 
 /// Takes away from a finding as long as it stays one.
-fn cut_down(target: &Target, world: &World, mut input: Input) -> Input {
+fn cut_down(target: &Target, fixture: &Fixture, mut input: Input) -> Input {
     let end = Instant::now() + CUTTING_TIME;
     let mut piece = input.iter().map(Vec::len).max().unwrap_or(0) / 2;
     while piece > 0 && Instant::now() < end {
@@ -129,7 +129,7 @@ fn cut_down(target: &Target, world: &World, mut input: Input) -> Input {
                 if let Some(bytes) = smaller.get_mut(part) {
                     bytes.drain(at..(at + piece).min(bytes.len()));
                 }
-                if fed(target, world, &smaller).is_some() {
+                if fed(target, fixture, &smaller).is_some() {
                     input = smaller;
                     cut = true;
                 } else {

@@ -76,7 +76,7 @@ impl RequestInfo {
             info.verb = verb_of(method).to_string();
         }
         info.read_resource(parts);
-        info.settle_verb(query);
+        info.derive_verb(query);
         Ok(info)
     }
 
@@ -108,7 +108,7 @@ impl RequestInfo {
     }
 
     /// A get without a name is a list or a watch; a delete without a name is of the collection.
-    fn settle_verb(&mut self, query: &[(String, String)]) {
+    fn derive_verb(&mut self, query: &[(String, String)]) {
         if self.name.is_empty() && self.verb == "get" {
             self.verb = if asks_to_watch(query) { "watch" } else { "list" }.into();
             let selector = query::first(query, "fieldSelector").map(FieldSelector::parse);

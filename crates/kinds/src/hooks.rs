@@ -70,7 +70,7 @@ pub trait Hooks: Sync + Send {
     }
 
     /// Notes on a new object who asked for it, after `prepare_create`.
-    fn asked_by(&self, _object: &mut Value, _asker: &Asker<'_>) {}
+    fn set_requester(&self, _object: &mut Value, _requester: &Requester<'_>) {}
 
     /// Sets the times that the server keeps in a status, after `prepare_*`; `old` is none for a new object and
     /// `now` is the time as text.
@@ -167,7 +167,7 @@ pub trait Hooks: Sync + Send {
 }
 
 /// Who makes a request, as objects note it.
-pub struct Asker<'a> {
+pub struct Requester<'a> {
     /// Name.
     pub name: &'a str,
     /// Unique over time, or "".

@@ -52,7 +52,7 @@ impl Kind {
     }
 
     /// The verbs that discovery tells: once its definition is on the way out, none that would write objects.
-    pub fn verbs_told(&self) -> Verbs {
+    pub fn published_verbs(&self) -> Verbs {
         match self.rules.ending {
             true => Verbs { create: false, patch: false, update: false, ..self.verbs },
             false => self.verbs,

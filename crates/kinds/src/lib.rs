@@ -20,6 +20,7 @@ pub mod custom;
 mod diff;
 mod discovery;
 pub mod endpoint;
+mod error_text;
 mod events;
 mod fields;
 mod fill;
@@ -34,7 +35,6 @@ mod policy;
 mod rbac;
 mod resource;
 mod scheduling;
-mod shown;
 mod storage;
 pub mod table;
 #[cfg(test)]
@@ -53,7 +53,7 @@ pub use core::podspec::scheduling::validate_tolerations;
 pub use core::podspec::security::set_allow_privileged;
 pub use core::service::addresses as service_addresses;
 pub use core::service::allocate as service_allocation;
-pub use hooks::{Asker, Hooks, Namespace, NoHooks, Scope};
+pub use hooks::{Hooks, Namespace, NoHooks, Requester, Scope};
 pub use kind::{
     Column, Generation, Kind, KindVersion, Rules, ScalePaths, SelectableField, Subresource, Verbs,
 };

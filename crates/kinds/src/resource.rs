@@ -2,12 +2,12 @@
 
 pub(crate) mod claim;
 pub(crate) mod deviceclass;
+mod error_text;
 mod names;
 pub(crate) mod poolstatus;
 mod request;
 pub(crate) mod resourceslice;
 mod selector;
-mod shown;
 mod slice_device;
 mod status;
 pub(crate) mod taintrule;

@@ -2,8 +2,8 @@
 
 use crate::core::podspec::internal::meta::LABEL_SELECTOR;
 use crate::core::podspec::{options::Options, spec};
+use crate::error_text::Internal;
 use crate::fields::{int, member, opt_int, text};
-use crate::shown::Internal;
 use pintle_meta::field::Named;
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_meta::{FieldErrors, LabelSelector, names, objectmeta};
@@ -103,13 +103,13 @@ pub(crate) fn not_above(
     status: &Value,
     key: &str,
     limit: &str,
-    shown: &str,
+    error_text: &str,
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
     let count = int(status, key);
     if count > int(status, limit) {
-        errors.invalid(&path.field(key), count, &format!("cannot be greater than {shown}"));
+        errors.invalid(&path.field(key), count, &format!("cannot be greater than {error_text}"));
     }
 }
 

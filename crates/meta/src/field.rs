@@ -119,18 +119,18 @@ impl FieldErrors {
     }
 
     /// `Invalid value: <value>: detail`
-    pub fn invalid(&mut self, path: &Path<'_>, value: impl Shown, detail: &str) {
-        self.push(ErrorKind::Invalid, path, Some(&value.shown()), detail);
+    pub fn invalid(&mut self, path: &Path<'_>, value: impl ErrorText, detail: &str) {
+        self.push(ErrorKind::Invalid, path, Some(&value.error_text()), detail);
     }
 
     /// `Duplicate value: <value>`
-    pub fn duplicate(&mut self, path: &Path<'_>, value: impl Shown) {
-        self.push(ErrorKind::Duplicate, path, Some(&value.shown()), "");
+    pub fn duplicate(&mut self, path: &Path<'_>, value: impl ErrorText) {
+        self.push(ErrorKind::Duplicate, path, Some(&value.error_text()), "");
     }
 
     /// `Not found: <value>`
-    pub fn not_found(&mut self, path: &Path<'_>, value: impl Shown) {
-        self.push(ErrorKind::NotFound, path, Some(&value.shown()), "");
+    pub fn not_found(&mut self, path: &Path<'_>, value: impl ErrorText) {
+        self.push(ErrorKind::NotFound, path, Some(&value.error_text()), "");
     }
 
     /// `Forbidden: detail`
@@ -140,15 +140,15 @@ impl FieldErrors {
 
     /// `Unsupported value: <value>: supported values: "a", "b"`; the values are shown in the given order
     /// (kube-apiserver sorts them in most places: hand them over sorted there).
-    pub fn not_supported(&mut self, path: &Path<'_>, value: impl Shown, supported: &[&str]) {
+    pub fn not_supported(&mut self, path: &Path<'_>, value: impl ErrorText, supported: &[&str]) {
         let list = supported.iter().map(|s| quoted(s)).collect::<Vec<_>>().join(", ");
         let detail = if supported.is_empty() { String::new() } else { format!("supported values: {list}") };
-        self.push(ErrorKind::NotSupported, path, Some(&value.shown()), &detail);
+        self.push(ErrorKind::NotSupported, path, Some(&value.error_text()), &detail);
     }
 
     /// `Invalid value: <value>: detail` for a value of the wrong type.
-    pub fn type_invalid(&mut self, path: &Path<'_>, value: impl Shown, detail: &str) {
-        self.push(ErrorKind::TypeInvalid, path, Some(&value.shown()), detail);
+    pub fn type_invalid(&mut self, path: &Path<'_>, value: impl ErrorText, detail: &str) {
+        self.push(ErrorKind::TypeInvalid, path, Some(&value.error_text()), detail);
     }
 
     /// `Too long: may not be more than N bytes` (kube-apiserver no longer shows the value itself)
@@ -206,9 +206,9 @@ impl std::fmt::Display for FieldError {
 }
 
 /// How a bad value appears inside an error.
-pub trait Shown {
+pub trait ErrorText {
     /// The text that appears in the message.
-    fn shown(&self) -> String;
+    fn error_text(&self) -> String;
 }
 
 fn counted(count: usize, noun: &str) -> String {
@@ -226,33 +226,33 @@ pub fn is_print(c: char) -> bool {
     pair.escape_debug().count() == 2
 }
 
-impl Shown for &str {
-    fn shown(&self) -> String {
+impl ErrorText for &str {
+    fn error_text(&self) -> String {
         quoted(self)
     }
 }
 
-impl Shown for &Str {
-    fn shown(&self) -> String {
+impl ErrorText for &Str {
+    fn error_text(&self) -> String {
         quoted(self)
     }
 }
 
-impl Shown for i64 {
-    fn shown(&self) -> String {
+impl ErrorText for i64 {
+    fn error_text(&self) -> String {
         self.to_string()
     }
 }
 
-impl Shown for bool {
-    fn shown(&self) -> String {
+impl ErrorText for bool {
+    fn error_text(&self) -> String {
         self.to_string()
     }
 }
 
-impl Shown for &Value {
+impl ErrorText for &Value {
     /// Scalars as Go prints them, everything else as JSON; `null` as kube-apiserver's `null`.
-    fn shown(&self) -> String {
+    fn error_text(&self) -> String {
         match self {
             Value::String(s) => quoted(s),
             Value::Float(float) => go_general(*float),
@@ -268,37 +268,37 @@ impl Shown for &Value {
 /// A text of one of Go's named string types (enums, UIDs), which kube-apiserver shows as JSON.
 pub struct Named<'a>(pub &'a str);
 
-impl Shown for Named<'_> {
-    fn shown(&self) -> String {
+impl ErrorText for Named<'_> {
+    fn error_text(&self) -> String {
         let mut out = Vec::new();
         json::write_string(self.0, &mut out);
         String::from_utf8_lossy(&out).into_owned()
     }
 }
 
-impl Shown for &[Str] {
+impl ErrorText for &[Str] {
     /// A list of strings as JSON; an empty one is taken for Go's nil.
-    fn shown(&self) -> String {
+    fn error_text(&self) -> String {
         if self.is_empty() {
             return "null".to_string();
         }
-        let items: Vec<String> = self.iter().map(|s| Named(s).shown()).collect();
+        let items: Vec<String> = self.iter().map(|s| Named(s).error_text()).collect();
         format!("[{}]", items.join(","))
     }
 }
 
-impl Shown for Option<&Value> {
+impl ErrorText for Option<&Value> {
     /// What is not there is shown as `null`.
-    fn shown(&self) -> String {
-        self.unwrap_or(&Value::Null).shown()
+    fn error_text(&self) -> String {
+        self.unwrap_or(&Value::Null).error_text()
     }
 }
 
 /// A text that is shown as it stands, without quotes.
 pub struct Plain<'a>(pub &'a str);
 
-impl Shown for Plain<'_> {
-    fn shown(&self) -> String {
+impl ErrorText for Plain<'_> {
+    fn error_text(&self) -> String {
         self.0.to_string()
     }
 }

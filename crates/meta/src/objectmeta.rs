@@ -1,6 +1,6 @@
 //! What is wrong with the metadata of an object, on creation and on update, in kube-apiserver's order and words.
 
-use crate::field::{Named, Plain, Shown, is_print, quoted};
+use crate::field::{ErrorText, Named, Plain, is_print, quoted};
 use crate::selector::label_validation::validate_labels;
 use crate::{FieldErrors, GroupVersion, names};
 use pintle_value::{Map, Path, Str, Value};
@@ -216,7 +216,7 @@ fn shown_owner(reference: &Value) -> String {
     let mut out = String::from("{");
     for (i, field) in ["apiVersion", "kind", "name", "uid"].iter().enumerate() {
         let comma = if i > 0 { "," } else { "" };
-        out.push_str(&format!("{comma}\"{field}\":{}", Named(reference.str_at(&[field])).shown()));
+        out.push_str(&format!("{comma}\"{field}\":{}", Named(reference.str_at(&[field])).error_text()));
     }
     for field in ["controller", "blockOwnerDeletion"] {
         if let Some(set) = reference.get(field).and_then(Value::as_bool) {

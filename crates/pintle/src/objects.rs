@@ -194,10 +194,10 @@ fn engine(
         types: served.types.clone(),
         service_ranges: settings.service_ranges,
         unsafe_deletion: settings.unsafe_deletion,
-        turns: pintle_engine::Turns::default(),
+        contention_lock: pintle_engine::ContentionLock::default(),
         webhooks: Arc::new(Client::default()),
         conversion_metrics: pintle_engine::ConversionMetrics::default(),
-        underway: pintle_engine::Underway::default(),
+        in_flight_conversions: pintle_engine::InFlightConversions::default(),
         hooks,
         policy_slots: pintle_engine::PolicySlots::default(),
     });

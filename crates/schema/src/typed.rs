@@ -13,7 +13,7 @@ mod scalar;
 mod zero;
 
 pub use cbor::{encode_cbor, restore_bytes};
-pub use decode::{Empties, TYPED_DEPTH_MAX, decode, decode_written, normalize, settle};
+pub use decode::{Empties, TYPED_DEPTH_MAX, decode, decode_written, normalize, normalize_with};
 pub use document::{BodyError, Decoded, decode_json, decode_parsed};
 pub use encode::{Slot, encode_json, encode_stored};
 pub use errors::{Mismatch, STRICT_ERRORS_MAX, Strict, TypeError};

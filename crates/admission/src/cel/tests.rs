@@ -14,14 +14,14 @@ fn with_inputs<T>(object: &str, then: impl FnOnce(Inputs<'_>) -> T) -> T {
     let pods = kind("", "pods");
     let (object, request) = (tree(object), tree(r#"{"operation":"CREATE","userInfo":{}}"#));
     with_request(&pods, None, |attributes| {
-        let asker = Asker::new(&authorizer, attributes);
+        let request_authorizer = RequestAuthorizer::new(&authorizer, attributes);
         then(Inputs {
             object: Some(&object),
             old: None,
             request: &request,
             namespace: None,
             params: None,
-            asker: Some(&asker),
+            request_authorizer: Some(&request_authorizer),
         })
     })
 }

@@ -6,7 +6,7 @@ use crate::{Options, admission_request};
 use pintle_auth::UserInfo;
 use pintle_meta::options::FieldValidation;
 
-fn world() -> Objects {
+fn cluster() -> Objects {
     Objects::of(&[("", "namespaces", r#"{"metadata":{"name":"n","labels":{"team":"a"}}}"#)])
 }
 
@@ -38,7 +38,7 @@ fn rules_name_operations_groups_versions_and_resources() {
         (rule("CREATE", "apps", "v1", "deployments").replace('}', r#","scope":"Namespaced"}"#), true),
     ] {
         let found = with_request(&deployments, None, |request| {
-            webhook(&rule, "").matched(request, Some(&Value::object()), &world()).unwrap()
+            webhook(&rule, "").matched(request, Some(&Value::object()), &cluster()).unwrap()
         });
         assert_eq!(found.is_some(), expected, "{rule}");
     }
@@ -49,7 +49,7 @@ fn subresources_have_kinds_of_their_own() {
     let deployments = kind("apps", "deployments");
     let found = with_request(&deployments, None, |request| {
         let request = Attributes { subresource: "scale", ..copy(request) };
-        webhook(&rule("*", "apps", "v1", "*/scale"), "").matched(&request, None, &world()).unwrap().unwrap()
+        webhook(&rule("*", "apps", "v1", "*/scale"), "").matched(&request, None, &cluster()).unwrap().unwrap()
     });
     assert_eq!(found.kind.kind, "Scale");
     assert_eq!((found.group.as_str(), found.version_name.as_str()), ("apps", "v1"));
@@ -70,7 +70,7 @@ fn other_versions_match_where_they_are_equivalent() {
             let own = kind.versions.iter().find(|v| matches!(v.name.as_str(), "v2") || v.group.is_empty());
             let request = Attributes { version: own.unwrap(), ..copy(request) };
             let matcher = webhook(&rule, &format!(r#","matchPolicy":"{policy}""#));
-            matcher.matched(&request, None, &world()).unwrap()
+            matcher.matched(&request, None, &cluster()).unwrap()
         });
         assert_eq!(found.map(|m| m.version_name).as_deref(), expected, "{rule} {policy}");
     }
@@ -105,7 +105,7 @@ fn selectors_look_at_namespaces_and_objects() {
         }
         let found = with_request(kind, None, |request| {
             let request = Attributes { namespace, ..copy(request) };
-            Matcher::of_webhook(&config).matched(&request, Some(&object), &world())
+            Matcher::of_webhook(&config).matched(&request, Some(&object), &cluster())
         });
         let found = found.map_or_else(|status| status.message, |place| place.is_some().to_string());
         assert_eq!(found, expected, "{} {rest}", kind.plural);
@@ -126,7 +126,7 @@ fn policies_exclude_and_name_objects() {
     ] {
         let resources = tree(&format!(r#"{{"namespaceSelector":{{}},"objectSelector":{{}}{body}}}"#));
         let found = with_request(&pods, None, |request| {
-            Matcher::of_policy(&resources).matched(request, None, &world()).unwrap()
+            Matcher::of_policy(&resources).matched(request, None, &cluster()).unwrap()
         });
         assert_eq!(found.is_some(), expected, "{body}");
     }
@@ -141,7 +141,7 @@ fn requests_are_told_in_the_words_of_reviews() {
         let options = Options::Write { field_manager: "me", validation: Some(FieldValidation::Strict) };
         let request = Attributes { options, user: &user, dry_run: true, ..copy(request) };
         let matcher = webhook(&rule("*", "autoscaling", "v1", "*"), r#","matchPolicy":"Equivalent""#);
-        let place = matcher.matched(&request, None, &world()).unwrap().unwrap();
+        let place = matcher.matched(&request, None, &cluster()).unwrap().unwrap();
         text(&admission_request(&request, &place, "u"))
     });
     let expected = r#"{"dryRun":true,"kind":{"group":"autoscaling","kind":"HorizontalPodAutoscaler","version":"v1"},"name":"x","namespace":"n","operation":"CREATE","options":{"apiVersion":"meta.k8s.io/v1","dryRun":["All"],"fieldManager":"me","fieldValidation":"Strict","kind":"CreateOptions"},"requestKind":{"group":"autoscaling","kind":"HorizontalPodAutoscaler","version":"v2"},"requestResource":{"group":"autoscaling","resource":"horizontalpodautoscalers","version":"v2"},"resource":{"group":"autoscaling","resource":"horizontalpodautoscalers","version":"v1"},"uid":"u","userInfo":{"extra":{"scopes":["all"]},"groups":["dev"],"username":"alice"}}"#;

@@ -1,6 +1,6 @@
 //! What pods refer to: other objects of the API, and audiences of tokens.
 
-use crate::World;
+use crate::ClusterState;
 use crate::service_account::names_secrets;
 use pintle_meta::field::quoted;
 use pintle_value::Value;
@@ -101,15 +101,16 @@ pub(super) fn has_audience(
     pod: &Value,
     audience: &str,
     namespace: &str,
-    world: &dyn World,
+    cluster: &dyn ClusterState,
 ) -> Result<bool, String> {
     let mut missing: Vec<String> = Vec::new();
     for volume in pod.items_at(&["spec", "volumes"]) {
         let projects = volume.items_at(&["projected", "sources"]).iter().any(|source| {
             source.get("serviceAccountToken").is_some_and(|token| token.str_at(&["audience"]) == audience)
         });
-        let driver = driver(pod, volume, namespace, world);
-        match driver.and_then(|name| if name.is_empty() { Ok(false) } else { asks(&name, audience, world) }) {
+        let driver = driver(pod, volume, namespace, cluster);
+        match driver.and_then(|name| if name.is_empty() { Ok(false) } else { asks(&name, audience, cluster) })
+        {
             _ if projects => return Ok(true),
             Ok(true) => return Ok(true),
             Ok(false) => {}
@@ -125,7 +126,12 @@ pub(super) fn has_audience(
 }
 
 /// The driver behind a volume: named by it, or by the volume its claim is bound to; "" where there is none.
-fn driver(pod: &Value, volume: &Value, namespace: &str, world: &dyn World) -> Result<String, String> {
+fn driver(
+    pod: &Value,
+    volume: &Value,
+    namespace: &str,
+    cluster: &dyn ClusterState,
+) -> Result<String, String> {
     let claim = if volume.at(&["ephemeral", "volumeClaimTemplate"]).is_some() {
         format!("{}-{}", pod.str_at(&["metadata", "name"]), volume.str_at(&["name"]))
     } else if let Some(claim) = volume.get("persistentVolumeClaim") {
@@ -134,16 +140,17 @@ fn driver(pod: &Value, volume: &Value, namespace: &str, world: &dyn World) -> Re
         return Ok(volume.str_at(&["csi", "driver"]).to_string());
     };
     let missing = |what: &str, name: &str| format!("{what} {} not found", quoted(name));
-    let found = world.object("", "persistentvolumeclaims", namespace, &claim);
+    let found = cluster.object("", "persistentvolumeclaims", namespace, &claim);
     let found = found.ok_or_else(|| missing("persistentvolumeclaim", &claim))?;
     let bound = found.str_at(&["spec", "volumeName"]);
-    let bound =
-        world.object("", "persistentvolumes", "", bound).ok_or_else(|| missing("persistentvolume", bound))?;
+    let bound = cluster
+        .object("", "persistentvolumes", "", bound)
+        .ok_or_else(|| missing("persistentvolume", bound))?;
     Ok(bound.str_at(&["spec", "csi", "driver"]).to_string())
 }
 
-fn asks(driver: &str, audience: &str, world: &dyn World) -> Result<bool, String> {
-    let Some(found) = world.object("storage.k8s.io", "csidrivers", "", driver) else {
+fn asks(driver: &str, audience: &str, cluster: &dyn ClusterState) -> Result<bool, String> {
+    let Some(found) = cluster.object("storage.k8s.io", "csidrivers", "", driver) else {
         return Err(format!("csidriver.storage.k8s.io {} not found", quoted(driver)));
     };
     Ok(found.items_at(&["spec", "tokenRequests"]).iter().any(|t| t.str_at(&["audience"]) == audience))

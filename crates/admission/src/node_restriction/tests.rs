@@ -5,7 +5,7 @@ use crate::Options;
 use crate::testing::{Objects, kind, tree};
 use pintle_auth::authz::AlwaysDeny;
 
-fn world() -> Objects {
+fn cluster() -> Objects {
     Objects::of(&[
         ("", "nodes", r#"{"metadata":{"name":"a","uid":"u1"}}"#),
         (
@@ -69,8 +69,8 @@ fn asked(who: &str, what: &str, object: &str, old: &str) -> String {
     let plugin = NodeRestriction(Arc::new(AlwaysDeny));
     let object = (!object.is_empty()).then(|| tree(object));
     let answer = match object {
-        Some(mut object) => plugin.mutate(&request, &mut object, &world()),
-        None => plugin.validate(&request, None, &world(), &mut Vec::new()),
+        Some(mut object) => plugin.mutate(&request, &mut object, &cluster()),
+        None => plugin.validate(&request, None, &cluster(), &mut Vec::new()),
     };
     let text = answer.err().map(|status| status.message).unwrap_or_default();
     text.split_once("is forbidden: ").map_or(text.clone(), |(_, why)| why.to_string())

@@ -1,6 +1,6 @@
 //! Parameters of policies: objects that a binding points to.
 
-use crate::World;
+use crate::ClusterState;
 use pintle_meta::GroupVersion;
 use pintle_meta::selector::LabelSelector;
 use pintle_value::{Str, Value};
@@ -28,9 +28,9 @@ impl ParamKind {
     }
 
     /// Whether there is such a kind.
-    pub(super) fn check(&self, world: &dyn World) -> Result<(), String> {
+    pub(super) fn check(&self, cluster: &dyn ClusterState) -> Result<(), String> {
         let GroupVersion { group, version } = &self.version;
-        match world.resource(&self.version, &self.kind) {
+        match cluster.resource(&self.version, &self.kind) {
             Some(_) => Ok(()),
             None => Err(format!(
                 "failed to find resource referenced by paramKind: '{group}/{version}, Kind={}'",
@@ -57,10 +57,10 @@ pub(super) fn collect(
     kind: &Option<ParamKind>,
     params: &Option<ParamRef>,
     namespace: &str,
-    world: &dyn World,
+    cluster: &dyn ClusterState,
 ) -> Result<Vec<Option<Value>>, String> {
     let (Some(kind), Some(params)) = (kind, params) else { return Ok(vec![None]) };
-    let namespaced = world.resource(&kind.version, &kind.kind).is_some_and(|(_, namespaced)| namespaced);
+    let namespaced = cluster.resource(&kind.version, &kind.kind).is_some_and(|(_, namespaced)| namespaced);
     let namespace = match (namespaced, params.namespace.as_str(), namespace) {
         (true, "", "") => {
             let why =
@@ -75,7 +75,7 @@ pub(super) fn collect(
             return Err(why.to_string());
         }
     };
-    let objects = |name: &str| world.objects_in(&kind.version, &kind.kind, namespace, name);
+    let objects = |name: &str| cluster.objects_in(&kind.version, &kind.kind, namespace, name);
     let found = match (params.name.as_str(), &params.selector) {
         ("", Some(selector)) => {
             let selector = selector.as_ref().map_err(Clone::clone)?;

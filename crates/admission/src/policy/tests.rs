@@ -4,17 +4,17 @@ use super::mutating::{Errors, Mutator, Patched};
 use super::validating::{Validator, Verdict};
 use super::*;
 use crate::admission_request;
-use crate::cel::{Asker, Inputs};
+use crate::cel::{Inputs, RequestAuthorizer};
 use crate::testing::{Objects, kind, text, tree, with_request};
 use pintle_auth::Authorizer;
 use pintle_auth::authz::AlwaysAllow;
 
 const ALL: &str = r#""matchConstraints":{"namespaceSelector":{},"objectSelector":{},"resourceRules":[{"operations":["*"],"apiGroups":["*"],"apiVersions":["*"],"resources":["*"]}]}"#;
-const WORLD: &str = r#"{"metadata":{"name":"n","labels":{"team":"a"}}}"#;
+const CLUSTER: &str = r#"{"metadata":{"name":"n","labels":{"team":"a"}}}"#;
 
-fn world() -> Objects {
+fn cluster() -> Objects {
     Objects::of(&[
-        ("", "namespaces", WORLD),
+        ("", "namespaces", CLUSTER),
         (
             "",
             "configmaps",
@@ -48,7 +48,7 @@ fn said(spec: &str, bindings: &[&str]) -> (String, Vec<String>) {
     let authorizer: Arc<dyn Authorizer> = Arc::new(AlwaysAllow);
     with_request(&pods, None, |request| {
         let mut verdict = Verdict::default();
-        for found in policies.found(request, Some(&object), &world()) {
+        for found in policies.found(request, Some(&object), &cluster()) {
             let asked = match &found {
                 Found::Broken(broken) => {
                     verdict.broken(broken);
@@ -57,7 +57,8 @@ fn said(spec: &str, bindings: &[&str]) -> (String, Vec<String>) {
                 Found::Asked(asked) => asked,
             };
             let told = admission_request(request, &asked.matched, "");
-            let (asker, namespace) = (Asker::new(&authorizer, request), namespace_object(&tree(WORLD)));
+            let (request_authorizer, namespace) =
+                (RequestAuthorizer::new(&authorizer, request), namespace_object(&tree(CLUSTER)));
             for params in &asked.params {
                 let inputs = Inputs {
                     object: Some(&object),
@@ -65,7 +66,7 @@ fn said(spec: &str, bindings: &[&str]) -> (String, Vec<String>) {
                     request: &told,
                     namespace: Some(&namespace),
                     params: params.as_ref(),
-                    asker: Some(&asker),
+                    request_authorizer: Some(&request_authorizer),
                 };
                 verdict.ask(asked, &inputs, &told);
             }
@@ -230,7 +231,7 @@ fn mutated(patch: &str) -> String {
         request: &request,
         namespace: None,
         params: None,
-        asker: None,
+        request_authorizer: None,
     };
     let policy = policies.0.first().unwrap();
     let version = pods.storage_version();
@@ -300,7 +301,7 @@ fn errors_of_mutations_are_told_together() {
     let policies = policies::<Mutator>(r#""mutations":[]"#, &[""]);
     let pods = kind("", "pods");
     let status = with_request(&pods, None, |request| {
-        let found = policies.found(request, None, &world());
+        let found = policies.found(request, None, &cluster());
         let mut errors = Errors::default();
         for found in &found {
             let Found::Asked(asked) = found else { continue };

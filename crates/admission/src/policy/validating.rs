@@ -160,7 +160,8 @@ impl Validator {
 
     /// What the expressions for messages say, whether their rules hold or not; none where they say nothing of use.
     fn messages(&self, inputs: &Inputs<'_>, budget: &mut u64) -> Result<Vec<Option<String>>, OutOfBudget> {
-        let activation = Activation::new(Inputs { asker: None, ..*inputs }, Some(&self.variables));
+        let activation =
+            Activation::new(Inputs { request_authorizer: None, ..*inputs }, Some(&self.variables));
         let usable =
             |text: &String| !text.is_empty() && text.len() <= MESSAGE_BYTES_MAX && !text.contains('\n');
         let mut messages = Vec::with_capacity(self.validations.len());
@@ -178,7 +179,8 @@ impl Validator {
     /// Annotates the audit event of the request; returns what went wrong.
     fn annotate(&self, policy: &str, inputs: &Inputs<'_>) -> Result<Vec<String>, OutOfBudget> {
         let mut budget = POLICY_BUDGET;
-        let activation = Activation::new(Inputs { asker: None, ..*inputs }, Some(&self.variables));
+        let activation =
+            Activation::new(Inputs { request_authorizer: None, ..*inputs }, Some(&self.variables));
         let mut errors = Vec::new();
         for (key, expression) in &self.annotations {
             match activation.evaluate(expression, &mut budget)? {

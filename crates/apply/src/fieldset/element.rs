@@ -144,6 +144,6 @@ fn readable(value: &Value) -> String {
             format!("[{}]", items.iter().map(readable).collect::<Vec<_>>().join(","))
         }
         Value::Object(map) => map.iter().map(|(k, v)| format!("{k}={}", readable(v))).collect(),
-        scalar => crate::patch::shown::shown(scalar),
+        scalar => crate::patch::go_text::go_text(scalar),
     }
 }

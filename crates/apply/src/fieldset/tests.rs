@@ -40,7 +40,7 @@ fn keys_come_in_the_order_of_their_values() {
 
 #[test]
 fn keys_are_read_whatever_they_hold() {
-    for (key, shown) in [
+    for (key, go_text) in [
         (r#"{"name":"c"}"#, r#"[name="c"]"#),
         (r#"{"port":80,"proto":"TCP"}"#, r#"[port=80,proto="TCP"]"#),
         (r#"{"proto":"TCP","port":-1}"#, r#"[port=-1,proto="TCP"]"#),
@@ -52,7 +52,7 @@ fn keys_are_read_whatever_they_hold() {
         let mut fields = Map::new();
         fields.insert(format!("k:{key}"), Value::object());
         let set = Set::from_value(&Value::Object(fields)).unwrap();
-        assert_eq!(set.paths()[0].to_string(), shown);
+        assert_eq!(set.paths()[0].to_string(), go_text);
     }
     assert!(Set::from_value(&tree(r#"{"k:{\"a\":}":{}}"#)).is_err());
     assert!(Set::from_value(&tree(r#"{"k:[]":{}}"#)).is_err());
@@ -100,8 +100,8 @@ fn paths_are_found_and_shown() {
     assert!(!set(A).has(&FieldPath::default()));
     assert_eq!(set(A).len(), 5);
     let odd = set(r#"{"k:{\"b\":true,\"a\":1.5}":{},"v:\"x\"":{},"i:2":{}}"#);
-    let shown: Vec<String> = odd.paths().iter().map(ToString::to_string).collect();
-    assert_eq!(shown, ["[a=1.5,b=true]", r#"[="x"]"#, "[2]"]);
+    let go_text: Vec<String> = odd.paths().iter().map(ToString::to_string).collect();
+    assert_eq!(go_text, ["[a=1.5,b=true]", r#"[="x"]"#, "[2]"]);
 }
 
 #[test]

@@ -167,7 +167,7 @@ mod tests {
               "spec":{"list":[{"name":"c","image":"i"}],"whole":{"deep":[1]}}}"#,
         );
         let blame = blame(&object);
-        let shown: Vec<String> = blame
+        let go_text: Vec<String> = blame
             .lines
             .iter()
             .map(|line| {
@@ -177,7 +177,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            shown,
+            go_text,
             [
                 ".metadata ",
                 ".metadata.finalizers ",

@@ -16,14 +16,14 @@ pub(super) fn reconciled(
     live: &Versioned<'_>,
     owners: Owners,
 ) -> Result<Owners, ApplyError> {
-    let mut shown: BTreeMap<Str, bool> = BTreeMap::from([(live.version.clone(), true)]);
+    let mut go_text: BTreeMap<Str, bool> = BTreeMap::from([(live.version.clone(), true)]);
     let mut out = Owners::new();
     for (id, mut owned) in owners {
-        if !shown.contains_key(&owned.version) {
+        if !go_text.contains_key(&owned.version) {
             let converted = cx.convert(live, &owned.version).map_err(ApplyError::Failed)?;
-            shown.insert(owned.version.clone(), converted.is_some());
+            go_text.insert(owned.version.clone(), converted.is_some());
         }
-        if shown.get(&owned.version) == Some(&false) {
+        if go_text.get(&owned.version) == Some(&false) {
             continue;
         }
         let Some(schema) = cx.versions.schema(&owned.version) else { continue };

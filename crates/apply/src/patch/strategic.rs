@@ -6,7 +6,7 @@
 mod list;
 
 use super::restore::restore;
-use super::{PatchError, shown, too_deep};
+use super::{PatchError, go_text, too_deep};
 use crate::DEPTH_MAX;
 use pintle_schema::{Arena, Node, NodeId, Patch, Schema, Shape};
 use pintle_value::{Map, Str, Value};
@@ -46,11 +46,11 @@ pub fn apply(document: Value, patch: Value, schema: &Schema) -> Result<Value, Pa
     let Value::Object(document) = document else {
         return Err(unclassified("invalid JSON document"));
     };
-    let shown = Value::Object(patch.clone());
+    let go_text = Value::Object(patch.clone());
     let merged = Merge { arena: schema.arena() }.map(document, patch, schema.root(), 0)?;
     let mut merged = Value::Object(merged);
     restore(&mut merged, schema)
-        .map_err(|detail| PatchError::Invalid { shown: shown::shown(&shown), detail })?;
+        .map_err(|detail| PatchError::Invalid { go_text: go_text::go_text(&go_text), detail })?;
     Ok(merged)
 }
 
@@ -59,13 +59,16 @@ fn unclassified(text: impl Into<String>) -> PatchError {
 }
 
 fn wrong_type(expected: &Value, found: &Value) -> PatchError {
-    let (expected, found) = (shown::go_type(expected), shown::go_type(found));
+    let (expected, found) = (go_text::go_type(expected), go_text::go_type(found));
     unclassified(format!("expected a {expected}, but received a {found}"))
 }
 
 fn bad_directive(directive: &Value, patch: Map) -> PatchError {
-    let directive = shown::shown_as_text(directive);
-    unclassified(format!("unknown patch type: {directive} in map: {}", shown::shown(&Value::Object(patch))))
+    let directive = go_text::go_text_of_json(directive);
+    unclassified(format!(
+        "unknown patch type: {directive} in map: {}",
+        go_text::go_text(&Value::Object(patch))
+    ))
 }
 
 fn bad_element_order() -> PatchError {

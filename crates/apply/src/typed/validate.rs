@@ -3,7 +3,7 @@
 use super::{Atom, Fields, List, Scalar, Type, items};
 use crate::DEPTH_MAX;
 use crate::fieldset::PathElement;
-use crate::patch::shown::{go_syntax, shown};
+use crate::patch::go_text::{go_syntax, go_text};
 use pintle_schema::ListKind;
 use pintle_value::Value;
 use std::fmt;
@@ -112,7 +112,7 @@ impl Walk {
         let list_items = match value {
             Value::Array(list_items) => list_items,
             Value::Null => return,
-            other => return self.error(format!("expected list, got &{{{}}}", shown(other))),
+            other => return self.error(format!("expected list, got &{{{}}}", go_text(other))),
         };
         let mut seen = std::collections::BTreeSet::new();
         for (at, item) in list_items.iter().enumerate() {
@@ -135,7 +135,7 @@ impl Walk {
         let map = match value {
             Value::Object(map) => map,
             Value::Null => return,
-            other => return self.error(format!("expected map, got &{{{}}}", shown(other))),
+            other => return self.error(format!("expected map, got &{{{}}}", go_text(other))),
         };
         for (key, member) in map.iter() {
             let element = PathElement::Field(key.clone());
@@ -168,7 +168,7 @@ fn scalar_error(scalar: Scalar, value: &Value) -> Option<String> {
         Scalar::String => {
             format!("expected string, got &value.valueUnstructured{{Value:{}}}", go_syntax(value))
         }
-        Scalar::Boolean => format!("expected boolean, got &{{{}}}", shown(value)),
-        Scalar::Any => format!("expected any scalar, got &{{{}}}", shown(value)),
+        Scalar::Boolean => format!("expected boolean, got &{{{}}}", go_text(value)),
+        Scalar::Any => format!("expected any scalar, got &{{{}}}", go_text(value)),
     })
 }

@@ -6,7 +6,7 @@ use pintle_testkit::Request;
 
 use super::{Context, LISTED_OBJECTS, config_map, config_maps};
 use crate::error::BenchError;
-use crate::load::Asker;
+use crate::load::Sender;
 use crate::row::Row;
 
 const PAGE_OBJECTS: u64 = 500;
@@ -54,15 +54,15 @@ async fn list_as(context: &Context, name: &str, accept: &str) -> Result<Vec<Row>
 /// One operation is the whole list, page after page.
 pub(super) async fn list_chunks(context: &Context) -> Result<Vec<Row>, BenchError> {
     let path = format!("{}?limit={PAGE_OBJECTS}", config_maps(context.listed_namespace().await?));
-    let shared = Arc::new((Asker::new(&context.client), path));
+    let shared = Arc::new((Sender::new(&context.client), path));
     let load = context.load("list-chunks", 1, context.elapsed());
     let row = load.run_ops(move |connection, _| {
         let shared = shared.clone();
         Box::pin(async move {
-            let (asker, path) = &*shared;
+            let (sender, path) = &*shared;
             let mut page = path.clone();
             for _ in 0..PAGES_MAX {
-                let body = asker.ask(connection, &Request::new("GET", &page)).await?;
+                let body = sender.send(connection, &Request::new("GET", &page)).await?;
                 let Some(token) = continue_token(&body) else { return Ok(()) };
                 page = format!("{path}&continue={token}");
             }

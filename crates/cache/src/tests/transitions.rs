@@ -94,7 +94,7 @@ fn after_the_initial_state() {
 }
 
 #[test]
-fn frames_are_shared_by_those_who_are_told_the_same() {
+fn watchers_of_the_same_events_share_frames() {
     let mut fixture = Fixture::new(Options::default());
     fixture.set("a/x", Some("db"));
     let web = Filter { matches: Some(app("web")), ..Filter::default() };
@@ -121,7 +121,7 @@ fn frames_are_shared_by_those_who_are_told_the_same() {
 fn of_a_run_that_another_watcher_put_together() {
     let mut fixture = Fixture::new(Options::default());
     let all = || fixture.pods.watch(WatchStart::FromNow, Filter::default()).unwrap();
-    let mut crowd: Vec<Watcher> = (0..=WAKE_DIRECT_MAX).map(|_| all()).collect();
+    let mut watchers: Vec<Watcher> = (0..=WAKE_DIRECT_MAX).map(|_| all()).collect();
     let web = Filter { matches: Some(app("web")), ..Filter::default() };
     let mut selective = fixture.pods.watch(WatchStart::FromNow, web).unwrap();
     for text in ["web", "db", "web"] {
@@ -132,13 +132,13 @@ fn of_a_run_that_another_watcher_put_together() {
         other => panic!("{other:?}"),
     };
     let (key, bytes) = (EncodingKey(1), Bytes::from_static(b"three"));
-    let maker = &mut crowd[0];
+    let maker = &mut watchers[0];
     let made = first(maker);
     assert_eq!(maker.take_run(&made, key), None);
     assert_eq!(drain(maker).len(), 2);
     maker.keep_run(&made, key, &bytes);
     fixture.set("a/x", None);
-    for watcher in crowd.iter_mut().skip(1) {
+    for watcher in watchers.iter_mut().skip(1) {
         let seen = first(watcher);
         assert_eq!(watcher.take_run(&seen, EncodingKey(2)), None, "another encoding");
         assert_eq!(watcher.take_run(&seen, key).as_ref(), Some(&bytes));
@@ -149,22 +149,22 @@ fn of_a_run_that_another_watcher_put_together() {
 }
 
 #[test]
-fn of_a_crowd_that_is_told_the_same() {
+fn many_watchers_receive_the_same_events() {
     let mut fixture = Fixture::new(Options::default());
     let all = || fixture.pods.watch(WatchStart::FromNow, Filter::default()).unwrap();
-    let mut crowd: Vec<Watcher> = (0..=WAKE_DIRECT_MAX).map(|_| all()).collect();
+    let mut watchers: Vec<Watcher> = (0..=WAKE_DIRECT_MAX).map(|_| all()).collect();
     // The first look is into the window.
-    crowd.iter_mut().for_each(|watcher| assert_eq!(drain(watcher), [""; 0]));
+    watchers.iter_mut().for_each(|watcher| assert_eq!(drain(watcher), [""; 0]));
     fixture.cache.shared.set_dispatching(true);
     fixture.set("a/x", Some("web"));
     assert!(fixture.cache.shared.dispatch().is_none());
     fixture.set("a/x", Some("db"));
-    assert_eq!(drain(&mut crowd[0]), ["ADDED a/x=web@2"], "the second change waits");
+    assert_eq!(drain(&mut watchers[0]), ["ADDED a/x=web@2"], "the second change waits");
     fixture.cache.shared.dispatch();
-    assert_eq!(drain(&mut crowd[0]), ["MODIFIED a/x=db@3"]);
-    assert_eq!(drain(&mut crowd[1]), ["ADDED a/x=web@2", "MODIFIED a/x=db@3"]);
+    assert_eq!(drain(&mut watchers[0]), ["MODIFIED a/x=db@3"]);
+    assert_eq!(drain(&mut watchers[1]), ["ADDED a/x=web@2", "MODIFIED a/x=db@3"]);
     fixture.set("a/x", None);
-    assert_eq!(drain(&mut crowd[1]), [""; 0]);
+    assert_eq!(drain(&mut watchers[1]), [""; 0]);
     fixture.cache.shared.set_dispatching(false);
-    assert_eq!(drain(&mut crowd[1]), ["DELETED a/x=db@4"], "nobody holds anything back");
+    assert_eq!(drain(&mut watchers[1]), ["DELETED a/x=db@4"], "nobody holds anything back");
 }

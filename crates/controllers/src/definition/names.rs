@@ -74,7 +74,7 @@ impl Claims {
 }
 
 /// Accepts the names that a definition asks for as far as they are free, and says in its conditions what came of it.
-pub(super) fn settle(claims: &Claims, definition: &mut Value, now: &str) {
+pub(super) fn update_conditions(claims: &Claims, definition: &mut Value, now: &str) {
     let asked = definition.at(&["spec", "names"]).cloned().unwrap_or_default();
     let had = definition.at(&["status", "acceptedNames"]).cloned().unwrap_or_default();
     if asked == had {

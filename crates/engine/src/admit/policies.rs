@@ -2,15 +2,15 @@
 //! to see may be waited for.
 
 use super::Rounds;
-use super::shown::{Reading, Shown, version_of};
-use super::slot::Slot;
+use super::cached::Cached;
+use super::matched_objects::{MatchedObjects, Reading, version_of};
 use crate::{Engine, Target};
-use pintle_admission::cel::{Asker, Inputs};
+use pintle_admission::cel::{Inputs, RequestAuthorizer};
 use pintle_admission::matching::{self, Matched};
 use pintle_admission::policy::mutating::{Errors, Mutator, Patched};
 use pintle_admission::policy::validating::{Validator, Verdict};
 use pintle_admission::policy::{Asked, Broken, Evaluator, Found, GROUP, Policies, namespace_object};
-use pintle_admission::{Attributes, World, admission_request};
+use pintle_admission::{Attributes, ClusterState, admission_request};
 use pintle_meta::{GroupResource, GroupVersion, GroupVersionKind, Status};
 use pintle_value::Value;
 use std::sync::Arc;
@@ -18,25 +18,30 @@ use std::sync::Arc;
 /// The policies in force, compiled anew when one changes.
 #[derive(Default)]
 pub struct PolicySlots {
-    mutating: Slot<Policies<Mutator>, 2>,
-    validating: Slot<Policies<Validator>, 2>,
+    mutating: Cached<Policies<Mutator>, 2>,
+    validating: Cached<Policies<Validator>, 2>,
 }
 
 /// What all expressions about a request see beside its objects.
 struct Surroundings {
-    asker: Asker,
+    request_authorizer: RequestAuthorizer,
     namespace: Option<Value>,
 }
 
 impl Surroundings {
-    fn inputs<'a>(&'a self, shown: &'a Shown, request: &'a Value, params: Option<&'a Value>) -> Inputs<'a> {
+    fn inputs<'a>(
+        &'a self,
+        shown: &'a MatchedObjects,
+        request: &'a Value,
+        params: Option<&'a Value>,
+    ) -> Inputs<'a> {
         Inputs {
             object: shown.object.as_ref(),
             old: shown.old.as_ref(),
             request,
             namespace: self.namespace.as_ref(),
             params,
-            asker: Some(&self.asker),
+            request_authorizer: Some(&self.request_authorizer),
         }
     }
 }
@@ -74,7 +79,7 @@ impl Engine {
         self.admission.is_on("ValidatingAdmissionPolicy").then_some(read)
     }
 
-    fn read_policies<E: Evaluator>(&self, slot: &Slot<Policies<E>, 2>) -> Option<Arc<Policies<E>>> {
+    fn read_policies<E: Evaluator>(&self, slot: &Cached<Policies<E>, 2>) -> Option<Arc<Policies<E>>> {
         let [policies, bindings] = E::RESOURCES;
         let revisions = [self.changed_at(GROUP, policies)?, self.changed_at(GROUP, bindings)?];
         Some(slot.at(revisions, |before| {
@@ -84,14 +89,17 @@ impl Engine {
     }
 
     fn surroundings(&self, request: &Attributes<'_>) -> Result<Surroundings, Status> {
-        let asker = Asker::new(&self.authorizer, request);
+        let request_authorizer = RequestAuthorizer::new(&self.authorizer, request);
         // The namespace of a namespace is not itself.
         if request.namespace.is_empty() || request.is("", "namespaces") {
-            return Ok(Surroundings { asker, namespace: None });
+            return Ok(Surroundings { request_authorizer, namespace: None });
         }
         let found = self.object("", "namespaces", "", request.namespace);
         let missing = || Status::not_found(&GroupResource::new("", "namespaces"), request.namespace);
-        Ok(Surroundings { asker, namespace: Some(namespace_object(&found.ok_or_else(missing)?)) })
+        Ok(Surroundings {
+            request_authorizer,
+            namespace: Some(namespace_object(&found.ok_or_else(missing)?)),
+        })
     }
 
     /// Asks policies that may refuse the request. All are asked; the first that refuses is heard.
@@ -109,7 +117,7 @@ impl Engine {
         }
         let mut surroundings = None;
         let mut verdict = Verdict::default();
-        let mut versions: Vec<(Matched, Shown)> = Vec::new();
+        let mut versions: Vec<(Matched, MatchedObjects)> = Vec::new();
         for found in &found {
             let asked = match found {
                 Found::Broken(broken) => {
@@ -199,7 +207,7 @@ impl Engine {
             rounds.policies.begin_again(object.as_deref());
         }
         let around = self.surroundings(request)?;
-        let mut shown: Option<Shown> = None;
+        let mut shown: Option<MatchedObjects> = None;
         for asked in asked {
             let next =
                 self.show_again(request, target, object.as_deref_mut(), shown.take(), &asked.matched).await;
@@ -233,7 +241,7 @@ impl Engine {
         question: &Question<'_>,
         around: &Surroundings,
         told: &Told,
-        shown: &mut Shown,
+        shown: &mut MatchedObjects,
         rounds: &mut Rounds,
         errors: &mut Errors,
     ) -> Result<(), Status> {
@@ -282,7 +290,7 @@ impl Engine {
     fn take_over(
         &self,
         question: &Question<'_>,
-        shown: &mut Shown,
+        shown: &mut MatchedObjects,
         patched: Patched,
         errors: &mut Errors,
     ) -> Result<(), Status> {

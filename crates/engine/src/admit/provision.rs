@@ -1,7 +1,7 @@
 //! NamespaceAutoProvision: creates the namespace that an object is created in, where there is none.
 
 use crate::{Body, Change, Engine, WriteRequest};
-use pintle_admission::{Attributes, Operation, World};
+use pintle_admission::{Attributes, ClusterState, Operation};
 use pintle_meta::{Reason, Status};
 use pintle_value::{Str, Value, json};
 use std::future::Future;

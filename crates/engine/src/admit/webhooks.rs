@@ -1,16 +1,16 @@
 //! Webhooks: which there are, who of them is asked, in which order, and what is done with what they say.
 
 use super::Rounds;
+use super::cached::Cached;
 use super::calls::{Failure, Question, calling};
+use super::matched_objects::MatchedObjects;
 use super::metrics::{Asked, WebhookMetrics};
-use super::shown::Shown;
-use super::slot::Slot;
 use crate::{Engine, Target};
-use pintle_admission::cel::{Asker, Inputs};
+use pintle_admission::cel::{Inputs, RequestAuthorizer};
 use pintle_admission::matching::Matched;
 use pintle_admission::policy::GROUP;
 use pintle_admission::webhook::{Webhook, review::Verdict, webhooks};
-use pintle_admission::{Attributes, World, admission_request};
+use pintle_admission::{Attributes, ClusterState, admission_request};
 use pintle_apply::patch;
 use pintle_meta::field::quoted;
 use pintle_meta::{GroupResource, Status};
@@ -28,8 +28,8 @@ const CALLS_TOGETHER_MAX: usize = 64;
 
 /// The webhooks of all configurations, read anew when one changes.
 pub struct Hooks {
-    mutating: Slot<Vec<Webhook>, 1>,
-    validating: Slot<Vec<Webhook>, 1>,
+    mutating: Cached<Vec<Webhook>, 1>,
+    validating: Cached<Vec<Webhook>, 1>,
     metrics: WebhookMetrics,
     /// Call the webhooks of each plugin, with the credentials of its configuration.
     pub(super) mutating_caller: Arc<dyn Caller>,
@@ -40,8 +40,8 @@ impl Hooks {
     /// Webhooks that are called by these: those that may change objects, and those that may refuse them.
     pub fn new(mutating_caller: Arc<dyn Caller>, validating_caller: Arc<dyn Caller>) -> Self {
         Hooks {
-            mutating: Slot::default(),
-            validating: Slot::default(),
+            mutating: Cached::default(),
+            validating: Cached::default(),
             metrics: WebhookMetrics::default(),
             mutating_caller,
             validating_caller,
@@ -88,7 +88,7 @@ impl Engine {
         self.admission.is_on("ValidatingAdmissionWebhook").then_some(read)
     }
 
-    fn read_hooks(&self, slot: &Slot<Vec<Webhook>, 1>, plural: &str) -> Option<Arc<Vec<Webhook>>> {
+    fn read_hooks(&self, slot: &Cached<Vec<Webhook>, 1>, plural: &str) -> Option<Arc<Vec<Webhook>>> {
         let revision = self.changed_at(GROUP, plural)?;
         Some(slot.at([revision], |_| webhooks(self.objects(GROUP, plural, ""))))
     }
@@ -106,7 +106,7 @@ impl Engine {
         if rounds.is_second && rounds.webhooks.last.as_ref() != object.as_deref() {
             rounds.webhooks.require();
         }
-        let mut shown: Option<Shown> = None;
+        let mut shown: Option<MatchedObjects> = None;
         for (index, webhook) in webhooks.iter().enumerate() {
             let current = shown.as_ref().and_then(|shown| shown.object.as_ref()).or(object.as_deref());
             let Some(matched) = webhook.matcher.matched(request, current, self)? else { continue };
@@ -154,21 +154,21 @@ impl Engine {
         asked: Asked<'_>,
         request: &Attributes<'_>,
         matched: &Matched,
-        shown: &Shown,
+        shown: &MatchedObjects,
     ) -> Result<bool, Status> {
         let webhook = asked.webhook;
         if webhook.conditions.is_empty() {
             return Ok(true);
         }
         let tree = admission_request(request, matched, "");
-        let asker = Asker::new(&self.authorizer, request);
+        let request_authorizer = RequestAuthorizer::new(&self.authorizer, request);
         let inputs = Inputs {
             object: shown.object.as_ref(),
             old: shown.old.as_ref(),
             request: &tree,
             namespace: None,
             params: None,
-            asker: Some(&asker),
+            request_authorizer: Some(&request_authorizer),
         };
         let began = Instant::now();
         let met = webhook.conditions.matches(&inputs, !webhook.fails_open);
@@ -185,7 +185,7 @@ impl Engine {
         request: &Attributes<'_>,
         target: &Target,
         matched: &Matched,
-        shown: &mut Shown,
+        shown: &mut MatchedObjects,
         warnings: &mut Vec<String>,
     ) -> Result<Outcome, Failure> {
         let (object, old) = (shown.object.as_ref(), shown.old.as_ref());
@@ -223,7 +223,7 @@ impl Engine {
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let mut due = Vec::new();
-        let mut versions: Vec<(Matched, Shown)> = Vec::new();
+        let mut versions: Vec<(Matched, MatchedObjects)> = Vec::new();
         for webhook in webhooks {
             let Some(matched) = webhook.matcher.matched(request, object, self)? else { continue };
             if !versions.iter().any(|(known, _)| *known == matched) {
@@ -265,7 +265,7 @@ impl Engine {
         webhook: &Webhook,
         request: &Attributes<'_>,
         matched: &Matched,
-        shown: &Shown,
+        shown: &MatchedObjects,
         index: usize,
     ) -> (Result<(), Status>, Vec<String>) {
         let (object, old) = (shown.object.as_ref(), shown.old.as_ref());

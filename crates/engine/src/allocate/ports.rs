@@ -34,7 +34,7 @@ impl Engine {
     }
 
     /// What turns one set of ports of a service into another. The allocation must be as it was in `taken`.
-    pub(super) fn settle_ports(
+    pub(super) fn port_writes(
         &self,
         taken: Taken,
         had: &BTreeSet<i64>,

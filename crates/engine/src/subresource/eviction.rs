@@ -98,7 +98,7 @@ impl Engine {
 
     /// The budgets that guard a pod.
     fn budgets(&self, pod: &Target, live: &Value) -> Vec<Value> {
-        use pintle_admission::World;
+        use pintle_admission::ClusterState;
         let mut all = self.objects("policy", "poddisruptionbudgets", &pod.namespace);
         all.retain(|budget| {
             let selector = budget.at(&["spec", "selector"]).map(LabelSelector::from_value);

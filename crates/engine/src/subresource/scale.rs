@@ -248,7 +248,7 @@ fn selector(target: &Target, paths: &ScalePaths, parent: &Value) -> Result<Strin
 /// What Go says of a field of another type.
 fn accessor_error(path: &[Str], value: &Value, wanted: &str) -> String {
     let kind = value.go_type();
-    let shown = pintle_apply::patch::shown::shown(value);
+    let shown = pintle_apply::patch::go_text::go_text(value);
     format!("{} accessor error: {shown} is of the type {kind}, expected {wanted}", dotted(path))
 }
 

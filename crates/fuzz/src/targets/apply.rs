@@ -1,9 +1,9 @@
 //! Server-side apply: histories of managers who apply and update one object of any kind.
 
 use super::{Input, same, some_kind};
+use crate::fixture::{Fixture, Kind, parsed, text};
 use crate::generate;
 use crate::random::Random;
-use crate::world::{Kind, World, parsed, text};
 use pintle_apply::{ApplyError, Context, Owner, Versions, apply, update};
 use pintle_meta::{GroupVersion, GroupVersionKind};
 use pintle_schema::{Schema, typed};
@@ -24,8 +24,8 @@ impl Versions for One<'_> {
 }
 
 /// A kind, and configurations: each is applied, or written if its place in the history is divisible by four.
-pub(super) fn seed(world: &World, random: &mut Random) -> Input {
-    let Some(kind) = some_kind(world, random) else { return Input::new() };
+pub(super) fn seed(fixture: &Fixture, random: &mut Random) -> Input {
+    let Some(kind) = some_kind(fixture, random) else { return Input::new() };
     let first = generate::value(&kind.schema, random);
     let mut input = vec![kind.name.clone().into(), text(&first)];
     let mut last = first;
@@ -40,9 +40,9 @@ pub(super) fn seed(world: &World, random: &mut Random) -> Input {
     input
 }
 
-pub(super) fn check(world: &World, input: &Input) -> Result<(), String> {
+pub(super) fn check(fixture: &Fixture, input: &Input) -> Result<(), String> {
     let Some((name, steps)) = input.split_first() else { return Ok(()) };
-    let Some(kind) = world.kind(name) else { return Ok(()) };
+    let Some(kind) = fixture.kind(name) else { return Ok(()) };
     let Ok(version) = GroupVersion::parse(&kind.api_version) else { return Ok(()) };
     let gvk =
         GroupVersionKind { group: version.group, version: version.version, kind: kind.kind.as_str().into() };

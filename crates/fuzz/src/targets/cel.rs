@@ -4,8 +4,8 @@
 mod pieces;
 
 use super::Input;
+use crate::fixture::{Fixture, parsed};
 use crate::random::Random;
-use crate::world::{World, parsed};
 use pieces::{DOCUMENTS, NESTINGS, TEMPLATES, WORDS};
 use pintle_cel::cost::{CostModel, Node, SizeEstimate, size_on_path};
 use pintle_cel::env::Env;
@@ -26,12 +26,12 @@ const SEED_BYTES_MAX: usize = 4 << 10;
 const CONFORMANCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../cel/tests/conformance.jsonl");
 
 /// The expressions that others are made from: the language's own tests, and the rules of the transcripts.
-fn expressions(world: &World) -> &'static [String] {
+fn expressions(fixture: &Fixture) -> &'static [String] {
     static EXPRESSIONS: OnceLock<Vec<String>> = OnceLock::new();
     EXPRESSIONS.get_or_init(|| {
         let cases = std::fs::read_to_string(CONFORMANCE).unwrap_or_default();
         let cases = cases.lines().filter_map(|line| parsed(line.as_bytes()));
-        let bodies = world.bodies.iter().filter_map(|body| Some(yaml::parse(body).ok()?.value));
+        let bodies = fixture.bodies.iter().filter_map(|body| Some(yaml::parse(body).ok()?.value));
         let mut out = Vec::new();
         cases.chain(bodies).for_each(|found| collect(&found, &mut out));
         out.sort();
@@ -58,8 +58,8 @@ fn collect(value: &Value, out: &mut Vec<String>) {
 }
 
 /// An expression, most often one made of others, and the object it is about.
-pub(super) fn seed(world: &World, random: &mut Random) -> Input {
-    let known = expressions(world);
+pub(super) fn seed(fixture: &Fixture, random: &mut Random) -> Input {
+    let known = expressions(fixture);
     let some = |random: &mut Random| random.pick(known).cloned().unwrap_or_default();
     let mut text = some(random);
     for _ in 0..random.below(5) {
@@ -174,7 +174,7 @@ impl CostModel for Sizes<'_> {
     }
 }
 
-pub(super) fn check(_: &World, input: &Input) -> Result<(), String> {
+pub(super) fn check(_: &Fixture, input: &Input) -> Result<(), String> {
     let Some(text) = input.first().and_then(|bytes| std::str::from_utf8(bytes).ok()) else { return Ok(()) };
     let document = input.get(1).and_then(|bytes| parsed(bytes)).unwrap_or_default();
     // With types, and without any.

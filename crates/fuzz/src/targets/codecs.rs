@@ -1,9 +1,9 @@
 //! Decoders: what was decoded and is written again reads as the same.
 
 use super::{Input, is_deep, same, settled, some_kind};
+use crate::fixture::{Fixture, text};
 use crate::generate;
 use crate::random::Random;
-use crate::world::{World, text};
 use pintle_schema::{proto, typed};
 use pintle_value::{Value, cbor as cbor_codec, json as json_codec, yaml as yaml_codec};
 
@@ -11,7 +11,7 @@ fn part(input: &Input, at: usize) -> &[u8] {
     input.get(at).map(Vec::as_slice).unwrap_or_default()
 }
 
-pub(super) fn json(world: &World, input: &Input) -> Result<(), String> {
+pub(super) fn json(fixture: &Fixture, input: &Input) -> Result<(), String> {
     let body = part(input, 1);
     if let Ok(parsed) = json_codec::parse(body)
         && !is_deep(body)
@@ -24,7 +24,7 @@ pub(super) fn json(world: &World, input: &Input) -> Result<(), String> {
         let again = json_codec::parse(&pretty).map_err(|e| format!("what we wrote we cannot read: {e}"))?;
         same("parse, print with indent, parse", &settled(&parsed.value), &settled(&again.value))?;
     }
-    let Some(kind) = world.kind(part(input, 0)).filter(|kind| kind.schema.is_go()) else { return Ok(()) };
+    let Some(kind) = fixture.kind(part(input, 0)).filter(|kind| kind.schema.is_go()) else { return Ok(()) };
     let Ok(decoded) = typed::decode_json(&kind.schema, body) else { return Ok(()) };
     let mut written = Vec::new();
     typed::encode_json(&kind.schema, &decoded.value, &mut written);
@@ -34,11 +34,11 @@ pub(super) fn json(world: &World, input: &Input) -> Result<(), String> {
     same("typed: what we write has nothing to complain about", &again.strict, &Vec::new())
 }
 
-pub(super) fn yaml_seed(world: &World, random: &mut Random) -> Input {
+pub(super) fn yaml_seed(fixture: &Fixture, random: &mut Random) -> Input {
     if random.one_in(2) {
-        return vec![random.pick(&world.bodies).cloned().unwrap_or_default()];
+        return vec![random.pick(&fixture.bodies).cloned().unwrap_or_default()];
     }
-    let value = match some_kind(world, random) {
+    let value = match some_kind(fixture, random) {
         Some(kind) if !random.one_in(4) => generate::value(&kind.schema, random),
         _ => generate::any(random, 0),
     };
@@ -47,7 +47,7 @@ pub(super) fn yaml_seed(world: &World, random: &mut Random) -> Input {
     vec![out]
 }
 
-pub(super) fn yaml(_: &World, input: &Input) -> Result<(), String> {
+pub(super) fn yaml(_: &Fixture, input: &Input) -> Result<(), String> {
     let Ok(parsed) = yaml_codec::parse(part(input, 0)) else { return Ok(()) };
     let mut written = Vec::new();
     yaml_codec::print(&parsed.value, &mut written);
@@ -61,8 +61,8 @@ pub(super) fn yaml(_: &World, input: &Input) -> Result<(), String> {
     same("YAML, tree, JSON, tree", &settled(&parsed.value), &settled(&as_json.value))
 }
 
-pub(super) fn cbor_seed(world: &World, random: &mut Random) -> Input {
-    let value = match some_kind(world, random) {
+pub(super) fn cbor_seed(fixture: &Fixture, random: &mut Random) -> Input {
+    let value = match some_kind(fixture, random) {
         Some(kind) if !random.one_in(4) => generate::value(&kind.schema, random),
         _ => generate::any(random, 0),
     };
@@ -71,7 +71,7 @@ pub(super) fn cbor_seed(world: &World, random: &mut Random) -> Input {
     vec![out]
 }
 
-pub(super) fn cbor(_: &World, input: &Input) -> Result<(), String> {
+pub(super) fn cbor(_: &Fixture, input: &Input) -> Result<(), String> {
     let Ok(value) = cbor_codec::decode(part(input, 0)) else { return Ok(()) };
     let mut written = Vec::new();
     cbor_codec::encode(&value, &mut written);
@@ -79,8 +79,8 @@ pub(super) fn cbor(_: &World, input: &Input) -> Result<(), String> {
     same("decode, encode, decode", &value, &again)
 }
 
-pub(super) fn protobuf_seed(world: &World, random: &mut Random) -> Input {
-    let Some(kind) = some_kind(world, random) else { return Input::new() };
+pub(super) fn protobuf_seed(fixture: &Fixture, random: &mut Random) -> Input {
+    let Some(kind) = some_kind(fixture, random) else { return Input::new() };
     let mut bytes = Vec::new();
     if let Ok(tree) = typed::decode(&kind.schema, generate::value(&kind.schema, random), None) {
         if random.one_in(4) {
@@ -92,9 +92,9 @@ pub(super) fn protobuf_seed(world: &World, random: &mut Random) -> Input {
     vec![kind.name.clone().into(), bytes]
 }
 
-pub(super) fn protobuf(world: &World, input: &Input) -> Result<(), String> {
+pub(super) fn protobuf(fixture: &Fixture, input: &Input) -> Result<(), String> {
     let bytes = part(input, 1);
-    let Some(kind) = world.kind(part(input, 0)).filter(|kind| kind.schema.is_go()) else { return Ok(()) };
+    let Some(kind) = fixture.kind(part(input, 0)).filter(|kind| kind.schema.is_go()) else { return Ok(()) };
     if let Ok(envelope) = proto::open(bytes) {
         // Only that it ends: what is in it is the next line's business.
         _ = proto::decode(&kind.schema, &envelope);

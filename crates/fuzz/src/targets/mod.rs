@@ -6,10 +6,10 @@ mod codecs;
 mod patches;
 mod texts;
 
+use crate::fixture::{Fixture, Kind, parsed, text};
 use crate::generate;
 use crate::mutate;
 use crate::random::Random;
-use crate::world::{Kind, World, parsed, text};
 use pintle_value::Value;
 
 /// An input: its parts, such as a document and a patch.
@@ -20,11 +20,11 @@ pub(crate) struct Target {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
     /// A good input, or nearly so.
-    pub(crate) seed: fn(&World, &mut Random) -> Input,
+    pub(crate) seed: fn(&Fixture, &mut Random) -> Input,
     /// How inputs are changed.
     pub(crate) form: Form,
     /// What must hold; the error says what does not.
-    pub(crate) check: fn(&World, &Input) -> Result<(), String>,
+    pub(crate) check: fn(&Fixture, &Input) -> Result<(), String>,
 }
 
 /// What the parts of an input are.
@@ -113,12 +113,12 @@ pub(crate) const TARGETS: &[Target] = &[
 ];
 
 /// Changes one part of an input, or none.
-pub(crate) fn mutate(target: &Target, world: &World, random: &mut Random, input: &mut Input) {
+pub(crate) fn mutate(target: &Target, fixture: &Fixture, random: &mut Random, input: &mut Input) {
     if random.one_in(8) {
         return;
     }
     let at = random.below(input.len());
-    let other = random.pick(&world.bodies).cloned().unwrap_or_default();
+    let other = random.pick(&fixture.bodies).cloned().unwrap_or_default();
     let Some(part) = input.get_mut(at) else { return };
     if target.form == Form::Json
         && !random.one_in(4)
@@ -133,15 +133,15 @@ pub(crate) fn mutate(target: &Target, world: &World, random: &mut Random, input:
 }
 
 /// A kind, most often one of those that clients write.
-fn some_kind<'w>(world: &'w World, random: &mut Random) -> Option<&'w Kind> {
-    random.pick(&world.kinds)
+fn some_kind<'w>(fixture: &'w Fixture, random: &mut Random) -> Option<&'w Kind> {
+    random.pick(&fixture.kinds)
 }
 
 /// The name of a kind and an object of it.
-fn object_json(world: &World, random: &mut Random) -> Input {
-    let Some(kind) = some_kind(world, random) else { return Input::new() };
+fn object_json(fixture: &Fixture, random: &mut Random) -> Input {
+    let Some(kind) = some_kind(fixture, random) else { return Input::new() };
     if random.one_in(3) {
-        return vec![kind.name.clone().into(), random.pick(&world.bodies).cloned().unwrap_or_default()];
+        return vec![kind.name.clone().into(), random.pick(&fixture.bodies).cloned().unwrap_or_default()];
     }
     vec![kind.name.clone().into(), text(&generate::value(&kind.schema, random))]
 }

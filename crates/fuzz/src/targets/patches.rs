@@ -1,9 +1,9 @@
 //! Patches: against a naive reading of their specifications, and the laws that follow from them.
 
 use super::{Input, same, some_kind};
+use crate::fixture::{Fixture, parsed, text};
 use crate::generate;
 use crate::random::Random;
-use crate::world::{World, parsed, text};
 use pintle_apply::patch;
 use pintle_schema::typed;
 use pintle_value::{Map, Str, Value};
@@ -12,10 +12,10 @@ fn tree(input: &Input, at: usize) -> Option<Value> {
     parsed(input.get(at)?)
 }
 
-pub(super) fn json_seed(world: &World, random: &mut Random) -> Input {
+pub(super) fn json_seed(fixture: &Fixture, random: &mut Random) -> Input {
     let document = match random.one_in(2) {
         true => generate::any(random, 0),
-        false => random.pick(&world.bodies).and_then(|body| parsed(body)).unwrap_or_default(),
+        false => random.pick(&fixture.bodies).and_then(|body| parsed(body)).unwrap_or_default(),
     };
     let mut paths = Vec::new();
     pointers(&document, &mut String::new(), &mut paths);
@@ -58,7 +58,7 @@ fn pointers(value: &Value, at: &mut String, out: &mut Vec<String>) {
     }
 }
 
-pub(super) fn json(_: &World, input: &Input) -> Result<(), String> {
+pub(super) fn json(_: &Fixture, input: &Input) -> Result<(), String> {
     let (Some(document), Some(operations)) = (tree(input, 0), tree(input, 1)) else { return Ok(()) };
     let naive = rfc6902(&document, &operations);
     let Ok(patch) = patch::json::decode(operations.clone(), &[], false) else { return Ok(()) };
@@ -166,17 +166,17 @@ fn take(document: &mut Value, path: &[String]) -> Option<Value> {
     }
 }
 
-pub(super) fn merge_seed(world: &World, random: &mut Random) -> Input {
+pub(super) fn merge_seed(fixture: &Fixture, random: &mut Random) -> Input {
     let mut some = || match random.one_in(2) {
         true => Value::Object(
             [("a", generate::any(random, 0)), ("b", generate::any(random, 0))].into_iter().collect(),
         ),
-        false => random.pick(&world.bodies).and_then(|body| parsed(body)).unwrap_or_default(),
+        false => random.pick(&fixture.bodies).and_then(|body| parsed(body)).unwrap_or_default(),
     };
     vec![text(&some()), text(&some())]
 }
 
-pub(super) fn merge(_: &World, input: &Input) -> Result<(), String> {
+pub(super) fn merge(_: &Fixture, input: &Input) -> Result<(), String> {
     let (Some(document), Some(patch)) = (tree(input, 0), tree(input, 1)) else { return Ok(()) };
     let Ok(ours) = patch::merge::apply(document.clone(), patch.clone(), true) else { return Ok(()) };
     same("no change", &Ok(ours.clone()), &patch::merge::apply(ours.clone(), Value::object(), true))?;
@@ -225,8 +225,8 @@ fn rfc7386(target: Value, patch: &Value) -> Value {
     Value::Object(target)
 }
 
-pub(super) fn strategic_seed(world: &World, random: &mut Random) -> Input {
-    let Some(kind) = some_kind(world, random) else { return Input::new() };
+pub(super) fn strategic_seed(fixture: &Fixture, random: &mut Random) -> Input {
+    let Some(kind) = some_kind(fixture, random) else { return Input::new() };
     let mut patch = generate::value(&kind.schema, random);
     if random.one_in(3) {
         direct(random, &mut patch);
@@ -263,8 +263,8 @@ fn direct(random: &mut Random, patch: &mut Value) {
     }
 }
 
-pub(super) fn strategic(world: &World, input: &Input) -> Result<(), String> {
-    let kind = world.kind(input.first().map(Vec::as_slice).unwrap_or_default());
+pub(super) fn strategic(fixture: &Fixture, input: &Input) -> Result<(), String> {
+    let kind = fixture.kind(input.first().map(Vec::as_slice).unwrap_or_default());
     let Some(kind) = kind.filter(|kind| kind.schema.is_go()) else { return Ok(()) };
     let (Some(document), Some(patch)) = (tree(input, 1), tree(input, 2)) else { return Ok(()) };
     let Ok(document) = typed::decode(&kind.schema, document, None) else { return Ok(()) };

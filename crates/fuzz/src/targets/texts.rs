@@ -1,9 +1,9 @@
 //! Small languages: FieldsV1, selectors, quantities, schemas of custom resources.
 
 use super::{Input, same, some_kind};
+use crate::fixture::{Fixture, parsed, text};
 use crate::generate;
 use crate::random::Random;
-use crate::world::{World, parsed, text};
 use pintle_apply::Set;
 use pintle_apply::typed::{Type, field_set};
 use pintle_meta::quantity::Quantity;
@@ -17,13 +17,13 @@ fn words(input: &Input) -> Option<&str> {
     std::str::from_utf8(input.first()?).ok()
 }
 
-pub(super) fn fields_seed(world: &World, random: &mut Random) -> Input {
-    let Some(kind) = some_kind(world, random) else { return Input::new() };
+pub(super) fn fields_seed(fixture: &Fixture, random: &mut Random) -> Input {
+    let Some(kind) = some_kind(fixture, random) else { return Input::new() };
     let value = generate::value(&kind.schema, random);
     vec![text(&field_set(&value, Type::of(&kind.schema)).to_value())]
 }
 
-pub(super) fn fields(_: &World, input: &Input) -> Result<(), String> {
+pub(super) fn fields(_: &Fixture, input: &Input) -> Result<(), String> {
     let Some(fields) = input.first().and_then(|bytes| parsed(bytes)) else { return Ok(()) };
     let Ok(set) = Set::from_value(&fields) else { return Ok(()) };
     let again = Set::from_value(&set.to_value()).map_err(|e| format!("what we wrote we cannot read: {e}"))?;
@@ -54,11 +54,11 @@ const SELECTORS: &[&str] = &[
     "status.phase=Running,metadata.namespace!=b",
 ];
 
-pub(super) fn selector_seed(_: &World, random: &mut Random) -> Input {
+pub(super) fn selector_seed(_: &Fixture, random: &mut Random) -> Input {
     vec![random.word(SELECTORS).into()]
 }
 
-pub(super) fn selector(_: &World, input: &Input) -> Result<(), String> {
+pub(super) fn selector(_: &Fixture, input: &Input) -> Result<(), String> {
     let Some(text) = words(input) else { return Ok(()) };
     if let Ok(selector) = LabelSelector::parse(text) {
         let written = selector.to_string();
@@ -99,11 +99,11 @@ const QUANTITIES: &[&str] = &[
 /// Beyond the largest suffix Go writes none at all, and reads another number.
 const SUFFIXED_MAX: f64 = 1e21;
 
-pub(super) fn quantity_seed(_: &World, random: &mut Random) -> Input {
+pub(super) fn quantity_seed(_: &Fixture, random: &mut Random) -> Input {
     vec![random.word(QUANTITIES).into()]
 }
 
-pub(super) fn quantity(_: &World, input: &Input) -> Result<(), String> {
+pub(super) fn quantity(_: &Fixture, input: &Input) -> Result<(), String> {
     let Some(text) = words(input) else { return Ok(()) };
     let Ok(parsed) = Quantity::parse(text) else { return Ok(()) };
     if parsed.as_f64().abs() >= SUFFIXED_MAX {
@@ -137,7 +137,7 @@ const SCHEMAS: &[&str] = &[
 ];
 
 /// A schema and a value for it.
-pub(super) fn schema_seed(_: &World, random: &mut Random) -> Input {
+pub(super) fn schema_seed(_: &Fixture, random: &mut Random) -> Input {
     let schema = random.word(SCHEMAS);
     let value = compiled(&parsed(schema.as_bytes()).unwrap_or_default());
     vec![schema.into(), text(&generate::value(&value, random))]
@@ -151,7 +151,7 @@ fn compiled(schema: &Value) -> Schema {
     Schema::new(Arc::new(arena), root)
 }
 
-pub(super) fn schema(_: &World, input: &Input) -> Result<(), String> {
+pub(super) fn schema(_: &Fixture, input: &Input) -> Result<(), String> {
     let part = |at: usize| input.get(at).and_then(|bytes| parsed(bytes));
     let (Some(schema), Some(value)) = (part(0), part(1)) else { return Ok(()) };
     let schema = compiled(&schema);

@@ -89,7 +89,7 @@ fn legacy_resource(group: &Group, resource: &Resource) -> Node {
         ("singularName", Node::text(kind.singular.as_str())),
         ("namespaced", Node::Bool(kind.namespaced)),
         ("kind", Node::text(kind.kind.as_str())),
-        ("verbs", Node::texts(verbs(kind.verbs_told(), group.installed))),
+        ("verbs", Node::texts(verbs(kind.published_verbs(), group.installed))),
     ];
     if !kind.short_names.is_empty() {
         members.push(("shortNames", Node::texts(&kind.short_names)));
@@ -232,7 +232,7 @@ fn aggregated_resource(group: &Group, version: &Version, resource: &Resource) ->
         ("responseKind", response_kind(group, version, &gvk)),
         ("scope", Node::text(if kind.namespaced { "Namespaced" } else { "Cluster" })),
         ("singularResource", Node::text(kind.singular.as_str())),
-        ("verbs", Node::texts(verbs(kind.verbs_told(), group.installed))),
+        ("verbs", Node::texts(verbs(kind.published_verbs(), group.installed))),
     ];
     if !kind.short_names.is_empty() {
         members.push(("shortNames", Node::texts(&kind.short_names)));

@@ -59,7 +59,7 @@ pub(super) fn resource_list(group: &Group, version: &Version) -> Vec<u8> {
     for resource in &version.resources {
         let kind = &resource.kind;
         out.message(2, |w| {
-            let names = verbs(kind.verbs_told(), group.installed);
+            let names = verbs(kind.published_verbs(), group.installed);
             write_resource(w, &kind.plural, kind.namespaced, &kind.kind, &names);
             for name in &kind.short_names {
                 w.string(5, name);
@@ -171,7 +171,7 @@ fn aggregated_resource(out: &mut Writer, group: &Group, version: &Version, resou
     out.message(2, |w| response_kind(w, &resource.kind_version().gvk(kind)));
     out.string(3, if kind.namespaced { "Namespaced" } else { "Cluster" });
     out.string(4, &kind.singular);
-    for verb in verbs(kind.verbs_told(), group.installed) {
+    for verb in verbs(kind.published_verbs(), group.installed) {
         out.string(5, verb);
     }
     for name in &kind.short_names {

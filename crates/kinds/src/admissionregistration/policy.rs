@@ -3,7 +3,7 @@
 use super::expressions::{Expressions, Offered, apply_configuration_type, json_patch_type};
 use super::rules::{self, REINVOCATION_POLICIES};
 use super::{Role, name_warnings};
-use crate::shown::{Field, InternalList, TEXT};
+use crate::error_text::{Field, InternalList, TEXT};
 use crate::{Hooks, Scope, check, fields, fill, hooks, metadata};
 use pintle_cel::types::Type;
 use pintle_cel::words::is_keyword;
@@ -280,9 +280,9 @@ fn validate_mutation(
         }
     }
     if fields::member(mutation, other).is_some() {
-        let shown = format!("{{{other}}}");
+        let error_text = format!("{{{other}}}");
         let why = format!("must not be specified when patchType is {kind}");
-        errors.invalid(&path.field(other), shown.as_str(), &why);
+        errors.invalid(&path.field(other), error_text.as_str(), &why);
     }
 }
 

@@ -256,7 +256,7 @@ fn atomic_set(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     // Both keywords are shown with the list type of the items.
     let at = path.field("items");
     match item.get(LIST_TYPE).and_then(Value::as_str) {
-        Some(shown) => errors.invalid(&at.field(key), shown, why),
+        Some(error_text) => errors.invalid(&at.field(key), error_text, why),
         None => errors.invalid(&at.field(key), Plain("null"), why),
     }
 }
@@ -270,9 +270,9 @@ fn list_map(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     let item = match schema.items() {
         Items::None => return errors.required(&items, "must have a schema if x-kubernetes-list-type is map"),
         Items::Many(_) => {
-            let shown = super::shown::items(schema);
+            let error_text = super::error_text::items(schema);
             let why = "must only have a single schema if x-kubernetes-list-type is map";
-            return errors.invalid(&items, Plain(&shown), why);
+            return errors.invalid(&items, Plain(&error_text), why);
         }
         Items::One(item) => item,
     };
@@ -280,8 +280,8 @@ fn list_map(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
         let why = "must be object if parent array's x-kubernetes-list-type is map";
         return errors.invalid(&items.field("type"), item.kind(), why);
     }
-    let shown: Vec<Str> = keys.iter().filter_map(Value::as_str).map(Str::from).collect();
-    for (at, key) in shown.iter().enumerate() {
+    let error_text: Vec<Str> = keys.iter().filter_map(Value::as_str).map(Str::from).collect();
+    for (at, key) in error_text.iter().enumerate() {
         match item.property(key) {
             Some(property) if matches!(property.kind(), "array" | "object") => {
                 let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
@@ -290,12 +290,12 @@ fn list_map(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
             Some(_) => {}
             None => errors.invalid(
                 &path.field(MAP_KEYS),
-                &shown[..],
+                &error_text[..],
                 "entries must all be names of item properties",
             ),
         }
-        if shown.iter().take(at).any(|earlier| earlier == key) {
-            errors.invalid(&path.field(MAP_KEYS), &shown[..], "must not contain duplicate entries");
+        if error_text.iter().take(at).any(|earlier| earlier == key) {
+            errors.invalid(&path.field(MAP_KEYS), &error_text[..], "must not contain duplicate entries");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The rules of a definition's schema: whether they compile, whether they may look at `oldSelf` where they stand, and
 //! what they may cost.
 
+use super::error_text;
 use super::props::Props;
-use super::shown;
 use pintle_cel::shape::{Shape, ShapeKind};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Plain;
@@ -249,7 +249,7 @@ impl<'a> Context<'a> {
         let mut uses_old_self = false;
         match compiled {
             None => {}
-            Some(Err(why)) => tally.errors.invalid(&at, Plain(&shown::rule(rule)), &why),
+            Some(Err(why)) => tally.errors.invalid(&at, Plain(&error_text::rule(rule)), &why),
             Some(Ok(compiled)) => {
                 uses_old_self = compiled.uses_old_self;
                 let cost = compiled.cost_max.saturating_mul(cardinality);
@@ -275,7 +275,7 @@ impl<'a> Context<'a> {
 fn check_message(rule: &Value, compiled: &Compiled, path: &Path<'_>, tally: &mut Tally) {
     match &compiled.message {
         None => {}
-        Some(Err(why)) => tally.errors.invalid(path, Plain(&shown::rule(rule)), why),
+        Some(Err(why)) => tally.errors.invalid(path, Plain(&error_text::rule(rule)), why),
         Some(Ok(message)) => {
             tally.limit(path, "estimated messageExpression cost", message.cost_max);
             tally.observe(path, rule.str_at(&["messageExpression"]), message.cost_max);
@@ -323,11 +323,11 @@ mod tests {
 
     #[test]
     fn what_rules_may_not_say() {
-        let shown = r#"{"Rule":"self","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}"#;
+        let error_text = r#"{"Rule":"self","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}"#;
         let cases = [
             (
                 r#"{"type":"integer","x-kubernetes-validations":[{"rule":"self"}]}"#,
-                format!("rule: Invalid value: {shown}: cel expression must evaluate to a bool"),
+                format!("rule: Invalid value: {error_text}: cel expression must evaluate to a bool"),
             ),
             (
                 r#"{"type":"integer","x-kubernetes-validations":[{"rule":"self > 1","optionalOldSelf":true}]}"#,

@@ -5,7 +5,7 @@
 
 use super::props::Props;
 use super::rules::{Context, Tally};
-use super::{conversion, defaults, names, openapi, selectable, shown, structural, version};
+use super::{conversion, defaults, error_text, names, openapi, selectable, structural, version};
 use pintle_meta::field::Plain;
 use pintle_meta::{FieldErrors, names as meta_names};
 use pintle_value::{Path, Str, Value};
@@ -325,12 +325,12 @@ fn version_set(spec: &Value, shared: &Shared<'_>, path: &Path<'_>, errors: &mut 
         .iter()
         .enumerate()
         .all(|(at, v)| versions.iter().take(at).all(|earlier| name(earlier) != name(v)));
-    let shown = || shown::versions(spec.get("versions"), |key| !shared.is_shared(key));
+    let error_text = || error_text::versions(spec.get("versions"), |key| !shared.is_shared(key));
     if !unique {
-        errors.invalid(&at, Plain(&shown()), "must contain unique version names");
+        errors.invalid(&at, Plain(&error_text()), "must contain unique version names");
     }
     if stored != 1 {
-        errors.invalid(&at, Plain(&shown()), "must have exactly one version marked as storage version");
+        errors.invalid(&at, Plain(&error_text()), "must have exactly one version marked as storage version");
     }
     // The internal form names the first version once more.
     let Some(first) = versions.first().map(name).filter(|first| !first.is_empty()) else { return };
@@ -406,7 +406,7 @@ fn validate_schema(
 }
 
 fn status_root(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
-    for go_name in shown::fields_set(schema) {
+    for go_name in error_text::fields_set(schema) {
         if go_name == "Type" && schema.kind() != "object" {
             let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
             return errors.invalid(&path.field("openAPIV3Schema.type"), schema.kind(), why);
@@ -416,7 +416,7 @@ fn status_root(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
             let why = format!(
                 "only [{allowed}] fields are allowed at the root of the schema if the status subresource is enabled"
             );
-            return errors.invalid(&path.field("openAPIV3Schema"), Plain(&shown::schema(schema)), &why);
+            return errors.invalid(&path.field("openAPIV3Schema"), Plain(&error_text::schema(schema)), &why);
         }
     }
 }

@@ -128,10 +128,10 @@ fn validate_spec(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let insecure = fields::flag(spec, "insecureSkipTLSVerify");
     let Some(service) = fields::member(spec, "service") else {
         if bundle > 0 {
-            let shown = format!("{bundle} bytes");
+            let error_text = format!("{bundle} bytes");
             errors.invalid(
                 &path.field("caBundle"),
-                shown.as_str(),
+                error_text.as_str(),
                 "local APIServices may not have a caBundle",
             );
         }

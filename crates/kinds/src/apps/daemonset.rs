@@ -2,9 +2,9 @@
 
 use crate::check;
 use crate::core::podspec::{self, options::Options, warnings};
+use crate::error_text::{Field, Internal, Kind, NUMBER, TEXT};
 use crate::fields::{member, text};
 use crate::fill::{absent, zero};
-use crate::shown::{Field, Internal, Kind, NUMBER, TEXT};
 use crate::workload;
 use crate::{Hooks, Scope};
 use pintle_meta::FieldErrors;
@@ -136,8 +136,8 @@ fn validate_strategy(strategy: &Value, path: &Path<'_>, errors: &mut FieldErrors
             Some(rolling) => validate_rolling_update(rolling, &path.field("rollingUpdate"), errors),
         },
         _ => {
-            let shown = Internal(Some(strategy), STRATEGY);
-            errors.not_supported(path, shown, &["RollingUpdate", "OnDelete"]);
+            let error_text = Internal(Some(strategy), STRATEGY);
+            errors.not_supported(path, error_text, &["RollingUpdate", "OnDelete"]);
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::check;
 use crate::core::podspec::{self, options::Options};
+use crate::error_text::{Field, Internal, Kind, NUMBER, TEXT};
 use crate::fields::{int, member, opt_int, text};
 use crate::fill::{absent, zero};
 use crate::hooks::take;
-use crate::shown::{Field, Internal, Kind, NUMBER, TEXT};
 use crate::workload;
 use crate::{Hooks, Scope};
 use pintle_meta::FieldErrors;
@@ -114,8 +114,8 @@ fn validate_strategy(strategy: &Value, path: &Path<'_>, errors: &mut FieldErrors
         ("RollingUpdate", None) => errors.required(&field, "this should be defaulted and never be nil"),
         ("RollingUpdate", Some(rolling)) => validate_rolling_update(rolling, &field, errors),
         _ => {
-            let shown = Internal(Some(strategy), STRATEGY);
-            errors.not_supported(path, shown, &["Recreate", "RollingUpdate"]);
+            let error_text = Internal(Some(strategy), STRATEGY);
+            errors.not_supported(path, error_text, &["Recreate", "RollingUpdate"]);
         }
     }
 }

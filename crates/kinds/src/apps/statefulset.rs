@@ -3,10 +3,10 @@
 use crate::check;
 use crate::core::claim::validate_spec as validate_claim;
 use crate::core::podspec::{self, annotations, options::Options, warnings};
+use crate::error_text::{Field, Internal, Kind, NULL, NUMBER, TEXT};
 use crate::fields::{int, list, member, opt_int, text};
 use crate::fill::{absent, items, round_resource_list, zero};
 use crate::hooks::take;
-use crate::shown::{Field, Internal, Kind, NULL, NUMBER, TEXT};
 use crate::workload;
 use crate::{Hooks, Scope};
 use pintle_meta::field::Named;

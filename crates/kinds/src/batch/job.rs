@@ -8,11 +8,11 @@ use crate::core::podspec::internal::{
     spec::{self, POD_TEMPLATE_SPEC},
 };
 use crate::core::podspec::{self, options::Options, warnings};
+use crate::error_text::{Field, Internal};
 use crate::fields::{flag, int, list, member, opt_int, text};
 use crate::fill::{absent, items, map_at, zero};
 use crate::hooks::take;
 use crate::metadata;
-use crate::shown::{Field, Internal};
 use crate::workload;
 use crate::{Hooks, Scope};
 use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value, validate_label_selector};
@@ -289,8 +289,8 @@ fn template_change(spec: &Value, old: &Value, errors: &mut FieldErrors) {
     let path = SPEC.field("template");
     if !mutable {
         if template != Some(&old_template) {
-            let shown = template.map(internal::template);
-            errors.invalid(&path, Internal(shown.as_ref(), POD_TEMPLATE_SPEC), check::IMMUTABLE);
+            let error_text = template.map(internal::template);
+            errors.invalid(&path, Internal(error_text.as_ref(), POD_TEMPLATE_SPEC), check::IMMUTABLE);
         }
         return;
     }
@@ -298,10 +298,10 @@ fn template_change(spec: &Value, old: &Value, errors: &mut FieldErrors) {
     allow_scheduling(&mut old_template, new);
     allow_resources(&mut old_template, new);
     if new.get("spec") != old_template.get("spec") {
-        let shown = new.get("spec").map(internal::pod_spec);
+        let error_text = new.get("spec").map(internal::pod_spec);
         errors.invalid(
             &SPEC.field("template.spec"),
-            Internal(shown.as_ref(), spec::POD_SPEC),
+            Internal(error_text.as_ref(), spec::POD_SPEC),
             check::IMMUTABLE,
         );
     }

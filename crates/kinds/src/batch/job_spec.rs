@@ -3,8 +3,8 @@
 use super::indexes;
 use crate::check;
 use crate::core::podspec::{options::Options, spec::validate_template};
+use crate::error_text::{Field, Internal, Kind, NULL, TEXT};
 use crate::fields::{list, member, opt_int, opt_text, text};
-use crate::shown::{Field, Internal, Kind, NULL, TEXT};
 use pintle_meta::field::{ErrorKind, Named};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};

@@ -2,8 +2,8 @@
 
 use super::{indexes, job_spec::is_indexed};
 use crate::check;
+use crate::error_text::{Field, Internal, NULL};
 use crate::fields::{flag, int, list, member, opt_int, opt_text, text};
-use crate::shown::{Field, Internal, NULL};
 use crate::workload;
 use pintle_meta::field::{ErrorKind, Named};
 use pintle_meta::{FieldErrors, Timestamp};

@@ -2,7 +2,7 @@
 //! their own.
 
 use super::pem;
-use crate::{Asker, Hooks, Scope, fields, hooks, metadata};
+use crate::{Hooks, Requester, Scope, fields, hooks, metadata};
 use pintle_meta::field::{Named, Plain, quoted};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value, base64};
@@ -48,17 +48,17 @@ impl Hooks for CertificateSigningRequest {
         object.set_at(&["status"], Value::object());
     }
 
-    fn asked_by(&self, object: &mut Value, asker: &Asker<'_>) {
+    fn set_requester(&self, object: &mut Value, requester: &Requester<'_>) {
         let list = |texts: &[String]| Value::Array(texts.iter().map(|t| Value::from(t.as_str())).collect());
-        for (key, text) in [("username", asker.name), ("uid", asker.uid)] {
+        for (key, text) in [("username", requester.name), ("uid", requester.uid)] {
             if !text.is_empty() {
                 object.set_at(&["spec", key], text.into());
             }
         }
-        if !asker.groups.is_empty() {
-            object.set_at(&["spec", "groups"], list(asker.groups));
+        if !requester.groups.is_empty() {
+            object.set_at(&["spec", "groups"], list(requester.groups));
         }
-        for (key, values) in asker.extra {
+        for (key, values) in requester.extra {
             object.set_at(&["spec", "extra", key], list(values));
         }
     }

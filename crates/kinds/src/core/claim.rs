@@ -2,7 +2,7 @@
 
 use crate::check;
 use crate::fields::{member, opt_text, quantity, text};
-use pintle_meta::field::{Named, Shown};
+use pintle_meta::field::{ErrorText, Named};
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
@@ -98,8 +98,8 @@ fn data_source(source: &Value, lenient: bool, path: &Path<'_>, errors: &mut Fiel
 
 struct NoMembers;
 
-impl Shown for NoMembers {
-    fn shown(&self) -> String {
+impl ErrorText for NoMembers {
+    fn error_text(&self) -> String {
         "{}".to_string()
     }
 }

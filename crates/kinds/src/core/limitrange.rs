@@ -136,11 +136,11 @@ fn complain(
     path: &Path<'_>,
     field: &str,
     name: &str,
-    shown: &Quantity,
+    error_text: &Quantity,
     detail: &str,
     errors: &mut FieldErrors,
 ) {
-    errors.invalid(&path.field(field).key(name), Named(&shown.to_string()), detail);
+    errors.invalid(&path.field(field).key(name), Named(&error_text.to_string()), detail);
 }
 
 /// The smallest is not above the largest, and what is filled in is in between.

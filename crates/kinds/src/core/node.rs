@@ -3,12 +3,12 @@
 use super::podspec::resources::quantity_value;
 use super::resources::amounts;
 use crate::check;
+use crate::error_text::{Field, Internal, NULL, TEXT};
 use crate::fields::{list, member, opt_int, text, texts};
 use crate::fill::round_resource_list;
 use crate::hooks::take;
-use crate::shown::{Field, Internal, NULL, TEXT};
 use crate::{Hooks, Scope, metadata};
-use pintle_meta::field::{ErrorKind, Shown, quoted};
+use pintle_meta::field::{ErrorKind, ErrorText, quoted};
 use pintle_meta::selector::label_validation::validate_label_name;
 use pintle_meta::{FieldErrors, names, net};
 use pintle_value::{Path, Str, Value};
@@ -39,7 +39,7 @@ impl Hooks for Node {
         for field in ["capacity", "allocatable"] {
             round_resource_list(object.at_mut(&["status", field]));
         }
-        settle_pod_cidrs(object);
+        default_pod_cidrs(object);
     }
 
     fn prepare_create(&self, object: &mut Value) {
@@ -102,7 +102,7 @@ impl Hooks for Node {
 }
 
 /// One range and the list of ranges agree; where they do not, the one range counts.
-fn settle_pod_cidrs(object: &mut Value) {
+fn default_pod_cidrs(object: &mut Value) {
     let single: Str = object.str_at(&["spec", "podCIDR"]).into();
     let first: Option<Str> =
         object.items_at(&["spec", "podCIDRs"]).first().map(|v| v.as_str().unwrap_or("").into());
@@ -139,11 +139,11 @@ fn validate_taints(taints: &[Value], list: &Path<'_>, errors: &mut FieldErrors) 
         }
         check::required_supported(&path.field("effect"), effect, &EFFECTS, errors);
         if !seen.insert((key, effect)) {
-            let shown = Internal(Some(taint), &TAINT).shown();
+            let error_text = Internal(Some(taint), &TAINT).error_text();
             errors.push(
                 ErrorKind::Duplicate,
                 &path,
-                Some(&shown),
+                Some(&error_text),
                 "taints must be unique by key and effect pair",
             );
         }

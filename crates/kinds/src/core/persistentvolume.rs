@@ -6,13 +6,13 @@ pub(crate) mod spec;
 
 use crate::check;
 use crate::diff;
+use crate::error_text::Internal;
 use crate::fields::{list, member, text};
 use crate::hooks::take;
 use crate::node::labels::deprecation;
-use crate::shown::Internal;
 use crate::{Hooks, Scope, fill, metadata};
 use pintle_meta::FieldErrors;
-use pintle_meta::field::Shown;
+use pintle_meta::field::ErrorText;
 use pintle_value::{Path, Value};
 
 const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
@@ -159,7 +159,7 @@ fn spec_warnings(object: &Value, out: &mut Vec<String>) {
             }
         }
     }
-    for (field, shown, since, gone) in [
+    for (field, error_text, since, gone) in [
         ("cephfs", "cephfs", "v1.28", "v1.31+"),
         ("photonPersistentDisk", "photonPersistentDisk", "v1.11", "v1.16+"),
         ("scaleIO", "scaleIO", "v1.16", "v1.22+"),
@@ -168,7 +168,7 @@ fn spec_warnings(object: &Value, out: &mut Vec<String>) {
         ("rbd", "rbd", "v1.28", "v1.31+"),
     ] {
         if object.get("spec").is_some_and(|s| member(s, field).is_some()) {
-            out.push(format!("spec.{shown}: deprecated in {since}, non-functional in {gone}"));
+            out.push(format!("spec.{error_text}: deprecated in {since}, non-functional in {gone}"));
         }
     }
 }
@@ -189,12 +189,12 @@ fn validate_mount_options(object: &Value, errors: &mut FieldErrors) {
 /// Where the volume is cannot change; only a secret to expand it may be added.
 fn validate_source_stays(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let expand = ["spec", "csi", "controllerExpandSecretRef"];
-    let shown = |object: &Value| Internal(object.get("spec"), &internal::SOURCE).shown();
+    let error_text = |object: &Value| Internal(object.get("spec"), &internal::SOURCE).error_text();
     let mut new = object.clone();
     if old.at(&["spec", "csi"]).is_some() && old.at(&expand).is_none() {
         new.remove_at(&expand);
     }
-    let (before, after) = (shown(old), shown(&new));
+    let (before, after) = (error_text(old), error_text(&new));
     if before != after {
         let spec = Path::of("spec");
         let changes = diff::unified(&before, &after);

@@ -6,11 +6,11 @@ use super::podspec::resources::quantity_value;
 use super::resources::amounts;
 use crate::check;
 use crate::diff;
+use crate::error_text::{Field, Internal, Kind, NULL, TEXT};
 use crate::fields::{entries, member, quantity, text};
 use crate::hooks::take;
-use crate::shown::{Field, Internal, Kind, NULL, TEXT};
 use crate::{Hooks, Scope, fill, metadata};
-use pintle_meta::field::{Named, Shown};
+use pintle_meta::field::{ErrorText, Named};
 use pintle_meta::{FieldErrors, Quantity, names, objectmeta};
 use pintle_value::{Path, Value};
 
@@ -85,7 +85,7 @@ impl Hooks for PersistentVolumeClaim {
 
     fn prepare_create(&self, object: &mut Value) {
         object.set_at(&["status"], Value::object());
-        settle_sources(object, None);
+        default_data_sources(object, None);
     }
 
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
@@ -93,7 +93,7 @@ impl Hooks for PersistentVolumeClaim {
             return take(object, old, &["spec"]);
         }
         take(object, old, &["status"]);
-        settle_sources(object, Some(old));
+        default_data_sources(object, Some(old));
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
@@ -134,7 +134,7 @@ fn source<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
 }
 
 /// Drops sources that are not allowed any more, and fills each of the two fields from the other.
-fn settle_sources(object: &mut Value, old: Option<&Value>) {
+fn default_data_sources(object: &mut Value, old: Option<&Value>) {
     let used = |field: &str| old.is_some_and(|old| source(old, field).is_some());
     let foreign = source(object, "dataSourceRef").is_some_and(|r| !text(r, "namespace").is_empty());
     if foreign && !used("dataSourceRef") {
@@ -226,8 +226,8 @@ fn validate_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
 }
 
 fn validate_same(new: &Value, old: &Value, errors: &mut FieldErrors) {
-    let shown = |object: &Value| Internal(object.get("spec"), &SPEC).shown();
-    let (before, after) = (shown(old), shown(new));
+    let error_text = |object: &Value| Internal(object.get("spec"), &SPEC).error_text();
+    let (before, after) = (error_text(old), error_text(new));
     if before != after {
         errors.forbidden(&Path::of("spec"), &format!("{IMMUTABLE}\n{}", diff::unified(&before, &after)));
     }
@@ -318,7 +318,7 @@ mod tests {
     fn each_source_field_is_filled_from_the_other() {
         let settled = |spec: &str| {
             let mut object = tree(&format!(r#"{{"spec":{spec}}}"#));
-            settle_sources(&mut object, None);
+            default_data_sources(&mut object, None);
             Value::from(object.remove_at(&["spec"]).unwrap().as_object().unwrap().clone())
         };
         assert_eq!(

@@ -2,10 +2,10 @@
 
 use super::podspec::resources::{quantity_value, resource_name};
 use super::resources::{amounts, is_standard_for_quota};
+use crate::error_text::{Field, Internal, Kind, NULL, TEXT};
 use crate::fields::{member, quantity, text, texts};
 use crate::fill::round_resource_list;
 use crate::hooks::{keep_other_side, take};
-use crate::shown::{Field, Internal, Kind, NULL, TEXT};
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, objectmeta};

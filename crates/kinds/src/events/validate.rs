@@ -1,8 +1,8 @@
 //! All that can be wrong with an event, in the form of the core group.
 
 use crate::check;
+use crate::error_text::{Field, Internal, TEXT};
 use crate::fields::{int, member, text};
-use crate::shown::{Field, Internal, TEXT};
 use crate::{Hooks, metadata};
 use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};

@@ -1,7 +1,7 @@
 //! FlowSchema: which requests belong to which priority level.
 
 use super::{fixed, validate_conditions};
-use crate::shown::{Field, Internal, Kind, NULL, TEXT};
+use crate::error_text::{Field, Internal, Kind, NULL, TEXT};
 use crate::{Hooks, Scope, check, fields, metadata};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Named;

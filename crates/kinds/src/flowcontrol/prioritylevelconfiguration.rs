@@ -1,7 +1,7 @@
 //! PriorityLevelConfiguration: how many requests of a level run at once, and what becomes of the others.
 
 use super::{fixed, validate_conditions};
-use crate::shown::{Field, Internal, Kind, NULL, TEXT};
+use crate::error_text::{Field, Internal, Kind, NULL, TEXT};
 use crate::{Hooks, Scope, check, fields, fill, metadata};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Named;
@@ -95,18 +95,18 @@ impl Hooks for PriorityLevelConfiguration {
 }
 
 fn validate_mandatory(name: &str, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let shown = || Internal(Some(spec), SPEC);
+    let error_text = || Internal(Some(spec), SPEC);
     if name == EXEMPT {
         let mut have = spec.clone();
         have.remove_at(&["exempt"]);
         if have != fixed(r#"{"type":"Exempt"}"#) {
             let why = format!("spec of '{name}' except the 'spec.exempt' field must equal the fixed value");
-            errors.invalid(path, shown(), &why);
+            errors.invalid(path, error_text(), &why);
         }
     }
     let catch_all = r#"{"limited":{"lendablePercent":0,"limitResponse":{"type":"Reject"},"nominalConcurrencyShares":5},"type":"Limited"}"#;
     if name == CATCH_ALL && *spec != fixed(catch_all) {
-        errors.invalid(path, shown(), &format!("spec of '{name}' must equal the fixed value"));
+        errors.invalid(path, error_text(), &format!("spec of '{name}' must equal the fixed value"));
     }
 }
 

@@ -1,8 +1,8 @@
 //! IPAddress: its name is the address, its reference says whose it is.
 
 use crate::check;
+use crate::error_text::{Field, Internal, TEXT};
 use crate::fields::{member, text};
-use crate::shown::{Field, Internal, TEXT};
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::field::quoted;
 use pintle_meta::{FieldErrors, names, net, objectmeta};
@@ -39,8 +39,8 @@ impl Hooks for IpAddress {
         let keys = ["spec", "parentRef"];
         if object.at(&keys) != old.at(&keys) {
             let spec = Path::of("spec");
-            let shown = Internal(object.at(&keys), &PARENT);
-            errors.invalid(&spec.field("parentRef"), shown, objectmeta::IMMUTABLE);
+            let error_text = Internal(object.at(&keys), &PARENT);
+            errors.invalid(&spec.field("parentRef"), error_text, objectmeta::IMMUTABLE);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! ServiceCIDR: one network of each family, which stays.
 
+use crate::error_text::{Field, Internal, NULL};
 use crate::fields::texts;
-use crate::shown::{Field, Internal, NULL};
 use crate::{Hooks, Scope, hooks, metadata};
 use pintle_meta::{FieldErrors, net, objectmeta};
 use pintle_value::{Path, Str, Value};
@@ -67,10 +67,10 @@ fn validate_cidrs(object: &Value, errors: &mut FieldErrors) {
     if let [Some(first), Some(second)] = all.iter().map(family).collect::<Vec<_>>().as_slice()
         && first == second
     {
-        let shown: Vec<Str> = all.iter().map(|c| Str::from(*c)).collect();
+        let error_text: Vec<Str> = all.iter().map(|c| Str::from(*c)).collect();
         let detail =
             "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
-        errors.invalid(&path, shown.as_slice(), detail);
+        errors.invalid(&path, error_text.as_slice(), detail);
     }
 }
 

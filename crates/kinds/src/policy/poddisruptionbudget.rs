@@ -1,9 +1,9 @@
 //! PodDisruptionBudget.
 
 use crate::check;
+use crate::error_text::{Field, Internal, NULL};
 use crate::fields::{member, opt_text};
 use crate::hooks::take;
-use crate::shown::{Field, Internal, NULL};
 use crate::workload;
 use crate::{Hooks, Scope};
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};

@@ -1,7 +1,7 @@
 //! RoleBinding and ClusterRoleBinding: whom a role is given to. The role cannot be changed.
 
 use super::GROUP;
-use crate::shown::{Field, Internal, TEXT};
+use crate::error_text::{Field, Internal, TEXT};
 use crate::{Hooks, Scope, check, fields, fill, metadata};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
@@ -120,10 +120,10 @@ mod tests {
                 r#"{{"metadata":{{"name":"n"}},"roleRef":{{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"{name}"}}}}"#
             )
         };
-        let shown = r#"{"APIGroup":"rbac.authorization.k8s.io","Kind":"ClusterRole","Name":"b"}"#;
+        let error_text = r#"{"APIGroup":"rbac.authorization.k8s.io","Kind":"ClusterRole","Name":"b"}"#;
         assert_eq!(
             updated(&hooks, Scope::Main, &with(new), &with(old)),
-            [format!("roleRef: Invalid value: {shown}: cannot change roleRef")]
+            [format!("roleRef: Invalid value: {error_text}: cannot change roleRef")]
         );
     }
 }

@@ -1,9 +1,9 @@
 //! ResourceClaim and ResourceClaimTemplate: their specs never change.
 
 use super::v1beta1::{self, Direction};
-use super::{request, shown, status};
+use super::{error_text, request, status};
 use crate::core::podspec::volume_sources;
-use crate::shown::Internal;
+use crate::error_text::Internal;
 use crate::{Hooks, KindVersion, Namespace, Scope, check, fill, hooks, metadata};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
@@ -51,7 +51,7 @@ impl Hooks for ResourceClaim {
         }
         metadata::validate_core_as_new(self, true, object, errors);
         if object.get("spec") != old.get("spec") {
-            let spec = Internal(object.get("spec"), shown::CLAIM_SPEC);
+            let spec = Internal(object.get("spec"), error_text::CLAIM_SPEC);
             errors.invalid(&Path::of("spec"), spec, check::IMMUTABLE);
         }
     }
@@ -111,7 +111,7 @@ impl Hooks for ResourceClaimTemplate {
         metadata::validate_as_new(self, true, object, errors);
         self.validate_create(object, errors);
         if object.get("spec") != old.get("spec") {
-            let spec = Internal(object.get("spec"), shown::TEMPLATE_SPEC);
+            let spec = Internal(object.get("spec"), error_text::TEMPLATE_SPEC);
             errors.invalid(&Path::of("spec"), spec, check::IMMUTABLE);
         }
     }

@@ -5,7 +5,7 @@ use super::slice_device;
 use super::v1beta1::{self, Direction};
 use crate::core::podspec::affinity;
 use crate::core::podspec::internal::spec::NODE_SELECTOR_TERM;
-use crate::shown::InternalList;
+use crate::error_text::InternalList;
 use crate::{Hooks, KindVersion, Scope, check, fields, fill, metadata};
 use pintle_meta::field::quoted;
 use pintle_meta::{FieldErrors, objectmeta};
@@ -140,8 +140,12 @@ fn validate_placement(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         let at = path.field("nodeSelector");
         affinity::node_selector(selector, false, &at, errors);
         if fields::list(selector, "nodeSelectorTerms").len() != 1 {
-            let shown = InternalList(fields::list(selector, "nodeSelectorTerms"), NODE_SELECTOR_TERM);
-            errors.invalid(&at.field("nodeSelectorTerms"), shown, "must have exactly one node selector term");
+            let error_text = InternalList(fields::list(selector, "nodeSelectorTerms"), NODE_SELECTOR_TERM);
+            errors.invalid(
+                &at.field("nodeSelectorTerms"),
+                error_text,
+                "must have exactly one node selector term",
+            );
         }
     }
     for (key, quoted) in [("allNodes", "`allNodes`"), ("perDeviceNodeSelection", "`perDeviceNodeSelection`")]
@@ -157,8 +161,8 @@ fn validate_placement(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         0 => errors.required(path, why),
         1 => {}
         _ => {
-            let shown = format!("{{{}}}", set.join(", "));
-            errors.invalid(path, shown.as_str(), &format!("{why}, but multiple fields are set"));
+            let error_text = format!("{{{}}}", set.join(", "));
+            errors.invalid(path, error_text.as_str(), &format!("{why}, but multiple fields are set"));
         }
     }
 }

@@ -1,9 +1,9 @@
 //! One device of a slice: attributes, capacity, taints, counters, and where it is.
 
+use super::error_text;
 use super::names::{self, ID_BYTES_MAX, bounded, repeated};
-use super::shown;
 use crate::core::podspec::affinity;
-use crate::shown::Internal;
+use crate::error_text::Internal;
 use crate::{check, fields};
 use pintle_meta::field::Plain;
 use pintle_meta::{FieldErrors, Quantity};
@@ -108,7 +108,7 @@ fn validate_attribute(attribute: &Value, path: &Path<'_>, errors: &mut FieldErro
         1 => {}
         _ => errors.invalid(
             path,
-            Internal(Some(attribute), shown::ATTRIBUTE),
+            Internal(Some(attribute), error_text::ATTRIBUTE),
             "exactly one value must be specified",
         ),
     }
@@ -208,8 +208,8 @@ fn validate_range(
         return errors.required(&path.field("min"), "required when validRange is defined");
     };
     let larger = |a: &Quantity, b: &Quantity| a.cmp(b) == Ordering::Greater;
-    let mut complain = |key: &str, shown: &Quantity, why: String| {
-        errors.invalid(&path.field(key), text(shown).as_str(), &why)
+    let mut complain = |key: &str, error_text: &Quantity, why: String| {
+        errors.invalid(&path.field(key), text(error_text).as_str(), &why)
     };
     if larger(&min, capacity) {
         complain("min", &min, format!("min is larger than capacity value: {}", text(capacity)));

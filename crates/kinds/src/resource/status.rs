@@ -1,9 +1,9 @@
 //! The status of a claim: what is allocated, for whom, and what drivers say of the devices.
 
 use super::names::{self, bounded, repeated};
-use super::{request, shown};
+use super::{error_text, request};
 use crate::core::podspec::affinity;
-use crate::shown::{Field, Internal, TEXT};
+use crate::error_text::{Field, Internal, TEXT};
 use crate::{check, fields};
 use pintle_meta::field::Plain;
 use pintle_meta::{FieldErrors, conditions, net};
@@ -50,7 +50,7 @@ pub(super) fn validate(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let at = path.field("allocation");
     match (fields::member(status, "allocation"), fields::member(before, "allocation")) {
         (Some(new), Some(old)) if new != old => {
-            errors.invalid(&at, Internal(Some(new), shown::ALLOCATION), check::IMMUTABLE);
+            errors.invalid(&at, Internal(Some(new), error_text::ALLOCATION), check::IMMUTABLE);
         }
         (Some(new), None) => validate_allocation(new, object, &at, errors),
         _ => {}

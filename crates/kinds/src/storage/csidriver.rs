@@ -55,11 +55,11 @@ impl Hooks for CsiDriver {
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         validate_spec(object, errors);
         let spec = Path::of("spec");
-        for (field, shown) in
+        for (field, error_text) in
             [("attachRequired", "attachedRequired"), ("volumeLifecycleModes", "volumeLifecycleModes")]
         {
             let keys = ["spec", field];
-            check::immutable(object.at(&keys), old.at(&keys), &spec.field(shown), errors);
+            check::immutable(object.at(&keys), old.at(&keys), &spec.field(error_text), errors);
         }
     }
 
@@ -76,9 +76,9 @@ fn validate_spec(object: &Value, errors: &mut FieldErrors) {
     let path = Path::of("spec");
     let null = Value::Null;
     let spec = object.get("spec").unwrap_or(&null);
-    let wanted = |field: &str, shown: &str, errors: &mut FieldErrors| {
+    let wanted = |field: &str, error_text: &str, errors: &mut FieldErrors| {
         if member(spec, field).is_none() {
-            errors.required(&path.field(shown), "");
+            errors.required(&path.field(error_text), "");
         }
     };
     wanted("attachRequired", "attachedRequired", errors);

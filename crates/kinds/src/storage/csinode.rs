@@ -2,8 +2,8 @@
 
 use crate::check;
 use crate::core::podspec::volume_sources::csi_driver_name;
+use crate::error_text::{Field, Internal, NULL, TEXT};
 use crate::fields::{opt_int, text, texts};
-use crate::shown::{Field, Internal, NULL, TEXT};
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::{FieldErrors, objectmeta};
 use pintle_value::{Path, Value};

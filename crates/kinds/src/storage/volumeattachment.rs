@@ -3,8 +3,8 @@
 use crate::check;
 use crate::core::persistentvolume::{internal, sources, spec};
 use crate::core::podspec::volume_sources::csi_driver_name;
+use crate::error_text::{Field, Internal, Kind, NULL, TEXT};
 use crate::fields::{entries, member, opt_int, opt_text, text};
-use crate::shown::{Field, Internal, Kind, NULL, TEXT};
 use crate::{Hooks, Scope, fill, metadata};
 use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};

@@ -43,8 +43,8 @@ fn controller_revision(object: &Value, now: Timestamp) -> Vec<Value> {
     let owners = object.items_at(&["metadata", "ownerReferences"]).iter();
     let controller =
         owners.clone().find(|owner| owner.get("controller").and_then(Value::as_bool) == Some(true));
-    let shown = controller.map_or_else(|| "<none>".to_string(), controller_name);
-    vec![name(object), text(shown), int(object, &["revision"]), age(object, now)]
+    let error_text = controller.map_or_else(|| "<none>".to_string(), controller_name);
+    vec![name(object), text(error_text), int(object, &["revision"]), age(object, now)]
 }
 
 /// `kind.group/name` in small letters, but for the name.

@@ -47,11 +47,12 @@ fn metrics(specs: &[Value], statuses: &[Value]) -> String {
     if specs.is_empty() {
         return "<none>".to_string();
     }
-    let shown = specs.iter().enumerate().take(METRICS_SHOWN).map(|(at, spec)| metric(spec, statuses.get(at)));
-    let shown = shown.collect::<Vec<_>>().join(", ");
+    let error_text =
+        specs.iter().enumerate().take(METRICS_SHOWN).map(|(at, spec)| metric(spec, statuses.get(at)));
+    let error_text = error_text.collect::<Vec<_>>().join(", ");
     match specs.len() {
-        count if count > METRICS_SHOWN => format!("{shown} + {} more...", count - METRICS_SHOWN),
-        _ => shown,
+        count if count > METRICS_SHOWN => format!("{error_text} + {} more...", count - METRICS_SHOWN),
+        _ => error_text,
     }
 }
 
@@ -68,18 +69,20 @@ fn metric(spec: &Value, status: Option<&Value>) -> String {
     let target = |key: &str| spec.at(&[source, "target", key]).filter(|value| !value.is_null());
     let now = |key: &str| current.map(|current| current.at(&["current", key]));
     // A source that is there but says nothing counts as 0; only some demand a value.
-    let shown = |value: Option<Option<&Value>>| value.map_or_else(|| "<unknown>".into(), quantity);
-    let demanded = |value: Option<Option<&Value>>| shown(value.filter(Option::is_some));
+    let error_text = |value: Option<Option<&Value>>| value.map_or_else(|| "<unknown>".into(), quantity);
+    let demanded = |value: Option<Option<&Value>>| error_text(value.filter(Option::is_some));
     let average = target("averageValue");
     match (source, average) {
-        ("pods", _) => format!("{}/{}", shown(now("averageValue")), quantity(average)),
+        ("pods", _) => format!("{}/{}", error_text(now("averageValue")), quantity(average)),
         ("external" | "object", Some(_)) => {
             format!("{}/{} (avg)", demanded(now("averageValue")), quantity(average))
         }
-        ("external" | "object", None) => format!("{}/{}", shown(now("value")), quantity(target("value"))),
+        ("external" | "object", None) => {
+            format!("{}/{}", error_text(now("value")), quantity(target("value")))
+        }
         (_, Some(_)) => {
             let name = spec.str_at(&[source, "name"]);
-            format!("{name}: {}/{}", shown(now("averageValue")), quantity(average))
+            format!("{name}: {}/{}", error_text(now("averageValue")), quantity(average))
         }
         (_, None) => {
             let percent = |value: Option<&Value>| scalar(value).map(|number| format!("{number}%"));

@@ -115,8 +115,8 @@ pub(super) fn selector_text(selector: Option<&Value>) -> Option<String> {
 pub(super) fn selector(selector: Option<&Value>) -> Value {
     match selector_text(selector) {
         None => text("<error>"),
-        Some(shown) if shown.is_empty() => text("<none>"),
-        Some(shown) => text(shown),
+        Some(error_text) if error_text.is_empty() => text("<none>"),
+        Some(error_text) => text(error_text),
     }
 }
 
@@ -130,8 +130,8 @@ pub(super) fn containers(object: &Value, spec: &[&str]) -> [Value; 2] {
 }
 
 /// The first parts of a list of which `count` are there in all.
-pub(super) fn with_more(shown: &[&str], count: usize, shown_max: usize) -> String {
-    let joined = shown.join(",");
+pub(super) fn with_more(error_text: &[&str], count: usize, shown_max: usize) -> String {
+    let joined = error_text.join(",");
     if count > shown_max { format!("{joined} + {} more...", count - shown_max) } else { joined }
 }
 

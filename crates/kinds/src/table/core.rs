@@ -211,8 +211,8 @@ fn resource_quota(object: &Value, now: Timestamp) -> Vec<Value> {
     if let Some(hard) = object.at(&["status", "hard"]).and_then(Value::as_object) {
         for (resource, hard) in hard.iter() {
             let used = quantity(object.at(&["status", "used", resource]));
-            let shown = format!("{resource}: {used}/{}", quantity(Some(hard)));
-            if resource.starts_with("limits.") { limits.push(shown) } else { requests.push(shown) }
+            let error_text = format!("{resource}: {used}/{}", quantity(Some(hard)));
+            if resource.starts_with("limits.") { limits.push(error_text) } else { requests.push(error_text) }
         }
     }
     vec![name(object), text(requests.join(", ")), text(limits.join(", ")), age(object, now)]

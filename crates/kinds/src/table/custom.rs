@@ -89,7 +89,7 @@ fn age() -> Column {
 /// A value in a column of this type; `null` where it does not fit.
 fn cell(type_: &str, value: &Value, now: Timestamp) -> Value {
     match (type_, value) {
-        ("string", value) => text(shown(value)),
+        ("string", value) => text(error_text(value)),
         ("integer", Value::Int(int)) => Value::Int(*int),
         // A fraction is cut off, as Go converts.
         ("integer", Value::Float(float)) => Value::Int(go_int(*float)),
@@ -109,7 +109,7 @@ fn date(time: &str, now: Timestamp) -> Value {
 }
 
 /// Any value as text.
-fn shown(value: &Value) -> Str {
+fn error_text(value: &Value) -> Str {
     match value {
         Value::String(text) => text.clone(),
         Value::Int(int) => int.to_string().into(),

@@ -263,7 +263,7 @@ mod tests {
 
     fn check(path: &str, expected: &str) {
         let object = json::parse(OBJECT.as_bytes()).unwrap().value;
-        let shown = match JsonPath::parse(path) {
+        let error_text = match JsonPath::parse(path) {
             None => "invalid".to_string(),
             Some(path) => match path.first(&object, &Budget::for_row()) {
                 None => "-".to_string(),
@@ -274,7 +274,7 @@ mod tests {
                 }
             },
         };
-        assert_eq!(shown, expected, "{path}");
+        assert_eq!(error_text, expected, "{path}");
     }
 
     #[test]

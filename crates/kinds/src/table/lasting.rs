@@ -41,12 +41,12 @@ impl Printer {
             return None;
         }
         let lasting = |at: usize| {
-            let shown = || rows.iter().filter_map(move |row| row.cells.get(at));
+            let error_text = || rows.iter().filter_map(move |row| row.cells.get(at));
             let cell = first.cells.get(at)?;
-            if shown().all(|other| other == cell) {
+            if error_text().all(|other| other == cell) {
                 return Some(LastingCell::Fixed(cell.clone()));
             }
-            shown().eq(ages.iter()).then_some(LastingCell::Age)
+            error_text().eq(ages.iter()).then_some(LastingCell::Age)
         };
         let cells = (0..first.cells.len()).map(lasting).collect::<Option<Vec<_>>>()?;
         Some(LastingRow { cells, conditions: first.conditions.clone(), created })
@@ -60,7 +60,7 @@ mod tests {
 
     fn check(kind: &str, object: &str, expected: Option<&str>) {
         let object = json::parse(object.as_bytes()).unwrap().value;
-        let shown = Printer::builtin(kind).lasting_row(&object).map(|row| {
+        let error_text = Printer::builtin(kind).lasting_row(&object).map(|row| {
             let cell = |cell: &LastingCell| match cell {
                 LastingCell::Age => "AGE".to_string(),
                 LastingCell::Fixed(value) => {
@@ -69,7 +69,7 @@ mod tests {
             };
             row.cells.iter().map(cell).collect::<Vec<_>>().join("|")
         });
-        assert_eq!(shown.as_deref(), expected, "{kind}");
+        assert_eq!(error_text.as_deref(), expected, "{kind}");
     }
 
     #[test]

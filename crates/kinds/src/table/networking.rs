@@ -58,18 +58,18 @@ fn ingress(object: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 fn hosts(rules: &[Value]) -> String {
-    let mut shown = Vec::new();
+    let mut error_text = Vec::new();
     let mut more = false;
     for rule in rules {
         // Rules count as more even without a host.
-        more |= shown.len() == HOSTS_SHOWN;
+        more |= error_text.len() == HOSTS_SHOWN;
         let host = rule.str_at(&["host"]);
         if !more && !host.is_empty() {
-            shown.push(host);
+            error_text.push(host);
         }
     }
-    match shown.join(",") {
-        _ if shown.is_empty() => "*".to_string(),
+    match error_text.join(",") {
+        _ if error_text.is_empty() => "*".to_string(),
         hosts if more => format!("{hosts} + {} more...", rules.len() - HOSTS_SHOWN),
         hosts => hosts,
     }
@@ -77,7 +77,7 @@ fn hosts(rules: &[Value]) -> String {
 
 fn ingress_class(object: &Value, now: Timestamp) -> Vec<Value> {
     let is_default = object.str_at(&["metadata", "annotations", DEFAULT_CLASS_ANNOTATION]) == "true";
-    let shown =
+    let error_text =
         format!("{}{}", object.str_at(&["metadata", "name"]), if is_default { " (default)" } else { "" });
     let parameters = object.at(&["spec", "parameters"]).filter(|parameters| !parameters.is_null());
     let parameters = parameters.map(|parameters| {
@@ -86,7 +86,7 @@ fn ingress_class(object: &Value, now: Timestamp) -> Vec<Value> {
         format!("{}{}/{}", part("kind"), group.unwrap_or_default(), part("name"))
     });
     vec![
-        text(shown),
+        text(error_text),
         text_at(object, &["spec", "controller"]),
         text(parameters.unwrap_or_else(|| "<none>".to_string())),
         age(object, now),

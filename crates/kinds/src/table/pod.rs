@@ -57,7 +57,7 @@ impl Restarts {
         self.last = self.last.max(finished.filter(|time| !time.is_zero()));
     }
 
-    fn shown(self, now: Timestamp) -> String {
+    fn error_text(self, now: Timestamp) -> String {
         match self.last {
             Some(last) if self.count != 0 => {
                 let ago = duration::human(duration::GoDuration(now.nanos_since(&last)));
@@ -78,7 +78,7 @@ fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
         name(object),
         text(format!("{}/{total}", state.ready)),
         text(state.reason),
-        text(state.restarts.shown(now)),
+        text(state.restarts.error_text(now)),
         age(object, now),
         text(if ip.is_empty() { "<none>" } else { ip }),
         filled_or(object, &["spec", "nodeName"], "<none>"),

@@ -23,11 +23,11 @@ fn binding(object: &Value, now: Timestamp) -> Vec<Value> {
     let subjects = |kind: &str| {
         let of_kind =
             object.items_at(&["subjects"]).iter().filter(|subject| subject.str_at(&["kind"]) == kind);
-        let shown = of_kind.map(|subject| match kind {
+        let error_text = of_kind.map(|subject| match kind {
             "ServiceAccount" => format!("{}/{}", subject.str_at(&["namespace"]), subject.str_at(&["name"])),
             _ => subject.str_at(&["name"]).to_string(),
         });
-        text(shown.collect::<Vec<_>>().join(", "))
+        text(error_text.collect::<Vec<_>>().join(", "))
     };
     vec![
         name(object),

@@ -53,7 +53,7 @@ pub(super) fn load_balancer(object: &Value) -> Vec<String> {
 }
 
 fn ports(ports: &[Value]) -> String {
-    let shown: Vec<String> = ports
+    let error_text: Vec<String> = ports
         .iter()
         .map(|port| {
             let (number_, protocol) = (number(port, &["port"]), port.str_at(&["protocol"]));
@@ -63,7 +63,7 @@ fn ports(ports: &[Value]) -> String {
             }
         })
         .collect();
-    if shown.is_empty() { "<none>".to_string() } else { shown.join(",") }
+    if error_text.is_empty() { "<none>".to_string() } else { error_text.join(",") }
 }
 
 fn endpoints(object: &Value, now: Timestamp) -> Vec<Value> {
@@ -75,7 +75,7 @@ fn addresses(subsets: &[Value]) -> String {
     if subsets.is_empty() {
         return "<none>".to_string();
     }
-    let mut shown = Vec::new();
+    let mut error_text = Vec::new();
     let mut count = 0;
     for subset in subsets {
         let addresses = subset.items_at(&["addresses"]);
@@ -83,16 +83,16 @@ fn addresses(subsets: &[Value]) -> String {
         count += addresses.len() * ports.len().max(1);
         let ips = || addresses.iter().map(|address| address.str_at(&["ip"]));
         if ports.is_empty() {
-            shown.extend(ips().take(ENDPOINTS_SHOWN).map(ToString::to_string));
+            error_text.extend(ips().take(ENDPOINTS_SHOWN).map(ToString::to_string));
         }
         for port in ports {
             let port = number(port, &["port"]);
-            shown.extend(ips().take(ENDPOINTS_SHOWN).map(|ip| host_port(ip, port)));
+            error_text.extend(ips().take(ENDPOINTS_SHOWN).map(|ip| host_port(ip, port)));
         }
-        shown.truncate(ENDPOINTS_SHOWN);
+        error_text.truncate(ENDPOINTS_SHOWN);
     }
-    let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
-    with_more(&shown, count, ENDPOINTS_SHOWN)
+    let error_text: Vec<&str> = error_text.iter().map(String::as_str).collect();
+    with_more(&error_text, count, ENDPOINTS_SHOWN)
 }
 
 /// Addresses of IPv6 stand in brackets.

@@ -52,10 +52,10 @@ fn csi_node(object: &Value, now: Timestamp) -> Vec<Value> {
 fn storage_class(object: &Value, now: Timestamp) -> Vec<Value> {
     let annotation = |key: &&str| object.str_at(&["metadata", "annotations", key]) == "true";
     let is_default = DEFAULT_CLASS_ANNOTATIONS.iter().any(annotation);
-    let shown =
+    let error_text =
         format!("{}{}", object.str_at(&["metadata", "name"]), if is_default { " (default)" } else { "" });
     vec![
-        text(shown),
+        text(error_text),
         text_at(object, &["provisioner"]),
         text_or(object, &["reclaimPolicy"], "Delete"),
         text_or(object, &["volumeBindingMode"], "Immediate"),

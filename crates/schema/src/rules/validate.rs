@@ -7,7 +7,7 @@ use crate::correlate::{Correlation, Pair, same_item};
 use crate::{Arena, NodeId};
 use pintle_cel::value::{EvalError, Value as CelValue};
 use pintle_meta::FieldErrors;
-use pintle_meta::field::{ErrorKind, Shown, quoted};
+use pintle_meta::field::{ErrorKind, ErrorText, quoted};
 use pintle_value::{Path, Value};
 use std::sync::Arc;
 
@@ -364,7 +364,7 @@ impl Walk<'_> {
 
 fn report(reason: Reason, subject: &Subject<'_, '_>, at: &Path<'_>, told: &str, errors: &mut FieldErrors) {
     // Objects and lists are not shown.
-    let shown = (!matches!(subject.type_name, "object" | "array")).then(|| subject.value.shown());
+    let shown = (!matches!(subject.type_name, "object" | "array")).then(|| subject.value.error_text());
     match reason {
         Reason::Invalid => errors.push(ErrorKind::Invalid, at, shown.as_deref(), told),
         Reason::Forbidden => errors.forbidden(at, told),

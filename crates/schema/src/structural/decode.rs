@@ -3,7 +3,7 @@
 use super::{default, prune, prune_nulls};
 use crate::typed::{self, Strict, TypeError};
 use crate::{NodeId, Schema, Shape};
-use pintle_meta::field::Shown;
+use pintle_meta::field::ErrorText;
 use pintle_value::{Path, Str, Value};
 
 /// Makes an untyped tree the canonical tree of a custom resource. Unknown fields are dropped and collected.
@@ -122,7 +122,7 @@ impl Coerce<'_> {
     ) -> Result<(), TypeError> {
         let mut strict = Strict::default();
         let decoded = typed::decode(self.metadata, value.clone(), Some(&mut strict))
-            .map_err(|error| error.within(&path.to_str(), &Shown::shown(&&*value)))?;
+            .map_err(|error| error.within(&path.to_str(), &ErrorText::error_text(&&*value)))?;
         unknown.extend(strict.unknown.iter().map(|field| Str::from(format!("{path}.{field}"))));
         *value = decoded;
         Ok(())

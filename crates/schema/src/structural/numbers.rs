@@ -2,7 +2,7 @@
 
 use super::validate::Outcome;
 use crate::Checks;
-use pintle_meta::field::{Plain, Shown};
+use pintle_meta::field::{ErrorText, Plain};
 use pintle_value::quote::go_general;
 use pintle_value::{Path, Value};
 use std::cmp::Ordering;
@@ -34,11 +34,11 @@ pub(super) fn check(
         let whole = whole.filter(|_| fine);
         let factor_seen = seen(factor, whole);
         if factor_seen.not_positive() {
-            let factor = factor_seen.shown();
+            let factor = factor_seen.error_text();
             let why = format!("factor MultipleOf declared for {path} must be positive: {factor}");
             out.errors.invalid(path, Plain(&factor), &why);
         } else if !is_multiple(number, whole, factor) {
-            let why = format!("{path} in body should be a multiple of {}", factor_seen.shown());
+            let why = format!("{path} in body should be a multiple of {}", factor_seen.error_text());
             out.errors.invalid(path, value_seen(number, whole), &why);
         }
     }
@@ -58,7 +58,7 @@ pub(super) fn check(
         let outer = if words == "less than" { Ordering::Greater } else { Ordering::Less };
         if order.is_some_and(|order| order == outer || (exclusive && order == Ordering::Equal)) {
             let equal = if exclusive { "" } else { " or equal to" };
-            let why = format!("{path} in body should be {words}{equal} {}", bound_seen.shown());
+            let why = format!("{path} in body should be {words}{equal} {}", bound_seen.error_text());
             out.errors.invalid(path, value_seen(number, whole), &why);
         }
     }
@@ -81,8 +81,8 @@ impl Number {
     }
 }
 
-impl Shown for Number {
-    fn shown(&self) -> String {
+impl ErrorText for Number {
+    fn error_text(&self) -> String {
         match self {
             Number::Whole(whole) => whole.to_string(),
             Number::Float(float) => go_general(*float),

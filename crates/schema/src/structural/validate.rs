@@ -6,7 +6,7 @@ use crate::correlate::{Pair, has_keys};
 use crate::{Arena, Checks, ListKind, Node, NodeId, Shape};
 use pintle_cel::regexp;
 use pintle_meta::FieldErrors;
-use pintle_meta::field::{ErrorKind, FieldError, Plain, Shown, quoted};
+use pintle_meta::field::{ErrorKind, ErrorText, FieldError, Plain, quoted};
 use pintle_value::{Path, Str, Value, json};
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
@@ -225,7 +225,7 @@ impl Walk<'_> {
                 out.merge(self.node(*item, member, past, &path.index(at)));
             }
         }
-        let size = Plain(&items.len().to_string()).shown();
+        let size = Plain(&items.len().to_string()).error_text();
         if let Some(min) = checks.min_items.filter(|min| items.len() < *min) {
             let why = format!("{path} in body should have at least {min} items");
             out.errors.push(ErrorKind::Invalid, path, Some(&size), &why);

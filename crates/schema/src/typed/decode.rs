@@ -14,11 +14,11 @@ pub const TYPED_DEPTH_MAX: usize = 400;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Empties {
     /// They stay: defaults and conversions may look at them.
-    Kept,
+    Preserve,
     /// Those stay that JSON shows.
-    Shown,
+    PreserveSerialized,
     /// They count as not there.
-    Unset,
+    Remove,
 }
 
 /// Makes an untyped tree the canonical tree of a Go type. Unknown fields are dropped and, if `strict` is there,
@@ -33,7 +33,7 @@ pub fn decode(schema: &Schema, mut tree: Value, strict: Option<&mut Strict>) -> 
 /// The same of what a client wrote: lists and maps that it left empty stay.
 pub fn decode_written(schema: &Schema, mut tree: Value, strict: &mut Strict) -> Result<Value, TypeError> {
     let mut decoder =
-        Decoder { strict: Some(strict), empties: Empties::Kept, ..Decoder::new(schema.arena()) };
+        Decoder { strict: Some(strict), empties: Empties::Preserve, ..Decoder::new(schema.arena()) };
     decoder.value(schema.root(), &mut tree, &Place::ROOT);
     decoder.errors.finish()?;
     Ok(tree)
@@ -41,11 +41,11 @@ pub fn decode_written(schema: &Schema, mut tree: Value, strict: &mut Strict) -> 
 
 /// Makes a tree canonical that code has changed. Unknown fields go; values of a wrong type stay as they are.
 pub fn normalize(schema: &Schema, tree: &mut Value) {
-    settle(schema, tree, Empties::Unset);
+    normalize_with(schema, tree, Empties::Remove);
 }
 
 /// The same, with a say in what becomes of empty lists and maps. Says whether some stayed that JSON does not show.
-pub fn settle(schema: &Schema, tree: &mut Value, empties: Empties) -> bool {
+pub fn normalize_with(schema: &Schema, tree: &mut Value, empties: Empties) -> bool {
     let mut decoder = Decoder { empties, ..Decoder::new(schema.arena()) };
     decoder.value(schema.root(), tree, &Place::ROOT);
     decoder.hidden
@@ -66,7 +66,7 @@ pub(super) struct Decoder<'s, 'a> {
 
 impl<'s> Decoder<'s, '_> {
     pub(super) fn new(arena: &'s Arena) -> Self {
-        let (errors, empties) = (Errors::default(), Empties::Unset);
+        let (errors, empties) = (Errors::default(), Empties::Remove);
         Decoder { arena, strict: None, errors, empties, hidden: false, number: None, wants_literal: false }
     }
 
@@ -172,7 +172,8 @@ impl<'s> Decoder<'s, '_> {
         let shape = &self.arena.node(field.node).shape;
         match field.omit {
             Omit::Empty
-                if self.empties == Empties::Kept && matches!(value, Value::Array(_) | Value::Object(_)) =>
+                if self.empties == Empties::Preserve
+                    && matches!(value, Value::Array(_) | Value::Object(_)) =>
             {
                 self.hidden |= empty && !shape.is_go_struct();
                 true
@@ -181,7 +182,7 @@ impl<'s> Decoder<'s, '_> {
             Omit::Zero => *value != zero(self.arena, field.node),
             Omit::Never => {
                 let stays =
-                    self.empties != Empties::Unset && matches!(value, Value::Array(_) | Value::String(_));
+                    self.empties != Empties::Remove && matches!(value, Value::Array(_) | Value::String(_));
                 if empty && !stays && matches!(shape, Shape::List { .. } | Shape::Map { .. } | Shape::Bytes) {
                     self.unset_empty(s, value);
                 }

@@ -41,7 +41,7 @@ pub fn decode_json(schema: &Schema, bytes: &[u8]) -> Result<Decoded, BodyError> 
 pub fn decode_parsed(schema: &Schema, parsed: Parsed, bytes: &[u8]) -> Result<Decoded, TypeError> {
     let mut strict = Strict::default();
     let mut value = parsed.value;
-    let empties = Empties::Kept;
+    let empties = Empties::Preserve;
     let mut decoder = Decoder { strict: Some(&mut strict), empties, ..Decoder::new(schema.arena()) };
     decoder.value(schema.root(), &mut value, &Place::ROOT);
     let wants_literal = decoder.wants_literal;

@@ -46,14 +46,14 @@ fn convert(review: &Value, works: bool) -> Value {
         "response": {"uid": request["uid"], "result": result, "convertedObjects": objects}})
 }
 
-struct World {
+struct Fixture {
     _server: Server,
     admin: Client,
     hook: Webhook,
     works: Arc<AtomicBool>,
 }
 
-async fn world() -> World {
+async fn fixture() -> Fixture {
     let works = Arc::new(AtomicBool::new(true));
     let asked = works.clone();
     let hook = Webhook::start(move |review| (200, convert(&review, asked.load(Ordering::SeqCst))));
@@ -64,7 +64,7 @@ async fn world() -> World {
     assert_eq!(admin.post(definitions, &definition(&hook)).await.unwrap().0, 201);
     for _ in 0..200 {
         if admin.get(&path("v2", "")).await.unwrap().0 == 200 {
-            return World { _server: server, admin, hook, works };
+            return Fixture { _server: server, admin, hook, works };
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -75,7 +75,7 @@ fn path(version: &str, rest: &str) -> String {
     format!("/apis/watch.example.com/{version}/namespaces/default/paints{rest}")
 }
 
-impl World {
+impl Fixture {
     async fn create(&self, name: &str, color: &str) {
         let object = json!({"apiVersion": "watch.example.com/v1", "kind": "Paint", "metadata": {"name": name},
             "spec": {"color": color}});
@@ -96,9 +96,9 @@ impl World {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn selectors_look_at_the_version_asked_for() {
-    let world = world().await;
-    world.create("a", "red").await;
-    world.create("b", "blue").await;
+    let fixture = fixture().await;
+    fixture.create("a", "red").await;
+    fixture.create("b", "blue").await;
     let all = ["ADDED a", "ADDED b", "MODIFIED a", "MODIFIED b", "DELETED b"];
     let red = ["ADDED a", "DELETED a", "ADDED b", "DELETED b"];
     let not_red = ["ADDED b", "ADDED a", "DELETED b"];
@@ -119,40 +119,40 @@ async fn selectors_look_at_the_version_asked_for() {
     ];
     let mut watches = Vec::new();
     for (version, query, first, expected) in cases {
-        let mut watch = world.watch(version, query).await;
+        let mut watch = fixture.watch(version, query).await;
         watch.expect(expected.get(..*first).unwrap(), query).await;
         watches.push((watch, query, *expected));
     }
-    world.patch("a", json!({"color": "blue"})).await;
-    world.patch("b", json!({"color": "red"})).await;
-    assert_eq!(world.admin.delete(&path("v2", "/b")).await.unwrap().0, 200);
+    fixture.patch("a", json!({"color": "blue"})).await;
+    fixture.patch("b", json!({"color": "red"})).await;
+    assert_eq!(fixture.admin.delete(&path("v2", "/b")).await.unwrap().0, 200);
     for (watch, query, expected) in &mut watches {
         watch.expect(expected, query).await;
         watch.expect_silence(query).await;
     }
     // Lists see the same.
     for (query, expected) in [("?labelSelector=in%3Dpaint", 1), ("?fieldSelector=spec.paint%3Dred", 0)] {
-        let (_, list) = world.admin.get(&path("v2", query)).await.unwrap();
+        let (_, list) = fixture.admin.get(&path("v2", query)).await.unwrap();
         assert_eq!(list["items"].as_array().unwrap().len(), expected, "{query}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watches_wait_for_a_webhook_that_fails() {
-    let world = world().await;
-    world.create("a", "red").await;
+    let fixture = fixture().await;
+    fixture.create("a", "red").await;
     let mut watches = Vec::new();
     for _ in 0..8 {
-        let mut watch = world.watch("v2", "").await;
+        let mut watch = fixture.watch("v2", "").await;
         watch.expect(&["ADDED a"], "").await;
         watches.push(watch);
     }
-    let mut own = world.watch("v1", "").await;
-    world.works.store(false, Ordering::SeqCst);
-    world.patch("a", json!({"n": 1})).await;
+    let mut own = fixture.watch("v1", "").await;
+    fixture.works.store(false, Ordering::SeqCst);
+    fixture.patch("a", json!({"n": 1})).await;
     own.expect(&["ADDED a", "MODIFIED a"], "v1").await;
     // No watch can begin with what cannot be shown.
-    let (code, told) = world.admin.get(&path("v2", "?watch=true")).await.unwrap();
+    let (code, told) = fixture.admin.get(&path("v2", "?watch=true")).await.unwrap();
     assert_eq!(code, 429, "{told}");
     let expected = "storage is (re)initializing: failed to list watch.example.com/v2, Kind=Paint: failed to read one \
                     or more paints.watch.example.com from the storage";
@@ -160,26 +160,26 @@ async fn watches_wait_for_a_webhook_that_fails() {
     for watch in &mut watches {
         watch.expect_silence("a webhook that fails").await;
     }
-    let failing = world.hook.calls();
-    world.works.store(true, Ordering::SeqCst);
+    let failing = fixture.hook.calls();
+    fixture.works.store(true, Ordering::SeqCst);
     for watch in &mut watches {
         watch.expect(&["ADDED a", "MODIFIED a"], "healed").await;
     }
     // Once for all of them, and perhaps for one that came in between.
-    assert!(world.hook.calls() <= failing + 3, "{} calls", world.hook.calls() - failing);
+    assert!(fixture.hook.calls() <= failing + 3, "{} calls", fixture.hook.calls() - failing);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_definition_that_changes_ends_watches_that_wait() {
-    let world = world().await;
-    world.create("a", "red").await;
-    let mut watch = world.watch("v2", "").await;
+    let fixture = fixture().await;
+    fixture.create("a", "red").await;
+    let mut watch = fixture.watch("v2", "").await;
     watch.expect(&["ADDED a"], "").await;
-    world.works.store(false, Ordering::SeqCst);
-    world.patch("a", json!({"n": 1})).await;
+    fixture.works.store(false, Ordering::SeqCst);
+    fixture.patch("a", json!({"n": 1})).await;
     watch.expect_silence("a webhook that fails").await;
-    let (_, mut live) = world.admin.get(DEFINITION).await.unwrap();
+    let (_, mut live) = fixture.admin.get(DEFINITION).await.unwrap();
     live["spec"]["names"]["shortNames"] = json!(["pt"]);
-    assert_eq!(world.admin.put(DEFINITION, &live).await.unwrap().0, 200);
+    assert_eq!(fixture.admin.put(DEFINITION, &live).await.unwrap().0, 200);
     watch.expect_end().await;
 }

@@ -7,7 +7,7 @@ use super::{
     DIRECTIVE, ELEMENT_ORDER, Merge, bad_directive, bad_element_order, list_name, unclassified,
     without_directives, wrong_type,
 };
-use crate::patch::{PatchError, shown};
+use crate::patch::{PatchError, go_text};
 use pintle_schema::{NodeId, Patch};
 use pintle_value::{Map, Str, Value};
 use std::collections::HashMap;
@@ -62,7 +62,7 @@ impl Merge<'_> {
         let mut places = Index::new(&original, key);
         for change in patch {
             let Value::Object(change) = change else { return Err(not_a_map(&change)) };
-            let Some(id) = change.get(key).map(shown::identity) else {
+            let Some(id) = change.get(key).map(go_text::identity) else {
                 return Err(no_merge_key(change, key));
             };
             match places.0.get(&id).and_then(|at| original.get_mut(*at)) {
@@ -149,7 +149,7 @@ fn not_a_map(value: &Value) -> PatchError {
 }
 
 fn no_merge_key(item: Map, key: &str) -> PatchError {
-    let item = shown::shown(&Value::Object(item));
+    let item = go_text::go_text(&Value::Object(item));
     unclassified(format!("map: {item} does not contain declared merge key: {key}"))
 }
 
@@ -165,7 +165,7 @@ fn items_are_objects(original: &[Value], patch: &[Value]) -> Merged<bool> {
     let kind = std::mem::discriminant(first);
     if items.any(|item| std::mem::discriminant(item) != kind) {
         let lists = [original, patch].map(|list| Value::Array(list.to_vec()));
-        let lists = shown::shown(&Value::Array(lists.to_vec()));
+        let lists = go_text::go_text(&Value::Array(lists.to_vec()));
         return Err(unclassified(format!("list element types are not identical: {lists}")));
     }
     Ok(matches!(first, Value::Object(_)))
@@ -189,7 +189,7 @@ fn obey_directives(
         match directive.as_str() {
             Some("delete") => match map.get(key) {
                 Some(gone) => {
-                    deleted.insert(shown::identity(gone), gone.clone());
+                    deleted.insert(go_text::identity(gone), gone.clone());
                 }
                 None => return Err(no_merge_key(map, key)),
             },
@@ -202,7 +202,7 @@ fn obey_directives(
         }
     }
     if !deleted.is_empty() {
-        let is_deleted = |id: &Value| deleted.get(&shown::identity(id)) == Some(id);
+        let is_deleted = |id: &Value| deleted.get(&go_text::identity(id)) == Some(id);
         original.retain(|live| !live.get(key).is_some_and(is_deleted));
     }
     Ok(if replace { (plain, Vec::new()) } else { (original, plain) })
@@ -218,7 +218,7 @@ fn deduplicated(mut items: Vec<Value>) -> Vec<Value> {
     let mut seen = HashMap::new();
     let mut at = 0;
     while let Some(item) = items.get(at) {
-        if seen.insert(shown::identity(item), ()).is_some() {
+        if seen.insert(go_text::identity(item), ()).is_some() {
             items.swap_remove(at);
         } else {
             at = at.saturating_add(1);
@@ -252,7 +252,7 @@ fn check_order(patch: &[Value], order: &[Value], key: &str) -> Merged<()> {
 }
 
 fn out_of_order(patch: &[Value], order: &[Value]) -> PatchError {
-    let [patch, order] = [patch, order].map(|list| shown::shown(&Value::Array(list.to_vec())));
+    let [patch, order] = [patch, order].map(|list| go_text::go_text(&Value::Array(list.to_vec())));
     unclassified(format!(
         "The order in patch list:\n{patch}\n doesn't match {ELEMENT_ORDER} list:\n{order}\n"
     ))
@@ -277,14 +277,14 @@ impl Index {
         let mut places = HashMap::with_capacity(items.len());
         for (at, item) in items.iter().enumerate() {
             if let Ok(id) = key_of(item, key) {
-                places.entry(shown::identity(id)).or_insert(at);
+                places.entry(go_text::identity(id)).or_insert(at);
             }
         }
         Index(places)
     }
 
     fn place(&self, item: &Value, key: &str) -> Option<usize> {
-        self.0.get(&shown::identity(key_of(item, key).ok()?)).copied()
+        self.0.get(&go_text::identity(key_of(item, key).ok()?)).copied()
     }
 }
 

@@ -297,7 +297,8 @@ impl Recovery<'_> {
         }
         if self.look_in_context(next).has(self.kind(0)) {
             if !std::mem::replace(&mut self.recovering, true) {
-                let message = format!("missing {} at {}", self.expected().names(), self.shown(self.next));
+                let message =
+                    format!("missing {} at {}", self.expected().names(), self.error_text(self.next));
                 self.syntax_error(self.next, message)?;
             }
             return Ok(());
@@ -326,7 +327,7 @@ impl Recovery<'_> {
             return Ok(());
         }
         let message =
-            format!("extraneous input {} expecting {}", self.shown(self.next), self.expected().names());
+            format!("extraneous input {} expecting {}", self.error_text(self.next), self.expected().names());
         self.syntax_error(self.next, message)
     }
 
@@ -365,7 +366,7 @@ impl Recovery<'_> {
             Failure::Mismatch => {
                 let message = format!(
                     "mismatched input {} expecting {}",
-                    self.shown(self.next),
+                    self.error_text(self.next),
                     self.expected().names()
                 );
                 self.syntax_error(self.next, message)
@@ -425,7 +426,7 @@ impl Recovery<'_> {
     }
 
     /// A token as messages show it.
-    fn shown(&self, index: usize) -> String {
+    fn error_text(&self, index: usize) -> String {
         match self.token(index) {
             Some(token) if token.kind != Kind::End => quoted(token.text(self.text)),
             _ => "'<EOF>'".into(),

@@ -2,9 +2,9 @@
 
 use super::ordered::{self, CONDITION, METRIC};
 use super::{DEFAULT_CPU_PERCENT, cpu_utilization, v1_metrics};
+use crate::error_text::{Field, Internal, Kind, NULL, NUMBER, TEXT};
 use crate::fields::text;
-use crate::shown::{Field, Internal, Kind, NULL, NUMBER, TEXT};
-use pintle_meta::field::Shown;
+use pintle_meta::field::ErrorText;
 use pintle_value::{Map, Value, json};
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
@@ -66,7 +66,7 @@ pub(super) fn from_v2(object: &mut Value) {
         added.push((CURRENT_METRICS, ordered::text(&Value::Array(turned), METRIC)));
     }
     if let Some(behavior) = object.at(&["spec", "behavior"]) {
-        added.push((BEHAVIOR, Internal(Some(behavior), BEHAVIOR_FIELDS).shown()));
+        added.push((BEHAVIOR, Internal(Some(behavior), BEHAVIOR_FIELDS).error_text()));
     }
     let conditions = object.items_at(&["status", "conditions"]);
     if !conditions.is_empty() {

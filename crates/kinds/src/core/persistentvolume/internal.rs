@@ -1,6 +1,6 @@
 //! Volumes as Go's internal types have them: names and order of fields, for errors that show them.
 
-use crate::shown::{Field, Kind, NULL, TEXT};
+use crate::error_text::{Field, Kind, NULL, TEXT};
 
 const NUMBER: Kind = Kind::Plain("0");
 const SWITCH: Kind = Kind::Plain("false");

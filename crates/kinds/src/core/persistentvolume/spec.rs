@@ -121,14 +121,14 @@ fn node_affinity(placed: &Value, lenient: bool, path: &Path<'_>, errors: &mut Fi
 /// Exactly one source, and that one right.
 fn source(spec: &Value, name: &str, placed: bool, path: &Path<'_>, errors: &mut FieldErrors) {
     let mut found = false;
-    for (field, refused, shown) in sources::ALL {
+    for (field, refused, error_text) in sources::ALL {
         let Some(source) = member(spec, field) else { continue };
         if found && field != "flexVolume" {
             errors.forbidden(&path.field(refused), "may not specify more than 1 volume type");
             continue;
         }
         found = true;
-        sources::validate(field, source, name, &path.field(shown), errors);
+        sources::validate(field, source, name, &path.field(error_text), errors);
         if field == "local" && !placed {
             errors.required(&path.field("nodeAffinity"), "Local volume requires node affinity");
         }

@@ -3,8 +3,8 @@
 use super::update;
 use crate::check;
 use crate::core::podspec::aggregate::is_native;
+use crate::error_text::{Field, InternalList, TEXT};
 use crate::fields::{entries, int, list, member, opt_text, quantity, text};
-use crate::shown::{Field, InternalList, TEXT};
 use crate::workload;
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names, net};
@@ -258,9 +258,11 @@ fn addresses(key: &str, status: &Value, before: &Value, errors: &mut FieldErrors
     }
     let parsed: Vec<Option<IpAddr>> = new.iter().map(|ip| net::parse_ip_sloppy(ip)).collect();
     if let Some(at) = parsed.iter().position(Option::is_none) {
-        let shown = new.get(at).copied().unwrap_or("");
-        errors
-            .internal(&path, &format!("failed to check for dual stack with error:invalid IP[{at}]: {shown}"));
+        let error_text = new.get(at).copied().unwrap_or("");
+        errors.internal(
+            &path,
+            &format!("failed to check for dual stack with error:invalid IP[{at}]: {error_text}"),
+        );
     }
     let has = |test: fn(&IpAddr) -> bool| parsed.iter().flatten().any(test);
     if !has(IpAddr::is_ipv4) || !has(IpAddr::is_ipv6) || new.len() > 2 {
@@ -308,11 +310,11 @@ fn allocated_resources(statuses: &[Value], containers: &[Value], path: &Path<'_>
 
 fn known_resource(name: &str, container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let detail = if name.starts_with("claim:") {
-        let shown = |claim: &Value| match text(claim, "request") {
+        let error_text = |claim: &Value| match text(claim, "request") {
             "" => format!("claim:{}", text(claim, "name")),
             request => format!("claim:{}/{request}", text(claim, "name")),
         };
-        if container.items_at(&["resources", "claims"]).iter().any(|claim| shown(claim) == name) {
+        if container.items_at(&["resources", "claims"]).iter().any(|claim| error_text(claim) == name) {
             return;
         }
         "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty"

@@ -6,13 +6,13 @@ use super::update;
 use crate::core::podspec::annotations::MIRROR;
 use crate::core::podspec::internal::containers::EPHEMERAL_CONTAINER;
 use crate::core::podspec::qos;
+use crate::error_text::Internal;
 use crate::fields::{entries, list, member, opt_text, text};
 use crate::hooks::take;
 use crate::metadata;
-use crate::shown::Internal;
 use crate::workload;
 use pintle_meta::FieldErrors;
-use pintle_meta::field::{Named, Shown, quoted};
+use pintle_meta::field::{ErrorText, Named, quoted};
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
@@ -42,7 +42,7 @@ pub(super) fn validate_ephemeral(pod: &Value, old: &Value, errors: &mut FieldErr
                 errors.forbidden(&path, &format!("existing ephemeral containers {name} may not be removed\n"))
             }
             Some(now) if now != before => {
-                let diff = crate::diff::unified(&shown(before), &shown(now));
+                let diff = crate::diff::unified(&error_text(before), &error_text(now));
                 let detail = format!("existing ephemeral containers {name} may not be changed\n{diff}");
                 errors.forbidden(&path, &detail);
             }
@@ -51,8 +51,8 @@ pub(super) fn validate_ephemeral(pod: &Value, old: &Value, errors: &mut FieldErr
     }
 }
 
-fn shown(container: &Value) -> String {
-    Internal(Some(container), EPHEMERAL_CONTAINER).shown()
+fn error_text(container: &Value) -> String {
+    Internal(Some(container), EPHEMERAL_CONTAINER).error_text()
 }
 
 /// Checks a resize: CPU and memory change, and nothing else.
@@ -72,8 +72,8 @@ pub(super) fn validate_resize(pod: &Value, old: &Value, errors: &mut FieldErrors
         class => class,
     };
     if class != qos::class(spec) {
-        let shown = Named(pod.str_at(&["status", "qosClass"]));
-        errors.invalid(&SPEC, shown, "Pod QOS Class may not change as a result of resizing");
+        let error_text = Named(pod.str_at(&["status", "qosClass"]));
+        errors.invalid(&SPEC, error_text, "Pod QOS Class may not change as a result of resizing");
     }
     if !node_resizes(old) {
         errors.forbidden(&SPEC, "Pod running on node without support for resize");

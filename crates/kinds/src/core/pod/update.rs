@@ -12,12 +12,12 @@ use crate::core::podspec::{
     options::{Options, is_gated},
     scheduling,
 };
+use crate::error_text::{Internal, InternalList};
 use crate::fields::{entries, list, opt_int, text};
 use crate::hooks::take;
 use crate::metadata;
-use crate::shown::{Internal, InternalList};
 use crate::workload;
-use pintle_meta::field::Shown;
+use pintle_meta::field::ErrorText;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
@@ -129,7 +129,7 @@ fn rest(spec: &Value, old: &Value, errors: &mut FieldErrors) {
 }
 
 fn pod_spec_shown(spec: &Value) -> String {
-    Internal(Some(&internal::pod_spec(spec)), POD_SPEC).shown()
+    Internal(Some(&internal::pod_spec(spec)), POD_SPEC).error_text()
 }
 
 /// A pod that is not scheduled yet may become more particular about nodes.

@@ -16,7 +16,7 @@ impl Place {
         Place { path: path.trim_end_matches('/').to_string(), source: source.to_string() }
     }
 
-    fn shown(&self) -> String {
+    fn error_text(&self) -> String {
         let path = quoted(&self.path);
         if self.source.is_empty() { path } else { format!("{path} ({})", self.source) }
     }
@@ -98,7 +98,7 @@ fn among(places: Vec<Place>) -> Vec<String> {
     let mut found = Vec::new();
     for (at, place) in places.iter().enumerate() {
         for earlier in places.iter().take(at).filter(|earlier| place.overlaps(earlier)) {
-            found.push(format!("{} with {}", place.shown(), earlier.shown()));
+            found.push(format!("{} with {}", place.error_text(), earlier.error_text()));
         }
     }
     found

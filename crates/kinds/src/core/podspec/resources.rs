@@ -4,8 +4,8 @@ use super::aggregate::{self, Amounts, amounts, is_huge_page, is_native, is_overc
 use super::internal::spec::POD_RESOURCE_CLAIM;
 use super::options::Options;
 use crate::check;
+use crate::error_text::Internal;
 use crate::fields::{entries, list, member, quantity, text};
-use crate::shown::Internal;
 use pintle_meta::field::{ErrorKind, Named, quoted};
 use pintle_meta::{FieldErrors, Quantity, names};
 use pintle_value::{Path, Value};
@@ -112,15 +112,15 @@ fn within_limit(
     limit_path: &Path<'_>,
     errors: &mut FieldErrors,
 ) {
-    let shown = amount.to_string();
+    let error_text = amount.to_string();
     match limit {
         Some(limit) if amount != limit && !is_overcommit_allowed(name) => {
             let detail = format!("must be equal to {name} limit of {limit}");
-            errors.invalid(request_path, shown.as_str(), &detail);
+            errors.invalid(request_path, error_text.as_str(), &detail);
         }
         Some(limit) if amount > limit => {
             let detail = format!("must be less than or equal to {name} limit of {limit}");
-            errors.invalid(request_path, shown.as_str(), &detail);
+            errors.invalid(request_path, error_text.as_str(), &detail);
         }
         None if !is_overcommit_allowed(name) => {
             errors.required(limit_path, "Limit must be set for non overcommitable resources");

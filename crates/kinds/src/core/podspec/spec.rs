@@ -185,9 +185,9 @@ fn host_users(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut Fie
     if !options.host_network_with_user_namespaces && flag(spec, "hostNetwork") {
         errors.forbidden(&path.field("hostNetwork"), DETAIL);
     }
-    for (key, shown) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+    for (key, error_text) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
         if flag(spec, key) {
-            errors.forbidden(&path.field(shown), DETAIL);
+            errors.forbidden(&path.field(error_text), DETAIL);
         }
     }
     if options.devices_with_user_namespaces {

@@ -42,8 +42,8 @@ fn not_repeated(constraint: &Value, others: &[Value], path: &Path<'_>, errors: &
     let pair = |c: &Value| (text(c, "topologyKey").to_string(), text(c, "whenUnsatisfiable").to_string());
     let own = pair(constraint);
     if others.iter().any(|other| pair(other) == own) {
-        let shown = format!("{{{}, {}}}", own.0, own.1);
-        errors.duplicate(&path.field("{topologyKey, whenUnsatisfiable}"), shown.as_str());
+        let error_text = format!("{{{}, {}}}", own.0, own.1);
+        errors.duplicate(&path.field("{topologyKey, whenUnsatisfiable}"), error_text.as_str());
     }
 }
 

@@ -103,7 +103,7 @@ fn keep_node_ports(object: &mut Value, old: &Value) {
 }
 
 /// Decides `ipFamilyPolicy` and `ipFamilies`, or says why that cannot be; the errors are a complete answer.
-pub fn settle_families(
+pub fn default_ip_families(
     object: &mut Value,
     old: Option<&Value>,
     families: Families<'_>,
@@ -111,7 +111,7 @@ pub fn settle_families(
     if kind(object) == "ExternalName" || old.is_some_and(|old| prefers_dual_as_before(object, old)) {
         return Ok(());
     }
-    settle_policy(object, old);
+    default_ip_family_policy(object, old);
     let mut errors = FieldErrors::new();
     super::validate::cluster_ips(object, old, &mut errors);
     finish(errors)?;
@@ -157,7 +157,7 @@ pub(super) fn prefers_dual_as_before(object: &Value, old: &Value) -> bool {
         && texts(old, "ipFamilies") == texts(object, "ipFamilies")
 }
 
-fn settle_policy(object: &mut Value, old: Option<&Value>) {
+fn default_ip_family_policy(object: &mut Value, old: Option<&Value>) {
     if object.at(&["spec", "ipFamilyPolicy"]).is_some() {
         return;
     }

@@ -2,7 +2,8 @@
 //! is kept here: the caller stores the service, and what a stored service has is taken.
 
 use super::addresses::{
-    family_of, needs_health_check_port, needs_node_ports, node_ports, prefers_dual_as_before, settle_families,
+    default_ip_families, family_of, needs_health_check_port, needs_node_ports, node_ports,
+    prefers_dual_as_before,
 };
 use super::{is_headless, kind, number, texts};
 use pintle_meta::FieldErrors;
@@ -56,7 +57,7 @@ pub enum Refusal {
 /// Decides families and gives what is missing. `object` has been prepared, and is not yet validated.
 pub fn allocate(object: &mut Value, old: Option<&Value>, pool: &mut Pool<'_>) -> Result<(), Refusal> {
     let families: Vec<&str> = pool.ranges.networks.iter().map(family).collect();
-    settle_families(object, old, &families).map_err(Refusal::Invalid)?;
+    default_ip_families(object, old, &families).map_err(Refusal::Invalid)?;
     match old {
         None => give_addresses(object, pool)?,
         Some(old) => update_addresses(object, old, pool)?,
@@ -77,9 +78,9 @@ fn family(network: &Cidr) -> &'static str {
     family_of(&net::ip_text(network.address))
 }
 
-fn invalid(path: &Path<'_>, shown: impl pintle_meta::field::Shown, detail: &str) -> Refusal {
+fn invalid(path: &Path<'_>, error_text: impl pintle_meta::field::ErrorText, detail: &str) -> Refusal {
     let mut errors = FieldErrors::new();
-    errors.invalid(path, shown, detail);
+    errors.invalid(path, error_text, detail);
     Refusal::Invalid(errors)
 }
 

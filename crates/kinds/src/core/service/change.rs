@@ -79,7 +79,7 @@ pub(super) fn validate(object: &Value, old: &Value, errors: &mut FieldErrors) {
     }
 }
 
-fn shown(texts: &[&str]) -> Vec<Str> {
+fn error_text(texts: &[&str]) -> Vec<Str> {
     texts.iter().map(|t| Str::from(*t)).collect()
 }
 
@@ -87,7 +87,7 @@ fn validate_addresses(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let (before, after) = (texts(old, "clusterIPs"), texts(object, "clusterIPs"));
     let spec = Path::of("spec");
     let path = spec.field("clusterIPs");
-    let list = shown(&after);
+    let list = error_text(&after);
     if before.len() == after.len() {
         for (i, _) in before.iter().zip(&after).enumerate().filter(|(_, (b, a))| b != a) {
             errors.invalid(&path.index(i), list.as_slice(), STAYS);
@@ -112,15 +112,15 @@ fn validate_families(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let spec = Path::of("spec");
     let families = spec.field("ipFamilies");
     let path = families.index(0);
-    let ips = shown(&texts(object, "clusterIPs"));
+    let ips = error_text(&texts(object, "clusterIPs"));
     if before.len() == after.len() {
         for _ in before.iter().zip(&after).filter(|(b, a)| b != a) {
-            errors.invalid(&path, shown(&after).as_slice(), STAYS);
+            errors.invalid(&path, error_text(&after).as_slice(), STAYS);
         }
         return;
     }
     if before.len() > after.len() && ips.is_empty() {
-        errors.invalid(&path, shown(&after).as_slice(), "primary ipFamily can not be unset");
+        errors.invalid(&path, error_text(&after).as_slice(), "primary ipFamily can not be unset");
     }
     if let (Some(b), Some(a)) = (before.first(), after.first())
         && a != b

@@ -1,5 +1,5 @@
 use super::Service;
-use super::addresses::settle_families;
+use super::addresses::default_ip_families;
 use crate::testing::{created, defaulted, tree, updated};
 use crate::{Hooks, Scope};
 use pintle_value::{Value, json};
@@ -98,7 +98,7 @@ fn what_was_allocated_stays() {
 fn families_follow_cluster_and_policy() {
     let settled = |spec: &str, families: &[&str]| -> String {
         let mut object = tree(&format!(r#"{{"spec":{spec}}}"#));
-        match settle_families(&mut object, None, families) {
+        match default_ip_families(&mut object, None, families) {
             Ok(()) => print(object.get("spec").unwrap()),
             Err(errors) => errors.sentence(),
         }

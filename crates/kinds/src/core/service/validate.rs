@@ -289,11 +289,11 @@ fn duplicate_ports(object: &Value, errors: &mut FieldErrors) {
     for (i, port) in object.items_at(&["spec", "ports"]).iter().enumerate() {
         let (protocol, value) = (port.str_at(&["protocol"]), number(port, &["port"]));
         if !seen.insert((protocol, value)) {
-            let protocol = pintle_meta::field::Shown::shown(&Named(protocol));
-            let shown = format!(
+            let protocol = pintle_meta::field::ErrorText::error_text(&Named(protocol));
+            let error_text = format!(
                 r#"{{"Name":"","Protocol":{protocol},"AppProtocol":null,"Port":{value},"TargetPort":0,"NodePort":0}}"#
             );
-            errors.duplicate(&path.index(i), Plain(&shown));
+            errors.duplicate(&path.index(i), Plain(&error_text));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Internal forms of containers.
 
 use super::volumes::{LOCAL_OBJECT_REFERENCE, OBJECT_FIELD_SELECTOR, RESOURCE_FIELD_SELECTOR};
-use crate::shown::{FLAG, Field, Kind, NULL, NUMBER, TEXT};
+use crate::error_text::{FLAG, Field, Kind, NULL, NUMBER, TEXT};
 
 /// `ContainerPort`
 pub(crate) const CONTAINER_PORT: &[Field] = &[

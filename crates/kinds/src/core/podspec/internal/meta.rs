@@ -1,6 +1,6 @@
 //! Types of metadata that internal types hold as they are: what is not set is left out.
 
-use crate::shown::{Field, Kind, TEXT};
+use crate::error_text::{Field, Kind, TEXT};
 
 const EXPRESSION: &[Field] = &[
     Field("key", "key", TEXT),

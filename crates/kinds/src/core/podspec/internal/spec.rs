@@ -6,7 +6,7 @@ use super::containers::{
 };
 use super::meta::{LABEL_SELECTOR, OBJECT_META};
 use super::volumes::{LOCAL_OBJECT_REFERENCE, VOLUME};
-use crate::shown::{FLAG, Field, Kind, NULL, NUMBER, TEXT};
+use crate::error_text::{FLAG, Field, Kind, NULL, NUMBER, TEXT};
 
 /// `Sysctl`
 pub(crate) const SYSCTL: &[Field] = &[Field("name", "Name", TEXT), Field("value", "Value", TEXT)];

@@ -1,7 +1,7 @@
 //! Internal forms of volumes.
 
 use super::meta::{LABEL_SELECTOR, OBJECT_META};
-use crate::shown::{FLAG, Field, Kind, NULL, NUMBER, TEXT};
+use crate::error_text::{FLAG, Field, Kind, NULL, NUMBER, TEXT};
 
 /// `HostPathVolumeSource`
 pub(crate) const HOST_PATH_VOLUME_SOURCE: &[Field] =

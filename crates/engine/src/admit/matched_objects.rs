@@ -1,4 +1,4 @@
-//! The objects of a request in the version that somebody wants to see, and back.
+//! The objects of a request in the version that a webhook or policy matched, and back in the version of the request.
 
 use crate::decode::Refusal;
 use crate::{Engine, Target, decode, propose};
@@ -9,7 +9,7 @@ use pintle_schema::typed::{self, Empties};
 use pintle_value::Value;
 
 /// The objects of a request in one version.
-pub(crate) struct Shown {
+pub(crate) struct MatchedObjects {
     version: usize,
     /// The new object, if there is one.
     pub(crate) object: Option<Value>,
@@ -19,8 +19,8 @@ pub(crate) struct Shown {
     pub(crate) is_changed: bool,
 }
 
-impl Shown {
-    /// Puts a changed object in the place of the one that was shown.
+impl MatchedObjects {
+    /// Replaces the object by one that a webhook or policy changed.
     pub(crate) fn change(&mut self, object: Value) {
         self.object = Some(object);
         self.is_changed = true;
@@ -35,7 +35,7 @@ impl Engine {
         target: &Target,
         object: Option<&Value>,
         matched: &Matched,
-    ) -> Result<Shown, Status> {
+    ) -> Result<MatchedObjects, Status> {
         let version = version_of(request, matched);
         let object = match object {
             Some(object) => Some(self.in_version(target, object, version).await?),
@@ -45,7 +45,7 @@ impl Engine {
             Some(old) => Some(self.in_version(target, old, version).await?),
             None => None,
         };
-        Ok(Shown { version, object, old, is_changed: false })
+        Ok(MatchedObjects { version, object, old, is_changed: false })
     }
 
     /// The same objects where another one matched; what was changed before is kept in `object`.
@@ -54,9 +54,9 @@ impl Engine {
         request: &Attributes<'_>,
         target: &Target,
         object: Option<&mut Value>,
-        shown: Option<Shown>,
+        shown: Option<MatchedObjects>,
         matched: &Matched,
-    ) -> Result<Shown, Status> {
+    ) -> Result<MatchedObjects, Status> {
         match shown {
             Some(shown) if shown.version == version_of(request, matched) => Ok(shown),
             Some(shown) => {
@@ -72,7 +72,7 @@ impl Engine {
         &self,
         target: &Target,
         object: Option<&'o mut Value>,
-        shown: &Shown,
+        shown: &MatchedObjects,
     ) -> Result<Option<&'o mut Value>, Status> {
         let Some(object) = object else { return Ok(None) };
         if let Some(changed) = shown.object.as_ref().filter(|_| shown.is_changed) {
@@ -84,7 +84,7 @@ impl Engine {
     async fn in_version(&self, target: &Target, tree: &Value, to: usize) -> Result<Value, Status> {
         let mut tree = self.convert(&target.kind, tree.clone(), to).await?;
         if let Some(version) = target.kind.versions.get(to) {
-            typed::settle(&version.schema, &mut tree, Empties::Shown);
+            typed::normalize_with(&version.schema, &mut tree, Empties::PreserveSerialized);
         }
         Ok(tree)
     }
@@ -94,7 +94,7 @@ impl Engine {
     pub(crate) fn read_patched(
         &self,
         target: &Target,
-        shown: &Shown,
+        shown: &MatchedObjects,
         document: Value,
     ) -> Result<(Value, bool), Status> {
         let object = self.read_document(target, shown, document, Reading::Lenient)?;
@@ -106,7 +106,7 @@ impl Engine {
     pub(crate) fn read_document(
         &self,
         target: &Target,
-        shown: &Shown,
+        shown: &MatchedObjects,
         document: Value,
         reading: Reading,
     ) -> Result<Value, Status> {
@@ -119,14 +119,14 @@ impl Engine {
             Some(decoded) => decoded.value,
             None => self.read_other(&document, &expected, reading)?,
         };
-        typed::settle(schema, &mut object, Empties::Shown);
+        typed::normalize_with(schema, &mut object, Empties::PreserveSerialized);
         Ok(object)
     }
 
     /// An object in the version that was shown, with its defaults.
-    pub(crate) fn with_defaults(&self, target: &Target, shown: &Shown, mut object: Value) -> Value {
+    pub(crate) fn with_defaults(&self, target: &Target, shown: &MatchedObjects, mut object: Value) -> Value {
         let target = Target { version: shown.version, ..target.clone() };
-        propose::complete(&target, &mut object, Empties::Shown);
+        propose::complete(&target, &mut object, Empties::PreserveSerialized);
         object
     }
 

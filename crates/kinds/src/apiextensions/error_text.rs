@@ -1,7 +1,7 @@
 //! Versions and schemas as errors show them: all fields of kube-apiserver's internal types, by their Go names.
 
 use super::props::{Items, Props};
-use pintle_meta::field::{Named, Shown};
+use pintle_meta::field::{ErrorText, Named};
 use pintle_value::{Value, json};
 
 /// What a field of a schema is when it is unset, or how it is shown otherwise.
@@ -140,17 +140,18 @@ fn rules(all: &[Value]) -> String {
     format!("[{}]", all.iter().map(rule).collect::<Vec<_>>().join(","))
 }
 
-fn map(value: &Value, shown: impl Fn(&Value) -> String) -> String {
+fn map(value: &Value, error_text: impl Fn(&Value) -> String) -> String {
     let members = value.as_object().into_iter().flat_map(|m| m.iter());
-    let members = members.map(|(key, v)| format!("{}:{}", Named(key).shown(), shown(v)));
+    let members = members.map(|(key, v)| format!("{}:{}", Named(key).error_text(), error_text(v)));
     format!("{{{}}}", members.collect::<Vec<_>>().join(","))
 }
 
 /// A struct: JSON name, Go name and zero value of each field.
 fn structure(value: &Value, fields: &[(&str, &str, &str)]) -> String {
     let members = fields.iter().map(|(name, go, zero)| {
-        let shown = value.get(name).filter(|v| !v.is_null()).map_or_else(|| (*zero).to_string(), as_json);
-        format!("\"{go}\":{shown}")
+        let error_text =
+            value.get(name).filter(|v| !v.is_null()).map_or_else(|| (*zero).to_string(), as_json);
+        format!("\"{go}\":{error_text}")
     });
     format!("{{{}}}", members.collect::<Vec<_>>().join(","))
 }
@@ -171,10 +172,10 @@ pub(super) fn versions(versions: Option<&Value>, has: impl Fn(&str) -> bool) -> 
         ("deprecated", "Deprecated", "false"),
         ("deprecationWarning", "DeprecationWarning", "null"),
     ];
-    let own = |version: &Value, key: &str, shown: &dyn Fn(&Value) -> String| {
-        version.get(key).filter(|v| has(key) && !v.is_null()).map_or_else(|| "null".to_string(), shown)
+    let own = |version: &Value, key: &str, error_text: &dyn Fn(&Value) -> String| {
+        version.get(key).filter(|v| has(key) && !v.is_null()).map_or_else(|| "null".to_string(), error_text)
     };
-    let shown = all.iter().map(|version| {
+    let error_text = all.iter().map(|version| {
         let head = structure(version, &plain);
         let head = head.strip_suffix('}').unwrap_or(&head);
         format!(
@@ -185,7 +186,7 @@ pub(super) fn versions(versions: Option<&Value>, has: impl Fn(&str) -> bool) -> 
             own(version, "selectableFields", &selectable),
         )
     });
-    format!("[{}]", shown.collect::<Vec<_>>().join(","))
+    format!("[{}]", error_text.collect::<Vec<_>>().join(","))
 }
 
 fn validation(value: &Value) -> String {
@@ -219,6 +220,6 @@ fn columns(value: &Value) -> String {
 
 fn selectable(value: &Value) -> String {
     let all = value.as_array().unwrap_or(&[]);
-    let shown = all.iter().map(|v| structure(v, &[("jsonPath", "JSONPath", "\"\"")]));
-    format!("[{}]", shown.collect::<Vec<_>>().join(","))
+    let error_text = all.iter().map(|v| structure(v, &[("jsonPath", "JSONPath", "\"\"")]));
+    format!("[{}]", error_text.collect::<Vec<_>>().join(","))
 }

@@ -1,7 +1,7 @@
 //! How kube-apiserver shows values of its internal types in errors: with the names and the order of Go's
 //! fields, which are not those of the API.
 
-use pintle_meta::field::Shown;
+use pintle_meta::field::ErrorText;
 use pintle_value::{Value, json};
 
 /// One field of an internal type: its name in the API, its name in Go, what it holds.
@@ -38,8 +38,8 @@ pub(crate) const FLAG: Kind = Kind::Plain("false");
 /// A value of an internal type.
 pub(crate) struct Internal<'a>(pub(crate) Option<&'a Value>, pub(crate) &'static [Field]);
 
-impl Shown for Internal<'_> {
-    fn shown(&self) -> String {
+impl ErrorText for Internal<'_> {
+    fn error_text(&self) -> String {
         self.0.map_or_else(|| "null".to_string(), |value| structure(value, self.1).compact())
     }
 }
@@ -47,8 +47,8 @@ impl Shown for Internal<'_> {
 /// A list of an internal type.
 pub(crate) struct InternalList<'a>(pub(crate) &'a [Value], pub(crate) &'static [Field]);
 
-impl Shown for InternalList<'_> {
-    fn shown(&self) -> String {
+impl ErrorText for InternalList<'_> {
+    fn error_text(&self) -> String {
         if self.0.is_empty() { "null".to_string() } else { list(self.0, self.1).compact() }
     }
 }
@@ -88,7 +88,7 @@ fn list(values: &[Value], fields: &[Field]) -> Ordered {
 fn collect(value: &Value, fields: &[Field], members: &mut Vec<(String, Ordered)>) {
     for Field(key, name, kind) in fields {
         let member = value.get(key).filter(|v| !v.is_null());
-        let shown = match (kind, member) {
+        let error_text = match (kind, member) {
             (Kind::Inline(inner), _) => {
                 let inside = if key.is_empty() { Some(value) } else { member };
                 collect(inside.unwrap_or(&Value::Null), inner, members);
@@ -105,7 +105,7 @@ fn collect(value: &Value, fields: &[Field], members: &mut Vec<(String, Ordered)>
                 list(member.as_array().unwrap_or(&[]), inner)
             }
         };
-        members.push((format!("\"{name}\""), shown));
+        members.push((format!("\"{name}\""), error_text));
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
         let value =
             json::parse(br#"{"metadata":{"name":"n"},"c":1,"l":[{"c":2}],"m":{"x":"y"}}"#).unwrap().value;
         assert_eq!(
-            Internal(Some(&value), OUTER).shown(),
+            Internal(Some(&value), OUTER).error_text(),
             r#"{"name":"n","C":1,"B":null,"V":{"C":0},"L":[{"C":2}],"M":{"x":"y"}}"#
         );
     }

@@ -1,4 +1,4 @@
-//! Conversions that many wait for: the watches of one version are told the same, and the webhook is asked once.
+//! Conversions in flight: watches of one version receive the same object, so the webhook is called once for all of them.
 
 use crate::{Engine, Target};
 use pintle_cache::Object;
@@ -10,18 +10,18 @@ use tokio::sync::OnceCell;
 type Wanted = (String, u64, usize);
 type Outcome = Arc<OnceCell<Result<(), String>>>;
 
-/// Conversions that somebody waits for. There are no more of them than there are watches.
+/// Conversions that have not ended yet. There are never more of them than there are watches.
 #[derive(Default)]
-pub struct Underway(Mutex<HashMap<Wanted, Outcome>>);
+pub struct InFlightConversions(Mutex<HashMap<Wanted, Outcome>>);
 
-impl Underway {
+impl InFlightConversions {
     fn join(&self, wanted: Wanted) -> Waiting<'_> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = all.entry(wanted.clone()).or_default().clone();
-        Waiting { underway: self, wanted, outcome }
+        Waiting { in_flight_conversions: self, wanted, outcome }
     }
 
-    /// Forgets a conversion: who comes from here on asks anew, or finds it done.
+    /// Removes a conversion: later callers start it again, or find its result in the cache.
     fn forget(&self, wanted: &Wanted, outcome: &Outcome) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.get(wanted).is_some_and(|found| Arc::ptr_eq(found, outcome)) {
@@ -30,9 +30,9 @@ impl Underway {
     }
 }
 
-/// One who waits. The last to give up takes the conversion with it.
+/// A caller that waits for a conversion. The last one that gives up removes it.
 struct Waiting<'a> {
-    underway: &'a Underway,
+    in_flight_conversions: &'a InFlightConversions,
     wanted: Wanted,
     outcome: Outcome,
 }
@@ -43,7 +43,7 @@ const HOLDERS_BESIDE: usize = 1;
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if Arc::strong_count(&self.outcome) <= HOLDERS_BESIDE + 1 {
-            self.underway.forget(&self.wanted, &self.outcome);
+            self.in_flight_conversions.forget(&self.wanted, &self.outcome);
         }
     }
 }
@@ -54,10 +54,11 @@ impl Engine {
         if !self.needs_webhook(target, object) {
             return object.unreadable().map_or(Ok(()), |why| Err(why.to_string()));
         }
-        let waiting = self.underway.join((target.key_of(object), object.revision(), target.version));
+        let waiting =
+            self.in_flight_conversions.join((target.key_of(object), object.revision(), target.version));
         let convert = || async {
             let faults = self.convert_all(target, std::slice::from_ref(object)).await;
-            self.underway.forget(&waiting.wanted, &waiting.outcome);
+            self.in_flight_conversions.forget(&waiting.wanted, &waiting.outcome);
             faults.into_first().map_or(Ok(()), |fault| Err(fault.why))
         };
         waiting.outcome.get_or_init(convert).await.clone()

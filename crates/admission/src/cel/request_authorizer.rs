@@ -1,4 +1,4 @@
-//! `authorizer` in expressions: who asks, and whom.
+//! `authorizer` in expressions: checks what the user of a request may do.
 
 use crate::Attributes;
 use pintle_auth::{Authorizer, UserInfo, authz};
@@ -8,13 +8,13 @@ use pintle_meta::selector::{FieldSelector, LabelSelector};
 use std::fmt;
 use std::sync::Arc;
 
-/// Who asks in expressions about one request.
-pub struct Asker {
+/// The `authorizer` of expressions about one request.
+pub struct RequestAuthorizer {
     questions: Arc<Questions>,
     resource: library::Resource,
 }
 
-impl Asker {
+impl RequestAuthorizer {
     /// Questions of the user who makes `request`.
     pub fn new(authorizer: &Arc<dyn Authorizer>, request: &Attributes<'_>) -> Self {
         let questions = Questions { authorizer: authorizer.clone(), user: request.user.clone() };
@@ -26,7 +26,7 @@ impl Asker {
             name: request.name.to_string(),
             ..library::Resource::default()
         };
-        Asker { questions: Arc::new(questions), resource }
+        RequestAuthorizer { questions: Arc::new(questions), resource }
     }
 
     pub(super) fn authorizer(&self) -> CelValue<'static> {

@@ -19,14 +19,14 @@ pub(crate) struct Kind {
 }
 
 /// All of it, made once.
-pub(crate) struct World {
+pub(crate) struct Fixture {
     pub(crate) kinds: Vec<Kind>,
     /// Bodies that clients sent in the transcripts.
     pub(crate) bodies: Vec<Vec<u8>>,
 }
 
-impl World {
-    pub(crate) fn new() -> World {
+impl Fixture {
+    pub(crate) fn new() -> Fixture {
         let mut kinds = Vec::new();
         let builtin = builtin();
         for kind in &builtin.kinds {
@@ -42,7 +42,7 @@ impl World {
         collect(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/transcripts")), &mut bodies);
         bodies.sort();
         bodies.dedup();
-        World { kinds, bodies }
+        Fixture { kinds, bodies }
     }
 
     /// The kind that an input names; the first one for any other text.

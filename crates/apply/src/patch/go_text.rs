@@ -4,7 +4,7 @@ use crate::DEPTH_MAX;
 use pintle_value::{Value, json};
 
 /// `map[a:1 b:[x y]]`. What is deeper than any patch may be is left out: its patch is refused anyway.
-pub fn shown(value: &Value) -> String {
+pub fn go_text(value: &Value) -> String {
     let mut out = String::new();
     write(value, 0, &mut out);
     out
@@ -83,18 +83,18 @@ pub(crate) fn go_syntax(value: &Value) -> String {
             let members: Vec<String> = map.iter().map(member).collect();
             format!("map[string]interface {{}}{{{}}}", members.join(", "))
         }
-        scalar => shown(scalar),
+        scalar => go_text(scalar),
     }
 }
 
 /// A value as `%s` prints it: what is no text is marked as such.
-pub(crate) fn shown_as_text(value: &Value) -> String {
+pub(crate) fn go_text_of_json(value: &Value) -> String {
     match value {
         Value::Null => "%!s(<nil>)".into(),
         Value::Bool(_) | Value::Int(_) | Value::Float(_) => {
-            format!("%!s({}={})", go_type(value), shown(value))
+            format!("%!s({}={})", go_type(value), go_text(value))
         }
-        _ => shown(value),
+        _ => go_text(value),
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn what_is_too_deep_is_left_out() {
         let deep = (0..DEPTH_MAX + 2).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
-        assert!(shown(&deep).contains("[...]"));
+        assert!(go_text(&deep).contains("[...]"));
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
             (r#"{"b":[1,"x y",null,true],"a":{}}"#, "map[a:map[] b:[1 x y <nil> true]]"),
             ("[1.5,1e30,1e-7,2.0,999999.5,1234567.5]", "[1.5 1e+30 1e-07 2 999999.5 1.2345675e+06]"),
         ] {
-            assert_eq!(shown(&tree(json)), expected);
+            assert_eq!(go_text(&tree(json)), expected);
         }
     }
 }

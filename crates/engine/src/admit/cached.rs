@@ -4,7 +4,7 @@ use arc_swap::ArcSwapOption;
 use std::sync::Arc;
 
 /// The place of something that is read out of objects of `N` resources.
-pub(super) struct Slot<T, const N: usize>(ArcSwapOption<Read<T, N>>);
+pub(super) struct Cached<T, const N: usize>(ArcSwapOption<Read<T, N>>);
 
 struct Read<T, const N: usize> {
     /// The revisions of the last changes before.
@@ -12,13 +12,13 @@ struct Read<T, const N: usize> {
     what: Arc<T>,
 }
 
-impl<T, const N: usize> Default for Slot<T, N> {
+impl<T, const N: usize> Default for Cached<T, N> {
     fn default() -> Self {
-        Slot(ArcSwapOption::empty())
+        Cached(ArcSwapOption::empty())
     }
 }
 
-impl<T, const N: usize> Slot<T, N> {
+impl<T, const N: usize> Cached<T, N> {
     /// What stands for these revisions; `read` makes it where it is not there, and is given what was there before.
     pub(super) fn at(&self, revisions: [u64; N], read: impl FnOnce(Option<&T>) -> T) -> Arc<T> {
         let before = self.0.load_full();
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn what_is_known_is_not_read_again() {
-        let slot = Slot::default();
+        let slot = Cached::default();
         for (revisions, expected) in [([1, 1], 1), ([1, 1], 1), ([1, 2], 2), ([1, 1], 3)] {
             let read = slot.at(revisions, |before: Option<&i32>| before.copied().unwrap_or(0) + 1);
             assert_eq!(*read, expected, "{revisions:?}");

@@ -1,7 +1,7 @@
 //! Claims and allocations as errors show them.
 
 use crate::core::podspec::internal::meta::OBJECT_META;
-use crate::shown::{Field, Kind, NULL, TEXT};
+use crate::error_text::{Field, Kind, NULL, TEXT};
 
 const CEL: &[Field] = &[Field("expression", "Expression", TEXT)];
 const SELECTOR: &[Field] = &[Field("cel", "CEL", Kind::Struct(CEL))];

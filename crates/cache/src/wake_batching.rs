@@ -1,30 +1,30 @@
-//! The rest of a crowd: after many watchers were woken, what happens for a while waits and goes out in one piece.
+//! Adaptive batching of wake-ups: after many watchers of one group were woken, events that arrive within a delay are sent together.
 //!
-//! A piece of many events costs a watcher little more than one event. But a writer that waits for the watchers before
-//! it goes on gains nothing by it, so a rest that gathered a single event is not taken again for some time.
+//! A batch of many events costs a watcher little more than one event. A writer that waits for its watchers before it
+//! writes again gains nothing by the delay, so a delay that gathered a single event is not repeated for some time.
 
 use crate::options::{WAKE_PAUSE, WAKE_PAUSE_MAX, WAKE_PAUSE_MIN, WAKES_WITHOUT_PAUSE};
 use tokio::time::Instant;
 
-/// When a group was woken, and whether resting was worth it.
+/// When the watchers of a group may be woken next, and whether the last delay gathered events.
 #[derive(Default)]
-pub(crate) struct Rest {
+pub(crate) struct WakeBatching {
     until: Option<Instant>,
-    /// Whether an event waits for the end.
+    /// Whether an event waits for the end of the delay.
     holds: bool,
-    /// Wake-ups to come that are not followed by a rest.
+    /// How many of the next wake-ups are not followed by a delay.
     skip: u32,
 }
 
-impl Rest {
-    /// Until when an event that is there now has to wait, if it has to.
+impl WakeBatching {
+    /// Returns until when an event that arrives at `now` must wait, if it must.
     pub(crate) fn hold(&mut self, now: Instant) -> Option<Instant> {
         let until = self.until.filter(|until| *until > now);
         self.holds |= until.is_some();
         until
     }
 
-    /// So many watchers were told of so many events.
+    /// Records that `watchers` were sent `events`, and starts the delay before they are woken again.
     #[expect(clippy::arithmetic_side_effects, reason = "the clock holds a fraction of a second from now")]
     pub(crate) fn begin(&mut self, now: Instant, watchers: usize, events: usize) {
         let was_in_vain = std::mem::take(&mut self.holds) && events <= 1;
@@ -53,17 +53,17 @@ mod tests {
     /// Events at these milliseconds, told to a thousand watchers at those.
     fn told(events: &[u64]) -> Vec<(u64, usize)> {
         let start = Instant::now();
-        let mut rest = Rest::default();
+        let mut batching = WakeBatching::default();
         let mut told = Vec::new();
         let mut events = events.iter().copied().peekable();
         while let Some(first) = events.next() {
-            let until = rest.hold(start + Duration::from_millis(first));
+            let until = batching.hold(start + Duration::from_millis(first));
             let at = until.map_or(first, |until| (until - start).as_millis() as u64);
             let mut count = 1;
             while events.next_if(|event| *event < at).is_some() {
                 count += 1;
             }
-            rest.begin(start + Duration::from_millis(at), 1000, count);
+            batching.begin(start + Duration::from_millis(at), 1000, count);
             told.push((at, count));
         }
         told
