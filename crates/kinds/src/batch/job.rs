@@ -359,11 +359,14 @@ mod tests {
 
     #[test]
     fn a_job_selects_its_own_pods() {
-        let object = job("");
+        let mut object = job("");
         assert_eq!(
             object.at(&["spec", "selector"]),
             Some(&tree(r#"{"matchLabels":{"batch.kubernetes.io/controller-uid":"u"}}"#))
         );
+        assert_eq!(object.str_at(&["spec", "template", "metadata", "labels", "job-name"]), "j");
+        // A job without labels has those of its pods; it gets them when it is read, not when it is stored.
+        Job.default("v1", &mut object);
         assert_eq!(object.str_at(&["metadata", "labels", "job-name"]), "j");
         let mut errors = FieldErrors::new();
         Job.validate_create(&object, &mut errors);
