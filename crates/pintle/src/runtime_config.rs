@@ -29,6 +29,37 @@ const STAGES: [(&str, Stage); 4] = [
     ("api/alpha", Stage::Alpha),
 ];
 
+/// Versions that kube-apiserver knows and never serves, or serves only behind a feature gate that is not built here. The flag takes them
+/// without effect, as there.
+const NOT_SERVED: [(&str, &str); 26] = [
+    ("admission.k8s.io", "v1"),
+    ("admission.k8s.io", "v1beta1"),
+    ("apps", "v1beta1"),
+    ("apps", "v1beta2"),
+    ("authentication.k8s.io", "v1alpha1"),
+    ("authentication.k8s.io", "v1beta1"),
+    ("authorization.k8s.io", "v1beta1"),
+    ("batch", "v1beta1"),
+    ("certificates.k8s.io", "v1alpha1"),
+    ("certificates.k8s.io", "v1beta1"),
+    ("discovery.k8s.io", "v1beta1"),
+    ("events.k8s.io", "v1beta1"),
+    ("extensions", "v1beta1"),
+    ("flowcontrol.apiserver.k8s.io", "v1beta1"),
+    ("flowcontrol.apiserver.k8s.io", "v1beta2"),
+    ("flowcontrol.apiserver.k8s.io", "v1beta3"),
+    ("imagepolicy.k8s.io", "v1alpha1"),
+    ("node.k8s.io", "v1alpha1"),
+    ("node.k8s.io", "v1beta1"),
+    ("policy", "v1beta1"),
+    ("rbac.authorization.k8s.io", "v1alpha1"),
+    ("rbac.authorization.k8s.io", "v1beta1"),
+    ("scheduling.k8s.io", "v1alpha2"),
+    ("scheduling.k8s.io", "v1beta1"),
+    ("storage.k8s.io", "v1alpha1"),
+    ("storagemigration.k8s.io", "v1beta1"),
+];
+
 impl RuntimeConfig {
     /// Reads the entries of the flag. The error is a sentence.
     pub(crate) fn parse(entries: &BTreeMap<String, String>) -> Result<Self, String> {
@@ -61,11 +92,13 @@ impl RuntimeConfig {
         };
         // In the flag the core group is `api`, as in its path.
         let group = if group == "api" { "" } else { group };
-        let known = builtin_versions();
-        if !known.iter().any(|(v, _)| v.group == group) {
+        let served = builtin_versions();
+        let served = || served.iter().map(|(v, _)| (v.group.as_str(), v.version.as_str()));
+        let mut known = served().chain(NOT_SERVED).filter(|(known, _)| *known == group).peekable();
+        if known.peek().is_none() {
             return Err(format!("unknown api groups {group}"));
         }
-        if !known.iter().any(|(v, _)| v.group == group && v.version == version) {
+        if !known.any(|(_, known)| known == version) {
             return Err(format!("group version {group}/{version} that has not been registered"));
         }
         match resource {
@@ -159,6 +192,9 @@ mod tests {
         assert_eq!(but.len(), 31);
         assert_eq!(served(&[("batch/v1/cronjobs", "false")]).unwrap().len(), 22);
         assert_eq!(served(&[("apps/v1", "false")]).unwrap().len(), 21);
+        for known in ["certificates.k8s.io/v1beta1", "apps/v1beta1", "extensions/v1beta1"] {
+            assert_eq!(served(&[(known, "true")]).unwrap().len(), 22, "{known}");
+        }
     }
 
     #[test]
