@@ -43,6 +43,7 @@ mod storage;
 mod taint_nodes;
 #[cfg(test)]
 mod testing;
+mod tolerations;
 pub mod webhook;
 mod webhook_config;
 

@@ -2,6 +2,7 @@
 
 use crate::config::{PluginConfig, Scheme, Shape, Struct, check_shape};
 use crate::quota::is_best_effort;
+use crate::tolerations::{Toleration, merge};
 use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_kinds::validate_tolerations;
 use pintle_meta::{FieldErrors, GroupResource, Status};
@@ -159,83 +160,6 @@ fn read(text: &str) -> Result<Vec<Toleration>, String> {
     let tree = json::parse(text.as_bytes()).map_err(|error| error.to_string())?.value;
     check_shape(&tree, &TOLERATIONS)?;
     Ok(tree.as_array().unwrap_or_default().iter().map(Toleration::of).collect())
-}
-
-/// All tolerations but those that another one covers. Of equal ones the first stays.
-fn merge(all: Vec<Toleration>) -> Vec<Toleration> {
-    let mut merged: Vec<Toleration> = Vec::new();
-    for (index, one) in all.iter().enumerate() {
-        let later = all.iter().skip(index.saturating_add(1));
-        let is_covered = merged.iter().any(|kept| kept.covers(one))
-            || later.clone().any(|other| other != one && other.covers(one));
-        if !is_covered {
-            merged.push(one.clone());
-        }
-    }
-    merged
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Toleration {
-    key: String,
-    operator: String,
-    value: String,
-    effect: String,
-    seconds: Option<i64>,
-}
-
-impl Toleration {
-    fn of(tree: &Value) -> Self {
-        let text = |key: &str| tree.str_at(&[key]).to_string();
-        Toleration {
-            key: text("key"),
-            operator: text("operator"),
-            value: text("value"),
-            effect: text("effect"),
-            seconds: tree.get("tolerationSeconds").and_then(Value::as_int),
-        }
-    }
-
-    fn to_value(&self) -> Value {
-        let mut out = Value::object();
-        let texts = [
-            ("key", &self.key),
-            ("operator", &self.operator),
-            ("value", &self.value),
-            ("effect", &self.effect),
-        ];
-        for (name, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
-            out.set_at(&[name], text.as_str().into());
-        }
-        if let Some(seconds) = self.seconds {
-            out.set_at(&["tolerationSeconds"], Value::Int(seconds));
-        }
-        out
-    }
-
-    /// Whether this one tolerates all that the other does.
-    fn covers(&self, other: &Toleration) -> bool {
-        if self == other {
-            return true;
-        }
-        let takes_all_keys = self.key.is_empty() && self.operator == "Exists";
-        if other.key != self.key && !takes_all_keys {
-            return false;
-        }
-        if other.effect != self.effect && !self.effect.is_empty() {
-            return false;
-        }
-        if self.effect == "NoExecute"
-            && self.seconds.is_some_and(|most| other.seconds.is_none_or(|seconds| seconds > most))
-        {
-            return false;
-        }
-        match self.operator.as_str() {
-            // A toleration without operator means Equal, but is not taken for one that says so, as in kube-apiserver.
-            "Equal" | "" => other.operator == "Equal" && other.value == self.value,
-            operator => operator == "Exists",
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! RuntimeClass: pods get the overhead and the scheduling of their runtime class.
 
+use crate::tolerations::{Toleration, merge};
 use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_meta::field::quoted;
 use pintle_meta::{Quantity, Status};
@@ -109,56 +110,13 @@ fn schedule(request: &Attributes<'_>, pod: &mut Value, scheduling: &Value) -> Re
         }
         pod.set_at(&["spec", "nodeSelector", key], value.clone());
     }
-    let mut all = pod.items_at(&["spec", "tolerations"]).to_vec();
-    all.extend_from_slice(scheduling.items_at(&["tolerations"]));
-    let merged = merge_tolerations(&all);
+    let of_pod = pod.items_at(&["spec", "tolerations"]);
+    let all = of_pod.iter().chain(scheduling.items_at(&["tolerations"])).map(Toleration::of);
+    let merged: Vec<Value> = merge(all.collect()).iter().map(Toleration::to_value).collect();
     if !merged.is_empty() {
         pod.set_at(&["spec", "tolerations"], Value::Array(merged));
     }
     Ok(())
-}
-
-/// Leaves out tolerations that another one includes; of equal ones the first stays.
-fn merge_tolerations(all: &[Value]) -> Vec<Value> {
-    let mut merged: Vec<Value> = Vec::new();
-    for (index, toleration) in all.iter().enumerate() {
-        let before = merged.iter().any(|other| includes(other, toleration));
-        let later = all
-            .iter()
-            .skip(index.saturating_add(1))
-            .any(|other| other != toleration && includes(other, toleration));
-        if !before && !later {
-            merged.push(toleration.clone());
-        }
-    }
-    merged
-}
-
-/// Whether `a` tolerates all that `b` does.
-fn includes(a: &Value, b: &Value) -> bool {
-    if a == b {
-        return true;
-    }
-    let text = |v: &Value, key: &str| v.str_at(&[key]).to_string();
-    let any_key = text(a, "key").is_empty() && text(a, "operator") == "Exists";
-    if text(a, "key") != text(b, "key") && !any_key {
-        return false;
-    }
-    if text(a, "effect") != text(b, "effect") && !text(a, "effect").is_empty() {
-        return false;
-    }
-    let seconds = |v: &Value| v.get("tolerationSeconds").and_then(Value::as_int);
-    if text(a, "effect") == "NoExecute"
-        && let Some(limit) = seconds(a)
-        && seconds(b).is_none_or(|own| own > limit)
-    {
-        return false;
-    }
-    match a.str_at(&["operator"]) {
-        "Exists" => true,
-        "Equal" | "" => text(b, "operator") == "Equal" && text(a, "value") == text(b, "value"),
-        _ => false,
-    }
 }
 
 #[cfg(test)]

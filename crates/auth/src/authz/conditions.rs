@@ -1,7 +1,7 @@
 //! Match conditions of an authorization webhook: CEL expressions over the review that would be sent.
 
 use super::Attributes;
-use super::webhook::{field_requirements, label_requirements};
+use super::webhook::{field_requirements, label_requirements, resource_attributes};
 use pintle_cel::env::Env;
 use pintle_cel::program::Program;
 use pintle_cel::types::Type;
@@ -128,15 +128,7 @@ fn request(a: &Attributes) -> Value {
         out.insert("nonResourceAttributes", Value::Object(object(&[("path", &a.path), ("verb", &a.verb)])));
         return Value::Object(out);
     }
-    let mut resource = object(&[
-        ("namespace", &a.namespace),
-        ("verb", &a.verb),
-        ("group", &a.group),
-        ("version", &a.version),
-        ("resource", &a.resource),
-        ("subresource", &a.subresource),
-        ("name", &a.name),
-    ]);
+    let mut resource = object(&resource_attributes(a));
     let mut select = |key: &str, requirements: Vec<Value>| {
         if !requirements.is_empty() {
             let mut selector = Map::default();

@@ -193,15 +193,7 @@ fn spec(a: &Attributes, groups_key: &str) -> Value {
         out.set_at(&["nonResourceAttributes"], present(&[("path", &a.path), ("verb", &a.verb)]));
         return out;
     }
-    let mut resource = present(&[
-        ("namespace", &a.namespace),
-        ("verb", &a.verb),
-        ("group", &a.group),
-        ("version", &a.version),
-        ("resource", &a.resource),
-        ("subresource", &a.subresource),
-        ("name", &a.name),
-    ]);
+    let mut resource = present(&resource_attributes(a));
     for (key, requirements) in
         [("fieldSelector", field_requirements(a)), ("labelSelector", label_requirements(a))]
     {
@@ -211,6 +203,19 @@ fn spec(a: &Attributes, groups_key: &str) -> Value {
     }
     out.set_at(&["resourceAttributes"], resource);
     out
+}
+
+/// The texts of `resourceAttributes`.
+pub(super) fn resource_attributes(a: &Attributes) -> [(&'static str, &str); 7] {
+    [
+        ("namespace", &a.namespace),
+        ("verb", &a.verb),
+        ("group", &a.group),
+        ("version", &a.version),
+        ("resource", &a.resource),
+        ("subresource", &a.subresource),
+        ("name", &a.name),
+    ]
 }
 
 fn requirement<'a>(key: &str, operator: &str, values: impl Iterator<Item = &'a str>) -> Value {
