@@ -95,7 +95,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What a server has that is told nothing.
+    /// The defaults of a server without configuration.
     pub fn new(authorizer: Arc<dyn Authorizer>) -> Self {
         Settings {
             enabled: Vec::new(),

@@ -14,7 +14,7 @@ pub enum ConfigError {
     /// The file cannot be used.
     #[error("failed to read plugin config: {0}")]
     File(String),
-    /// The file that a plugin names cannot be read. kube-apiserver ends with another code then, so this is told apart.
+    /// The file that a plugin names cannot be read. This is a variant of its own because kube-apiserver exits with another code then.
     #[error(
         "Couldn't open admission plugin configuration {path}: &fs.PathError{{Op:\"{op}\", Path:{path:?}, Err:{errno:#x}}}"
     )]

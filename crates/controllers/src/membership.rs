@@ -160,15 +160,15 @@ impl Membership {
         self.addresses().iter().all(|address| Some(address) == own.as_ref())
     }
 
-    /// Makes Endpoints and EndpointSlice say who lives. Ports are compared only where `ports` says so: servers may
-    /// have different ones, and would replace each other's for ever.
+    /// Updates Endpoints and EndpointSlice to the addresses of the live servers. Ports are compared only if `ports` is true:
+    /// servers with different ports would otherwise replace each other's for ever.
     async fn reconcile(&self, ports: bool) -> Result<(), Status> {
         if self.settings.advertised.is_none() {
             return Ok(());
         }
         let ends = self.ends.load(Ordering::Acquire);
         let addresses = self.addresses();
-        // Whoever renewed its own lease and sees none does not see what is there.
+        // This server renewed its own lease, so an empty list means that the cache is behind.
         if addresses.is_empty() && !ends {
             return Ok(());
         }
@@ -272,7 +272,7 @@ fn new_endpoints(addresses: &[String], port: u16) -> Value {
     endpoints
 }
 
-/// Changes only what is wrong: one subset, these addresses in any order, and this port where `ports` says so.
+/// Corrects what differs: there must be one subset with these addresses in any order, and with this port if `ports` is true.
 fn correct_endpoints(live: &mut Value, addresses: &[String], port: u16, ports: bool) {
     if live.str_at(&["metadata", "labels", SKIP_MIRROR]) != "true" {
         live.set_at(&["metadata", "labels", SKIP_MIRROR], "true".into());

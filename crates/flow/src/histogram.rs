@@ -1,5 +1,5 @@
-//! Histograms that are counted under somebody else's lock, and histograms of a ratio over time. What was counted is taken
-//! away by whoever shows it.
+//! Histograms that are counted under somebody else's lock, and histograms of a ratio over time. `take`
+//! returns what was counted since the last call, for the registry of metrics to add.
 
 use std::time::Duration;
 

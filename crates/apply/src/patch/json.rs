@@ -128,7 +128,7 @@ fn operation(
 
 impl Patch {
     /// Gives values the texts that they have in `body`, which the patch was read from. A `test` compares texts of numbers
-    /// and strings; what is written is told apart by its text only in objects with raw fields (`all`).
+    /// and strings. Values that a patch writes keep their texts only in objects with raw fields (`all`).
     #[must_use]
     pub fn with_texts(mut self, body: &[u8], all: bool) -> Self {
         let Ok(body) = std::str::from_utf8(body) else { return self };

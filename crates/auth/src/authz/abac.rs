@@ -113,7 +113,7 @@ impl Policy {
         })
     }
 
-    /// `*` means everybody who is authenticated, and nobody else, whoever else the policy names.
+    /// A user or group of `*` means every authenticated user; the other name of the policy has no effect then.
     fn everybody_is_authenticated(&mut self) {
         if self.user == "*" || self.group == "*" {
             self.group = UserInfo::AUTHENTICATED.to_string();

@@ -1,7 +1,7 @@
 //! Role-based access: rules of roles, bound to users, groups and service accounts.
 //!
-//! A `Policy` is compiled from Role, ClusterRole and binding objects; whoever watches those objects changes it in place, so
-//! that a change costs what changed.
+//! A `Policy` is compiled from Role, ClusterRole and binding objects. A watcher of those objects updates it in place, so that
+//! an update costs no more than the objects that changed.
 
 use super::{Attributes, Authorizer, Authorizing, Decision, RulesFound};
 use crate::{UserInfo, aggregate};

@@ -207,7 +207,7 @@ pub(super) async fn answer(face: Face, mut review: Value, access: &Access, user:
     review
 }
 
-/// Reads the selectors. What cannot be read of them is left out, and the answer says so.
+/// Reads the selectors. Requirements that cannot be read are ignored, and `errors` names them.
 fn read_selectors(resource: &Value, attributes: &mut Attributes, errors: &mut Vec<String>) {
     let mut note = |key: &str, is_empty: bool| {
         let how = if is_empty { "ignored" } else { "partially ignored" };

@@ -355,7 +355,7 @@ impl Request<'_> {
     }
 }
 
-/// What every node may do, beside what is told apart by node.
+/// The rules that hold for every node. What differs by node is decided by the graph.
 fn rules(features: NodeFeatures) -> Vec<Rule> {
     const READ: [&str; 3] = ["get", "list", "watch"];
     let rule = |verbs: &[&str], groups: &[&str], resources: &[&str]| {
