@@ -1,4 +1,4 @@
-//! Time, injected: record timestamps and retention are the only things that depend on it.
+//! The injected clock; only record timestamps and retention depend on it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};

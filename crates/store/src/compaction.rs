@@ -5,26 +5,28 @@
 //! clones taken now and then.
 
 use crate::disk::Disk;
+use crate::history::Retention;
 use crate::manifest::{Manifest, ManifestFile};
 use crate::options::Options;
+use crate::pace::Pace;
 use crate::shared::Shared;
 use crate::snapshot_file;
 use crate::state::Snapshot;
 use crate::store::Revision;
 use std::collections::VecDeque;
-use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use tokio::sync::oneshot;
 
-/// Marks per retention period: how finely history is cut off.
+/// How many marks are made per retention period: the granularity of compaction.
 const MARKS_PER_RETENTION: u64 = 5;
-/// Marks per `history_bytes_max`, for when much is written in a short time.
-const MARKS_PER_HISTORY: u64 = 16;
-/// The most marks kept; each keeps the values alive that were replaced since.
-const MARKS_MAX: usize = 64;
+/// Marks for each time that the log may grow before young history is forgotten, for when much is written in a short
+/// time. A mark keeps what was replaced since alive, with a part of the tree around it, so that marks are few.
+const MARKS_PER_HISTORY: u64 = 4;
+/// The most marks retained.
+const MARKS_MAX: usize = 16;
 
-/// A past state, with what was known when it was current.
+/// A past state, and the facts at the time when it was current.
 #[derive(Clone)]
 pub(crate) struct Mark {
     /// The state.
@@ -35,19 +37,21 @@ pub(crate) struct Mark {
     pub(crate) log_bytes: u64,
 }
 
-/// Answers a request for compaction.
+/// The reply to a compaction request.
 pub(crate) type CompactReply = oneshot::Sender<Result<Revision, String>>;
 
-/// Where a compaction writes to.
+/// The files that a compaction writes.
 #[derive(Clone)]
 pub(crate) struct Files {
     /// The folder.
     pub(crate) disk: Arc<dyn Disk>,
     /// The manifest in it.
     pub(crate) manifest: Arc<ManifestFile>,
+    /// What becomes of segments that are no longer needed.
+    pub(crate) retention: Retention,
 }
 
-/// Decides on compaction and looks after the job.
+/// Decides when to compact and runs the job.
 pub(crate) struct Compactor {
     files: Option<Files>,
     shared: Arc<Shared>,
@@ -56,14 +60,16 @@ pub(crate) struct Compactor {
     compact_bytes_min: u64,
     inline: bool,
     marks: VecDeque<Mark>,
-    /// Log bytes and snapshot size as of the last compaction.
+    /// Log bytes and snapshot size at the last compaction.
     done: Done,
-    /// After a failure, nothing is tried until the log has grown to this.
+    /// After a failure, no attempt is made until the log has grown to this size.
     retry_at_bytes: u64,
     job: Option<JoinHandle<Outcome>>,
+    /// That of the job.
+    pace: Pace,
 }
 
-/// Where the last compaction left things.
+/// The result of the last compaction.
 #[derive(Clone, Copy)]
 pub(crate) struct Done {
     /// The log bytes before the snapshot.
@@ -75,7 +81,7 @@ pub(crate) struct Done {
 type Outcome = Result<(Done, u64), String>;
 
 impl Compactor {
-    /// A compactor that starts from what was found on opening; without a disk it only counts.
+    /// A compactor that starts from the state found on opening. Without a disk it only counts.
     pub(crate) fn new(
         files: Option<Files>,
         shared: Arc<Shared>,
@@ -94,20 +100,21 @@ impl Compactor {
             done: Done { log_bytes: 0, snapshot_bytes },
             retry_at_bytes: 0,
             job: None,
+            pace: Pace::Unpaced,
         }
     }
 
-    /// Takes a mark if the last one is old enough.
+    /// Adds a mark if the last one is old enough.
     pub(crate) fn observe(&mut self, state: impl FnOnce() -> Snapshot, time_ms: u64, log_bytes: u64) {
         let (last_time, last_bytes) = self.marks.back().map_or((0, 0), |mark| (mark.time_ms, mark.log_bytes));
         let old = time_ms.saturating_sub(last_time) >= self.retention_ms / MARKS_PER_RETENTION;
-        let far = log_bytes - last_bytes >= self.history_bytes_max / MARKS_PER_HISTORY;
+        let far = log_bytes - last_bytes >= self.log_bytes_max() / MARKS_PER_HISTORY;
         if (old || far) && self.marks.len() < MARKS_MAX {
             self.marks.push_back(Mark { state: state(), time_ms, log_bytes });
         }
     }
 
-    /// The mark to compact to now, if it is worth a snapshot.
+    /// The mark to compact to now, if the saving is worth a snapshot.
     pub(crate) fn due(&mut self, now_ms: u64, log_bytes: u64) -> Option<Mark> {
         self.forget_overtaken(now_ms);
         if self.job.is_some() || log_bytes < self.retry_at_bytes {
@@ -119,7 +126,7 @@ impl Compactor {
         if self.expired(oldest, now_ms) && oldest.log_bytes.saturating_sub(self.done.log_bytes) >= worth {
             return Some(oldest.clone());
         }
-        let history_max = self.history_bytes_max.max(self.done.snapshot_bytes);
+        let history_max = self.log_bytes_max();
         if log_bytes - self.done.log_bytes <= history_max {
             return None;
         }
@@ -134,6 +141,13 @@ impl Compactor {
         expired.or_else(|| self.marks.iter().rfind(|mark| self.expired(mark, now_ms)).cloned())
     }
 
+    /// Makes room on a full disk, if there is history to give up.
+    pub(crate) fn free_space(&self) {
+        if let Some(files) = &self.files {
+            Retention::give_up_oldest(&*files.disk);
+        }
+    }
+
     /// Starts the job, which must be the only one: two must not write the manifest. Answers like
     /// [`Compactor::poll`] if the job has ended already.
     pub(crate) fn start(
@@ -144,9 +158,11 @@ impl Compactor {
     ) -> Option<u64> {
         debug_assert!(self.job.is_none());
         let (files, shared) = (self.files.clone(), self.shared.clone());
+        let pace = Pace::new(self.inline);
+        self.pace = pace.clone();
         let retry_at_bytes = mark.log_bytes + self.compact_bytes_min;
         let job = move || {
-            let outcome = run(files, &shared, &mark, first_segment);
+            let outcome = run(files, &shared, &mark, first_segment, &pace);
             if let Some(reply) = reply {
                 let _ = reply.send(outcome.clone().map(|_| shared.compacted()));
             }
@@ -163,13 +179,14 @@ impl Compactor {
         None
     }
 
-    /// Takes note of a job that has ended; answers with the first segment that is left.
+    /// Handles a job that has ended; returns the first segment that remains.
     pub(crate) fn poll(&mut self) -> Option<u64> {
         if self.job.as_ref()?.is_finished() { self.wait() } else { None }
     }
 
     /// Waits for the job to end.
     pub(crate) fn wait(&mut self) -> Option<u64> {
+        self.pace.hurry();
         let outcome = self.job.take()?.join().unwrap_or_else(|_| Err("the job panicked".to_owned()));
         self.record(outcome)
     }
@@ -178,11 +195,12 @@ impl Compactor {
         match outcome {
             Ok((done, first_segment)) => {
                 self.done = done;
-                self.marks.retain(|mark| mark.log_bytes >= done.log_bytes);
+                let overtaken = self.marks.iter().take_while(|mark| mark.log_bytes < done.log_bytes).count();
+                self.release(overtaken);
                 Some(first_segment)
             }
             Err(reason) => {
-                // The log still has everything, so this costs room and nothing else.
+                // The log still has everything, so this only costs disk space.
                 tracing::warn!(reason, "cannot compact the store's history");
                 let newest = self.marks.back().map_or(0, |mark| mark.log_bytes);
                 self.retry_at_bytes = newest + self.compact_bytes_min;
@@ -195,39 +213,46 @@ impl Compactor {
         mark.time_ms.saturating_add(self.retention_ms) <= now_ms
     }
 
-    /// Of the marks past retention only the newest can ever be chosen; the others just hold memory.
+    /// Of the marks past retention only the newest can be chosen; the others only hold memory.
     fn forget_overtaken(&mut self, now_ms: u64) {
-        while self.marks.get(1).is_some_and(|second| self.expired(second, now_ms)) {
-            self.marks.pop_front();
+        let expired = self.marks.iter().take_while(|mark| self.expired(mark, now_ms)).count();
+        self.release(expired.saturating_sub(1));
+    }
+
+    /// How much the log may grow before even young history is forgotten.
+    fn log_bytes_max(&self) -> u64 {
+        self.history_bytes_max.max(self.done.snapshot_bytes)
+    }
+
+    /// Drops the oldest marks. A mark may hold a large part of a tree of its own, and writers do not wait until all
+    /// of that is freed.
+    fn release(&mut self, count: usize) {
+        let released: Vec<Mark> = self.marks.drain(..count).collect();
+        if !released.is_empty() && !self.inline {
+            // If there can be no thread now, the marks are dropped here.
+            let _ = thread::Builder::new().name("store-release".into()).spawn(move || drop(released));
         }
     }
 }
 
 /// Snapshot, then manifest, then removal: at every moment the manifest's files are all there.
-fn run(files: Option<Files>, shared: &Shared, mark: &Mark, first_segment: u64) -> Outcome {
+fn run(files: Option<Files>, shared: &Shared, mark: &Mark, first_segment: u64, pace: &Pace) -> Outcome {
     let revision = mark.state.revision();
     let snapshot_bytes = match files {
-        Some(files) => compact(&files, &mark.state, first_segment)?,
+        Some(files) => compact(&files, &mark.state, first_segment, pace)?,
         None => 0,
     };
     shared.set_compacted(revision);
     Ok((Done { log_bytes: mark.log_bytes, snapshot_bytes }, first_segment))
 }
 
-fn compact(files: &Files, state: &Snapshot, first_segment: u64) -> Result<u64, String> {
-    let length = snapshot_file::write(&*files.disk, state).map_err(|error| error.to_string())?;
+fn compact(files: &Files, state: &Snapshot, first_segment: u64, pace: &Pace) -> Result<u64, String> {
+    let length = snapshot_file::write(&*files.disk, state, pace).map_err(|error| error.to_string())?;
     let change = |manifest: &mut Manifest| {
         manifest.snapshot = Some(state.revision());
         manifest.first_segment = first_segment;
     };
     let manifest = files.manifest.update(change).map_err(|fault| fault.to_string())?;
-    remove_superseded(&*files.disk, &manifest).map_err(|error| error.to_string())?;
+    files.retention.retire(&*files.disk, &manifest).map_err(|error| error.to_string())?;
     Ok(length)
-}
-
-fn remove_superseded(disk: &dyn Disk, manifest: &Manifest) -> io::Result<()> {
-    for name in disk.list()?.iter().filter(|name| manifest.supersedes(name)) {
-        disk.remove(name)?;
-    }
-    Ok(())
 }

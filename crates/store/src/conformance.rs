@@ -1,5 +1,5 @@
-//! The suite that every engine must pass. It needs no particular runtime: call [`run`] in whatever
-//! runtime the engine wants. A failure is a panic that says what was broken.
+//! The conformance suite for every store. It needs no particular runtime: call [`run`] in the runtime of the store. A
+//! failure panics with what was violated.
 
 #![allow(clippy::indexing_slicing, reason = "only tests use it, and a panic is a failed test")]
 
@@ -17,14 +17,14 @@ pub trait Harness: Send + Sync {
     /// A store without any key.
     fn create(&self) -> BoxFuture<'_, Arc<dyn Store>>;
 
-    /// Closes the store and opens it anew; `None` if the engine does not outlive its process.
+    /// Closes and reopens the store; `None` if the store does not outlive its process.
     fn reopen(&self, store: Arc<dyn Store>) -> BoxFuture<'_, Option<Arc<dyn Store>>>;
 
-    /// Forgets all history of the store; `false` if the engine leaves that to somebody else.
+    /// Compacts all history of the store; `false` if compaction is not up to the store.
     fn compact<'a>(&'a self, store: &'a Arc<dyn Store>) -> BoxFuture<'a, bool>;
 }
 
-/// Puts the engine through everything.
+/// Runs the whole suite.
 pub async fn run(harness: &dyn Harness) {
     preconditions(harness).await;
     conflicts_carry_the_current_entry(harness).await;
@@ -335,7 +335,7 @@ fn entries(store: &Arc<dyn Store>) -> BTreeMap<String, Entry> {
     store.snapshot_state().iter().map(|(key, entry)| (key.to_string(), entry.clone())).collect()
 }
 
-/// Applies changes, checking that each says truly what it replaced.
+/// Applies changes and checks that the previous value in each is correct.
 pub fn replay(mut state: BTreeMap<String, Entry>, changes: &[Change]) -> BTreeMap<String, Entry> {
     for change in changes {
         let before = state.remove(&*change.key);

@@ -3,6 +3,7 @@
 //! Everything durable goes through [`Disk`], so that tests can put one in its place that loses power.
 
 use crate::error::OpenError;
+use crate::pace::{Pace, PacedFile};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -15,7 +16,7 @@ pub trait Disk: Send + Sync {
     fn list(&self) -> io::Result<Vec<String>>;
     /// Opens a file that exists, for reading and writing.
     fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
-    /// Creates a file, or empties the one that is there.
+    /// Creates a file, or truncates an existing one.
     fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>>;
     /// Renames a file, replacing the one with the new name.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
@@ -41,9 +42,9 @@ pub trait DiskFile: Send + Sync {
     fn sync(&self) -> io::Result<()>;
 }
 
-/// The name of the file that marks a folder as taken.
+/// The name of the lock file of a folder.
 const LOCK_FILE: &str = "LOCK";
-/// Values are secrets as often as not, so nobody else may look.
+/// Values may be secrets, so only the owner may read them.
 const FOLDER_MODE: u32 = 0o700;
 /// See [`FOLDER_MODE`].
 const FILE_MODE: u32 = 0o600;
@@ -99,7 +100,7 @@ fn take_lock(folder: &Path) -> Result<File, OpenError> {
         }
         Err(errno) => return Err(OpenError::io("lock", &shown)(errno.into())),
     }
-    // The process id only serves the message above, so failing to write it is no reason to stop.
+    // The process id is only for the message above, so failing to write it is not fatal.
     let _ = file.set_len(0).and_then(|()| file.write_all(std::process::id().to_string().as_bytes()));
     Ok(file)
 }
@@ -200,16 +201,8 @@ impl DiskFile for File {
 
 /// Writes zeros from `from` up to `to`.
 pub(crate) fn write_zeros(file: &dyn DiskFile, from: u64, to: u64) -> io::Result<()> {
-    const CHUNK: usize = 64 << 10;
-    let zeros = [0; CHUNK];
-    let mut at = from;
-    while at < to {
-        let length = usize::try_from(to - at).map_or(CHUNK, |left| left.min(CHUNK));
-        file.write_at(at, zeros.get(..length).unwrap_or(&zeros))?;
-        at += length as u64;
-    }
-    Ok(())
+    PacedFile::new(file, &Pace::Unpaced).write_zeros(from, to)
 }
 
-/// How the names of unfinished files end; whatever bears it is removed when the store is opened.
+/// The suffix of unfinished files, which are removed when the store is opened.
 pub(crate) const TEMPORARY: &str = ".tmp";

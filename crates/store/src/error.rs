@@ -1,4 +1,4 @@
-//! What can go wrong: with one write, with the store as a whole, and when opening it.
+//! Errors: of one write, of the store as a whole, and of opening it.
 
 use crate::store::{Entry, Key, Revision};
 use std::io;
@@ -6,12 +6,12 @@ use std::io;
 /// Why a write was not taken.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The precondition did not hold; `current` is what is there instead.
+    /// The precondition failed.
     #[error("conflict on {key}")]
     Conflict {
         /// The key whose precondition failed.
         key: Key,
-        /// The entry as it is, so that the caller can decide anew.
+        /// The current entry, so that the caller can retry.
         current: Option<Entry>,
     },
     /// A key, a value or a whole transaction has more bytes than allowed.
@@ -35,7 +35,7 @@ pub enum WriteError {
     /// The store takes no writes.
     #[error("store is unavailable: {0}")]
     Unavailable(#[from] StoreFault),
-    /// The backend refused the write for a reason of its own, which clients see to the letter.
+    /// The backend refused the write for its own reason, which clients see verbatim.
     #[error("{message}")]
     Refused {
         /// What the backend said.
@@ -44,7 +44,7 @@ pub enum WriteError {
     /// The value could not be encrypted.
     #[error("{message}")]
     NotTransformed {
-        /// Why, in the provider's words.
+        /// The provider's reason.
         message: String,
     },
     /// The backend did not answer in time: the write may have been committed, may yet be, or may be lost.
@@ -55,13 +55,13 @@ pub enum WriteError {
     },
 }
 
-/// Why the state at a revision cannot be read.
+/// The reason why the state at a revision cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The backend has forgotten the revision.
+    /// The backend has compacted the revision.
     #[error("required revision has been compacted")]
     Compacted,
-    /// The backend is not there yet.
+    /// The backend has not reached the revision yet.
     #[error("required revision is a future revision: the current one is {current}")]
     Future {
         /// Where the backend is.
@@ -72,7 +72,7 @@ pub enum ReadError {
     Unavailable(#[from] StoreFault),
 }
 
-/// Why a store takes no writes. Some of these pass: see [`StoreFault::can_pass`].
+/// The reason why a store accepts no writes. Some faults are transient: see [`StoreFault::can_pass`].
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StoreFault {
     /// The disk has no room left.
@@ -117,7 +117,7 @@ pub enum StoreFault {
     },
 }
 
-/// Why a store could not be opened.
+/// The reason why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has the folder open.
@@ -125,7 +125,7 @@ pub enum OpenError {
     Locked {
         /// The folder.
         folder: String,
-        /// The process that holds it, if it said so.
+        /// The process that holds it, if known.
         holder: Option<u32>,
     },
     /// The data is damaged, or some of it is missing. Nothing was changed on disk.
@@ -180,8 +180,8 @@ impl OpenError {
 }
 
 impl StoreFault {
-    /// Whether the store goes on by itself once the cause is gone. It keeps trying until then. A fault
-    /// that leaves the content of the log unknown does not pass; the store must be opened anew.
+    /// Whether the store recovers by itself once the cause is gone; it retries until then. After a fault that leaves
+    /// the content of the log unknown, the store must be reopened.
     pub fn can_pass(&self) -> bool {
         match self {
             StoreFault::DiskFull { .. }
@@ -202,8 +202,8 @@ impl StoreFault {
         }
     }
 
-    /// For `map_err`: syncing `file` failed. Delayed allocation can report a full disk here too. Where
-    /// only a resource was short, writing the same place again and syncing it makes its content known.
+    /// For `map_err`: syncing `file` failed. Delayed allocation can report a full disk here, too. If only a resource
+    /// was short, writing the same range again and syncing it makes its content known.
     pub(crate) fn sync(file: &str) -> impl FnOnce(io::Error) -> StoreFault {
         let file = file.to_owned();
         move |error| match resource_of(&error) {
@@ -213,7 +213,7 @@ impl StoreFault {
     }
 }
 
-/// What the operating system was short of.
+/// The resource that the operating system lacked.
 enum Resource {
     Space,
     Descriptors,

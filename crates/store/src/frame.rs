@@ -33,7 +33,7 @@ pub(crate) struct FrameHeader {
     payload_crc: u32,
 }
 
-/// A change on its way into the log or out of it.
+/// A change that is written to or read from the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Record {
     /// The key that changes.
@@ -122,7 +122,7 @@ pub(crate) fn payload<'a>(
     (crc32c::crc32c_append(seed(salt, offset as u64), payload) == header.payload_crc).then_some(payload)
 }
 
-/// Reads the records of a whole payload. `None` means that the writer was at fault, not the disk.
+/// Decodes the records of a whole payload. `None` means that the writer was at fault, not the disk.
 pub(crate) fn decode_records(mut payload: &[u8], count: u32) -> Option<Vec<Record>> {
     let mut records = Vec::with_capacity((count as usize).min(payload.len() / RECORD_HEADER));
     for _ in 0..count {
@@ -142,8 +142,8 @@ pub(crate) fn decode_records(mut payload: &[u8], count: u32) -> Option<Vec<Recor
     (payload.len() < FRAME_ALIGN && payload.iter().all(|byte| *byte == 0)).then_some(records)
 }
 
-/// Checksums start from the place they belong to, so that a frame is sound only where it was written
-/// and bytes chosen by a client are never sound.
+/// Checksums are seeded with their position, so that a frame is only valid where it was written, and bytes chosen by a
+/// client are never valid.
 fn seed(salt: u64, offset: u64) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&salt.to_le_bytes()), &offset.to_le_bytes())
 }

@@ -1,25 +1,26 @@
-//! The log being written: appending frames, one sync each, and moving on to the next segment.
+//! The log's writer: appends frames with one sync each, and rotates segments.
 
 use crate::disk::{Disk, DiskFile, TEMPORARY, write_zeros};
 use crate::error::StoreFault;
 use crate::frame::{self, FRAME_ALIGN, FRAME_HEADER, Record};
 use crate::manifest::ManifestFile;
 use crate::options::{FRAME_BYTES_MAX, Options};
+use crate::pace::{Pace, PacedFile};
 use crate::segment::{SEGMENT_HEADER, SegmentHeader};
 use crate::store::Revision;
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-/// The file that becomes the next segment. It is opened as soon as the one before it is in use, so that the
-/// log can go on when the process has no descriptors left.
+/// The file of the next segment. It is opened as soon as the previous one is in use, so that the log can continue when
+/// the process has no descriptors left.
 enum Spare {
-    /// There is none: it could not be opened.
+    /// It could not be opened.
     Missing,
     /// Opened and empty.
     Opened(Box<dyn DiskFile>),
     /// A thread fills it with zeros.
-    Filling(JoinHandle<io::Result<Box<dyn DiskFile>>>),
+    Filling(JoinHandle<io::Result<Box<dyn DiskFile>>>, Pace),
 }
 
 /// The log's writing end.
@@ -31,13 +32,13 @@ pub(crate) struct Log {
     header: SegmentHeader,
     offset: u64,
     capacity: u64,
-    /// Number and first revision of every segment, the one being written last.
+    /// Number and first revision of every segment; the last one is being written.
     segments: Vec<(u64, Revision)>,
     spare: Spare,
     buffer: Vec<u8>,
-    /// The end of a frame that could not be written, from `offset` on.
+    /// The end of a frame that could not be written at `offset`.
     unknown_until: Option<u64>,
-    /// The room that a segment which could not be made must have.
+    /// The size of a segment that could not be created.
     room_wanted: Option<u64>,
     segment_bytes_min: u64,
     segment_bytes_max: u64,
@@ -45,7 +46,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// A log that goes on at `offset` of the last of `segments`.
+    /// A log that continues at `offset` of the last segment.
     pub(crate) fn resume(
         disk: Arc<dyn Disk>,
         manifest: Arc<ManifestFile>,
@@ -76,9 +77,9 @@ impl Log {
         Ok(Some(log))
     }
 
-    /// Writes one frame and makes it durable; returns its length. After an error that can pass, the frame is
-    /// not part of the log once [`Log::heal`] succeeded; until then a restart may find it. After any other error the
-    /// log must not be used again: what the failed sync left behind is unknown.
+    /// Writes one frame and syncs it; returns its length. After a transient error, the frame is not part of the log
+    /// once [`Log::heal`] has succeeded; until then a restart may find it. After any other error the log must not be
+    /// used again, because the result of the failed sync is unknown.
     pub(crate) fn append(
         &mut self,
         first: Revision,
@@ -109,8 +110,8 @@ impl Log {
         self.file.sync().map_err(StoreFault::sync(&self.name))
     }
 
-    /// Tries to make the log usable after an error that can pass: clears what the failed frame left, and makes
-    /// the segment that could not be made. `next` is the revision that the next frame begins with.
+    /// Makes the log usable again after a transient error: overwrites the failed frame, and creates the segment that
+    /// could not be created. `next` is the revision of the next frame.
     pub(crate) fn heal(&mut self, next: Revision) -> Result<(), StoreFault> {
         if let Some(end) = self.unknown_until {
             write_zeros(&*self.file, self.offset, end).map_err(StoreFault::write(&self.name))?;
@@ -123,19 +124,18 @@ impl Log {
         }
     }
 
-    /// The oldest segment needed to know every change after `revision`.
+    /// The oldest segment that has changes after `revision`.
     pub(crate) fn first_segment_after(&self, revision: Revision) -> u64 {
         let needed = self.segments.iter().rfind(|(_, base)| *base <= revision.next());
         needed.map_or(self.header.number, |(number, _)| *number)
     }
 
-    /// Forgets the segments before `first`, whose files are gone.
+    /// Drops the segments before `first`, whose files have been removed.
     pub(crate) fn forget_before(&mut self, first: u64) {
         self.segments.retain(|(number, _)| *number >= first);
     }
 
-    /// Goes on in a new segment. Everything in the old one is durable already. After an error the log is as
-    /// it was before.
+    /// Continues in a new segment. Everything in the old one is durable already. After an error the log is unchanged.
     fn rotate(&mut self, base: Revision, room: u64) -> Result<(), StoreFault> {
         self.room_wanted = Some(room);
         let number = self.header.number + 1;
@@ -152,7 +152,7 @@ impl Log {
         let capacity = file.len().map_err(StoreFault::write(&name))?;
         let header = SegmentHeader { number, base, salt, capacity };
         put_in_place(&*self.disk, &*file, SPARE_FILE, &header)?;
-        // Before the first frame, so that a segment with frames can never be missing unnoticed.
+        // Record it before the first frame, so that a missing segment with frames is always noticed.
         self.manifest.update(|manifest| manifest.newest_segment = number)?;
         self.room_wanted = None;
         self.name = name;
@@ -168,7 +168,10 @@ impl Log {
     /// The spare file, filled up to `capacity`. After an error there is no spare and its space is free again.
     fn next_file(&mut self, capacity: u64) -> io::Result<Box<dyn DiskFile>> {
         let ready = match std::mem::replace(&mut self.spare, Spare::Missing) {
-            Spare::Filling(thread) => thread.join().ok().and_then(Result::ok),
+            Spare::Filling(thread, pace) => {
+                pace.hurry();
+                thread.join().ok().and_then(Result::ok)
+            }
             Spare::Opened(file) => Some(file),
             Spare::Missing => None,
         };
@@ -176,7 +179,7 @@ impl Log {
             Some(file) => Ok(file),
             None => self.disk.create(SPARE_FILE),
         };
-        let filled = filled.and_then(|file| fill(file, capacity));
+        let filled = filled.and_then(|file| fill(file, capacity, &Pace::Unpaced));
         if filled.is_err() {
             let _ = self.disk.remove(SPARE_FILE);
         }
@@ -187,47 +190,57 @@ impl Log {
         self.capacity.saturating_mul(2).max(self.segment_bytes_min).min(self.segment_bytes_max)
     }
 
-    /// Opens the next segment's file, and has it filled when this segment is half full: that takes a while.
+    /// Opens the next segment's file, and has it filled long before it is needed: that takes a while.
     fn prepare_spare(&mut self) {
         if matches!(self.spare, Spare::Missing) {
-            // Without descriptors this is tried again with the next frame.
+            // Without descriptors this is retried with the next frame.
             let Ok(file) = self.disk.create(SPARE_FILE) else { return };
             self.spare = Spare::Opened(file);
         }
-        if self.inline || self.offset < self.capacity / 2 {
+        if self.inline || self.offset < self.capacity / FILL_AFTER {
             return;
         }
-        let Spare::Opened(file) = std::mem::replace(&mut self.spare, Spare::Missing) else { return };
+        let file = match std::mem::replace(&mut self.spare, Spare::Missing) {
+            Spare::Opened(file) => file,
+            // A thread fills it already. A second one on the same file would overwrite the segment that it becomes.
+            filling => {
+                self.spare = filling;
+                return;
+            }
+        };
         let capacity = self.next_capacity();
         let disk = self.disk.clone();
+        let pace = Pace::new(self.inline);
+        let its_pace = pace.clone();
         let prepare = move || {
-            let filled = fill(file, capacity).and_then(|file| file.sync().map(|()| file));
+            let filled = fill(file, capacity, &its_pace).and_then(|file| file.sync().map(|()| file));
             if filled.is_err() {
                 let _ = disk.remove(SPARE_FILE);
             }
             filled
         };
-        // If there can be no thread now, the segment is made when it is needed.
+        // If no thread can be spawned, the segment is filled when it is needed.
         if let Ok(thread) = thread::Builder::new().name("store-spare".into()).spawn(prepare) {
-            self.spare = Spare::Filling(thread);
+            self.spare = Spare::Filling(thread, pace);
         }
     }
 }
 
 impl Drop for Log {
     fn drop(&mut self) {
-        // The thread uses the folder, which must be let go before the lock on it is.
-        if let Spare::Filling(thread) = std::mem::replace(&mut self.spare, Spare::Missing) {
+        // The thread uses the folder, so it must end before the folder's lock is released.
+        if let Spare::Filling(thread, pace) = std::mem::replace(&mut self.spare, Spare::Missing) {
+            pace.hurry();
             let _ = thread.join();
         }
         let _ = self.disk.remove(SPARE_FILE);
     }
 }
 
-/// Makes a segment that is wholly written, and durable, before it bears its name.
+/// Creates a segment that is completely written and durable before it gets its final name.
 pub(crate) fn create_segment(disk: &dyn Disk, header: &SegmentHeader) -> Result<(), StoreFault> {
     let temporary = format!("{}{TEMPORARY}", SegmentHeader::file_name(header.number));
-    let file = disk.create(&temporary).and_then(|file| fill(file, header.capacity));
+    let file = disk.create(&temporary).and_then(|file| fill(file, header.capacity, &Pace::Unpaced));
     put_in_place(disk, &*file.map_err(StoreFault::write(&temporary))?, &temporary, header)
 }
 
@@ -240,7 +253,7 @@ fn put_in_place(
     let name = SegmentHeader::file_name(header.number);
     let write = || {
         file.write_at(0, &header.encode())?;
-        // A file that could not be synced is not used, so failing here leaves nothing unknown.
+        // A file that could not be synced is not used, so an error here leaves nothing unknown.
         file.sync()?;
         disk.rename(temporary, &name)
     };
@@ -249,8 +262,8 @@ fn put_in_place(
 }
 
 /// Real zeros rather than reserved space: overwriting them changes no metadata, so a sync is one write.
-fn fill(file: Box<dyn DiskFile>, capacity: u64) -> io::Result<Box<dyn DiskFile>> {
-    write_zeros(&*file, file.len()?, capacity)?;
+fn fill(file: Box<dyn DiskFile>, capacity: u64, pace: &Pace) -> io::Result<Box<dyn DiskFile>> {
+    PacedFile::new(&*file, pace).write_zeros(file.len()?, capacity)?;
     Ok(file)
 }
 
@@ -258,12 +271,14 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
+/// The next segment is filled with zeros once this part of the current one is used.
+const FILL_AFTER: u64 = 8;
 /// The name of the next segment's file until it is put in place.
 const SPARE_FILE: &str = "spare.tmp";
 
-/// A salt for the next segment, so that a copy of one segment cannot pass for another.
+/// A salt for the next segment, so that a copy of one segment is not valid in place of another.
 fn next_salt(salt: u64, number: u64) -> u64 {
-    // The finaliser of splitmix64: every bit of the input moves every bit of the output.
+    // The finalizer of splitmix64: every input bit affects every output bit.
     let mut z = salt.wrapping_add(number).wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

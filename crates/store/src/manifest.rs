@@ -1,4 +1,4 @@
-//! The manifest: which snapshot and which segments make up the store. Replaced as a whole, or not at all.
+//! The manifest: the snapshot and the segments of the store. It is replaced atomically.
 
 use crate::disk::{Disk, DiskFile, TEMPORARY};
 use crate::error::{OpenError, StoreFault};
@@ -17,7 +17,7 @@ const VERSION: u32 = 1;
 const LENGTH: usize = 40;
 const CRC_AT: usize = LENGTH - 4;
 
-/// Where reading the store begins.
+/// Where reading the store starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Manifest {
     /// The snapshot to start from; none in a store that was never compacted.
@@ -45,14 +45,14 @@ impl Manifest {
         Manifest::decode(&bytes).map(Some)
     }
 
-    /// Makes this the manifest, durably.
+    /// Writes the manifest durably.
     pub(crate) fn write(&self, disk: &dyn Disk) -> Result<(), StoreFault> {
         let file = disk.create(&temporary_name()).map_err(StoreFault::write(MANIFEST_FILE))?;
         self.put_in_place(disk, &*file)
     }
 
-    /// Writes to `file`, which has the temporary name, and gives it the real one. After an error either
-    /// the old or the new manifest is on disk.
+    /// Writes to `file`, which has a temporary name, and renames it. After an error, either the old or the new manifest
+    /// is on disk.
     fn put_in_place(&self, disk: &dyn Disk, file: &dyn DiskFile) -> Result<(), StoreFault> {
         let write = || {
             file.write_at(0, &self.encode())?;
@@ -63,7 +63,7 @@ impl Manifest {
         disk.sync_dir().map_err(StoreFault::sync(MANIFEST_FILE))
     }
 
-    /// Whether the file is a segment or snapshot that this manifest has no use for.
+    /// Returns whether the file is a segment or snapshot that this manifest no longer needs.
     pub(crate) fn supersedes(&self, name: &str) -> bool {
         let old_segment = SegmentHeader::parse_name(name).is_some_and(|number| number < self.first_segment);
         let old_snapshot = snapshot_file::parse_name(name).is_some_and(|found| Some(found) != self.snapshot);
@@ -102,7 +102,7 @@ fn temporary_name() -> String {
     format!("{MANIFEST_FILE}{TEMPORARY}")
 }
 
-/// The manifest of an open store. The log and the compaction job both change it, one after the other.
+/// The manifest of an open store. The log and the compaction job change it in turn.
 pub(crate) struct ManifestFile {
     disk: Arc<dyn Disk>,
     inner: Mutex<Inner>,
@@ -110,7 +110,7 @@ pub(crate) struct ManifestFile {
 
 struct Inner {
     current: Manifest,
-    /// Opened in advance, so that the log can go on when the process has no descriptors left.
+    /// Opened in advance, so that the log can continue when the process has no descriptors left.
     reserve: Option<Box<dyn DiskFile>>,
 }
 
@@ -121,8 +121,8 @@ impl ManifestFile {
         ManifestFile { disk, inner: Mutex::new(Inner { current, reserve }) }
     }
 
-    /// Replaces the manifest with a changed one, durably. After an error the change counts as not made,
-    /// and can be tried again.
+    /// Replaces the manifest with a changed one, durably. After an error the change counts as not made and can be
+    /// retried.
     pub(crate) fn update(&self, change: impl FnOnce(&mut Manifest)) -> Result<Manifest, StoreFault> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = inner.current;
@@ -142,7 +142,7 @@ impl ManifestFile {
 
 impl Drop for ManifestFile {
     fn drop(&mut self) {
-        // A leftover is removed at the next start, so failing here does no harm.
+        // A leftover is removed at the next start, so an error here is harmless.
         let _ = self.disk.remove(&temporary_name());
     }
 }

@@ -1,6 +1,7 @@
-//! The knobs of the embedded engine and the limits that are part of its format.
+//! The options of the embedded store, and the limits that are part of its format.
 
 use crate::clock::{Clock, SystemClock};
+use crate::history::HistoryRetention;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,16 +19,19 @@ pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
 /// The most requests taken from the queue at once.
 pub(crate) const BATCH_REQUESTS_MAX: usize = 512;
 
-/// How the embedded engine behaves. `Options::default()` is right for production.
+/// The options of the embedded store. `Options::default()` is right for production.
 #[derive(Clone)]
 pub struct Options {
     /// History younger than this survives a restart, as far as `history_bytes_max` allows.
     pub retention: Duration,
     /// Log bytes kept for history at most; beyond it even young history is compacted.
     pub history_bytes_max: u64,
+    /// How long the log stays on disk after compaction, for [`crate::Store::history`]; `None` retains nothing more and
+    /// leaves alone what is retained.
+    pub history: Option<HistoryRetention>,
     /// Compaction waits until at least this many log bytes can go.
     pub compact_bytes_min: u64,
-    /// The size of the first log segment; each one is twice as large as the one before it ...
+    /// The size of the first log segment; each one is twice as large as the previous one ...
     pub segment_bytes_min: u64,
     /// ... up to this size.
     pub segment_bytes_max: u64,
@@ -39,7 +43,7 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// Makes log checksums unpredictable, so that no value can pass for a piece of log.
     pub salt: u64,
-    /// Do background work where it comes up instead of on threads, so that simulations repeat.
+    /// Run background work inline instead of on threads, so that simulations are reproducible.
     pub inline: bool,
 }
 
@@ -48,6 +52,7 @@ impl Default for Options {
         Options {
             retention: Duration::from_secs(5 * 60),
             history_bytes_max: 128 << 20,
+            history: None,
             compact_bytes_min: 8 << 20,
             segment_bytes_min: 256 << 10,
             segment_bytes_max: 32 << 20,

@@ -4,6 +4,7 @@
 
 use crate::disk::{Disk, TEMPORARY, write_zeros};
 use crate::error::{OpenError, StoreFault};
+use crate::history::Retention;
 use crate::log::{Log, create_segment};
 use crate::manifest::{MANIFEST_FILE, Manifest, ManifestFile};
 use crate::options::Options;
@@ -30,7 +31,7 @@ pub(crate) struct Recovered {
     pub(crate) last_time_ms: u64,
     /// The log, ready for the next frame.
     pub(crate) log: Log,
-    /// The manifest, for those who change it.
+    /// The manifest, shared by those who change it.
     pub(crate) manifest: Arc<ManifestFile>,
 }
 
@@ -45,7 +46,7 @@ pub(crate) fn open(disk: Arc<dyn Disk>, options: &Options) -> Result<Recovered, 
     };
     let replay = Replay::run(&*disk, &manifest)?;
     repair_tail(&*disk, &replay)?;
-    tidy(&*disk, &manifest)?;
+    tidy(&*disk, &manifest, options)?;
     replay.finish(disk, manifest, options)
 }
 
@@ -100,11 +101,11 @@ pub(crate) struct Replay {
     snapshot_bytes: u64,
     last_time_ms: u64,
     segments: Vec<SegmentHeader>,
-    /// The revision after the last one in the segments read so far.
+    /// The revision after the last one read so far.
     log_next: Option<Revision>,
     tail: Tail,
-    /// Whether a segment that is shorter than it was made is read as far as it goes. What was in the missing
-    /// part is lost, so this is for those who say so.
+    /// Whether to read a truncated segment as far as it goes. What was in the missing part is lost, so this needs an
+    /// explicit request.
     pub(crate) accept_short: bool,
 }
 
@@ -115,7 +116,7 @@ struct Tail {
     offset: u64,
     /// The last frame, to be written once more.
     last_frame: Option<(u64, Vec<u8>)>,
-    /// The leftovers of a torn frame.
+    /// The range of a torn frame.
     torn: Option<Range<u64>>,
 }
 
@@ -188,7 +189,7 @@ impl Replay {
         Ok(())
     }
 
-    /// A segment begins where the one before it ended; the first may begin before the snapshot.
+    /// A segment starts where the previous one ended; the first may start before the snapshot.
     fn check_base(&self, header: &SegmentHeader) -> Result<(), OpenError> {
         let next = self.log_next.unwrap_or(self.state.revision().next());
         if header.base == next || (self.log_next.is_none() && header.base < next) {
@@ -229,7 +230,7 @@ impl Replay {
     ) -> Result<Recovered, OpenError> {
         let newest = self.segments.last().map_or(0, |segment| segment.number);
         let manifest = Arc::new(ManifestFile::new(disk.clone(), manifest));
-        // A crash may have come between making a segment and naming it here.
+        // A crash may have happened between creating a segment and recording it here.
         manifest
             .update(|manifest| manifest.newest_segment = newest)
             .map_err(failed_to("write", MANIFEST_FILE))?;
@@ -267,9 +268,8 @@ fn nonzero_end(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1)
 }
 
-/// Clears what a torn frame left, and makes sure that the last frame is on disk and not only in the
-/// page cache: after a failed sync the cache shows pages that were never written, and calls them
-/// clean. Only writing them again helps.
+/// Overwrites a torn frame, and writes the last frame again: after a failed sync the page cache shows pages that were
+/// never written and marks them clean, so only writing them again makes them durable.
 fn repair_tail(disk: &dyn Disk, replay: &Replay) -> Result<(), OpenError> {
     let Some(newest) = replay.segments.last() else { return Ok(()) };
     let name = SegmentHeader::file_name(newest.number);
@@ -288,17 +288,17 @@ fn repair_tail(disk: &dyn Disk, replay: &Replay) -> Result<(), OpenError> {
     file.sync().map_err(OpenError::io("sync", &name))
 }
 
-/// Removes what earlier runs left unfinished or no longer need.
-fn tidy(disk: &dyn Disk, manifest: &Manifest) -> Result<(), OpenError> {
+/// Removes files that earlier runs left unfinished or that are no longer needed.
+fn tidy(disk: &dyn Disk, manifest: &Manifest, options: &Options) -> Result<(), OpenError> {
     for name in disk.list().map_err(OpenError::io("list", "data folder"))? {
-        if is_unfinished(&name) || manifest.supersedes(&name) {
+        if is_unfinished(&name) {
             disk.remove(&name).map_err(OpenError::io("remove", &name))?;
         }
     }
-    Ok(())
+    Retention::new(options).retire(disk, manifest).map_err(OpenError::io("tidy", "data folder"))
 }
 
-/// Only names of our own making are touched; other files in the folder are not ours to remove.
+/// Only files with our own names are removed.
 fn is_unfinished(name: &str) -> bool {
     let ours = ["segment-", "snapshot-", "spare", MANIFEST_FILE];
     name.ends_with(TEMPORARY) && ours.iter().any(|prefix| name.starts_with(prefix))

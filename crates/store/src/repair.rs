@@ -1,16 +1,17 @@
-//! Going on with what can be read of a damaged store, and saying what is lost.
+//! Recovers what can be read of a damaged store, and reports what is lost.
 
 use crate::disk::{Disk, FolderDisk};
 use crate::error::OpenError;
 use crate::manifest::{MANIFEST_FILE, Manifest};
 use crate::options::Options;
+use crate::pace::Pace;
 use crate::recovery::{Replay, create_first_segment, failed_to};
 use crate::segment::{self, SegmentHeader};
 use crate::snapshot_file;
 use crate::store::Revision;
 use std::path::Path;
 
-/// How far revisions jump when changes were lost, so that no revision that a client may have seen is used again.
+/// How far revisions jump after changes were lost, so that no revision that a client may have seen is reused.
 pub const REVISION_JUMP: u64 = 1_000_000_000;
 
 /// What [`recover`] found.
@@ -20,13 +21,13 @@ pub struct Recovery {
     pub damage: Vec<String>,
     /// Every change up to this revision was read.
     pub read_until: Revision,
-    /// The last revision that is known to have been there; changes after `read_until` are lost.
+    /// The last revision that is known to have existed; changes after `read_until` are lost.
     pub known_until: Revision,
     /// How many entries are left.
     pub entries: usize,
-    /// Copies of the files that could not be read, for those who want to look into them.
+    /// Copies of the unreadable files, for investigation.
     pub saved: Vec<String>,
-    /// The revision the store goes on at.
+    /// The revision at which the store continues.
     pub revision: Revision,
 }
 
@@ -97,7 +98,7 @@ pub(crate) fn recover_on(
     let base = Revision(recovery.known_until.0.saturating_add(REVISION_JUMP));
     let state = replay.state.renumbered(base);
     recovery.revision = state.revision();
-    snapshot_file::write(disk, &state)
+    snapshot_file::write(disk, &state, &Pace::Unpaced)
         .map_err(OpenError::io("write", &snapshot_file::file_name(state.revision())))?;
     let first_segment = newest + 1;
     create_first_segment(disk, options, first_segment, state.revision().next())?;

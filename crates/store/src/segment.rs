@@ -1,4 +1,4 @@
-//! One file of the log: its header, and reading it back with the rules for torn and damaged ends.
+//! One file of the log: its header, and reading it with the rules for torn and damaged ends.
 
 use crate::disk::DiskFile;
 use crate::error::OpenError;
@@ -8,7 +8,7 @@ use crate::frame::{
 use crate::options::FRAME_BYTES_MAX;
 use crate::store::Revision;
 
-/// The header has a sector of its own, so that no write of a frame can harm it.
+/// The header has its own sector, so that no write of a frame can damage it.
 pub(crate) const SEGMENT_HEADER: usize = 512;
 
 const MAGIC: [u8; 8] = *b"PINTLSEG";
@@ -75,7 +75,7 @@ impl SegmentHeader {
         Ok(SegmentHeader { number, base, salt, capacity })
     }
 
-    /// A segment is filled to its full length before it gets its name, so no crash can make it shorter.
+    /// A segment is filled to its full length before it gets its name, so no crash can shorten it.
     pub(crate) fn check_length(&self, length: u64) -> Result<(), OpenError> {
         if length >= self.capacity {
             return Ok(());
@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
         !all_zero(self.bytes.get(self.offset..).unwrap_or_default())
     }
 
-    /// The next frame; `None` at the end. Says "corrupt" wherever an acknowledged frame may have been.
+    /// The next frame; `None` at the end. Reports corruption wherever an acknowledged frame may have been.
     pub(crate) fn next_frame(&mut self) -> Result<Option<Frame>, OpenError> {
         let header = decode_header(self.bytes, self.header.salt, self.offset);
         let payload = header.and_then(|h| frame::payload(self.bytes, self.header.salt, self.offset, &h));
@@ -163,7 +163,7 @@ impl<'a> Reader<'a> {
         if records.is_empty() { Err(self.corrupt("frame has no records")) } else { Ok(records) }
     }
 
-    /// There is no sound frame at `offset`: is this the end, a torn last frame, or damage?
+    /// Decides what it means that there is no valid frame at `offset`: the end, a torn last frame, or damage.
     fn check_end(&self, header: Option<FrameHeader>) -> Result<(), OpenError> {
         let rest = self.bytes.get(self.offset..).unwrap_or_default();
         if all_zero(rest) {
@@ -172,8 +172,8 @@ impl<'a> Reader<'a> {
         if !self.newest {
             return Err(self.corrupt("damaged frame in a finished segment"));
         }
-        // A frame is only ever written after the one before it was synced, so any trace of a later
-        // frame proves that this one had been whole.
+        // A frame is only written after the previous one was synced, so any trace of a later frame proves that this one
+        // was complete.
         let extent = match header {
             Some(header) => FRAME_HEADER + header.payload,
             None => FRAME_HEADER + FRAME_BYTES_MAX,
@@ -197,7 +197,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The last revision of any sound frame, wherever it is: what can be known of a segment behind a damaged frame.
+/// The last revision of any valid frame in the segment, also after a damaged one.
 pub(crate) fn last_revision(bytes: &[u8], header: &SegmentHeader) -> Option<Revision> {
     let places = (SEGMENT_HEADER..bytes.len()).step_by(FRAME_ALIGN);
     let last = places.filter_map(|at| {

@@ -6,6 +6,7 @@ use crate::clock::Clock;
 use crate::compaction::{CompactReply, Compactor, Files, Mark};
 use crate::disk::Disk;
 use crate::error::{StoreFault, WriteError};
+use crate::history::Retention;
 use crate::log::Log;
 use crate::options::{BATCH_BYTES_MAX, Options};
 use crate::recovery::Recovered;
@@ -16,17 +17,19 @@ use crate::store::{Op, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long to wait before the first attempt to go on after a fault that can pass; doubled each time ...
+/// The first delay before a retry after a transient fault; doubled each time ...
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(50);
 /// ... up to this.
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 
-/// What the sequencer can be asked to do.
+/// Commands to the sequencer.
 pub(crate) enum Command {
     /// Commit.
     Write(Request),
     /// Forget history past retention at the given time.
     Compact(u64, CompactReply),
+    /// Forget what is past retention now.
+    Age,
     /// Stop after what came before.
     Close,
 }
@@ -63,7 +66,7 @@ impl Sequencer {
         }
     }
 
-    /// A sequencer that goes on where the files end.
+    /// A sequencer that continues where the files end.
     pub(crate) fn resume(disk: Arc<dyn Disk>, recovered: Recovered, options: &Options) -> Sequencer {
         let Recovered {
             state,
@@ -76,9 +79,9 @@ impl Sequencer {
             manifest,
         } = recovered;
         let mark = Mark { state: state.clone(), time_ms: last_time_ms, log_bytes: history_bytes };
+        let files = Files { disk, manifest, retention: Retention::new(options) };
         let shared = Arc::new(Shared::new(state, compacted, history, options));
-        let compactor =
-            Compactor::new(Some(Files { disk, manifest }), shared.clone(), options, snapshot_bytes, mark);
+        let compactor = Compactor::new(Some(files), shared.clone(), options, snapshot_bytes, mark);
         Sequencer {
             shared,
             clock: options.clock.clone(),
@@ -91,7 +94,7 @@ impl Sequencer {
         }
     }
 
-    /// What callers see of the store.
+    /// The state that is shared with callers.
     pub(crate) fn shared(&self) -> Arc<Shared> {
         self.shared.clone()
     }
@@ -101,7 +104,7 @@ impl Sequencer {
         self.log.is_some()
     }
 
-    /// Carries out commands in order, as few batches as possible. `false` means to stop.
+    /// Carries out commands in order, in as few batches as possible. `false` means to stop.
     pub(crate) fn run(&mut self, commands: impl IntoIterator<Item = Command>) -> bool {
         let mut batch = Vec::new();
         let mut bytes = 0;
@@ -115,6 +118,10 @@ impl Sequencer {
                     self.flush(std::mem::take(&mut batch));
                     bytes = 0;
                     self.compact(now_ms, reply);
+                }
+                Command::Age => {
+                    let now_ms = self.clock.now_ms().max(self.last_time_ms);
+                    self.maintain(now_ms);
                 }
                 Command::Close => {
                     self.flush(batch);
@@ -130,8 +137,8 @@ impl Sequencer {
         true
     }
 
-    /// One batch: check, log, publish, answer. A conflict, too, is answered only when what it
-    /// conflicts with is durable.
+    /// Processes one batch: check, log, publish, answer. A conflict, too, is only answered when what it conflicts with
+    /// is durable.
     fn flush(&mut self, batch: Vec<Request>) {
         if batch.is_empty() {
             return;
@@ -155,13 +162,16 @@ impl Sequencer {
         self.maintain(now_ms);
     }
 
-    /// When to call [`Sequencer::heal`]; `None` while there is no fault that can pass.
+    /// When to call [`Sequencer::heal`]; `None` without a transient fault.
     pub(crate) fn heal_after(&self) -> Option<Duration> {
         self.fault.as_ref().filter(|fault| fault.can_pass()).map(|_| self.retry_delay)
     }
 
-    /// Tries to go on after a fault that can pass.
+    /// Tries to continue after a transient fault.
     pub(crate) fn heal(&mut self) {
+        if matches!(self.fault, Some(StoreFault::DiskFull { .. })) {
+            self.compactor.free_space();
+        }
         let next = self.shared.revision().next();
         let healed = match &mut self.log {
             Some(log) => log.heal(next),
@@ -237,7 +247,7 @@ impl Sequencer {
 
 impl Drop for Sequencer {
     fn drop(&mut self) {
-        // The job uses the folder, which must be let go before the lock on it is.
+        // The job uses the folder, so it must end before the folder's lock is released.
         self.compactor.wait();
     }
 }

@@ -1,4 +1,4 @@
-//! What the sequencer shares with the callers' side: the published state, the sink, the fault.
+//! The state that the sequencer shares with callers: the published state, the sink, the fault.
 
 use crate::error::StoreFault;
 use crate::frame::Record;
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What the sequencer shares with the callers' side.
+/// The state that the sequencer shares with callers.
 pub(crate) struct Shared {
     published: Mutex<Published>,
     revision: AtomicU64,
@@ -19,14 +19,14 @@ pub(crate) struct Shared {
     faulty: AtomicBool,
 }
 
-/// The state everybody may see, the one sink, and the history nobody has taken yet.
+/// The visible state, the sink, and history that has not been loaded yet.
 struct Published {
     state: Snapshot,
     sink: Option<Arc<dyn Sink>>,
     history: Option<History>,
 }
 
-/// Changes kept for whoever loads the store, up to a number of bytes.
+/// Changes that are retained for the next load, up to a number of bytes.
 struct History {
     floor: Revision,
     changes: VecDeque<Change>,
@@ -51,7 +51,7 @@ fn change_bytes(change: &Change) -> u64 {
 }
 
 impl Shared {
-    /// The state a store starts with.
+    /// Creates the state at opening.
     pub(crate) fn new(
         state: Snapshot,
         compacted: Revision,
@@ -94,22 +94,22 @@ impl Shared {
         Revision(self.revision.load(Ordering::Acquire))
     }
 
-    /// The revision up to which history is gone.
+    /// The revision up to which history is compacted.
     pub(crate) fn compacted(&self) -> Revision {
         Revision(self.compacted.load(Ordering::Acquire))
     }
 
-    /// Notes that history up to `revision` is gone.
+    /// Records that history up to `revision` is compacted.
     pub(crate) fn set_compacted(&self, revision: Revision) {
         self.compacted.store(revision.0, Ordering::Release);
     }
 
-    /// Why there can be no writes now, if so.
+    /// The reason why writes are refused now, if they are.
     pub(crate) fn fault(&self) -> Option<StoreFault> {
         if self.faulty.load(Ordering::Acquire) { self.fault_slot().clone() } else { None }
     }
 
-    /// Stops writes. The first fault that cannot pass stays.
+    /// Stops writes. The first permanent fault stays.
     pub(crate) fn set_fault(&self, fault: StoreFault) {
         let mut slot = self.fault_slot();
         if slot.as_ref().is_none_or(StoreFault::can_pass) {
@@ -118,7 +118,7 @@ impl Shared {
         self.faulty.store(true, Ordering::Release);
     }
 
-    /// Lets writes through again, unless there is a fault that cannot pass.
+    /// Allows writes again, unless there is a permanent fault.
     pub(crate) fn clear_fault(&self) {
         let mut slot = self.fault_slot();
         if slot.as_ref().is_some_and(StoreFault::can_pass) {
@@ -132,16 +132,16 @@ impl Shared {
     }
 
     fn published(&self) -> MutexGuard<'_, Published> {
-        // A panic under this lock ends the sequencer, and with it all writes; what is there can be read.
+        // A panic under this lock ends the sequencer and thus all writes; the state can still be read.
         self.published.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the state without taking a copy, whose being there would make the next change dearer.
+    /// Reads the state without cloning it: a clone would make the next change more expensive.
     pub(crate) fn inspect<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> T {
         look(&self.published().state)
     }
 
-    /// Applies durable records, tells the sink, and only then lets the new revision be seen.
+    /// Applies durable records, notifies the sink, and only then makes the new revision visible.
     pub(crate) fn publish(&self, records: Vec<Record>, notes: Vec<Note>) {
         let mut published = self.published();
         let published = &mut *published;
@@ -159,7 +159,7 @@ impl Shared {
         }
         self.revision.store(published.state.revision().0, Ordering::Release);
         if let Some(history) = &mut published.history {
-            // Notes are for the sink alone; history must not keep them alive.
+            // Notes are only for the sink; history must not keep them alive.
             history.extend(
                 changes.into_iter().map(|change| Change { note: Note::default(), ..change }).collect(),
             );

@@ -6,6 +6,7 @@ use crate::error::OpenError;
 use crate::frame::{le_u32, le_u64};
 use crate::manifest::{MANIFEST_FILE, Manifest};
 use crate::options::{FRAME_BYTES_MAX, KEY_BYTES_MAX, Options};
+use crate::pace::{Pace, PacedFile};
 use crate::recovery::{create_first_segment, failed_to};
 use crate::state::Snapshot;
 use crate::store::{Entry, Key, Revision};
@@ -62,7 +63,7 @@ pub(crate) fn restore_on(
         return Err(OpenError::NotEmpty { file });
     }
     let revision = snapshot.revision();
-    write(disk, snapshot).map_err(OpenError::io("write", &file_name(revision)))?;
+    write(disk, snapshot, &Pace::Unpaced).map_err(OpenError::io("write", &file_name(revision)))?;
     create_first_segment(disk, options, 1, revision.next())?;
     // The manifest comes last: without it the folder is not a store.
     let manifest = Manifest { snapshot: Some(revision), first_segment: 1, newest_segment: 1 };
@@ -82,10 +83,10 @@ pub(crate) fn parse_name(name: &str) -> Option<Revision> {
 }
 
 /// Writes the snapshot's file durably, under its name only once it is whole; answers with its length.
-pub(crate) fn write(disk: &dyn Disk, snapshot: &Snapshot) -> io::Result<u64> {
+pub(crate) fn write(disk: &dyn Disk, snapshot: &Snapshot, pace: &Pace) -> io::Result<u64> {
     let name = file_name(snapshot.revision());
     let temporary = format!("{name}{TEMPORARY}");
-    let length = write_temporary(disk, &temporary, snapshot).inspect_err(|_| {
+    let length = write_temporary(disk, &temporary, snapshot, pace).inspect_err(|_| {
         // On a full disk the log needs the space more.
         let _ = disk.remove(&temporary);
     })?;
@@ -94,9 +95,9 @@ pub(crate) fn write(disk: &dyn Disk, snapshot: &Snapshot) -> io::Result<u64> {
     Ok(length)
 }
 
-fn write_temporary(disk: &dyn Disk, temporary: &str, snapshot: &Snapshot) -> io::Result<u64> {
+fn write_temporary(disk: &dyn Disk, temporary: &str, snapshot: &Snapshot, pace: &Pace) -> io::Result<u64> {
     let file = disk.create(temporary)?;
-    let mut out = FileEnd { file: &*file, offset: 0 };
+    let mut out = FileEnd { file: PacedFile::new(&*file, pace), offset: 0 };
     write_backup(snapshot, &mut out)?;
     file.sync()?;
     Ok(out.offset)
@@ -234,7 +235,7 @@ fn cut_short(name: &str, offset: u64) -> impl FnOnce(io::Error) -> OpenError {
 
 /// Appends to a file.
 struct FileEnd<'a> {
-    file: &'a dyn DiskFile,
+    file: PacedFile<'a>,
     offset: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Requests, and checking a batch of them against the state. Pure: nothing is changed or sent here.
+//! Checks a batch of requests against the state. Pure: nothing is changed or sent here.
 
 use crate::error::WriteError;
 use crate::frame::Record;
@@ -12,7 +12,7 @@ pub(crate) type Answer = Result<Revision, WriteError>;
 /// Where an answer goes.
 pub(crate) type Reply = oneshot::Sender<Answer>;
 
-/// Writes that are committed together, and where to send the first one's revision.
+/// Writes that are committed together, and the channel for the first one's revision.
 pub(crate) struct Request {
     /// The writes.
     pub(crate) writes: Writes,
@@ -20,7 +20,7 @@ pub(crate) struct Request {
     pub(crate) reply: Reply,
 }
 
-/// One write, without the detour over the heap, or a transaction.
+/// One write without an allocation, or a transaction.
 pub(crate) enum Writes {
     /// A single write.
     One(Write),
@@ -52,13 +52,13 @@ impl Writes {
     }
 }
 
-/// A batch after checking: what goes to the log, and what to tell each writer once it is there.
+/// A checked batch: the records for the log, and the answers to send once they are durable.
 pub(crate) struct Staged {
     /// The revision of the first record.
     pub(crate) first: Revision,
-    /// The changes of all requests that were taken.
+    /// The changes of all accepted requests.
     pub(crate) records: Vec<Record>,
-    /// What the writers sent along for the sink, one for each record.
+    /// The notes of the writers for the sink, one for each record.
     pub(crate) notes: Vec<Note>,
     /// One answer for each request.
     pub(crate) answers: Vec<(Reply, Answer)>,
@@ -94,7 +94,7 @@ pub(crate) fn stage(state: &Snapshot, batch: Vec<Request>) -> Staged {
     Staged { first, records, notes, answers }
 }
 
-/// The state with the not yet durable changes of the batch on top.
+/// The state with the batch's changes that are not durable yet.
 struct Overlay<'a> {
     state: &'a Snapshot,
     changed: HashMap<Key, Option<Entry>>,
@@ -136,7 +136,7 @@ impl Overlay<'_> {
         }
     }
 
-    /// Nobody looks at what the last request changes.
+    /// The last request's changes need not be tracked.
     fn skip(&mut self, writes: &[Write]) {
         self.next = Revision(self.next.0 + writes.len() as u64);
     }

@@ -1,30 +1,48 @@
-//! The state in memory: an ordered, persistent map, so that a snapshot is a clone of the root.
+//! The state in memory: a persistent tree, so that a snapshot is a clone of the root.
 
 use crate::store::{Change, Entry, Key, Note, Revision};
+use crate::tree::{Iter, Keyed, Tree};
 use bytes::Bytes;
-use imbl::OrdMap;
-use std::ops::Bound;
 
 /// The whole state at one revision. Cloning is free and later writes do not show.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     revision: Revision,
-    entries: OrdMap<Key, Entry>,
+    entries: Tree<Item>,
+}
+
+/// An entry under its key.
+#[derive(Clone, Debug)]
+struct Item {
+    key: Key,
+    entry: Entry,
+}
+
+impl Item {
+    fn pair(&self) -> (&Key, &Entry) {
+        (&self.key, &self.entry)
+    }
+}
+
+impl Keyed for Item {
+    fn key(&self) -> &str {
+        &self.key
+    }
 }
 
 impl Snapshot {
     /// A state with nothing in it, at the revision of an empty store.
     pub fn empty() -> Snapshot {
-        Snapshot { revision: Revision::EMPTY, entries: OrdMap::new() }
+        Snapshot { revision: Revision::EMPTY, entries: Tree::new() }
     }
 
     /// A state put together by an engine from what it has stored.
     pub fn from_entries(revision: Revision, entries: impl IntoIterator<Item = (Key, Entry)>) -> Snapshot {
-        Snapshot { revision, entries: entries.into_iter().collect() }
+        Snapshot { revision, entries: entries.into_iter().map(|(key, entry)| Item { key, entry }).collect() }
     }
 
-    /// The same entries, each modified anew after `base`, in the order in which they were modified. For stores
-    /// that lost changes: clients have seen revisions that are gone, and none may come again with other content.
+    /// The same entries, renumbered after `base` in the order of their modification. For stores that lost changes:
+    /// clients have seen the lost revisions, and none may be reused with other content.
     pub fn renumbered(&self, base: Revision) -> Snapshot {
         let mut order: Vec<(&Key, &Entry)> = self.iter().collect();
         order.sort_by_key(|(_, entry)| entry.modified);
@@ -41,7 +59,7 @@ impl Snapshot {
 
     /// The entry under `key`.
     pub fn get(&self, key: &str) -> Option<&Entry> {
-        self.entries.get(key)
+        self.entries.get(key).map(|item| &item.entry)
     }
 
     /// How many keys there are.
@@ -56,13 +74,13 @@ impl Snapshot {
 
     /// All entries in key order.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Entry)> {
-        self.entries.iter()
+        self.into_iter()
     }
 
     /// The entries whose key begins with `prefix`, in key order.
     pub fn prefix<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a Key, &'a Entry)> + 'a {
-        let from: (Bound<&str>, Bound<&str>) = (Bound::Included(prefix), Bound::Unbounded);
-        self.entries.range::<_, str>(from).take_while(move |(key, _)| key.starts_with(prefix))
+        let from = self.entries.iter_from(prefix).map(Item::pair);
+        from.take_while(move |(key, _)| key.starts_with(prefix))
     }
 
     /// The same state with only the keys that begin with `prefix`.
@@ -71,46 +89,55 @@ impl Snapshot {
         Snapshot::from_entries(self.revision, entries)
     }
 
-    /// Carries out a change that another engine ordered: the revision is given, may jump, and may be that of the
-    /// change before where both are of one transaction. Says what the change replaced.
+    /// Applies a change that another server ordered: the revision is given, may jump, and may equal the previous one
+    /// within a transaction. Returns the previous entry.
     pub fn apply_at(&mut self, revision: Revision, key: Key, value: Option<Bytes>) -> Change {
         debug_assert!(revision >= self.revision);
         self.revision = revision;
         let previous = match &value {
-            None => self.entries.remove(&*key),
+            None => self.entries.remove(&key).map(|item| item.entry),
             Some(value) => self.put(revision, &key, value),
         };
         Change { revision, key, value, previous, note: Note::default() }
     }
 
-    /// Notes that the state is the same at a later revision.
+    /// Records that the state is the same at a later revision.
     pub fn advance_to(&mut self, revision: Revision) {
         self.revision = self.revision.max(revision);
     }
 
-    /// Carries out one change, which must take the next revision, and says what it replaced.
+    /// Applies one change, which must have the next revision, and returns the previous entry.
     pub(crate) fn apply(&mut self, revision: Revision, key: Key, value: Option<Bytes>) -> Change {
         debug_assert_eq!(revision, self.revision.next());
         self.apply_at(revision, key, value)
     }
 
     fn put(&mut self, revision: Revision, key: &Key, value: &Bytes) -> Option<Entry> {
-        let entry = |created| Entry { value: value.clone(), created, modified: revision };
-        match self.entries.get_mut(&**key) {
-            Some(live) => {
-                let created = live.created;
-                Some(std::mem::replace(live, entry(created)))
-            }
-            None => self.entries.insert(key.clone(), entry(revision)),
-        }
+        let live = self.entries.get(key);
+        // The state has the key already; sharing it saves a copy of each key.
+        let (key, created) = live.map_or((key, revision), |live| (&live.key, live.entry.created));
+        let entry = Entry { value: value.clone(), created, modified: revision };
+        let replaced = self.entries.insert(Item { key: key.clone(), entry });
+        replaced.map(|item| item.entry)
     }
 }
 
 impl<'a> IntoIterator for &'a Snapshot {
     type Item = (&'a Key, &'a Entry);
-    type IntoIter = imbl::ordmap::Iter<'a, Key, Entry, imbl::shared_ptr::DefaultSharedPtr>;
+    type IntoIter = SnapshotIter<'a>;
 
-    fn into_iter(self) -> Self::IntoIter {
-        self.entries.iter()
+    fn into_iter(self) -> SnapshotIter<'a> {
+        SnapshotIter(self.entries.iter())
+    }
+}
+
+/// The entries of a state in key order.
+pub struct SnapshotIter<'a>(Iter<'a, Item>);
+
+impl<'a> Iterator for SnapshotIter<'a> {
+    type Item = (&'a Key, &'a Entry);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(Item::pair)
     }
 }

@@ -1,6 +1,7 @@
-//! The words every engine speaks: keys, entries, writes, changes, and the [`Store`] trait.
+//! The vocabulary of every store: keys, entries, writes, changes, and the [`Store`] trait.
 
 use crate::error::{ReadError, StoreFault, WriteError};
+use crate::history::{HistoryQuery, KeyHistory};
 use crate::state::Snapshot;
 use bytes::Bytes;
 use std::any::Any;
@@ -47,7 +48,7 @@ pub struct Entry {
     pub modified: Revision,
 }
 
-/// What must hold for a write to be taken.
+/// The precondition of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Expect {
     /// The key does not exist.
@@ -58,8 +59,8 @@ pub enum Expect {
     Any,
 }
 
-/// Something the writer wants the sink to have along with the change. The store passes it through
-/// unseen and does not keep it: it is not there after a restart, and it plays no part in equality.
+/// A value that the writer passes to the sink with the change. The store neither reads nor stores it: it is lost in a
+/// restart and ignored in comparisons.
 #[derive(Clone, Default)]
 pub struct Note(pub Option<Arc<dyn Any + Send + Sync>>);
 
@@ -142,22 +143,22 @@ pub struct Change {
 
 /// Receives every change, in commit order.
 pub trait Sink: Send + Sync {
-    /// Called after the changes are durable and before their writers are told. It holds up every
-    /// later write, so it must be quick, must not do I/O, and of the store may call only
-    /// [`Store::revision`], [`Store::compacted`] and [`Store::health`].
+    /// Called after the changes are durable and before their writers are answered. It delays every later write, so it
+    /// must be quick, must not do I/O, and of the store may call only [`Store::revision`], [`Store::compacted`] and
+    /// [`Store::health`].
     fn apply(&self, changes: &[Change]);
 
-    /// Called when the store has reached `revision` and nothing that the sink sees has changed: another key of the
-    /// same backend was written.
+    /// Called when the store has reached `revision` without a change for this sink: another key of the same backend was
+    /// written.
     fn advance(&self, _revision: Revision) {}
 
-    /// Called when the store lost the thread of changes (the backend compacted them away, or was restored to another
-    /// state): everything that was loaded or applied before is void, and `loaded` takes its place. Its revision may
-    /// be lower than the one before.
+    /// Called when the store can no longer follow the changes (the backend compacted them, or was restored to another
+    /// state): everything loaded or applied before is void, and `loaded` replaces it. Its revision may be lower than
+    /// the previous one.
     fn reset(&self, loaded: Loaded);
 
-    /// Called when the backend cannot tell of changes for now (`true`: it has no leader), and when it can again. Nothing
-    /// is lost meanwhile.
+    /// Called when the backend cannot deliver changes for now (`true`: it has no leader), and when it can again.
+    /// Nothing is lost in between.
     fn interrupted(&self, _is: bool) {}
 
     /// Called when the backend no longer answers reads of revisions before `revision`.
@@ -179,28 +180,32 @@ pub struct Loaded {
 
 /// An engine.
 pub trait Store: Send + Sync {
-    /// Commits one write and answers with its revision. Once it answers `Ok` the change is durable
-    /// and the sink has seen it. Once it answers [`WriteError::Conflict`] the sink has seen the entry that is in the
-    /// way. Dropping the future does not take the write back; after
-    /// [`WriteError::Unavailable`] it is unknown whether the write will be found after a restart, and after
+    /// Commits one write and returns its revision. After `Ok` the change is durable and the sink has seen it; after
+    /// [`WriteError::Conflict`] the sink has seen the conflicting entry. Dropping the future does not undo the write.
+    /// After [`WriteError::Unavailable`] it is unknown whether the write will be found after a restart, and after
     /// [`WriteError::Unknown`] whether it was or will be committed.
     fn write(&self, write: Write) -> BoxFuture<'_, Result<Revision, WriteError>>;
 
-    /// Commits all of the writes or none, answering with one revision for each, in order. All
-    /// preconditions are about the state before the transaction; no key may occur twice.
+    /// Commits all of the writes or none, and returns one revision for each, in order. All preconditions refer to the
+    /// state before the transaction; no key may occur twice.
     fn commit(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<Vec<Revision>, WriteError>>;
 
-    /// Attaches the one sink and hands over state and history as of the moment it was attached.
-    /// A later call replaces the sink and gets the state of that moment, without history.
+    /// Attaches the only sink and returns state and history at that moment. A later call replaces the sink and returns
+    /// the state of that moment, without history.
     fn load(&self, sink: Arc<dyn Sink>) -> Loaded;
 
     /// The revision of the last change that is durable and that the sink has seen.
     fn revision(&self) -> Revision;
 
-    /// Answers with a revision that includes every write that was acknowledged, by any server on the same backend,
-    /// before this call, once the sink has seen that revision. One request to the backend serves all callers who
-    /// wait at the same time. Waits for as long as the backend does not answer: the caller sets the time limit.
+    /// Returns a revision that includes every write acknowledged before this call, by any server on the same backend,
+    /// once the sink has seen that revision. One request to the backend serves all concurrent callers. Waits as long as
+    /// the backend does not answer: the caller sets the time limit.
     fn barrier(&self) -> BoxFuture<'_, Result<Revision, StoreFault>>;
+
+    /// The same for the store that `key` lies in, where different keys lie in different stores.
+    fn barrier_for<'a>(&'a self, _key: &'a str) -> BoxFuture<'a, Result<Revision, StoreFault>> {
+        self.barrier()
+    }
 
     /// The entries whose key begins with `prefix`, as they were at `revision`.
     fn read_at<'a>(
@@ -209,13 +214,26 @@ pub trait Store: Send + Sync {
         revision: Revision,
     ) -> BoxFuture<'a, Result<Snapshot, ReadError>>;
 
+    /// The retained versions of one key, as far back as the engine has them; `None` where it has no past of single
+    /// keys at all.
+    fn history<'a>(
+        &'a self,
+        _key: &'a str,
+        _query: HistoryQuery,
+    ) -> BoxFuture<'a, Result<Option<KeyHistory>, ReadError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// Asks the backend whether it answers; the error is the text of a health check.
     fn probe(&self, limit: Duration) -> BoxFuture<'_, Result<(), String>>;
 
-    /// The size of the backend's database in bytes, where it has one that tells.
-    fn size(&self) -> BoxFuture<'_, Option<u64>> {
-        Box::pin(std::future::ready(None))
+    /// The sizes of the backends' databases in bytes, in the order of the backends; `None` for one that does not answer.
+    fn sizes(&self) -> BoxFuture<'_, Vec<Option<u64>>> {
+        Box::pin(std::future::ready(Vec::new()))
     }
+
+    /// Forgets what is past retention. Writers cause that, too; without them somebody has to ask now and then.
+    fn age(&self) {}
 
     /// Whether other servers may write to the same backend.
     fn is_shared(&self) -> bool {
@@ -227,7 +245,7 @@ pub trait Store: Send + Sync {
         false
     }
 
-    /// Whether the value under `key` would be stored differently today, for instance under another encryption key.
+    /// Returns whether the value under `key` would now be stored differently, for instance with another encryption key.
     fn is_outdated<'a>(&'a self, _key: &'a str) -> BoxFuture<'a, bool> {
         Box::pin(std::future::ready(false))
     }
@@ -235,11 +253,11 @@ pub trait Store: Send + Sync {
     /// The revision up to which history is gone: a restart would load only what came after it.
     fn compacted(&self) -> Revision;
 
-    /// Says why the store takes no writes now, if so. A fault that can pass is gone from here once the
-    /// store takes writes again ([`StoreFault::can_pass`]).
+    /// Returns the reason why the store accepts no writes, if it does not. A transient fault disappears once the store
+    /// accepts writes again ([`StoreFault::can_pass`]).
     fn health(&self) -> Result<(), StoreFault>;
 
-    /// Finishes the queued writes, refuses later ones and lets go of the files.
+    /// Finishes the queued writes, refuses later ones and releases the files.
     fn close(&self) -> BoxFuture<'_, ()>;
 
     /// The whole state at one revision; cheap, and unaffected by later writes.

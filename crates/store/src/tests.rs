@@ -4,6 +4,7 @@ mod crash;
 mod damage;
 mod engines;
 mod failures;
+mod history;
 
 use crate::{Embedded, ManualClock, Options};
 use std::path::PathBuf;

@@ -13,6 +13,8 @@ use crate::*;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 const KEYS: u64 = 6;
@@ -111,7 +113,10 @@ fn one_write(random: &mut Random, live: &BTreeSet<Key>) -> Write {
 
 /// Opens, checks, writes until the disk fails or it has been enough. `None`: it could not be opened.
 fn live(disk: &Arc<SimDisk>, clock: &Arc<ManualClock>, random: &mut Random, model: &mut Model) -> Option<()> {
-    let options = small_options(clock.clone());
+    // Half of the lives retain segments that they no longer need, the others remove them.
+    let retained = HistoryRetention { time: Duration::from_secs(20), bytes: 16 << 10 };
+    let history = (random.below(2) == 0).then_some(retained);
+    let options = Options { history, ..small_options(clock.clone()) };
     let recovered = match recovery::open(disk.clone(), &options) {
         Ok(recovered) => recovered,
         Err(OpenError::Io { .. }) => return None,
@@ -304,4 +309,55 @@ fn a_killed_process_loses_nothing() {
             assert_eq!(entry.value, vec![entry.modified.0 as u8; 500]);
         }
     }
+}
+
+/// A folder that counts how often the file of the next segment is created and put in place.
+struct CountingDisk {
+    disk: FolderDisk,
+    created: AtomicU64,
+    placed: AtomicU64,
+}
+
+impl Disk for CountingDisk {
+    fn list(&self) -> std::io::Result<Vec<String>> {
+        self.disk.list()
+    }
+
+    fn open(&self, name: &str) -> std::io::Result<Box<dyn DiskFile>> {
+        self.disk.open(name)
+    }
+
+    fn create(&self, name: &str) -> std::io::Result<Box<dyn DiskFile>> {
+        self.created.fetch_add(u64::from(name == "spare.tmp"), Ordering::SeqCst);
+        self.disk.create(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> std::io::Result<()> {
+        self.placed.fetch_add(u64::from(from == "spare.tmp"), Ordering::SeqCst);
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> std::io::Result<()> {
+        self.disk.remove(name)
+    }
+
+    fn sync_dir(&self) -> std::io::Result<()> {
+        self.disk.sync_dir()
+    }
+}
+
+/// Two threads that fill the same file would overwrite the segment that it becomes.
+#[tokio::test]
+async fn the_file_of_the_next_segment_is_made_once() {
+    let folder = super::Folder::new();
+    let disk = FolderDisk::open(&folder.0).unwrap();
+    let disk = Arc::new(CountingDisk { disk, created: AtomicU64::new(0), placed: AtomicU64::new(0) });
+    let options = Options { segment_bytes_min: 16 << 10, segment_bytes_max: 64 << 10, ..Options::default() };
+    let store = Embedded::open_on(disk.clone(), options).unwrap();
+    for at in 0..200_u64 {
+        store.write(Write::put(format!("/{at}"), Expect::Absent, vec![at as u8; 1000])).await.unwrap();
+    }
+    let (created, placed) = (disk.created.load(Ordering::SeqCst), disk.placed.load(Ordering::SeqCst));
+    assert!(placed > 3, "{placed} segments");
+    assert_eq!(created, placed + 1, "one for each segment, and the next one");
 }
