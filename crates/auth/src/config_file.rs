@@ -1,8 +1,8 @@
-//! Configuration files of the API server: YAML with a kind and a version, read strictly.
+//! Configuration files of the API server: YAML with a kind and a version, decoded strictly.
 
 use pintle_value::{Value, yaml};
 
-/// The fields that a part of a file may have, each with those below it. Lists have the fields of their items.
+/// The fields of a part of a file, each with its subfields. Lists have the fields of their items.
 pub(crate) struct Fields(pub(crate) &'static [(&'static str, Option<&'static Fields>)]);
 
 const GROUP: &str = "apiserver.config.k8s.io";
@@ -17,7 +17,7 @@ const OTHER_KINDS: [(&str, Fields); 6] = [
     ("TracingConfiguration", Fields(&[("endpoint", None), ("samplingRatePerMillion", None)])),
 ];
 
-/// The tree of a file of this kind. The error is in the words of kube-apiserver.
+/// Decodes a file of this kind into a tree. The error has kube-apiserver's text.
 pub(crate) fn decode(text: &[u8], kind: &str, versions: &[&str], fields: &Fields) -> Result<Value, String> {
     if text.is_empty() {
         return Err("empty config data".to_string());
@@ -37,7 +37,7 @@ pub(crate) fn decode(text: &[u8], kind: &str, versions: &[&str], fields: &Fields
         return Err(format!("strict decoding error: {repeated}"));
     }
     let mut unknown = Vec::new();
-    // A file of another kind is judged by the fields of that kind first.
+    // A file of another kind is validated by that kind's fields first.
     let other = OTHER_KINDS.iter().find(|(other, _)| found_kind == *other && found_kind != kind);
     find_unknown(&tree, other.map_or(fields, |(_, fields)| fields), "", true, &mut unknown);
     if !unknown.is_empty() {
@@ -49,8 +49,8 @@ pub(crate) fn decode(text: &[u8], kind: &str, versions: &[&str], fields: &Fields
     Ok(tree)
 }
 
-/// An error of the system in Go's words, without what was tried.
-pub(crate) fn go_words(error: &std::io::Error) -> String {
+/// An operating system error in Go's words, without the operation.
+pub(crate) fn go_error_text(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".to_string(),
         std::io::ErrorKind::PermissionDenied => "permission denied".to_string(),

@@ -11,12 +11,12 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 
-/// From this many checks on, a constrained way first asks for the right to all of them at once.
+/// From this number of checks on, the constrained modes first check the right to everything at once.
 const MANY_CHECKS: usize = 4;
 
-/// Reads whom the headers of a request ask to act as. `headers` are names in small letters and values, in order; a
-/// caller must not leave out values that it cannot read, because the request would then run with the requester's own
-/// rights. `None` is nobody; the error is for headers that name groups or more, but no user.
+/// Parses the impersonation headers. `headers` are names in lower case and values, in order; a caller must not drop
+/// values that it cannot decode, because the request would then run with the requester's own rights. `None` means no
+/// impersonation; the error is for headers with groups or extra, but no user.
 pub fn wanted<'a>(
     headers: impl Iterator<Item = (&'a str, Cow<'a, str>)>,
 ) -> Result<Option<UserInfo>, Status> {
@@ -24,7 +24,7 @@ pub fn wanted<'a>(
     let (mut name_given, mut uid_given) = (false, false);
     for (name, value) in headers {
         match name.strip_prefix("impersonate-") {
-            // Of several, the first one counts, even if it is empty: Go's `Header.Get`.
+            // Of several the first one counts, even if it is empty, as in Go's `Header.Get`.
             Some("user") if !name_given => (name_given, wanted.name) = (true, value.into_owned()),
             Some("uid") if !uid_given => (uid_given, wanted.uid) = (true, value.into_owned()),
             Some("group") => wanted.groups.push(value.into_owned()),
@@ -46,29 +46,28 @@ pub fn wanted<'a>(
     Err(Status::bad_request(message))
 }
 
-/// Lets requests act as somebody else. Remembers which way each user was last allowed by: that one is tried first,
-/// and a refusal is in its words.
+/// Impersonation. Remembers the last allowed mode of each user: it is tried first, and a denial has its text.
 pub struct Impersonation {
     constrained: bool,
     last: Mutex<HashMap<String, Mode>>,
 }
 
-/// Most users whose last way is remembered.
+/// How many users' last modes are remembered.
 const REMEMBERED_MAX: usize = 10_000;
 
 impl Impersonation {
-    /// The name of this step, which kube-apiserver has for its filter.
+    /// kube-apiserver's name for this filter.
     pub fn filter_name(&self) -> &'static str {
         if self.constrained { "constrainedimpersonation" } else { "impersonation" }
     }
 
-    /// With the constrained ways, or with the old one alone.
+    /// With the constrained modes, or with the legacy mode alone.
     pub fn new(constrained: bool) -> Self {
         Impersonation { constrained, last: Mutex::default() }
     }
 
-    /// The user that the request acts as and the constrained verb that allowed it ("" for the old way), or the 403 that
-    /// says why it may not. `attributes` are those of the request, with the user who makes it.
+    /// The effective user and the constrained verb that allowed it ("" for the legacy mode), or the 403. `attributes`
+    /// are those of the request, with its original user.
     pub async fn impersonate(
         &self,
         authorizer: &dyn Authorizer,
@@ -108,14 +107,14 @@ impl Impersonation {
     }
 }
 
-/// The ways to act as somebody else, in the order in which they are tried.
+/// The impersonation modes, in the order in which they are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// A service account on a node acts as that node.
+    /// A service account on a node impersonates that node.
     AssociatedNode,
     ArbitraryNode,
     ServiceAccount,
-    /// Everybody who is neither node nor service account.
+    /// All users other than nodes and service accounts.
     UserInfo,
     Legacy,
 }
@@ -181,7 +180,7 @@ impl Mode {
         Ok(user)
     }
 
-    /// Whose rights are asked for: on an associated node, details of the node do not count.
+    /// The user whose rights are checked: for an associated node, without the details of the node.
     fn requestor(self, user: &UserInfo) -> UserInfo {
         let mut user = user.clone();
         if self == Mode::AssociatedNode {
@@ -192,7 +191,7 @@ impl Mode {
     }
 }
 
-/// Asks for the rights to one user, part by part.
+/// Checks the rights to one user, part by part.
 struct RightsChecker<'a> {
     mode: Mode,
     authorizer: &'a dyn Authorizer,
@@ -295,7 +294,7 @@ impl RightsChecker<'_> {
     }
 }
 
-/// Why the constrained modes do not let a key of extra be impersonated.
+/// The reason why the constrained modes refuse a key of extra.
 fn extra_key_error(key: &str) -> Option<String> {
     let mut errors = pintle_meta::FieldErrors::default();
     let path = pintle_value::Path::of("extra");
@@ -310,12 +309,12 @@ fn extra_key_error(key: &str) -> Option<String> {
 async fn allowed(authorizer: &dyn Authorizer, attributes: &Attributes) -> Result<(), Status> {
     match authorizer.authorize(attributes).await {
         Decision::Allow(_) => Ok(()),
-        // kube-apiserver's impersonation looks at the decision alone: an authorizer that failed is a refusal.
+        // kube-apiserver's impersonation only checks the decision: a failed authorizer is a denial.
         refusal => Err(forbidden(attributes, refusal.reason())),
     }
 }
 
-/// Namespace and name of a service account's user name.
+/// Namespace and name in a service account's user name.
 fn service_account(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
     let valid = pintle_meta::names::dns_label(namespace, false).is_empty()
@@ -329,7 +328,7 @@ fn node_name(user: &str) -> Option<&str> {
     pintle_meta::names::dns_subdomain(name, false).is_empty().then_some(name)
 }
 
-/// Percent-encoding undone; a key that is malformed stays as it is.
+/// Percent-decodes a key; a malformed one stays unchanged.
 pub(crate) fn unescaped(key: &str) -> String {
     let mut out = Vec::with_capacity(key.len());
     let mut bytes = key.bytes();

@@ -1,4 +1,4 @@
-//! Who is asking (`authn`) and what they may do (`authz`). Knows certificates, tokens and rules; knows no HTTP.
+//! Authentication (`authn`) and authorization (`authz`). Knows certificates, tokens and rules, but no HTTP.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
@@ -12,7 +12,7 @@ pub use authn::{Authenticator, Credentials};
 pub use authz::{Attributes, Authorizer, Authorizing, Decision};
 pub use user::UserInfo;
 
-/// Several errors as one text, as Kubernetes aggregates them: one by itself, several in brackets, each once.
+/// Joins errors as Kubernetes aggregates them: a single one alone, several in brackets, without duplicates.
 pub fn aggregate(errors: Vec<String>) -> String {
     let mut unique: Vec<String> = Vec::new();
     for error in errors {
@@ -26,7 +26,7 @@ pub fn aggregate(errors: Vec<String>) -> String {
     }
 }
 
-/// The output of a future that waits for nothing, for tests.
+/// The output of a future that never waits, for tests.
 #[cfg(test)]
 pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());

@@ -1,4 +1,4 @@
-//! `UserInfo`: who makes a request.
+//! `UserInfo`: the user of a request.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ pub struct UserInfo {
     pub uid: String,
     /// Groups.
     pub groups: Vec<String>,
-    /// What else the authenticator knows.
+    /// Additional attributes from the authenticator.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl UserInfo {
-    /// Group of those who may do anything.
+    /// The group with unrestricted access.
     pub const MASTERS: &'static str = "system:masters";
-    /// Group of everybody who is known.
+    /// The group of all authenticated users.
     pub const AUTHENTICATED: &'static str = "system:authenticated";
-    /// Group of everybody who is not.
+    /// The group of all unauthenticated users.
     pub const UNAUTHENTICATED: &'static str = "system:unauthenticated";
-    /// Key in `extra` of what names the credential.
+    /// The key in `extra` that identifies the credential.
     pub const CREDENTIAL_ID: &'static str = "authentication.kubernetes.io/credential-id";
 
     /// A user of this name in these groups.
@@ -34,12 +34,12 @@ impl UserInfo {
         }
     }
 
-    /// Who asks without credentials.
+    /// The anonymous user.
     pub fn anonymous() -> Self {
         UserInfo::new("system:anonymous", &[UserInfo::UNAUTHENTICATED])
     }
 
-    /// A service account, without the group of those who are known.
+    /// A service account, without the group `system:authenticated`.
     pub fn service_account(namespace: &str, name: &str) -> Self {
         let group = format!("system:serviceaccounts:{namespace}");
         UserInfo::new(
@@ -53,7 +53,7 @@ impl UserInfo {
         self.groups.iter().any(|g| g == group)
     }
 
-    /// Adds the group of those who are known, unless the user is the anonymous one or already in it.
+    /// Adds the group `system:authenticated`, unless the user is anonymous or already in it.
     pub fn with_authenticated_group(mut self) -> Self {
         if self.name != "system:anonymous"
             && !self.in_group(UserInfo::AUTHENTICATED)

@@ -9,12 +9,14 @@ mod message;
 pub use grpc::connect;
 
 use crate::aes::Gcm;
+use crate::measure::{self, FROM_STORAGE, TO_STORAGE};
 use crate::provider::{Plain, TransformError};
 use crate::random;
 use aws_lc_rs::{digest, hkdf};
 use message::{EncryptedObject, SEED};
+use pintle_metrics::families;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -67,11 +69,14 @@ pub trait KmsService: Send + Sync {
 
 /// One KMS provider.
 pub struct Kms {
+    name: String,
     prefix: String,
     service: Arc<dyn KmsService>,
     seed: Mutex<Option<Arc<Seed>>>,
     known: Mutex<HashMap<[u8; 32], Arc<Source>>>,
     healthy: AtomicBool,
+    /// How often it became healthy.
+    recoveries: AtomicU64,
     /// Dropped with the provider, which ends its thread.
     _stop: Sender<()>,
 }
@@ -97,11 +102,13 @@ impl Kms {
     pub(crate) fn start(name: &str, service: Arc<dyn KmsService>) -> Arc<Kms> {
         let (stop, stopped) = channel();
         let kms = Arc::new(Kms {
+            name: name.to_string(),
             prefix: format!("k8s:enc:kms:v2:{name}:"),
             service,
             seed: Mutex::default(),
             known: Mutex::default(),
             healthy: AtomicBool::new(false),
+            recoveries: AtomicU64::new(0),
             _stop: stop,
         });
         kms.poll();
@@ -121,23 +128,58 @@ impl Kms {
         self.healthy.load(Ordering::Acquire)
     }
 
+    /// How often the plugin became healthy.
+    pub(crate) fn recoveries(&self) -> u64 {
+        self.recoveries.load(Ordering::Acquire)
+    }
+
     /// Asks for the status once, and for a new seed where the key id is new.
     fn poll(&self) {
-        let outcome = self.service.status().and_then(|status| self.follow_status(&status));
+        let status = self.measured("Status", |service| service.status());
+        let outcome = status.and_then(|status| self.follow_status(&status));
         if let Err(why) = &outcome {
             tracing::warn!(provider = self.prefix, "KMS plugin is not healthy: {why}");
         }
-        self.healthy.store(outcome.is_ok(), Ordering::Release);
+        if !self.healthy.swap(outcome.is_ok(), Ordering::AcqRel) && outcome.is_ok() {
+            self.recoveries.fetch_add(1, Ordering::Release);
+        }
     }
 
+    /// Calls the plugin and counts how long that takes.
+    fn measured<T>(
+        &self,
+        method: &str,
+        call: impl FnOnce(&dyn KmsService) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let began = Instant::now();
+        let outcome = call(&*self.service);
+        measure::kms_call(&self.name, method, began.elapsed(), outcome.as_ref().err().map(String::as_str));
+        outcome
+    }
+
+    /// Takes up the key id of a status. As in kube-apiserver, a plugin that is not well says which key is in force all the same.
     fn follow_status(&self, status: &Status) -> Result<(), String> {
-        if !matches!(status.version.as_str(), "v2" | "v2beta1") {
-            return Err(format!("expected KMSv2 API version v2, got {}", status.version));
-        }
+        let mut errors = Vec::new();
         if status.healthz != "ok" {
-            return Err(format!("got unexpected healthz status: {}", status.healthz));
+            errors.push(format!("got unexpected healthz status: {}", status.healthz));
         }
-        message::validate_key_id(&status.key_id)?;
+        if !matches!(status.version.as_str(), "v2" | "v2beta1") {
+            errors.push(format!("expected KMSv2 API version v2, got {}", status.version));
+        }
+        match message::validate_key_id(&status.key_id) {
+            Ok(()) => {
+                measure::key_id_of_status(&self.name, &status.key_id);
+                errors.extend(self.follow_key_id(status).err());
+            }
+            Err(why) => {
+                measure::invalid_key_id(&self.name, &status.key_id);
+                errors.push(format!("got invalid KMSv2 KeyID: {why}"));
+            }
+        }
+        if errors.is_empty() { Ok(()) } else { Err(errors.join(", ")) }
+    }
+
+    fn follow_key_id(&self, status: &Status) -> Result<(), String> {
         let current = self.seed().clone();
         let sealed_now = match current.filter(|seed| seed.sealed.key_id == status.key_id) {
             Some(seed) => {
@@ -152,8 +194,8 @@ impl Kms {
     fn new_seed(&self, key_id: &str) -> Result<Seed, String> {
         let mut seed = [0; SEED_BYTES];
         random(&mut seed).map_err(|error| error.to_string())?;
-        let sealed =
-            self.service.encrypt(&seed).map_err(|why| format!("failed to encrypt DEK, error: {why}"))?;
+        let sealed = self.measured("Encrypt", |service| service.encrypt(&seed));
+        let sealed = sealed.map_err(|why| format!("failed to encrypt DEK, error: {why}"))?;
         message::validate(&sealed)?;
         if sealed.key_id != key_id {
             return Err("the key id of the encryption is not that of the status".to_string());
@@ -176,6 +218,7 @@ impl Kms {
             return Err(TransformError(why));
         }
         let data = seed.source.seal(key, plain)?;
+        measure::key_used(&self.name, &seed.sealed.key_id, TO_STORAGE);
         message::encode(&EncryptedObject { data, sealed: seed.sealed.clone(), source_type: SEED }, out);
         Ok(())
     }
@@ -189,12 +232,15 @@ impl Kms {
             Some(source) => source,
             None => {
                 let failed = |why| TransformError(format!("failed to decrypt DEK, error: {why}"));
-                let key = self.service.decrypt(&object.sealed).map_err(failed)?;
+                families::ENVELOPE_CACHE_MISSES.inc(&[]);
+                let key = self.measured("Decrypt", |service| service.decrypt(&object.sealed));
+                let key = key.map_err(failed)?;
                 let source = Arc::new(Source::new(object.source_type, &key)?);
                 self.remember(cached, source.clone());
                 source
             }
         };
+        measure::key_used(&self.name, &object.sealed.key_id, FROM_STORAGE);
         let value = source.open(key, &object.data)?;
         let outdated = object.source_type != SEED || object.sealed.key_id != current.sealed.key_id;
         Ok(Plain { value, outdated })
@@ -216,6 +262,7 @@ impl Kms {
             known.clear();
         }
         known.insert(key, source);
+        families::KEY_CACHE_SIZE.set(&[&self.name], known.len() as f64);
     }
 
     fn seed(&self) -> MutexGuard<'_, Option<Arc<Seed>>> {

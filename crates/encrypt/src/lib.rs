@@ -9,12 +9,14 @@
 mod aes;
 mod config;
 mod kms;
+mod measure;
 mod provider;
 mod rules;
 mod secretbox;
 
 pub use config::{ConfigError, Connect, parse};
 pub use kms::{Decrypted, Kms, KmsService, Sealed, Status, connect};
+pub use measure::{configuration_loaded, configuration_reloaded, set_server_id};
 pub use provider::TransformError;
 pub use rules::{Configuration, Encryption, Opened};
 

@@ -3,8 +3,10 @@
 use crate::PREFIX;
 use crate::aes::{Cbc, Gcm};
 use crate::kms::Kms;
+use crate::measure::{self, FROM_STORAGE, TO_STORAGE};
 use crate::secretbox::Secretbox;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Why a value could not be transformed, in kube-apiserver's words. Holds nothing of the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,11 +50,11 @@ pub(crate) struct Plain {
 }
 
 impl Provider {
-    fn prefix(&self) -> &[u8] {
+    fn prefix(&self) -> &str {
         match self {
-            Provider::Identity => b"",
-            Provider::Keyed(keyed) => keyed.prefix.as_bytes(),
-            Provider::Kms(kms) => kms.prefix().as_bytes(),
+            Provider::Identity => "",
+            Provider::Keyed(keyed) => keyed.prefix,
+            Provider::Kms(kms) => kms.prefix(),
         }
     }
 
@@ -65,7 +67,7 @@ impl Provider {
     }
 
     fn seal(&self, key: &str, plain: &[u8]) -> Result<Vec<u8>, TransformError> {
-        let mut out = self.prefix().to_vec();
+        let mut out = self.prefix().as_bytes().to_vec();
         match self {
             Provider::Identity => out.extend_from_slice(plain),
             Provider::Keyed(keyed) => keyed.seal(key, plain, &mut out)?,
@@ -96,26 +98,51 @@ pub(crate) fn open_plain(data: &[u8]) -> Result<Plain, TransformError> {
 }
 
 /// Opens a value with the providers whose prefix it has.
-pub(crate) fn open(providers: &[Provider], key: &str, data: &[u8]) -> Result<Plain, TransformError> {
+pub(crate) fn open(
+    providers: &[Provider],
+    resource: &str,
+    key: &str,
+    data: &[u8],
+) -> Result<Plain, TransformError> {
+    let began = Instant::now();
+    let count = |prefix: &str, error: Option<&TransformError>| {
+        measure::transformation(resource, FROM_STORAGE, prefix, began.elapsed(), error);
+    };
     let mut errors = Vec::new();
     for (at, provider) in providers.iter().enumerate() {
-        let Some(body) = data.strip_prefix(provider.prefix()) else { continue };
-        match provider.open(key, body) {
+        let Some(body) = data.strip_prefix(provider.prefix().as_bytes()) else { continue };
+        let opened = provider.open(key, body);
+        let is_identity = matches!(provider, Provider::Identity);
+        // Data that identity refuses is left to those after it, uncounted.
+        if !is_identity || opened.is_ok() {
+            count(if is_identity { "identity" } else { provider.prefix() }, opened.as_ref().err());
+        }
+        match opened {
             Ok(plain) => return Ok(Plain { outdated: plain.outdated || at > 0, ..plain }),
-            // Data that identity refuses is left to those after it.
-            Err(_) if matches!(provider, Provider::Identity) => {}
+            Err(_) if is_identity => {}
             Err(error) => errors.push(error),
         }
     }
-    Err(all(errors, "no matching prefix found"))
+    let is_unknown = errors.is_empty();
+    let error = all(errors, "no matching prefix found");
+    if is_unknown {
+        count("unknown", Some(&error));
+    }
+    Err(error)
 }
 
 /// Seals a value with the first provider.
-pub(crate) fn seal(providers: &[Provider], key: &str, plain: &[u8]) -> Result<Vec<u8>, TransformError> {
-    match providers.first() {
-        Some(provider) => provider.seal(key, plain),
-        None => Ok(plain.to_vec()),
-    }
+pub(crate) fn seal(
+    providers: &[Provider],
+    resource: &str,
+    key: &str,
+    plain: &[u8],
+) -> Result<Vec<u8>, TransformError> {
+    let Some(provider) = providers.first() else { return Ok(plain.to_vec()) };
+    let began = Instant::now();
+    let sealed = provider.seal(key, plain);
+    measure::transformation(resource, TO_STORAGE, provider.prefix(), began.elapsed(), sealed.as_ref().err());
+    sealed
 }
 
 /// Whether a value would be sealed otherwise today.
@@ -123,7 +150,9 @@ pub(crate) fn is_outdated(providers: &[Provider], data: &[u8]) -> bool {
     match providers.first() {
         None => false,
         Some(Provider::Identity) => data.starts_with(PREFIX),
-        Some(first) => data.strip_prefix(first.prefix()).is_none_or(|body| first.is_outdated(body)),
+        Some(first) => {
+            data.strip_prefix(first.prefix().as_bytes()).is_none_or(|body| first.is_outdated(body))
+        }
     }
 }
 

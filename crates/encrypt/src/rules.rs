@@ -1,11 +1,14 @@
 //! Which providers hold for which resource, and the one place that the rest of the server asks.
 
 use crate::kms::Kms;
+use crate::measure::{self, FROM_STORAGE, TO_STORAGE};
 use crate::provider::{self, Plain, Provider, TransformError};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// A configuration that was read and checked.
 #[derive(Default)]
@@ -62,6 +65,8 @@ fn display_resource(group: &str, resource: &str) -> String {
 #[derive(Default)]
 pub struct Encryption {
     current: ArcSwap<Configuration>,
+    /// How often it was swapped.
+    replaced: AtomicU64,
 }
 
 /// A value that was opened.
@@ -76,12 +81,22 @@ pub struct Opened {
 impl Encryption {
     /// Encryption by this configuration. The default configuration encrypts nothing.
     pub fn new(configuration: Configuration) -> Encryption {
-        Encryption { current: ArcSwap::from_pointee(configuration) }
+        Encryption { current: ArcSwap::from_pointee(configuration), replaced: AtomicU64::new(0) }
     }
 
     /// Puts another configuration in force.
     pub fn replace(&self, configuration: Configuration) {
         self.current.store(Arc::new(configuration));
+        self.replaced.fetch_add(1, Ordering::Release);
+    }
+
+    /// Differs from what it was before when values may be readable that were not: there is another configuration, or a plugin
+    /// that was not healthy is so now.
+    pub fn generation(&self) -> u64 {
+        let current = self.current.load();
+        let recovered = current.kms.iter().map(|kms| kms.recoveries()).fold(0, u64::wrapping_add);
+        // Recoveries begin at 0 with a new configuration, so that a swap must count for more than they can.
+        self.replaced.load(Ordering::Acquire).wrapping_shl(32).wrapping_add(recovered)
     }
 
     /// Whether all values are stored as they are.
@@ -98,12 +113,15 @@ impl Encryption {
         value: &Bytes,
     ) -> Result<Bytes, TransformError> {
         let current = self.current.load();
-        match current.providers(group, resource) {
-            None => Ok(value.clone()),
-            Some(lists) => match lists.first().map(|first| first.as_slice()) {
-                None | Some([] | [Provider::Identity, ..]) => Ok(value.clone()),
-                Some(providers) => provider::seal(providers, key, value).map(Bytes::from),
-            },
+        let Some(lists) = current.providers(group, resource) else { return Ok(value.clone()) };
+        let label = display_resource(group, resource);
+        match lists.first().map(|first| first.as_slice()) {
+            None | Some([]) => Ok(value.clone()),
+            Some([Provider::Identity, ..]) => {
+                measure::transformation(&label, TO_STORAGE, "", Duration::ZERO, None);
+                Ok(value.clone())
+            }
+            Some(providers) => provider::seal(providers, &label, key, value).map(Bytes::from),
         }
     }
 
@@ -125,11 +143,14 @@ impl Encryption {
             && let [only] = lists
             && let [Provider::Identity, ..] = only.as_slice()
         {
+            let label = display_resource(group, resource);
+            measure::transformation(&label, FROM_STORAGE, "identity", Duration::ZERO, None);
             return Ok(Opened { value: stored.clone(), outdated: false });
         }
+        let label = display_resource(group, resource);
         let mut outcome = Err(TransformError::new("no matching prefix found"));
         for (at, providers) in lists.iter().enumerate() {
-            match provider::open(providers, key, stored) {
+            match provider::open(providers, &label, key, stored) {
                 Ok(Plain { value, outdated }) => {
                     return Ok(Opened { value: value.into(), outdated: outdated || at > 0 });
                 }

@@ -1,4 +1,4 @@
-//! Bootstrap tokens, `id.secret`: Secrets of their own type in `kube-system` that nodes join a cluster with.
+//! Bootstrap tokens, `id.secret`: Secrets in `kube-system` with which nodes join a cluster.
 
 use super::service_account::BoundObjects;
 use crate::UserInfo;
@@ -16,7 +16,7 @@ const EXTRA_GROUP_BYTES_MAX: usize = 256;
 pub struct BootstrapTokens(pub Arc<dyn BoundObjects>);
 
 impl BootstrapTokens {
-    /// The user of a token that is good now.
+    /// The user of a valid token.
     pub fn authenticate(&self, token: &str, now: SystemTime) -> Option<UserInfo> {
         let (id, secret_text) = token.split_once('.')?;
         let fits = |text: &str, bytes: usize| {
@@ -46,7 +46,7 @@ fn data(secret: &Value, key: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A time that cannot be read counts as over.
+/// An unparsable time counts as expired.
 fn has_expired(text: &str, now: SystemTime) -> bool {
     if text.is_empty() {
         return false;
@@ -55,7 +55,7 @@ fn has_expired(text: &str, now: SystemTime) -> bool {
     Timestamp::parse(text).map_or(true, |at| at.seconds <= i64::try_from(now).unwrap_or(i64::MAX))
 }
 
-/// The groups, each once, in order; `None` where one is not below that of all bootstrap tokens.
+/// The distinct groups, in order; `None` if one is not a bootstrap group.
 fn groups(extra: &str) -> Option<Vec<String>> {
     let mut all = vec![GROUP.to_string()];
     for group in extra.split(',').filter(|_| !extra.is_empty()) {

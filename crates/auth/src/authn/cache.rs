@@ -1,17 +1,17 @@
-//! A cache of what is known of tokens, limited in bytes. Tokens are remembered as their hash, never as they are.
+//! A cache of token results, limited in bytes. Tokens are stored as hashes only.
 
 use aws_lc_rs::digest;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Parts of a cache, so that requests do not wait for each other.
+/// The cache is sharded so that requests do not contend.
 const SHARDS: usize = 16;
 
-/// SHA-256 of a token and what else tells questions apart.
+/// SHA-256 of a token and the other inputs of a lookup.
 pub(crate) type Key = [u8; 32];
 
-/// The key of a token and of the audiences that are asked for.
+/// The key of a token and the requested audiences.
 pub(crate) fn key(token: &str, audiences: Option<&[String]>) -> Key {
     let mut context = digest::Context::new(&digest::SHA256);
     context.update(token.as_bytes());
@@ -19,14 +19,14 @@ pub(crate) fn key(token: &str, audiences: Option<&[String]>) -> Key {
         context.update(&[0]);
         context.update(audience.as_bytes());
     }
-    // Asking for no audience in particular differs from asking for an empty list of them.
+    // No requested audiences differ from an empty list of audiences.
     context.update(&[u8::from(audiences.is_some())]);
     let mut key = Key::default();
     key.copy_from_slice(context.finish().as_ref());
     key
 }
 
-/// Values that are good for a while.
+/// Values with a time to live.
 pub(crate) struct Cache<V> {
     shards: Vec<Mutex<Shard<V>>>,
     bytes_max: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Cache<V> {
 
 struct Shard<V> {
     values: HashMap<Key, (V, Instant, usize)>,
-    /// In the order in which they came, with the time at which each ends.
+    /// In order of insertion, with each one's expiry.
     order: VecDeque<(Key, Instant)>,
     bytes: usize,
 }
@@ -50,13 +50,13 @@ impl<V: Clone> Cache<V> {
         self.shards.get(usize::from(*key.first()?) % SHARDS)
     }
 
-    /// The value of a key, unless its time is over.
+    /// The value of a key, unless it has expired.
     pub(crate) fn get(&self, key: &Key, now: Instant) -> Option<V> {
         let shard = self.shard(key)?.lock().ok()?;
         shard.values.get(key).filter(|(_, until, _)| now < *until).map(|(value, _, _)| value.clone())
     }
 
-    /// Keeps a value of about `bytes` for `life`. The oldest ones go where there is no room.
+    /// Inserts a value of about `bytes` for `life`, evicting the oldest ones if necessary.
     pub(crate) fn insert(&self, key: Key, value: V, bytes: usize, life: Duration, now: Instant) {
         let bytes = bytes
             .saturating_add(size_of::<(Key, V, Instant, usize)>())
@@ -82,7 +82,7 @@ impl<V> Shard<V> {
                 return;
             }
             self.order.pop_front();
-            // A value that was replaced has an entry of its own further back.
+            // A replaced value has a newer entry further back.
             if self.values.get(&key).is_some_and(|(_, current, _)| *current == until)
                 && let Some((_, _, bytes)) = self.values.remove(&key)
             {

@@ -1,4 +1,4 @@
-//! `AuthenticationConfiguration`: the file of `--authentication-config`, and what the `--oidc-*` flags say in its terms.
+//! `AuthenticationConfiguration`: the file of `--authentication-config`, and the `--oidc-*` flags in its terms.
 
 use super::oidc;
 use crate::config_file::{self, Fields};
@@ -8,12 +8,12 @@ use pintle_value::{Path, Value};
 /// Most issuers.
 const ISSUERS_MAX: usize = 64;
 
-/// Who may prove their identity by tokens of providers, and who may be anonymous.
+/// The JWT issuers, and who may be anonymous.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AuthenticationConfig {
     /// The issuers of tokens.
     pub jwt: Vec<JwtConfig>,
-    /// Who may be anonymous; `None` leaves it to the flag.
+    /// Anonymous access; `None` leaves it to the flag.
     pub anonymous: Option<AnonymousConfig>,
 }
 
@@ -22,7 +22,7 @@ pub struct AuthenticationConfig {
 pub struct AnonymousConfig {
     /// Whether anybody may.
     pub enabled: bool,
-    /// The paths at which they may; none are all.
+    /// The paths with anonymous access; empty means all.
     pub paths: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ pub struct JwtConfig {
     pub user_rules: Vec<UserRule>,
 }
 
-/// Where a part of a user comes from.
+/// The source of a user attribute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the API's own")]
 pub struct ClaimSource {
@@ -112,7 +112,7 @@ const FIELDS: Fields = Fields(&[
 ]);
 
 impl AuthenticationConfig {
-    /// Reads the text of a file. The error is in kube-apiserver's words, without the name of the file.
+    /// Parses the text of a file. The error has kube-apiserver's text, without the file name.
     pub fn parse(text: &[u8]) -> Result<Self, String> {
         let versions = ["v1", "v1beta1", "v1alpha1"];
         let tree = config_file::decode(text, "AuthenticationConfiguration", &versions, &FIELDS)?;
@@ -127,7 +127,7 @@ impl AuthenticationConfig {
         Ok(AuthenticationConfig { jwt: tree.items_at(&["jwt"]).iter().map(issuer).collect(), anonymous })
     }
 
-    /// What is wrong with it, as one text. `disallowed` are the issuers of service accounts.
+    /// Validates the configuration. `disallowed` are the issuers of service accounts.
     pub fn validate(&self, disallowed: &[String]) -> Result<(), String> {
         let mut errors = FieldErrors::new();
         let root = Path::of("jwt");

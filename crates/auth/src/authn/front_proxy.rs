@@ -1,4 +1,4 @@
-//! A front proxy that names users in headers. Its own client certificate proves that it may.
+//! Front proxy authentication: a trusted proxy names users in headers. Its client certificate identifies it.
 
 use super::x509::{ClientAuthorities, PeerCertificates};
 use crate::UserInfo;
@@ -6,24 +6,24 @@ use http::HeaderMap;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-/// Accepts users that a front proxy names.
+/// Accepts the users that a front proxy names.
 pub struct FrontProxy {
-    /// Authorities of the proxy's certificate.
+    /// The CAs of the proxy's certificate.
     pub authorities: ClientAuthorities,
-    /// Names that the certificate may have; none are all.
+    /// The allowed common names of the certificate; empty means all.
     pub allowed_names: Vec<String>,
-    /// Headers of the user name, the first with a value counts.
+    /// The headers of the user name; the first one with a value counts.
     pub username_headers: Vec<String>,
-    /// Headers of the uid, the first with a value counts.
+    /// The headers of the uid; the first one with a value counts.
     pub uid_headers: Vec<String>,
     /// Headers of groups.
     pub group_headers: Vec<String>,
-    /// How the names of headers with more about the user begin.
+    /// The prefixes of the extra headers.
     pub extra_prefixes: Vec<String>,
 }
 
 impl FrontProxy {
-    /// The user that the proxy names; `None` where no header names one.
+    /// The user that the proxy names; `None` without such a header.
     pub fn authenticate(
         &self,
         peer: &PeerCertificates,

@@ -5,23 +5,23 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use pintle_value::{Map, Value, json};
 
-/// Longest token that is looked at.
+/// The longest token that is parsed.
 const TOKEN_BYTES_MAX: usize = 64 * 1024;
 
-/// A token that was taken apart; nothing of it is to be believed before `verified_by`.
+/// A parsed token. Nothing in it can be trusted before `verified_by`.
 pub struct Token<'a> {
     signed: &'a [u8],
     signature: Vec<u8>,
-    /// What it says it is signed with.
+    /// The claimed signature algorithm.
     pub algorithm: String,
-    /// Name of the key it says it is signed with, or "".
+    /// The claimed key id, or "".
     pub kid: String,
     /// What it claims.
     pub claims: Value,
 }
 
 impl<'a> Token<'a> {
-    /// Takes a token apart; `None` where it is none.
+    /// Parses a token; `None` if it is malformed.
     pub fn parse(text: &'a str) -> Option<Self> {
         if text.len() > TOKEN_BYTES_MAX {
             return None;
@@ -38,12 +38,12 @@ impl<'a> Token<'a> {
         })
     }
 
-    /// What is signed, and the signature.
+    /// The signed part, and the signature.
     pub fn signed_parts(&self) -> (&[u8], &[u8]) {
         (self.signed, &self.signature)
     }
 
-    /// Whether `key` signed it, with the key's own algorithm.
+    /// Returns whether `key` signed it, with the key's own algorithm.
     pub fn verified_by(&self, key: &VerifyingKey) -> bool {
         self.algorithm == key.algorithm.name() && key.verifies(self.signed, &self.signature)
     }

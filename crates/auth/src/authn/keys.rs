@@ -1,4 +1,4 @@
-//! Keys of service-account tokens: read from PEM, named by their `kid`, published as a JSON Web Key Set.
+//! Keys of service account tokens: parsed from PEM, identified by `kid`, published as a JSON Web Key Set.
 
 use aws_lc_rs::digest;
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
@@ -60,12 +60,12 @@ pub enum KeyError {
     /// Nothing of use is in it.
     #[error("no key found")]
     None,
-    /// A key is neither RSA nor ECDSA on a known curve, or malformed.
+    /// The key is neither RSA nor ECDSA on a supported curve, or malformed.
     #[error("not an RSA or ECDSA key that can be used")]
     Unusable,
 }
 
-/// A key that signatures are checked with.
+/// A public key for verifying signatures.
 #[derive(Clone, Debug)]
 pub struct VerifyingKey {
     /// What it signs with.
@@ -112,7 +112,7 @@ impl VerifyingKey {
         if keys.is_empty() { Err(KeyError::None) } else { Ok(keys) }
     }
 
-    /// Whether `signature` is this key's for `message`.
+    /// Returns whether `signature` is valid for `message`.
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         signature::UnparsedPublicKey::new(self.algorithm.verification(), &self.spki)
             .verify(message, signature)

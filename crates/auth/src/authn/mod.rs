@@ -1,15 +1,18 @@
-//! Authentication. Asked in kube-apiserver's order: front proxy, client certificate, then the bearer token by the token file, as one
-//! of a service account, as a bootstrap token, as one of an OpenID provider, by a webhook; whoever has no credentials at all is anonymous, where that is on.
+//! Authentication, in kube-apiserver's order: front proxy, client certificate, then the bearer token by token file,
+//! service account, bootstrap token, OpenID provider, webhook. A request without credentials is anonymous, if that is
+//! enabled.
 
 pub mod bootstrap;
 pub(crate) mod cache;
 pub mod config;
+pub mod external_signer;
 pub mod front_proxy;
 pub mod jwt;
 pub mod keys;
 pub mod oidc;
 pub mod service_account;
 pub mod token_file;
+pub mod token_keys;
 pub mod webhook;
 pub mod x509;
 
@@ -25,20 +28,20 @@ use token_file::TokenFile;
 use webhook::TokenWebhook;
 use x509::{ClientAuthorities, PeerCertificates};
 
-/// What a request brings to prove who makes it.
+/// The credentials of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Credentials<'a> {
     /// The client certificates of the connection.
     pub peer: Option<&'a PeerCertificates>,
-    /// The `Authorization` header, or what stands for it.
+    /// The `Authorization` header, or its equivalent from a WebSocket subprotocol.
     pub authorization: Option<&'a str>,
-    /// All headers, for those that a front proxy sets.
+    /// All headers, for front proxies.
     pub headers: Option<&'a HeaderMap>,
-    /// The path, which may decide who may be anonymous.
+    /// The path, on which anonymous access may depend.
     pub path: &'a str,
 }
 
-/// Who a request is from, and what to warn the client of.
+/// The authenticated user, and a warning for the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authenticated {
     /// The user, groups completed.
@@ -50,15 +53,15 @@ pub struct Authenticated {
 /// The user of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenUser {
-    /// The user; the group of the authenticated is not added.
+    /// The user, without the group `system:authenticated`.
     pub user: UserInfo,
-    /// For which of the requested audiences the token is good.
+    /// The requested audiences for which the token is valid.
     pub audiences: Vec<String>,
     /// A warning about the token.
     pub warning: Option<&'static str>,
 }
 
-/// The credentials are not accepted. Why is for the log and for TokenReviews; clients only see 401.
+/// The credentials are not accepted. The reason is for the log and for TokenReviews; clients only get 401.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unauthorized: {0}")]
 pub struct Unauthorized(pub String);
@@ -66,9 +69,9 @@ pub struct Unauthorized(pub String);
 /// All authenticators.
 #[derive(Default)]
 pub struct Authenticator {
-    /// The front proxy whose headers name users.
+    /// The front proxy, if one is configured.
     pub front_proxy: Option<FrontProxy>,
-    /// Authorities of client certificates.
+    /// The CAs of client certificates.
     pub certificates: Option<ClientAuthorities>,
     /// Static tokens.
     pub tokens: TokenFile,
@@ -78,13 +81,13 @@ pub struct Authenticator {
     pub bootstrap: Option<BootstrapTokens>,
     /// Audiences of this server.
     pub audiences: Vec<String>,
-    /// Tokens of OpenID providers; they can be exchanged while requests are served.
+    /// The OpenID providers; they can be replaced at run time.
     pub issuers: ArcSwap<Issuers>,
     /// A webhook that knows tokens.
     pub webhook: Option<TokenWebhook>,
-    /// Whether requests without credentials are let in as anonymous.
+    /// Whether requests without credentials are anonymous.
     pub anonymous: bool,
-    /// The paths at which they are; none are all.
+    /// The paths with anonymous access; empty means all.
     pub anonymous_paths: Vec<String>,
 }
 
@@ -93,8 +96,8 @@ const EXTRA_SPACE: &str =
 const INVALID_TOKEN: &str = "invalid bearer token";
 
 impl Authenticator {
-    /// Says who a request is from. A credential that is wrong is refused even where anonymous would do, unless
-    /// another credential of the same request is right.
+    /// Authenticates a request. An invalid credential is refused even if anonymous access is enabled, unless another
+    /// credential of the same request is valid.
     pub async fn authenticate(
         &self,
         credentials: Credentials<'_>,
@@ -132,15 +135,15 @@ impl Authenticator {
         }
     }
 
-    /// Says whose token this is, and for which of the audiences it is good (`None`: those of this server).
-    /// This is what a TokenReview asks. The group of the authenticated is not added.
+    /// Authenticates a token for these audiences (`None`: those of this server), as a TokenReview does. The group
+    /// `system:authenticated` is not added.
     pub async fn authenticate_token(
         &self,
         token: &str,
         audiences: Option<&[String]>,
         now: SystemTime,
     ) -> Result<TokenUser, Unauthorized> {
-        // Authenticators that know nothing of audiences answer for those of this server.
+        // Authenticators without audiences accept tokens for those of this server.
         let own: Vec<String> = match audiences {
             Some(asked) => self.audiences.iter().filter(|a| asked.contains(a)).cloned().collect(),
             None => Vec::new(),
@@ -151,7 +154,7 @@ impl Authenticator {
         }
         let mut refused = Vec::new();
         if let Some(tokens) = &self.service_accounts {
-            match tokens.authenticate(token, audiences, now) {
+            match tokens.authenticate(token, audiences, now).await {
                 Ok(Some(found)) => return Ok(found),
                 Ok(None) => {}
                 Err(why) => refused.push(why.to_string()),
@@ -176,7 +179,7 @@ impl Authenticator {
                 Err(why) => refused.push(why),
             }
         }
-        // kube-apiserver asks the authenticator of its own loopback token first, which refuses everything else.
+        // kube-apiserver first asks the authenticator of its own loopback token, which refuses all others.
         refused.insert(0, INVALID_TOKEN.to_string());
         Err(Unauthorized(aggregate(refused)))
     }
@@ -192,13 +195,13 @@ fn known(user: UserInfo, warning: Option<&'static str>) -> Authenticated {
     Authenticated { user: user.with_authenticated_group(), warning }
 }
 
-/// What counts of the token of a TokenReview. kube-apiserver reads it as if it stood in a header: it ends at a blank, and one that
-/// begins with a blank is none.
+/// The effective token of a TokenReview. kube-apiserver parses it like a header: it ends at a space, and one that
+/// begins with a space is empty.
 pub fn reviewed_token(token: &str) -> Option<String> {
     bearer(&format!("Bearer {token}")).0.map(str::to_string)
 }
 
-/// The bearer token of an `Authorization` header, and a warning where it is there but not taken.
+/// The bearer token of an `Authorization` header, and a warning if it is ignored.
 fn bearer(header: &str) -> (Option<&str>, Option<&'static str>) {
     let mut parts = header.trim().splitn(3, ' ');
     let scheme = parts.next().unwrap_or("");

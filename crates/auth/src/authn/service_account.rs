@@ -1,31 +1,31 @@
-//! Tokens of service accounts: what they claim, how they are made, and when they are accepted.
+//! Service account tokens: their claims, how they are issued, and when they are accepted.
 
 use super::TokenUser;
 use super::cache::{self, Cache};
-use super::jwt::{self, Token};
-use super::keys::{KeyError, SigningKey, VerifyingKey};
+use super::jwt::Token;
+use super::token_keys::{IssueError, TokenKeys};
 use crate::UserInfo;
 use pintle_meta::Timestamp;
 use pintle_value::{Map, Value};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How far clocks may differ, and how long after the deletion of what it is bound to a token is still good.
+/// The allowed clock skew, and how long a token is accepted after its bound object was deleted.
 const LEEWAY_SECONDS: i64 = 60;
-/// Issuer of the tokens that Secrets hold.
+/// The issuer of tokens in Secrets.
 const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 /// Prefix of the claims in such tokens.
 const LEGACY_PREFIX: &str = "kubernetes.io/serviceaccount/";
-/// Label of a Secret whose token counts no more.
+/// The label of a Secret whose token is no longer accepted.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
-/// Label of a Secret that says on which day its token was last used.
+/// The label of a Secret with the date of its token's last use.
 pub const LAST_USED: &str = "kubernetes.io/legacy-token-last-used";
 const AUTO_GENERATED: &str = "Use tokens from the TokenRequest API or manually created secret-based tokens instead of auto-generated secret-based tokens.";
-/// How long a signature is not checked again, and how much room the claims of such tokens may take.
+/// How long a verified signature is cached, and the size of that cache.
 const SIGNATURE_CACHE_LIFE: Duration = Duration::from_secs(300);
 const SIGNATURE_CACHE_BYTES_MAX: usize = 16 << 20;
 
-/// What a token may be bound to, and what it is of.
+/// The types of objects that tokens refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the API's own")]
 pub enum BoundKind {
@@ -35,28 +35,28 @@ pub enum BoundKind {
     Node,
 }
 
-/// What is known of an object that a token names.
+/// What is known about an object that a token refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoundObject {
     /// Its uid now.
     pub uid: String,
-    /// When it is to be gone, in seconds since 1970, where it is being deleted.
+    /// The deletion time in seconds since 1970, if it is being deleted.
     pub deleted_at: Option<i64>,
 }
 
-/// Looks up the objects that tokens name. `namespace` is "" for nodes.
+/// Looks up the objects that tokens refer to. `namespace` is "" for nodes.
 pub trait BoundObjects: Send + Sync {
     /// The object of this name, if there is one.
     fn get(&self, kind: BoundKind, namespace: &str, name: &str) -> Option<BoundObject>;
     /// The tree of a Secret.
     fn secret(&self, namespace: &str, name: &str) -> Option<Value>;
-    /// Whether a service account lists this Secret as one of its own.
+    /// Returns whether a service account lists this Secret.
     fn account_names_secret(&self, namespace: &str, account: &str, secret: &str) -> bool;
-    /// Writes the day of its last use to the Secret with this uid. Does not wait for it.
+    /// Records the date of last use in the Secret with this uid, asynchronously.
     fn record_use(&self, namespace: &str, secret: &str, uid: &str, day: &str);
 }
 
-/// Name and uid of an object, as a token claims them.
+/// Name and uid of an object, as claimed by a token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectRef {
     /// Name.
@@ -76,13 +76,13 @@ pub struct TokenSpec {
     pub pod: Option<ObjectRef>,
     /// Secret that it is bound to.
     pub secret: Option<ObjectRef>,
-    /// Node that it is bound to, or that its pod runs on.
+    /// The node that it is bound to, or on which its pod runs.
     pub node: Option<ObjectRef>,
     /// Whom it is for.
     pub audiences: Vec<String>,
     /// How long it is good.
     pub seconds: i64,
-    /// After how many seconds its use is remarkable; 0 is never.
+    /// After how many seconds its use logs a warning; 0 means never.
     pub warn_after_seconds: i64,
     /// Its unique id (`jti`).
     pub id: String,
@@ -100,7 +100,11 @@ pub enum TokenError {
     Missing(&'static str),
     #[error("sub claim is invalid")]
     Subject,
-    #[error("token audiences {} is invalid for the target audiences {}", shown(token), shown(asked))]
+    #[error(
+        "token audiences {} is invalid for the target audiences {}",
+        go_list_text(token),
+        go_list_text(asked)
+    )]
     Audience { token: Vec<String>, asked: Vec<String> },
     #[error("go-jose/go-jose/jwt: expected number value to unmarshal NumericDate")]
     NotATime,
@@ -114,32 +118,30 @@ pub enum TokenError {
     Object(String),
 }
 
-/// A list of texts as Go's `%q` writes it.
-fn shown(texts: &[String]) -> String {
+/// A list of strings in Go's `%q` format.
+fn go_list_text(texts: &[String]) -> String {
     let texts: Vec<String> = texts.iter().map(|text| pintle_meta::field::quoted(text)).collect();
     format!("[{}]", texts.join(" "))
 }
 
-/// Makes and checks the tokens of service accounts.
+/// Issues and verifies service account tokens.
 pub struct ServiceAccountTokens {
-    /// Issuers that are believed; the first one is written into new tokens.
+    /// The accepted issuers; the first one issues new tokens.
     pub issuers: Vec<String>,
     /// Audiences of this server.
     pub audiences: Vec<String>,
-    /// Keys that signatures are checked with.
-    pub keys: Vec<VerifyingKey>,
-    /// Key that new tokens are signed with.
-    pub signer: Option<Arc<SigningKey>>,
-    /// Where the objects that tokens name are looked up; `None` trusts the token alone.
+    /// Keys that sign tokens and check their signatures.
+    pub keys: TokenKeys,
+    /// Looks up the objects that tokens refer to; `None` trusts the token alone.
     pub objects: Option<Arc<dyn BoundObjects>>,
-    /// Whether the tokens of Secrets count only while their Secret holds them.
+    /// Whether tokens of Secrets are only accepted while their Secret contains them.
     pub lookup: bool,
-    /// Claims of tokens whose signature was checked. Everything else about a token is checked each time.
+    /// The claims of tokens with a verified signature. Everything else about a token is checked each time.
     pub signatures: SignatureCache,
 }
 
-/// Claims of tokens whose signature was checked, by the hash of the token.
-pub struct SignatureCache(Cache<Arc<Value>>);
+/// Claims of tokens whose signature was checked, by the hash of the token. They count while the keys are those of that time.
+pub struct SignatureCache(Cache<(u64, Arc<Value>)>);
 
 impl Default for SignatureCache {
     fn default() -> Self {
@@ -148,15 +150,15 @@ impl Default for SignatureCache {
 }
 
 impl ServiceAccountTokens {
-    /// Whose token this is, and for which of the audiences it is good (`None`: those of this server). A text that is no token of
-    /// a service account is `Ok(None)`.
-    pub fn authenticate(
+    /// Authenticates a token for these audiences (`None`: those of this server). `Ok(None)` means that the text is not
+    /// a service account token.
+    pub async fn authenticate(
         &self,
         text: &str,
         audiences: Option<&[String]>,
         now: SystemTime,
     ) -> Result<Option<TokenUser>, TokenError> {
-        let Some(claims) = self.verified_claims(text)? else { return Ok(None) };
+        let Some(claims) = self.verified_claims(text).await? else { return Ok(None) };
         let audiences = self.check_audience(&claims, audiences)?;
         let mut warning = None;
         let user = match claims.str_at(&["iss"]) {
@@ -171,9 +173,12 @@ impl ServiceAccountTokens {
     }
 
     /// The claims of a token that one of our keys signed for one of our issuers.
-    fn verified_claims(&self, text: &str) -> Result<Option<Arc<Value>>, TokenError> {
+    async fn verified_claims(&self, text: &str) -> Result<Option<Arc<Value>>, TokenError> {
         let (key, now) = (cache::key(text, None), Instant::now());
-        if let Some(claims) = self.signatures.0.get(&key, now) {
+        let generation = self.keys.generation();
+        if let Some((of, claims)) = self.signatures.0.get(&key, now)
+            && of == generation
+        {
             return Ok(Some(claims));
         }
         let Some(mut token) = Token::parse(text) else { return Ok(None) };
@@ -181,12 +186,12 @@ impl ServiceAccountTokens {
         if issuer != LEGACY_ISSUER && !self.issuers.iter().any(|i| i == issuer) {
             return Ok(None);
         }
-        self.check_signature(&token)?;
+        self.check_signature(&token).await?;
         let claims = Arc::new(std::mem::take(&mut token.claims));
-        // A tree takes a few times as much as its text.
+        // A tree takes a few times as much memory as its text.
         self.signatures.0.insert(
             key,
-            claims.clone(),
+            (generation, claims.clone()),
             text.len().saturating_mul(4),
             SIGNATURE_CACHE_LIFE,
             now,
@@ -195,19 +200,17 @@ impl ServiceAccountTokens {
     }
 
     /// Makes a token.
-    pub fn issue(&self, spec: &TokenSpec, now: SystemTime) -> Result<String, KeyError> {
-        let signer = self.signer.as_ref().ok_or(KeyError::None)?;
+    pub async fn issue(&self, spec: &TokenSpec, now: SystemTime) -> Result<String, IssueError> {
         let issuer = self.issuers.first().map_or("", String::as_str);
-        jwt::sign(signer, &claims(spec, issuer, unix_seconds(now)))
+        self.keys.sign(&claims(spec, issuer, unix_seconds(now))).await
     }
 
-    fn check_signature(&self, token: &Token<'_>) -> Result<(), TokenError> {
-        let mut candidates =
-            self.keys.iter().filter(|k| token.kid.is_empty() || k.kid == token.kid).peekable();
-        if candidates.peek().is_none() {
+    async fn check_signature(&self, token: &Token<'_>) -> Result<(), TokenError> {
+        let candidates = self.keys.verifying(&token.kid).await;
+        if candidates.is_empty() {
             return Err(TokenError::NoKey);
         }
-        if candidates.any(|key| token.verified_by(key)) { Ok(()) } else { Err(TokenError::Signature) }
+        if candidates.iter().any(|key| token.verified_by(key)) { Ok(()) } else { Err(TokenError::Signature) }
     }
 
     fn check_audience(&self, claims: &Value, asked: Option<&[String]>) -> Result<Vec<String>, TokenError> {
@@ -268,7 +271,7 @@ impl ServiceAccountTokens {
         Ok(user)
     }
 
-    /// The user of a token that a Secret holds: no expiry, no audience, flat claims.
+    /// The user of a token in a Secret: no expiry, no audience, flat claims.
     fn legacy_user(
         &self,
         claims: &Value,
@@ -394,7 +397,7 @@ fn gone(object: &BoundObject, now: i64) -> bool {
 }
 
 fn check_times(claims: &Value, now: i64) -> Result<(), TokenError> {
-    // A time that is no number must not count as none: the token would be good for ever.
+    // A time that is not a number must not count as absent: the token would never expire.
     let time = |key: &str| match claims.get(key) {
         Some(Value::Int(at)) => Ok(Some(*at)),
         #[expect(clippy::cast_possible_truncation, reason = "whole seconds are enough; floats saturate")]
@@ -468,6 +471,9 @@ fn unix_seconds(time: SystemTime) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::authn::jwt;
+    use crate::authn::keys::SigningKey;
+    use crate::ready;
     use std::time::Duration;
 
     struct Live;
@@ -503,8 +509,10 @@ mod tests {
         ServiceAccountTokens {
             issuers: vec!["https://issuer".into()],
             audiences: vec!["api".into()],
-            keys: vec![signer.verifying.clone()],
-            signer: Some(Arc::new(signer)),
+            keys: {
+                let verifying = vec![signer.verifying.clone()];
+                TokenKeys::local(signer, verifying)
+            },
             objects: Some(Arc::new(Live)),
             lookup: true,
             signatures: SignatureCache::default(),
@@ -533,18 +541,18 @@ mod tests {
     #[test]
     fn a_token_names_its_account_until_it_expires() {
         let tokens = tokens();
-        let text = tokens.issue(&TokenSpec { pod: Some(named("p")), ..spec() }, at(10_000)).unwrap();
+        let text = ready(tokens.issue(&TokenSpec { pod: Some(named("p")), ..spec() }, at(10_000))).unwrap();
         let TokenUser { user, audiences, .. } =
-            tokens.authenticate(&text, None, at(10_100)).unwrap().unwrap();
+            ready(tokens.authenticate(&text, None, at(10_100))).unwrap().unwrap();
         assert_eq!(user.name, "system:serviceaccount:ns:sa");
         assert_eq!(user.groups, ["system:serviceaccounts", "system:serviceaccounts:ns"]);
         assert_eq!(user.extra.len(), 3);
         assert_eq!(audiences, ["api"]);
-        assert_eq!(tokens.authenticate(&text, None, at(20_000)), Err(TokenError::Expired));
-        assert_eq!(tokens.authenticate(&text, None, at(9_000)), Err(TokenError::NotYet));
+        assert_eq!(ready(tokens.authenticate(&text, None, at(20_000))), Err(TokenError::Expired));
+        assert_eq!(ready(tokens.authenticate(&text, None, at(9_000))), Err(TokenError::NotYet));
         let other = ["other".to_string()];
         assert!(matches!(
-            tokens.authenticate(&text, Some(&other), at(10_100)),
+            ready(tokens.authenticate(&text, Some(&other), at(10_100))),
             Err(TokenError::Audience { .. })
         ));
     }
@@ -569,8 +577,8 @@ mod tests {
     fn a_token_falls_with_what_it_is_bound_to() {
         let tokens = tokens();
         let ask = |spec: TokenSpec| {
-            let text = tokens.issue(&spec, at(10_000)).unwrap();
-            tokens.authenticate(&text, None, at(10_000)).map(|found| found.unwrap().user.name)
+            let text = ready(tokens.issue(&spec, at(10_000))).unwrap();
+            ready(tokens.authenticate(&text, None, at(10_000))).map(|found| found.unwrap().user.name)
         };
         assert!(ask(spec()).is_ok());
         for bad in [
@@ -587,14 +595,14 @@ mod tests {
     fn strangers_and_forgeries_are_refused() {
         let ours = tokens();
         let theirs = tokens();
-        let text = theirs.issue(&spec(), at(10_000)).unwrap();
-        assert_eq!(ours.authenticate(&text, None, at(10_000)), Err(TokenError::NoKey));
-        let text = ours.issue(&spec(), at(10_000)).unwrap();
+        let text = ready(theirs.issue(&spec(), at(10_000))).unwrap();
+        assert_eq!(ready(ours.authenticate(&text, None, at(10_000))), Err(TokenError::NoKey));
+        let text = ready(ours.issue(&spec(), at(10_000))).unwrap();
         let (signed, _) = text.rsplit_once('.').unwrap();
         let forged = format!("{signed}.{}", "A".repeat(86));
-        assert_eq!(ours.authenticate(&forged, None, at(10_000)), Err(TokenError::Signature));
+        assert_eq!(ready(ours.authenticate(&forged, None, at(10_000))), Err(TokenError::Signature));
         for text in ["", "a.b.c", "eyJhbGciOiJub25lIn0.e30.x", "admintoken"] {
-            assert_eq!(ours.authenticate(text, None, at(0)), Ok(None));
+            assert_eq!(ready(ours.authenticate(text, None, at(0))), Ok(None));
         }
     }
 
@@ -613,10 +621,11 @@ mod tests {
             ] {
                 claims.set_at(&[&format!("{LEGACY_PREFIX}{key}")], value.into());
             }
-            jwt::sign(tokens.signer.as_ref().unwrap(), &claims).unwrap()
+            let TokenKeys::Local(keys) = &tokens.keys else { panic!("a key of this process") };
+            jwt::sign(keys.signer.as_ref().unwrap(), &claims).unwrap()
         };
         let ask = |text: &str| {
-            tokens.authenticate(text, None, at(10_000)).map(|found| {
+            ready(tokens.authenticate(text, None, at(10_000))).map(|found| {
                 let found = found.unwrap();
                 (found.user.name, found.audiences.join(" "), found.warning.is_some())
             })

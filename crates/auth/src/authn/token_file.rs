@@ -1,4 +1,4 @@
-//! Static tokens of a CSV file: `token,user,uid,"group1,group2"`. Read, and refused, as Go's CSV reader does.
+//! Static tokens from a CSV file: `token,user,uid,"group1,group2"`, parsed as Go's CSV reader does.
 
 use crate::UserInfo;
 use std::collections::HashMap;
@@ -7,10 +7,10 @@ use std::collections::HashMap;
 #[derive(Default)]
 pub struct TokenFile(HashMap<String, UserInfo>);
 
-/// A record of the file is not understood.
+/// A record of the file is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFileError {
-    /// Less than token, user and uid.
+    /// A record has fewer columns than token, user and uid.
     #[error("must have at least 3 columns (token, user name, user uid), found {0}")]
     TooFewColumns(usize),
     /// A quote is out of place.
@@ -18,7 +18,7 @@ pub enum TokenFileError {
     Quote(QuoteError),
 }
 
-/// Where a quote is out of place. Columns count bytes.
+/// The position of a misplaced quote. Columns count bytes.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}parse error on line {line}, column {column}: {why}", self.record())]
 pub struct QuoteError {
@@ -71,7 +71,7 @@ impl TokenFile {
     }
 }
 
-/// Reads records; a quoted column may go over several lines.
+/// Reads records; a quoted column may span several lines.
 struct Reader<'a> {
     lines: std::str::SplitInclusive<'a, char>,
     line: usize,
@@ -92,7 +92,7 @@ impl Cursor {
         self.at = self.at.saturating_add(bytes);
     }
 
-    /// The column of what lies this many bytes ahead, from 1 on.
+    /// The column so many bytes ahead, counted from 1.
     fn column(&self, ahead: usize) -> usize {
         self.at.saturating_add(ahead).saturating_add(1)
     }
@@ -103,13 +103,13 @@ impl<'a> Reader<'a> {
         Reader { lines: text.split_inclusive('\n'), line: 0 }
     }
 
-    /// The next line with its end, which is `\n` whatever the file has.
+    /// The next line with its line end, which is always `\n`.
     fn next_line(&mut self) -> Option<Cursor> {
         let line = self.lines.next()?;
         self.line = self.line.saturating_add(1);
         let line = match (line.strip_suffix("\r\n"), line.strip_suffix('\r')) {
             (Some(text), _) => format!("{text}\n"),
-            // Only the last line has no end.
+            // Only the last line may lack a line end.
             (None, Some(text)) => text.to_string(),
             (None, None) => line.to_string(),
         };
@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A column behind its opening quote, and whether the record ends with it. Two quotes are one.
+    /// Reads a column after its opening quote, and returns whether the record ends with it. Two quotes stand for one.
     fn quoted(&mut self, cursor: &mut Cursor, start_line: usize) -> Result<(String, bool), QuoteError> {
         let fault = |line, column| QuoteError { start_line, line, column, why: MISSING_QUOTE };
         let mut out = String::new();

@@ -1,4 +1,4 @@
-//! Tokens that a webhook knows: TokenReviews in version v1 or v1beta1.
+//! Token webhooks: TokenReviews in version v1 or v1beta1.
 
 use super::TokenUser;
 use super::cache::{self, Cache};
@@ -8,9 +8,9 @@ use pintle_webhook::ReviewClient;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long an accepted token is good at least, as in kube-apiserver.
+/// How long an accepted token is cached at least, as in kube-apiserver.
 const ACCEPTED_LIFE_MIN: Duration = Duration::from_secs(10);
-/// How much room answers may take.
+/// The size of the cache in bytes.
 const CACHE_BYTES_MAX: usize = 16 << 20;
 
 /// A webhook that knows tokens.
@@ -20,12 +20,12 @@ pub struct TokenWebhook {
     /// Audiences of this server.
     audiences: Vec<String>,
     life: Duration,
-    /// `None` is a token that the webhook does not know.
+    /// `None` is a token that the webhook does not accept.
     cache: Cache<Option<Arc<TokenUser>>>,
 }
 
 impl TokenWebhook {
-    /// A webhook that is asked in this version; answers count for `life`.
+    /// A webhook for this review version; answers are cached for `life`.
     pub fn new(
         client: ReviewClient,
         version: &str,
@@ -41,7 +41,7 @@ impl TokenWebhook {
         Ok(TokenWebhook { client, api_version, audiences, life, cache: Cache::new(CACHE_BYTES_MAX) })
     }
 
-    /// The user of a token; `None` where the webhook does not know it.
+    /// The user of a token; `None` if the webhook does not accept it.
     pub(super) async fn authenticate(
         &self,
         token: &str,
@@ -107,7 +107,7 @@ impl TokenWebhook {
         Ok(Some(TokenUser { user, audiences, warning: None }))
     }
 
-    /// An answer that says nothing of its kind is taken for the one that was asked for.
+    /// An answer without kind is taken for the expected one.
     fn check_kind(&self, answer: &Value) -> Result<(), String> {
         let (kind, version) = (answer.str_at(&["kind"]), answer.str_at(&["apiVersion"]));
         if !matches!(answer, Value::Object(_)) {

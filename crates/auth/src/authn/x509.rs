@@ -1,4 +1,4 @@
-//! Client certificates: the authorities that are accepted, and whom a certificate names.
+//! Client certificates: the trusted CAs, and the users that certificates name.
 
 use crate::UserInfo;
 use arc_swap::ArcSwap;
@@ -12,22 +12,29 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Whom a client certificate names (`None`: nobody), or why it is refused.
+/// The user of a client certificate (`None`: no certificate), or the reason why it is refused.
 pub type CertificateIdentity = Result<Option<UserInfo>, String>;
 
-/// How long a verified chain is not verified again.
+/// How long a verification result is cached.
 const VERIFIED_SECONDS_MAX: u64 = 60;
 
-/// The certificates that a connection's client presented, leaf first, and what came of verifying them. kube-apiserver verifies them
-/// for each request; here a chain is verified again when a minute is over, when one of its certificates expires, or when the
-/// authorities changed.
+/// The certificates that a connection's client presented, leaf first, and their cached verification. kube-apiserver
+/// verifies them for each request; here a chain is verified again after a minute, when one of its certificates expires,
+/// or when the CAs change.
 #[derive(Debug, Default)]
 pub struct PeerCertificates {
     chain: Vec<CertificateDer<'static>>,
     verified: Mutex<Vec<Verified>>,
 }
 
-/// What one set of authorities says of a chain.
+impl Clone for PeerCertificates {
+    /// The same chain, to be verified anew.
+    fn clone(&self) -> Self {
+        PeerCertificates::new(self.chain.clone())
+    }
+}
+
+/// The verification result of one set of CAs.
 #[derive(Debug)]
 struct Verified {
     authorities: Arc<Verifier>,
@@ -41,19 +48,19 @@ impl PeerCertificates {
         PeerCertificates { chain, verified: Mutex::default() }
     }
 
-    /// Whether the client presented none.
+    /// Returns whether the client presented none.
     pub fn is_empty(&self) -> bool {
         self.chain.is_empty()
     }
 
-    /// How long the certificate of the client is still good for; `None` without one.
+    /// The remaining validity of the client's certificate in seconds; `None` without one.
     pub fn seconds_left(&self) -> Option<f64> {
         let (_, until) = validity(self.chain.first()?)?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Some(until as f64 - now.as_secs_f64())
     }
 
-    /// Whom the leaf names, if `authorities` signed the chain.
+    /// The user of the leaf, if one of `authorities` signed the chain.
     pub fn identity(&self, authorities: &ClientAuthorities, now: SystemTime) -> Arc<CertificateIdentity> {
         let verifier = authorities.0.load();
         let seconds = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -74,11 +81,11 @@ impl PeerCertificates {
     }
 }
 
-/// The authorities whose client certificates are accepted. They can be exchanged while requests are served.
+/// The trusted CAs of client certificates. They can be replaced at run time.
 #[derive(Debug)]
 pub struct ClientAuthorities(ArcSwap<Verifier>);
 
-/// The authorities cannot be used.
+/// The CAs are unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
     /// A certificate is malformed.
@@ -90,14 +97,14 @@ pub enum AuthorityError {
 }
 
 impl ClientAuthorities {
-    /// Accepts certificates that one of these authorities signed.
+    /// Trusts certificates that one of these CAs signed.
     pub fn new(
         authorities: impl IntoIterator<Item = CertificateDer<'static>>,
     ) -> Result<Self, AuthorityError> {
         Ok(ClientAuthorities(ArcSwap::from_pointee(Verifier::new(authorities.into_iter().collect())?)))
     }
 
-    /// From now on these authorities count.
+    /// Replaces the trusted CAs.
     pub fn set(
         &self,
         authorities: impl IntoIterator<Item = CertificateDer<'static>>,
@@ -106,7 +113,7 @@ impl ClientAuthorities {
         Ok(())
     }
 
-    /// Names of the authorities, for the hint that clients get in the handshake.
+    /// The names of the CAs, for the hint in the TLS handshake.
     pub fn subjects(&self) -> Vec<rustls::DistinguishedName> {
         self.0.load().verifier.root_hint_subjects().to_vec()
     }
@@ -130,10 +137,10 @@ impl Verifier {
         Ok(Verifier { authorities, verifier })
     }
 
-    /// Whom a certificate chain (leaf first) names.
+    /// The user of a certificate chain (leaf first).
     fn identify(&self, chain: &[CertificateDer<'_>], now: u64) -> CertificateIdentity {
         let Some((leaf, intermediates)) = chain.split_first() else { return Ok(None) };
-        // The library takes authorities for valid at any time; Go looks at their dates, too.
+        // The library accepts expired trust anchors; Go checks their dates as well.
         let valid = |der: &&CertificateDer<'static>| {
             validity(der).is_some_and(|(from, until)| (from..=until).contains(&now))
         };
@@ -154,7 +161,7 @@ impl Verifier {
     }
 }
 
-/// The seconds since 1970 from and until which a certificate is valid.
+/// The validity of a certificate in seconds since 1970.
 fn validity(der: &CertificateDer<'_>) -> Option<(u64, u64)> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let seconds = |time: x509_parser::time::ASN1Time| u64::try_from(time.timestamp()).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! ABAC: a file with one policy a line says who may do what.
+//! ABAC: authorizes by a file with one policy per line.
 
 use super::rbac::Rule;
 use super::{Attributes, Authorizer, Authorizing, Decision, RulesFound};
@@ -6,7 +6,7 @@ use crate::UserInfo;
 use pintle_value::{Value, json};
 
 const API_VERSION: &str = "abac.authorization.kubernetes.io/v1beta1";
-/// Version of lines that name none.
+/// The version of lines without one.
 const OLD_API_VERSION: &str = "abac.authorization.kubernetes.io/v0";
 
 /// The policies of a file.
@@ -25,7 +25,7 @@ struct Policy {
 }
 
 impl Abac {
-    /// Reads the text of a file. The error names the line.
+    /// Parses the text of a file. The error names the line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut policies = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -86,7 +86,7 @@ impl Policy {
         }
     }
 
-    /// A field of another type than it must have is refused: a policy must not allow more than its author meant.
+    /// A field of the wrong type is refused: a policy must not allow more than its author meant.
     fn of(spec: &Value) -> Result<Self, String> {
         let wrong = |key: &str, value: &Value, type_: &str| {
             format!(
@@ -113,7 +113,7 @@ impl Policy {
         })
     }
 
-    /// A user or group of `*` means every authenticated user; the other name of the policy has no effect then.
+    /// A user or group of `*` means every authenticated user; the policy's other name has no effect then.
     fn everybody_is_authenticated(&mut self) {
         if self.user == "*" || self.group == "*" {
             self.group = UserInfo::AUTHENTICATED.to_string();
@@ -121,7 +121,7 @@ impl Policy {
         }
     }
 
-    /// In lines without a version, what is left out stands for everything.
+    /// In lines without a version, omitted fields match everything.
     fn with_old_defaults(mut self) -> Self {
         if self.user.is_empty() && self.group.is_empty() {
             self.group = UserInfo::AUTHENTICATED.to_string();

@@ -1,4 +1,4 @@
-//! Authorizers that look at the group of a user at most: `AlwaysAllow`, `AlwaysDeny`, and the group of those who may do anything.
+//! Authorizers that at most check a user's group: `AlwaysAllow`, `AlwaysDeny`, and the privileged group.
 
 use super::rbac::Rule;
 use super::{Attributes, Authorizer, Authorizing, Decision, RulesFound};

@@ -1,4 +1,4 @@
-//! Match conditions of an authorization webhook: CEL expressions over the review that would be sent.
+//! Match conditions of an authorization webhook: CEL expressions over the review to send.
 
 use super::Attributes;
 use super::webhook::{field_requirements, label_requirements, resource_attributes};
@@ -14,9 +14,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Most conditions of a webhook.
+/// The limit of conditions of a webhook.
 const CONDITIONS_MAX: usize = 64;
-/// What one evaluation may cost, as in kube-apiserver.
+/// The cost limit of one evaluation, as in kube-apiserver.
 const COST_MAX: u64 = 1_000_000;
 
 /// The conditions of a webhook, compiled. Without any, every request matches.
@@ -33,7 +33,7 @@ struct Counters {
 }
 
 impl Conditions {
-    /// Compiles expressions and adds what is wrong with them. `path` is that of the authorizer.
+    /// Compiles the expressions and appends their errors. `path` is that of the authorizer.
     pub fn compile(texts: &[String], path: &Path<'_>, errors: &mut FieldErrors) -> Self {
         let list = path.field("matchConditions");
         let mut out = Conditions::default();
@@ -76,7 +76,7 @@ impl Conditions {
         });
     }
 
-    /// Whether all conditions are met. One that is not met counts more than those that fail.
+    /// Returns whether all conditions are true. A false one takes precedence over failing ones.
     pub(super) fn matches(&self, attributes: &Attributes) -> Result<bool, String> {
         if self.expressions.is_empty() {
             return Ok(true);
@@ -115,7 +115,7 @@ impl Conditions {
     }
 }
 
-/// The spec of a review with all of its texts, also the empty ones.
+/// The spec of a review with all of its strings, including empty ones.
 fn request(a: &Attributes) -> Value {
     let texts = |all: &[String]| Value::Array(all.iter().map(|text| text.as_str().into()).collect());
     let object =

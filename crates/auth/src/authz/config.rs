@@ -1,4 +1,4 @@
-//! `AuthorizationConfiguration`: the file of `--authorization-config`, and what the flags of authorization say in its terms.
+//! `AuthorizationConfiguration`: the file of `--authorization-config`, and the authorization flags in its terms.
 
 use super::conditions::Conditions;
 use crate::config_file::{self, Fields};
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 /// Types of authorizers, sorted.
 const TYPES: [&str; 6] = ["ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook"];
-/// The type that may be there several times.
+/// The type that may occur several times.
 pub const WEBHOOK: &str = "Webhook";
 const SECOND: i64 = 1_000_000_000;
 const TIMEOUT_NANOS_MAX: i64 = 30 * SECOND;
@@ -72,8 +72,8 @@ const FIELDS: Fields = Fields(&[(
 )]);
 
 impl AuthorizationConfig {
-    /// Reads the text of a file and checks it. `required` are the types that must be there. The error is in kube-apiserver's
-    /// words.
+    /// Parses and validates the text of a file. `required` are the types that must be present. The error has
+    /// kube-apiserver's text.
     pub fn load(text: &[u8], required: &BTreeSet<String>) -> Result<Self, String> {
         let config = AuthorizationConfig::parse(text)
             .map_err(|why| format!("failed to load AuthorizationConfiguration from file: {why}"))?;
@@ -93,7 +93,7 @@ impl AuthorizationConfig {
         Ok(AuthorizationConfig { authorizers: authorizers.collect::<Result<_, _>>()? })
     }
 
-    /// What is wrong with it, as one text.
+    /// Validates the configuration.
     fn validate(&self) -> Result<(), String> {
         let mut errors = FieldErrors::new();
         let list = Path::of("authorizers");
@@ -132,7 +132,7 @@ impl AuthorizationConfig {
         if errors.is_empty() { Ok(()) } else { Err(errors.sentence()) }
     }
 
-    /// Authorizers that are no webhooks are called by their type.
+    /// Authorizers other than webhooks are named by their type.
     fn check_names(&self, required: &BTreeSet<String>) -> Result<(), String> {
         let mut errors = Vec::new();
         let others = || self.authorizers.iter().filter(|authorizer| authorizer.type_ != WEBHOOK);
@@ -155,7 +155,7 @@ impl AuthorizationConfig {
 }
 
 impl WebhookConfig {
-    // kube-apiserver's paths leave out "webhook".
+    // kube-apiserver's paths omit "webhook".
     fn validate(&self, path: &Path<'_>, errors: &mut FieldErrors) {
         let duration = |value: GoDuration, name: &str, max: i64, why: &str, errors: &mut FieldErrors| {
             let place = path.field(name);
@@ -204,12 +204,12 @@ impl WebhookConfig {
                 Ok(found) if found.is_file() => {}
                 Ok(_) => errors.invalid(&place, file, "must be a regular file"),
                 Err(error) => {
-                    let why = config_file::go_words(&error);
+                    let why = config_file::go_error_text(&error);
                     errors.invalid(&place, file, &format!("error loading file: stat {file}: {why}"));
                 }
             },
             (other, _) => {
-                // The whole structure is printed, with the names of Go's fields.
+                // The error prints the whole structure with Go's field names.
                 let file = file.map_or("null".to_string(), quoted);
                 let text = format!("{{\"Type\":{},\"KubeConfigFile\":{file}}}", quoted(other));
                 let supported = ["InClusterConfig", "KubeConfigFile"];

@@ -1,29 +1,37 @@
-//! Counts what an authorizer decides, by its type and name.
+//! Counts the decisions of an authorizer, by its type and name.
 
 use super::{Attributes, Authorizer, Authorizing, Decision, RulesFound};
 use crate::UserInfo;
 use pintle_metrics::{Series, families};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-/// An authorizer whose decisions are counted. That it has no opinion does not count.
+/// An authorizer whose decisions are counted, except for those without an opinion.
 pub struct Counted<A> {
     authorizer: A,
-    allowed: Arc<Series>,
-    denied: Arc<Series>,
+    type_: Box<str>,
+    name: Box<str>,
+    // Made with the first decision: a decision that was never made is no series.
+    allowed: OnceLock<Arc<Series>>,
+    denied: OnceLock<Arc<Series>>,
 }
 
 impl<A: Authorizer> Counted<A> {
-    /// Counts the decisions of an authorizer of this type and name.
+    /// Wraps an authorizer with this type and name.
     pub fn new(type_: &str, name: &str, authorizer: A) -> Self {
-        let series = |decision| families::AUTHORIZATION_DECISIONS.with(&[decision, name, type_]);
-        Counted { authorizer, allowed: series("allowed"), denied: series("denied") }
+        let (allowed, denied) = (OnceLock::new(), OnceLock::new());
+        Counted { authorizer, type_: type_.into(), name: name.into(), allowed, denied }
+    }
+
+    fn add(&self, counted: &OnceLock<Arc<Series>>, decision: &str) {
+        let labels = [decision, &*self.name, &*self.type_];
+        counted.get_or_init(|| families::AUTHORIZATION_DECISIONS.with(&labels)).add(1);
     }
 
     fn count(&self, decision: Decision) -> Decision {
         match &decision {
-            Decision::Allow(_) => self.allowed.add(1),
-            Decision::Deny(_) => self.denied.add(1),
-            Decision::Failed(failure) if failure.denied => self.denied.add(1),
+            Decision::Allow(_) => self.add(&self.allowed, "allowed"),
+            Decision::Deny(_) => self.add(&self.denied, "denied"),
+            Decision::Failed(failure) if failure.denied => self.add(&self.denied, "denied"),
             Decision::NoOpinion(_) | Decision::Failed(_) => {}
         }
         decision

@@ -1,4 +1,4 @@
-//! Authorization: what is asked, who decides, and the sentence of a refusal.
+//! Authorization: attributes, decisions, and the texts of denials.
 
 pub mod abac;
 mod always;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// What is asked for. Of a path that is no resource only `verb` and `path` count.
+/// The attributes of a request. For a non-resource path only `verb` and `path` count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the API's own")]
 pub struct Attributes {
@@ -40,32 +40,32 @@ pub struct Attributes {
     pub subresource: String,
     pub namespace: String,
     pub name: String,
-    /// What could be read of the selectors of a list, watch or deletion of a collection.
+    /// The parsed selectors of a list, watch or deletecollection.
     pub field_selector: FieldSelector,
     pub label_selector: Vec<Requirement>,
 }
 
-/// What an authorizer says. The text is its reason.
+/// The decision of an authorizer, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// It may be done.
     Allow(String),
-    /// It may not be done, whatever others say.
+    /// The request is denied, whatever other authorizers say.
     Deny(String),
-    /// Others are to say; if nobody allows it, it may not be done.
+    /// Other authorizers decide; if none allows it, the request is denied.
     NoOpinion(String),
-    /// Nobody allows it, and an authorizer could not be asked.
+    /// No authorizer allows it, and one of them failed.
     Failed(Failure),
 }
 
-/// Why an authorizer has no answer. It counts as a refusal.
+/// The reason why an authorizer failed. It counts as a denial.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failure {
     /// What went wrong.
     pub error: String,
-    /// Whether the failure itself is a denial, whatever others would say.
+    /// Whether the failure itself is a denial, whatever other authorizers say.
     pub denied: bool,
-    /// The reasons that the other authorizers gave.
+    /// The reasons of the other authorizers.
     pub reason: String,
 }
 
@@ -75,7 +75,7 @@ impl Decision {
         matches!(self, Decision::Allow(_))
     }
 
-    /// The reason, whatever the decision.
+    /// The reason of any decision.
     pub fn reason(&self) -> &str {
         match self {
             Decision::Allow(reason) | Decision::Deny(reason) | Decision::NoOpinion(reason) => reason,
@@ -83,7 +83,7 @@ impl Decision {
         }
     }
 
-    /// What went wrong, where something did.
+    /// The error of a failed authorizer.
     pub fn error(&self) -> Option<&str> {
         match self {
             Decision::Failed(failure) => Some(&failure.error),
@@ -91,7 +91,7 @@ impl Decision {
         }
     }
 
-    /// Passes what is allowed; the status is the 403 of a refusal, or the 500 of an authorizer that failed.
+    /// Returns `Ok` if allowed, otherwise the 403 of a denial or the 500 of a failed authorizer.
     pub fn permit(self, attributes: &Attributes) -> Result<(), Status> {
         match self {
             Decision::Allow(_) => Ok(()),
@@ -103,33 +103,33 @@ impl Decision {
 
 /// Decides what may be done.
 pub trait Authorizer: Send + Sync {
-    /// Says whether this may be done. A decision that is pending must have no effect before it is polled: it may be dropped
-    /// and asked for again.
+    /// Authorizes a request. A pending decision must have no effect before it is polled: it may be dropped and
+    /// requested again.
     fn authorize<'a>(&'a self, attributes: &'a Attributes) -> Authorizing<'a>;
 
     /// The rules that apply to a user in a namespace, as far as they can be listed.
     fn rules_for(&self, user: &UserInfo, namespace: &str) -> RulesFound;
 }
 
-/// What can be listed of a user's rights.
+/// The rules of a user that can be listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RulesFound {
     /// The rules.
     pub rules: Vec<Rule>,
-    /// Whether there may be more rights than these.
+    /// Whether there may be more rules.
     pub incomplete: bool,
     /// What went wrong.
     pub errors: Vec<String>,
 }
 
 impl RulesFound {
-    /// Nothing is known, for this reason.
+    /// No rules are known, for this reason.
     pub fn unknown(why: &str) -> Self {
         RulesFound { rules: Vec::new(), incomplete: true, errors: vec![why.to_string()] }
     }
 }
 
-/// A decision that is known at once, or after somebody else was asked. Those that are known at once allocate nothing.
+/// A decision that is available at once, or after a call to a webhook. The former allocates nothing.
 pub enum Authorizing<'a> {
     /// It is known.
     Ready(Ready<Decision>),
@@ -155,8 +155,8 @@ impl From<Decision> for Authorizing<'_> {
 }
 
 impl Authorizing<'_> {
-    /// The decision, for code that is not async such as CEL expressions and admission plugins. Where somebody else must be
-    /// asked, the thread waits; the runtime hands the other tasks of this thread to another one meanwhile.
+    /// Waits for the decision, for synchronous code such as CEL expressions and admission plugins. If a webhook must be
+    /// called, the thread blocks; the runtime moves its other tasks to another thread.
     pub fn wait(self) -> Decision {
         match self {
             Authorizing::Ready(decision) => decision.into_inner(),
@@ -183,7 +183,7 @@ impl<A: Authorizer + ?Sized> Authorizer for Arc<A> {
     }
 }
 
-/// The 403 for a request that `reason` does not allow.
+/// The 403 for a denied request.
 pub fn forbidden(attributes: &Attributes, reason: &str) -> Status {
     let mut why = html_safe(&sentence(attributes));
     if !reason.is_empty() {
@@ -217,7 +217,7 @@ fn sentence(a: &Attributes) -> String {
     }
 }
 
-/// Keeps a browser from taking an error for a page.
+/// Escapes a text so that a browser does not render it as HTML.
 pub fn html_safe(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -20,10 +20,10 @@ pub struct Rule {
     pub non_resource_urls: Vec<String>,
 }
 
-/// Rules of a role, shared with the bindings that name it.
+/// The rules of a role, shared with the bindings that refer to it.
 pub type Rules = Arc<[Rule]>;
 
-/// All roles and bindings at one moment.
+/// An immutable snapshot of all roles and bindings.
 #[derive(Clone, Default)]
 pub struct Policy {
     cluster_roles: HashMap<String, Rules>,
@@ -32,12 +32,12 @@ pub struct Policy {
     bindings: HashMap<String, Bindings>,
 }
 
-/// Decides by a policy that can change while requests are decided.
+/// Authorizes by a policy that can change at run time.
 #[derive(Default)]
 pub struct Rbac(RwLock<Policy>);
 
 impl Rbac {
-    /// Changes the policy. No request is decided meanwhile.
+    /// Changes the policy; decisions wait meanwhile.
     pub fn update(&self, change: impl FnOnce(&mut Policy)) {
         change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
     }
@@ -72,7 +72,7 @@ struct Subject {
     namespace: String,
 }
 
-/// The four kinds of objects that make a policy.
+/// The four kinds of RBAC objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the API's own")]
 pub enum PolicyKind {
@@ -83,7 +83,7 @@ pub enum PolicyKind {
 }
 
 impl Policy {
-    /// Puts in an object, or the new state of one.
+    /// Adds or updates an object.
     pub fn insert(&mut self, kind: PolicyKind, object: &Value) {
         let namespace = object.str_at(&["metadata", "namespace"]).to_string();
         let name = object.str_at(&["metadata", "name"]).to_string();
@@ -137,7 +137,7 @@ impl Policy {
         }
     }
 
-    /// All rules that apply to a user in a namespace ("" is none), and what went wrong in finding them.
+    /// All rules for a user in a namespace ("" for none), and errors.
     pub fn rules_for(&self, user: &UserInfo, namespace: &str) -> (Vec<Rule>, Vec<String>) {
         let mut found = Vec::new();
         let mut errors = Vec::new();
@@ -151,7 +151,7 @@ impl Policy {
         (found, errors)
     }
 
-    /// The rules of a role that a binding in `namespace` ("" for a cluster binding) names.
+    /// The rules of the role that a binding in `namespace` ("" for a cluster binding) refers to.
     pub fn role_rules(&self, kind: &str, name: &str, namespace: &str) -> Result<&[Rule], String> {
         let missing = |word: &str| format!("{word}.rbac.authorization.k8s.io {} not found", quoted(name));
         match kind {
@@ -166,7 +166,7 @@ impl Policy {
         }
     }
 
-    /// Shows each binding that applies until `visitor` has enough: those of the cluster, then those of the namespace.
+    /// Calls `visitor` with each applicable binding until it has enough: cluster bindings, then those of the namespace.
     fn visit<'a>(
         &'a self,
         user: &UserInfo,
@@ -188,8 +188,8 @@ impl Policy {
     }
 }
 
-/// Bindings of the cluster or of one namespace, found by the users and groups they name. A decision costs what the user's own
-/// bindings cost, however many others there are.
+/// Bindings of the cluster or of one namespace, indexed by the users and groups they name. A decision only costs the
+/// user's own bindings, however many others there are.
 #[derive(Clone, Debug, Default)]
 struct Bindings {
     all: BTreeMap<String, Binding>,
@@ -225,7 +225,7 @@ impl Bindings {
         }
     }
 
-    /// The bindings that name this user or a group of theirs, by name.
+    /// The bindings of this user and their groups, by name.
     fn of<'a>(&'a self, user: &UserInfo) -> impl Iterator<Item = (&'a str, &'a Binding)> {
         let by_name = self.of_users.get(&user.name);
         let by_group = user.groups.iter().filter_map(|group| self.of_groups.get(group));
@@ -236,7 +236,7 @@ impl Bindings {
     }
 }
 
-/// Which binding, by which subject, gave rules.
+/// The binding and subject that a rule comes from.
 struct Source<'a> {
     name: &'a str,
     binding: &'a Binding,
@@ -269,7 +269,7 @@ impl Source<'_> {
 }
 
 impl Subject {
-    /// Whether it is a group, and the name of the group or of the user that it means; `None` means nobody.
+    /// Whether it is a group, and the name of the group or user; `None` matches nobody.
     fn key(&self, binding_namespace: &str) -> Option<(bool, String)> {
         match self.kind.as_str() {
             "User" => Some((false, self.name.clone())),
@@ -329,13 +329,13 @@ impl Rule {
     }
 }
 
-/// Whether a list names this or everything.
+/// Returns whether a list contains this or `*`.
 fn has(list: &[String], wanted: &str) -> bool {
     list.iter().any(|item| item == "*" || item == wanted)
 }
 
-/// Whether a rule's resource is this one. Reviews may ask for `pods/exec` as one word; what a rule says is compared as
-/// one too, and `*/exec` only with what was asked for apart.
+/// Returns whether a rule's resource matches. A review may ask for `pods/exec` as one word, which is compared as one,
+/// and `*/exec` only matches a separate subresource.
 fn resource_matches(rule: &str, resource: &str, subresource: &str) -> bool {
     if rule == "*" {
         return true;

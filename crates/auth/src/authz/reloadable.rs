@@ -1,11 +1,11 @@
-//! Authorizers that can be exchanged as a whole while requests are decided.
+//! Authorizers that can be replaced as a whole at run time.
 
 use super::{Attributes, Authorizer, Authorizing, RulesFound, Union};
 use crate::UserInfo;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 
-/// Authorizers that can be exchanged. A request that is being decided ends with those it began with.
+/// Replaceable authorizers. A decision in progress finishes with those it began with.
 pub struct Reloadable(ArcSwap<Union>);
 
 impl Reloadable {
@@ -25,8 +25,8 @@ impl Authorizer for Reloadable {
         if let Authorizing::Ready(decision) = self.0.load().authorize(attributes) {
             return Authorizing::Ready(decision);
         }
-        // Somebody else must be asked: the authorizers must live as long as that takes. What was decided at once is decided
-        // again, which costs little beside a call over the network.
+        // A webhook must be called, so the authorizers must live that long. Decisions that are available at once are
+        // computed again, which costs little compared with the call.
         let current = self.0.load_full();
         Authorizing::Pending(Box::pin(async move { current.authorize(attributes).await }))
     }

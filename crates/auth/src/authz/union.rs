@@ -1,16 +1,16 @@
-//! Several authorizers in order: the first opinion counts.
+//! Several authorizers in order: the first opinion decides.
 
 use super::{Attributes, Authorizer, Authorizing, Decision, Failure, RulesFound};
 use crate::{UserInfo, aggregate};
 
-/// Asks several authorizers in order; the first opinion counts. Where nobody has one, all reasons and errors are collected.
+/// Asks several authorizers in order; the first opinion decides. Without one, all reasons and errors are collected.
 pub struct Union(pub Vec<Box<dyn Authorizer>>);
 
 impl Authorizer for Union {
     fn authorize<'a>(&'a self, attributes: &'a Attributes) -> Authorizing<'a> {
         let mut collected = Collected::default();
         let mut rest = self.0.iter();
-        // Authorizers that know their decision at once are asked without a task of their own.
+        // Immediate decisions need no future.
         while let Some(authorizer) = rest.next() {
             match authorizer.authorize(attributes) {
                 Authorizing::Ready(decision) => {
@@ -48,7 +48,7 @@ impl Authorizer for Union {
     }
 }
 
-/// What authorizers without an opinion said.
+/// The reasons and errors of authorizers without an opinion.
 #[derive(Default)]
 struct Collected {
     reasons: Vec<String>,
@@ -56,7 +56,7 @@ struct Collected {
 }
 
 impl Collected {
-    /// Returns the decision if it is an opinion, and collects it otherwise.
+    /// Returns the decision if it is an opinion; otherwise collects it.
     fn add(&mut self, decision: Decision) -> Option<Decision> {
         match decision {
             Decision::NoOpinion(reason) => {

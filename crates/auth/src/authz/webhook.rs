@@ -1,4 +1,4 @@
-//! A webhook that decides: SubjectAccessReviews in version v1 or v1beta1.
+//! Authorization webhooks: SubjectAccessReviews in version v1 or v1beta1.
 
 use super::conditions::Conditions;
 use super::{Attributes, Authorizer, Authorizing, Decision, Failure, RulesFound};
@@ -10,7 +10,7 @@ use pintle_value::{Map, Value, json};
 use pintle_webhook::{ReviewClient, ReviewError};
 use std::time::{Duration, Instant};
 
-/// How many bytes cached answers may take.
+/// The size of the cache in bytes.
 const CACHE_BYTES_MAX: usize = 16 << 20;
 /// Requests whose own attributes are longer than this are not cached.
 const CACHED_ATTRIBUTES_BYTES_MAX: usize = 10_000;
@@ -32,16 +32,16 @@ pub struct WebhookSettings {
     pub name: String,
     /// `v1` or `v1beta1`.
     pub version: String,
-    /// How long an answer counts that allows.
+    /// How long an answer that allows is cached.
     pub allowed_life: Duration,
-    /// How long another answer counts.
+    /// How long any other answer is cached.
     pub refused_life: Duration,
-    /// Whether a webhook that fails denies, whatever others would say.
+    /// Whether a failed call denies the request, whatever other authorizers say.
     pub denies_on_failure: bool,
 }
 
 impl WebhookAuthorizer {
-    /// A webhook that is asked through `client` about requests that meet `conditions`.
+    /// A webhook that is called through `client` for requests that satisfy `conditions`.
     pub fn new(
         client: ReviewClient,
         settings: WebhookSettings,
@@ -135,7 +135,7 @@ impl WebhookAuthorizer {
             return Err("couldn't get version/kind; json parse error".to_string());
         }
         if !fits(kind, "SubjectAccessReview") || !fits(version, &self.api_version) {
-            // Other kinds and versions of the group are known to kube-apiserver, which then cannot convert them.
+            // kube-apiserver knows other kinds and versions of the group, but cannot convert them.
             if let Some(known) = version.strip_prefix("authorization.k8s.io/") {
                 let wanted = &self.settings.version;
                 return Err(format!(
@@ -169,13 +169,13 @@ impl Authorizer for WebhookAuthorizer {
     }
 }
 
-/// Whether what the client chose is short enough: nobody may fill the cache with long names.
+/// Returns whether the client's attributes are short enough: nobody may fill the cache with long names.
 fn is_cacheable(a: &Attributes) -> bool {
     let all = [&a.namespace, &a.verb, &a.group, &a.version, &a.resource, &a.subresource, &a.name, &a.path];
     all.iter().map(|text| text.len()).sum::<usize>() < CACHED_ATTRIBUTES_BYTES_MAX
 }
 
-/// What is asked, as the `spec` of a review. What is empty is left out.
+/// The `spec` of a review. Empty members are omitted.
 fn spec(a: &Attributes, groups_key: &str) -> Value {
     let texts = |all: &[String]| Value::Array(all.iter().map(|text| text.as_str().into()).collect());
     let present = |pairs: &[(&str, &str)]| -> Value {
@@ -205,7 +205,7 @@ fn spec(a: &Attributes, groups_key: &str) -> Value {
     out
 }
 
-/// The texts of `resourceAttributes`.
+/// The strings of `resourceAttributes`.
 pub(super) fn resource_attributes(a: &Attributes) -> [(&'static str, &str); 7] {
     [
         ("namespace", &a.namespace),
@@ -229,7 +229,7 @@ fn requirement<'a>(key: &str, operator: &str, values: impl Iterator<Item = &'a s
     out
 }
 
-/// The requirements of the field selector, as reviews have them.
+/// The requirements of the field selector, as in reviews.
 pub(super) fn field_requirements(a: &Attributes) -> Vec<Value> {
     let terms = a.field_selector.terms().iter();
     let of_term = |term: &pintle_meta::selector::field::Term| {
@@ -239,8 +239,8 @@ pub(super) fn field_requirements(a: &Attributes) -> Vec<Value> {
     terms.map(of_term).collect()
 }
 
-/// The requirements of the label selector, as reviews have them. Those that reviews have no operator for are left out: the
-/// question is then about more than the request.
+/// The requirements of the label selector, as in reviews. Those without an operator in reviews are omitted: the review
+/// then covers more than the request.
 pub(super) fn label_requirements(a: &Attributes) -> Vec<Value> {
     let mut out = Vec::new();
     for wanted in &a.label_selector {

@@ -1,6 +1,7 @@
 //! The messages of KMS v2: what is stored for a value, and what is said to a plugin.
 
 use super::{Sealed, Status};
+use pintle_grpc::protobuf::{Field, Fields, put_bytes, put_number, text};
 use pintle_meta::names;
 
 /// `encryptedDEKSourceType`: the source is a seed.
@@ -11,11 +12,6 @@ const KEY: u64 = 0;
 const KEY_ID_BYTES_MAX: usize = 1024;
 const SOURCE_BYTES_MAX: usize = 1024;
 const ANNOTATIONS_BYTES_MAX: usize = 32 * 1024;
-
-const VARINT: u8 = 0;
-const FIXED64: u8 = 1;
-const BYTES: u8 = 2;
-const FIXED32: u8 = 5;
 
 /// What is stored for a value.
 pub(super) struct EncryptedObject {
@@ -29,10 +25,7 @@ pub(super) fn encode(object: &EncryptedObject, out: &mut Vec<u8>) {
     put_bytes(2, object.sealed.key_id.as_bytes(), out);
     put_bytes(3, &object.sealed.ciphertext, out);
     put_annotations(4, &object.sealed.annotations, out);
-    if object.source_type != 0 {
-        put_varint(5 << 3, out);
-        put_varint(object.source_type, out);
-    }
+    put_number(5, object.source_type, out);
 }
 
 /// Reads and checks what is stored for a value.
@@ -148,10 +141,6 @@ pub(super) fn status_response(bytes: &[u8]) -> Result<Status, String> {
     Ok(status)
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 fn annotation(bytes: &[u8]) -> Result<(String, Vec<u8>), String> {
     let mut entry = (String::new(), Vec::new());
     for field in Fields(bytes) {
@@ -170,84 +159,5 @@ fn put_annotations(number: u64, annotations: &[(String, Vec<u8>)], out: &mut Vec
         put_bytes(1, name.as_bytes(), &mut entry);
         put_bytes(2, value, &mut entry);
         put_bytes(number, &entry, out);
-    }
-}
-
-fn put_varint(mut value: u64, out: &mut Vec<u8>) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-/// A field, unless it is empty.
-fn put_bytes(number: u64, bytes: &[u8], out: &mut Vec<u8>) {
-    if !bytes.is_empty() {
-        put_varint(number << 3 | u64::from(BYTES), out);
-        put_varint(bytes.len() as u64, out);
-        out.extend_from_slice(bytes);
-    }
-}
-
-/// The value of a field.
-enum Field<'b> {
-    Number(u64),
-    Bytes(&'b [u8]),
-}
-
-/// Walks over the fields of a message; ends at the first error.
-struct Fields<'b>(&'b [u8]);
-
-const MALFORMED: &str = "proto: cannot parse invalid wire-format data";
-
-impl<'b> Fields<'b> {
-    fn varint(&mut self) -> Option<u64> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let (byte, rest) = self.0.split_first()?;
-            self.0 = rest;
-            value |= u64::from(byte & 0x7f) << shift;
-            if *byte < 0x80 {
-                return Some(value);
-            }
-        }
-        None
-    }
-
-    fn take(&mut self, length: usize) -> Option<&'b [u8]> {
-        let (taken, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn field(&mut self) -> Option<(u64, Field<'b>)> {
-        let tag = self.varint()?;
-        let field = match (tag & 7) as u8 {
-            VARINT => Field::Number(self.varint()?),
-            FIXED64 => Field::Bytes(self.take(8)?),
-            FIXED32 => Field::Bytes(self.take(4)?),
-            BYTES => {
-                let length = self.varint()?;
-                Field::Bytes(self.take(usize::try_from(length).ok()?)?)
-            }
-            _ => return None,
-        };
-        Some((tag >> 3, field))
-    }
-}
-
-impl<'b> Iterator for Fields<'b> {
-    type Item = Result<(u64, Field<'b>), String>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let field = self.field();
-        if field.is_none() {
-            self.0 = &[];
-        }
-        Some(field.ok_or_else(|| MALFORMED.to_string()))
     }
 }

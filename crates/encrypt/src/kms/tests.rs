@@ -73,11 +73,19 @@ fn values_are_sealed_with_the_key_that_the_plugin_names() {
 
 #[test]
 fn without_a_seed_nothing_is_written() {
+    // As in kube-apiserver, only a status without a usable key id leaves the server without a seed.
+    let kms = Kms::start("plug", Pad::new(""));
+    let refused = kms.seal("/k", b"v", &mut Vec::new()).err().unwrap();
+    assert_eq!(refused.0, "got unexpected nil transformer");
+}
+
+#[test]
+fn an_unhealthy_plugin_still_provides_a_seed() {
     let plugin = Pad::new("key-1");
     plugin.set("key-1", "starting");
     let kms = Kms::start("plug", plugin);
-    let refused = kms.seal("/k", b"v", &mut Vec::new()).err().unwrap();
-    assert_eq!(refused.0, "got unexpected nil transformer");
+    assert!(!kms.is_healthy());
+    assert_eq!(kms.open("/k", &sealed(&kms, b"v")).unwrap().value, b"v");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Distributed claims: groups that a token leaves to another endpoint, which answers with a token of its own.
+//! Distributed claims: groups that a token refers to another endpoint for, which answers with a token of its own.
 
 use super::provider::{self, Expected, Provider};
 use super::untrusted_issuer;
@@ -7,7 +7,7 @@ use pintle_webhook::HttpsClient;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// Most issuers of distributed claims that are looked for: tokens name them, so there must be a limit.
+/// The limit of issuers of distributed claims, which tokens name.
 const ISSUERS_MAX: usize = 64;
 
 /// Resolves one claim.
@@ -20,7 +20,7 @@ pub(super) struct Distributed {
     providers: Mutex<BTreeMap<String, LookedFor>>,
 }
 
-/// A provider and the task that looks for it.
+/// A provider and its discovery task.
 type LookedFor = (Arc<Provider>, tokio::task::JoinHandle<()>);
 
 impl Drop for Distributed {
@@ -41,7 +41,7 @@ impl Distributed {
         Distributed { claim, audiences, algorithms, client, providers: Mutex::default() }
     }
 
-    /// Puts the claim into `claims`, if they say where it is.
+    /// Resolves the distributed claim in `claims`, if there is one.
     pub(super) async fn expand(&self, claims: &mut Value, now: i64) -> Result<(), String> {
         if claims.get(&self.claim).is_some() || claims.get("_claim_names").is_none() {
             return Ok(());
@@ -98,7 +98,7 @@ impl Distributed {
         Ok(String::from_utf8_lossy(&body).into_owned())
     }
 
-    /// The provider of an issuer; it is looked for from the first time on.
+    /// The provider of an issuer; its discovery starts on the first call.
     fn provider(&self, issuer: &str) -> Option<Arc<Provider>> {
         let mut providers = self.providers.lock().ok()?;
         if let Some((provider, _)) = providers.get(issuer) {

@@ -8,7 +8,7 @@ use pintle_value::Value;
 /// The algorithms that tokens of providers may be signed with.
 pub const ALGORITHMS: [&str; 9] =
     ["ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "RS256", "RS384", "RS512"];
-/// Most keys of a provider that are used.
+/// The limit of keys of a provider.
 const KEYS_MAX: usize = 256;
 
 /// A public key of a provider.
@@ -28,7 +28,7 @@ enum Material {
     Ec(String, Vec<u8>),
 }
 
-/// The keys of a key set; those of kinds that are not known are left out.
+/// The keys of a key set; unsupported types are dropped.
 pub(super) fn keys(set: &Value) -> Vec<Key> {
     set.items_at(&["keys"]).iter().filter_map(key).take(KEYS_MAX).collect()
 }
@@ -57,12 +57,12 @@ fn key(jwk: &Value) -> Option<Key> {
 }
 
 impl Key {
-    /// Whether a token that names this key, or none, may be signed with it.
+    /// Returns whether this key can have signed a token with this key id, or without one.
     pub(super) fn fits(&self, kid: &str) -> bool {
         kid.is_empty() || self.kid == kid
     }
 
-    /// Whether `signature` is this key's for `message` by `algorithm`. The kind of the key must be that of the algorithm.
+    /// Returns whether `signature` is valid for `message` with `algorithm`. The key type must fit the algorithm.
     pub(super) fn verifies(&self, algorithm: &str, message: &[u8], signature: &[u8]) -> bool {
         match &self.material {
             Material::Rsa { n, e } => {

@@ -1,4 +1,4 @@
-//! From claims to a user: by the names of claims, or by CEL expressions.
+//! Maps claims to a user, by claim names or CEL expressions.
 
 use crate::UserInfo;
 use pintle_cel::program::Program;
@@ -9,14 +9,14 @@ use pintle_value::{Map, Value};
 pub(super) struct Expression {
     pub(super) text: String,
     pub(super) program: Program,
-    /// Message of a rule, or key of an extra.
+    /// The message of a rule, or the key of an extra.
     pub(super) label: String,
-    /// Whether it comes to a list that a function of the library made.
+    /// Whether the result is a list made by a library function.
     pub(super) is_native_list: bool,
 }
 
 impl Expression {
-    /// What it comes to over the variable that it may use.
+    /// Evaluates it with the variable that it may use.
     pub(super) fn evaluate<'a>(&'a self, name: &str, value: &'a Value) -> Result<CelValue<'a>, String> {
         self.program
             .eval(&[(name, CelValue::any(value))], Some(COST_MAX))
@@ -25,10 +25,10 @@ impl Expression {
     }
 }
 
-/// What one evaluation may cost.
+/// The cost limit of one evaluation.
 const COST_MAX: u64 = 10_000_000;
 
-/// How a part of the user is found.
+/// The source of a user attribute.
 #[derive(Default)]
 pub(super) struct Source {
     pub(super) claim: String,
@@ -36,21 +36,21 @@ pub(super) struct Source {
     pub(super) expression: Option<Expression>,
 }
 
-/// How claims become a user, and which users are taken.
+/// How claims become a user, and which users are accepted.
 #[derive(Default)]
 pub(super) struct Mapping {
     pub(super) username: Source,
     pub(super) groups: Source,
     pub(super) uid: Source,
     pub(super) extra: Vec<Expression>,
-    /// Claims and the values that they must have, in the order of the file.
+    /// Required claims and their values, in the order of the file.
     pub(super) required: Vec<(String, String)>,
     pub(super) claim_rules: Vec<Expression>,
     pub(super) user_rules: Vec<Expression>,
 }
 
 impl Mapping {
-    /// The user that verified claims name.
+    /// The user in verified claims.
     pub(super) fn user(&self, claims: &Value) -> Result<UserInfo, String> {
         let mut user = UserInfo { name: self.username(claims)?, ..UserInfo::default() };
         user.groups = self.groups(claims)?;
@@ -93,7 +93,7 @@ impl Mapping {
             None => Err("claim not present".to_string()),
         };
         let name = name.map_err(|why| format!("oidc: parse username claims \"{claim}\": {why}"))?;
-        // An address counts unless its provider says that it was not verified.
+        // An e-mail address is accepted unless the provider says that it is not verified.
         if claim == "email" {
             match claims.get("email_verified") {
                 None | Some(Value::Bool(true)) => {}
@@ -153,7 +153,7 @@ impl Mapping {
         if let Some(Value::String(id)) = claims.get("jti") {
             user.extra.insert(UserInfo::CREDENTIAL_ID.to_string(), vec![format!("JTI={id}")]);
         }
-        // All are evaluated before the first is looked at.
+        // All are evaluated before the first result is used.
         let mut values = Vec::new();
         for expression in &self.extra {
             values.push((expression, expression.evaluate("claims", claims)?));
@@ -199,8 +199,8 @@ fn user_value(user: &UserInfo) -> Value {
     out
 }
 
-/// A text, or several; empty ones are left out. Quirk of kube-apiserver: it does not take a list that a function such as `split`
-/// returns, only lists of claims and of the language itself.
+/// A string or several; empty ones are dropped. Quirk of kube-apiserver: it refuses a list that a function such as
+/// `split` returns, and only accepts claims and list literals.
 fn string_list(expression: &Expression, value: &CelValue<'_>) -> Result<Vec<String>, String> {
     const WHY: &str = "expression must return a string or a list of strings";
     if let Some(text) = value.as_str() {
@@ -221,7 +221,7 @@ fn string_list(expression: &Expression, value: &CelValue<'_>) -> Result<Vec<Stri
     }
 }
 
-/// A claim as Go reads it into a string: null is the empty one.
+/// A claim as Go decodes it into a string: null is empty.
 fn text(value: &Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text.to_string()),
@@ -230,7 +230,7 @@ fn text(value: &Value) -> Result<String, String> {
     }
 }
 
-/// The kind of a value in the words of Go's JSON errors.
+/// The type of a value in Go's JSON errors.
 pub(super) fn json_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

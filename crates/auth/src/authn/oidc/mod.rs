@@ -1,4 +1,4 @@
-//! Tokens of OpenID providers: one authenticator per issuer of the authentication configuration.
+//! Tokens of OpenID providers: one authenticator for each issuer of the authentication configuration.
 
 mod distributed;
 mod jwks;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::task::JoinHandle;
 
-/// How long an accepted token is not looked at again, and how much room such tokens may take.
+/// How long an accepted token is cached, and the size of that cache.
 const CACHE_LIFE: Duration = Duration::from_secs(10);
 const CACHE_BYTES_MAX: usize = 16 << 20;
 
@@ -47,7 +47,7 @@ impl Drop for Issuer {
 }
 
 impl Issuers {
-    /// Starts to look for the providers. Must be called within a runtime. The configuration must be valid.
+    /// Starts discovery of the providers. Must be called within a runtime. The configuration must be valid.
     pub fn start(configs: &[JwtConfig], algorithms: &[String]) -> Result<Self, String> {
         configs.iter().map(|config| Issuer::start(config, algorithms)).collect::<Result<_, _>>().map(Issuers)
     }
@@ -57,7 +57,7 @@ impl Issuers {
         self.0.is_empty()
     }
 
-    /// Waits until all providers are found, but no longer than `timeout`.
+    /// Waits until all providers are discovered, at most for `timeout`.
     pub async fn wait_until_ready(&self, timeout: Duration) -> bool {
         let started = Instant::now();
         while !self.0.iter().all(|issuer| issuer.provider.is_ready()) {
@@ -69,7 +69,7 @@ impl Issuers {
         true
     }
 
-    /// The user of a token; `None` is a token of somebody else.
+    /// The user of a token; `None` if it is from another issuer.
     pub(super) async fn authenticate(
         &self,
         token: &str,
@@ -138,7 +138,7 @@ impl Issuer {
     }
 }
 
-/// The issuer that a token claims; nothing is verified.
+/// The claimed issuer of a token; nothing is verified.
 fn untrusted_issuer(token: &str) -> Option<String> {
     let mut parts = token.split('.');
     let (_, payload, _, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else {
@@ -146,7 +146,7 @@ fn untrusted_issuer(token: &str) -> Option<String> {
     };
     let claims = json::parse(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?.value;
     match claims.str_at(&["iss"]) {
-        // The one provider whose tokens leave out the scheme.
+        // The only provider whose tokens omit the scheme.
         "accounts.google.com" => Some("https://accounts.google.com".to_string()),
         issuer => Some(issuer.to_string()),
     }

@@ -1,5 +1,5 @@
-//! An OpenID provider: where its keys are, and whether a token is one of its own. A provider that cannot be reached is tried again
-//! with growing pauses; others are not affected.
+//! An OpenID provider: discovery, keys and token verification. An unreachable provider is retried with back-off and
+//! does not affect others.
 
 use super::jwks::{self, Key};
 use crate::authn::jwt::Token;
@@ -14,20 +14,21 @@ use std::time::{Duration, Instant};
 
 const WELL_KNOWN: &str = "/.well-known/openid-configuration";
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Largest document of a provider.
+/// The largest document of a provider.
 const DOCUMENT_BYTES_MAX: usize = 1 << 20;
-/// How often discovery is tried again.
+/// The interval between discovery attempts.
 const DISCOVERY_PAUSE: Duration = Duration::from_secs(10);
-/// Least and most time between two fetches of keys: tokens with made-up keys must not make us a burden to the provider.
+/// The shortest and longest interval between fetches of keys: tokens with made-up key ids must not cause a flood of
+/// requests to the provider.
 const KEYS_PAUSE_MIN: Duration = Duration::from_millis(200);
 const KEYS_PAUSE_MAX: Duration = Duration::from_secs(10);
-/// How far into the future a token may begin.
+/// How far in the future a token's `nbf` may be.
 const NOT_BEFORE_LEEWAY_SECONDS: i64 = 300;
 
-/// What a provider must be and say.
+/// The expected properties of a provider.
 pub(super) struct Expected {
     pub(super) issuer: String,
-    /// Where the discovery document is, if not below the issuer.
+    /// The discovery URL, if it is not below the issuer.
     pub(super) discovery_url: Option<String>,
     pub(super) audiences: Vec<String>,
     pub(super) algorithms: Vec<String>,
@@ -37,7 +38,7 @@ pub(super) struct Expected {
 pub(super) struct Provider {
     expected: Expected,
     client: Arc<HttpsClient>,
-    /// Where the keys are, once discovery succeeded.
+    /// The URL of the keys, once discovery has succeeded.
     keys_url: Mutex<Option<String>>,
     keys: Mutex<Arc<Vec<Key>>>,
     fetch: tokio::sync::Mutex<Fetch>,
@@ -47,7 +48,7 @@ pub(super) struct Provider {
 struct Fetch {
     next: Option<Instant>,
     pause: Duration,
-    /// Counts the fetches, so that those who waited for one do not make another.
+    /// The number of fetches, so that callers who waited for one do not start another.
     count: u64,
     outcome: Result<(), String>,
 }
@@ -68,7 +69,7 @@ impl Provider {
         }
     }
 
-    /// Looks for the provider until it is found.
+    /// Retries discovery until it succeeds.
     pub(super) async fn discover(&self) {
         while let Err(why) = self.try_discover().await {
             tracing::warn!(issuer = self.expected.issuer, "OpenID discovery: {why}");
@@ -107,7 +108,7 @@ impl Provider {
         Ok(json::parse(&body).map_err(|error| error.to_string())?.value)
     }
 
-    /// The claims of a token of this provider that is good now.
+    /// The claims of a valid token of this provider.
     pub(super) async fn verify(&self, text: &str, now: i64) -> Result<Value, String> {
         let token = Token::parse(text).ok_or("oidc: malformed jwt")?;
         let claims = &token.claims;
@@ -173,7 +174,7 @@ impl Provider {
         if verified(&fetched) { Ok(()) } else { Err("failed to verify id token signature".to_string()) }
     }
 
-    /// The keys as the provider has them now. Concurrent callers share one fetch.
+    /// Fetches the current keys. Concurrent callers share one fetch.
     async fn fetch_keys(&self) -> Result<Arc<Vec<Key>>, String> {
         let before = self.fetch.try_lock().map(|fetch| fetch.count).ok();
         let mut fetch = self.fetch.lock().await;
@@ -197,7 +198,7 @@ impl Provider {
     }
 }
 
-/// Code and body of a document. `token` is shown as bearer token, unless it is empty.
+/// Fetches a document; returns status code and body. `token` is sent as bearer token, unless it is empty.
 pub(super) async fn get(client: &HttpsClient, url: &str, token: &str) -> Result<(u16, Bytes), String> {
     let mut headers: Vec<(HeaderName, HeaderValue)> =
         vec![(header::USER_AGENT, HeaderValue::from_static("Go-http-client/1.1"))];
@@ -217,13 +218,13 @@ pub(super) async fn get(client: &HttpsClient, url: &str, token: &str) -> Result<
     Ok((answer.code, answer.body))
 }
 
-/// A code with its words, such as `404 Not Found`.
+/// A status code with its text, such as `404 Not Found`.
 pub(super) fn status_text(code: u16) -> String {
     let words = StatusCode::from_u16(code).ok().and_then(|code| code.canonical_reason()).unwrap_or("");
     format!("{code} {words}")
 }
 
-/// Claims that are said to be elsewhere must say where.
+/// Validates the sources of distributed claims.
 fn check_sources(claims: &Value) -> Result<(), String> {
     let Some(names) = claims.get("_claim_names").and_then(Value::as_object) else { return Ok(()) };
     for (_, source) in names.iter() {
@@ -266,7 +267,7 @@ fn go_time(seconds: i64) -> String {
     format!("{} +0000 UTC", text.trim_end_matches('Z').replace('T', " "))
 }
 
-/// Texts as Go's `%q` prints a list of them.
+/// Strings in Go's `%q` list format.
 fn go_list(texts: &[String]) -> String {
     let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
     format!("[{}]", texts.join(" "))

@@ -1,4 +1,4 @@
-//! What an issuer of the authentication configuration may say, and its expressions, compiled.
+//! Validates the issuers of an authentication configuration and compiles their expressions.
 
 use super::mapping::{Expression, Mapping, Source};
 use crate::authn::config::{ClaimSource, JwtConfig};
@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 
 const BOTH: &str = "claim and expression can't both be set";
 
-/// Adds what is wrong with an issuer. `disallowed` are the issuers of service accounts.
+/// Appends the errors of an issuer. `disallowed` are the issuers of service accounts.
 pub(in crate::authn) fn validate(
     config: &JwtConfig,
     disallowed: &[String],
@@ -140,7 +140,7 @@ fn validate_audiences(config: &JwtConfig, path: &Path<'_>, errors: &mut FieldErr
     }
 }
 
-/// Returns whether a rule looks at whether the address of the user is verified.
+/// Returns whether a rule checks `email_verified`.
 fn validate_claim_rules(config: &JwtConfig, path: &Path<'_>, errors: &mut FieldErrors) -> bool {
     let (mut claims, mut expressions, mut uses_verified) = (BTreeSet::new(), BTreeSet::new(), false);
     for (index, rule) in config.claim_rules.iter().enumerate() {
@@ -288,7 +288,7 @@ fn compile(text: &str, label: &str, of_user: bool) -> Result<Expression, String>
     Ok(Expression { text: text.to_string(), program, label: label.to_string(), is_native_list })
 }
 
-/// Compiles an expression whose type does not matter, or which is a rule about the user.
+/// Compiles an expression of any type, or a rule about the user.
 fn check(text: &str, of_user: bool, path: &Path<'_>, errors: &mut FieldErrors) -> Option<Checked> {
     match env(of_user).compile(text) {
         Ok(checked) if of_user && *checked.output_type() != Type::Bool => {
@@ -312,7 +312,7 @@ fn check_rule(text: &str, path: &Path<'_>, errors: &mut FieldErrors) -> Option<C
     None
 }
 
-/// Whether an expression looks at `claims.NAME`.
+/// Returns whether an expression uses `claims.NAME`.
 fn selects(checked: &Checked, name: &str) -> bool {
     checked.selects_field("claims", name)
 }
@@ -327,7 +327,7 @@ fn env(of_user: bool) -> &'static Env {
     }
 }
 
-/// Conditions of anonymous requests as Go prints the type, which has no JSON names.
+/// Anonymous conditions as Go prints the type, which has no JSON names.
 pub(in crate::authn) fn invalid_conditions(paths: &[String], path: &Path<'_>, errors: &mut FieldErrors) {
     let text: Vec<String> =
         paths.iter().map(|path| format!("{{\"Path\":{}}}", pintle_meta::field::quoted(path))).collect();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// `namespace/name` of an object, or its name.
 pub(super) type Key = Arc<str>;
 
-/// Kinds of objects that pods name.
+/// Kinds of objects that pods refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Named {
     Secret,
@@ -51,7 +51,7 @@ struct Volume {
 type NodeId = u32;
 
 impl Graph {
-    /// Takes a pod of this node in, or its new state.
+    /// Adds or updates a pod on this node.
     pub(super) fn set_pod(
         &mut self,
         pod: &str,
@@ -85,21 +85,21 @@ impl Graph {
         self.remove_owned(Owned::Pod, pod);
     }
 
-    /// Takes in an object that belongs to this node.
+    /// Adds an object that belongs to this node.
     pub(super) fn set_owned(&mut self, kind: Owned, key: &str, node: &str) {
         self.remove_owned(kind, key);
         let node = self.nodes.acquire(node);
         self.owned.of_mut(kind).insert(key.into(), node);
     }
 
-    /// Takes out an object that belongs to a node.
+    /// Removes an object that belongs to a node.
     pub(super) fn remove_owned(&mut self, kind: Owned, key: &str) {
         if let Some(node) = self.owned.of_mut(kind).remove(key) {
             self.nodes.release(node);
         }
     }
 
-    /// Takes in a volume that is bound to a claim, and the secrets that nodes need to mount it.
+    /// Adds a volume that is bound to a claim, with the secrets that nodes need to mount it.
     pub(super) fn set_volume(
         &mut self,
         volume: &str,
@@ -138,7 +138,7 @@ impl Graph {
         }
     }
 
-    /// Whether this node needs an object that pods name.
+    /// Returns whether this node needs an object that pods refer to.
     pub(super) fn needs(&self, node: &str, kind: Named, key: &str) -> bool {
         let node = self.nodes.find(node);
         let users = self.named.of(kind).get(key);
@@ -162,7 +162,7 @@ impl Graph {
         volume.is_some_and(|volume| self.needs(node, Named::PersistentVolumeClaim, &volume.claim))
     }
 
-    /// The key that is in use already, so that each text is stored once.
+    /// Returns the key that is already in use, so that each text is stored once.
     fn shared_key(&self, kind: Named, key: &str) -> Key {
         match self.named.of(kind).get_key_value(key) {
             Some((known, _)) => known.clone(),
@@ -175,7 +175,7 @@ impl Graph {
         users.map(|users| users.0.clone()).unwrap_or_default()
     }
 
-    /// Counts a use, and those of the secrets that come with a claim.
+    /// Counts a use, and the uses of a claim's secrets.
     fn add_use(&mut self, kind: Named, key: &Key, node: NodeId, count: u32) {
         self.add(kind, key, node, count);
         for secret in self.secrets_of(kind, key) {
@@ -190,7 +190,7 @@ impl Graph {
         }
     }
 
-    /// The secrets of all volumes that are bound to a claim; those of two volumes count twice.
+    /// The secrets of all volumes that are bound to a claim; a secret of two volumes occurs twice.
     fn secrets_of(&self, kind: Named, key: &str) -> Vec<Key> {
         if kind != Named::PersistentVolumeClaim {
             return Vec::new();
@@ -219,7 +219,7 @@ impl Graph {
     }
 }
 
-/// Who needs the objects of each kind.
+/// The users of the objects of each kind.
 #[derive(Debug, Default)]
 struct ByNamed {
     secrets: HashMap<Key, Users>,
@@ -251,7 +251,7 @@ impl ByNamed {
     }
 }
 
-/// Whose the objects of each kind are.
+/// The owners of the objects of each kind.
 #[derive(Debug, Default)]
 struct ByOwned {
     pods: HashMap<Key, NodeId>,
@@ -280,7 +280,7 @@ impl ByOwned {
     }
 }
 
-/// How often each node needs an object, sorted by node.
+/// How often each node uses an object, sorted by node.
 #[derive(Clone, Debug, Default)]
 struct Users(Vec<(NodeId, u32)>);
 
@@ -289,7 +289,7 @@ impl Users {
         self.0.binary_search_by_key(&node, |(id, _)| *id).is_ok()
     }
 
-    /// Returns whether the node did not need the object before.
+    /// Returns whether the node did not use the object before.
     fn add(&mut self, node: NodeId, count: u32) -> bool {
         match self.0.binary_search_by_key(&node, |(id, _)| *id) {
             Ok(at) => {
@@ -305,7 +305,7 @@ impl Users {
         }
     }
 
-    /// Returns whether the node needs the object no more.
+    /// Returns whether the node no longer uses the object.
     fn remove(&mut self, node: NodeId, count: u32) -> bool {
         let Ok(at) = self.0.binary_search_by_key(&node, |(id, _)| *id) else { return false };
         let Some((_, held)) = self.0.get_mut(at) else { return false };
@@ -318,11 +318,11 @@ impl Users {
     }
 }
 
-/// Numbers of nodes, given out again once nothing refers to a node.
+/// Numbers of nodes, reused once nothing refers to a node.
 #[derive(Debug, Default)]
 struct Nodes {
     ids: HashMap<Key, NodeId>,
-    /// Name of each number, and how many references to it there are.
+    /// The name of each number, and its reference count.
     entries: Vec<(Key, u64)>,
     free: Vec<NodeId>,
 }
@@ -332,7 +332,7 @@ impl Nodes {
         self.ids.get(name).copied()
     }
 
-    /// The number of a node, with one more reference.
+    /// Returns the number of a node and adds a reference.
     fn acquire(&mut self, name: &str) -> NodeId {
         if let Some(id) = self.find(name) {
             self.retain(id);
@@ -342,7 +342,7 @@ impl Nodes {
         let id = match self.free.pop() {
             Some(id) => id,
             None => {
-                // Four thousand million nodes do not fit into memory.
+                // So many nodes do not fit into memory.
                 let id = NodeId::try_from(self.entries.len()).unwrap_or(NodeId::MAX);
                 self.entries.push((name.clone(), 0));
                 id

@@ -1,4 +1,5 @@
-//! What nodes may do: read what their pods need, write about themselves. Nobody but nodes is judged here.
+//! The Node authorizer: nodes may read what their pods need and write about themselves. It has no opinion on other
+//! users.
 
 mod graph;
 mod references;
@@ -14,7 +15,7 @@ const NODES: &str = "system:nodes";
 const NODE_PREFIX: &str = "system:node:";
 const LEASES_NAMESPACE: &str = "kube-node-lease";
 
-/// The kinds of objects that say what a node needs.
+/// The kinds of objects that determine what a node needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the API's own")]
 pub enum GraphKind {
@@ -25,7 +26,7 @@ pub enum GraphKind {
     PodCertificateRequest,
 }
 
-/// Feature gates that change what nodes may do.
+/// Feature gates that affect the Node authorizer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NodeFeatures {
     /// `ClusterTrustBundle`
@@ -36,11 +37,11 @@ pub struct NodeFeatures {
     pub pod_certificates: bool,
 }
 
-/// Decides about requests of nodes.
+/// Authorizes requests of nodes.
 pub struct NodeAuthorizer {
     graph: RwLock<Graph>,
     features: NodeFeatures,
-    /// What every node may do to objects that are not told apart by node.
+    /// Rules for objects that are the same for every node.
     rules: Vec<Rule>,
 }
 
@@ -50,7 +51,7 @@ impl NodeAuthorizer {
         NodeAuthorizer { graph: RwLock::default(), features, rules: rules(features) }
     }
 
-    /// Takes in an object that nodes may need others for, or its new state.
+    /// Adds or updates an object of the graph.
     pub fn insert(&self, kind: GraphKind, key: &str, object: &Value) {
         let node = object.str_at(&["spec", "nodeName"]);
         let owned = match kind {
@@ -91,12 +92,12 @@ impl NodeAuthorizer {
         }
     }
 
-    /// Whether a pod is known, which means that it is bound to a node.
+    /// Returns whether a pod is known, which means that it is bound to a node.
     pub fn knows_pod(&self, key: &str) -> bool {
         self.read().has_pod(key)
     }
 
-    /// Forgets all objects, before they are taken in anew.
+    /// Removes all objects before they are loaded again.
     pub fn clear(&self) {
         *self.write() = Graph::default();
     }
@@ -110,7 +111,7 @@ impl NodeAuthorizer {
     }
 }
 
-/// The name of the node that a user is, as its name says; `None` for users that are no nodes.
+/// The node name of a user; `None` for users that are not nodes.
 fn node_of(user: &UserInfo) -> Option<&str> {
     user.name.strip_prefix(NODE_PREFIX).filter(|_| user.in_group(NODES))
 }
@@ -140,7 +141,7 @@ impl Authorizer for NodeAuthorizer {
     }
 }
 
-/// The reason why something is not allowed; "" where kube-apiserver gives none.
+/// The reason of a denial; "" if kube-apiserver gives none.
 type Verdict = Result<(), String>;
 
 fn refuse(reason: &str) -> Verdict {
@@ -190,7 +191,7 @@ impl Request<'_> {
         }
     }
 
-    /// Whether the graph leads from the object to the node.
+    /// Requires that the graph relates the object to the node.
     fn related(&self, leads: impl Fn(&Graph, &str, &str) -> bool) -> Verdict {
         if self.a.name.is_empty() {
             return refuse("No Object name found");
@@ -260,7 +261,7 @@ impl Request<'_> {
             () if self.a.namespace != LEASES_NAMESPACE => {
                 Err(format!("can only access leases in the \"{LEASES_NAMESPACE}\" system namespace"))
             }
-            // The name of a new object is not known here; the plugin NodeRestriction looks at it.
+            // The name of a new object is not known here; the plugin NodeRestriction checks it.
             () if verb != "create" && self.a.name != self.node => {
                 refuse("can only access node lease with the same name as the requesting node")
             }
@@ -345,7 +346,7 @@ impl Request<'_> {
         }
     }
 
-    /// Whether the request is only about objects of the node.
+    /// Requires that the request only selects objects of the node.
     fn selects_node(&self, otherwise: &str) -> Verdict {
         let mut terms = self.a.field_selector.terms().iter();
         match terms.any(|term| term.equal && term.field == "spec.nodeName" && term.value == self.node) {
@@ -355,7 +356,7 @@ impl Request<'_> {
     }
 }
 
-/// The rules that hold for every node. What differs by node is decided by the graph.
+/// The rules for every node. The graph decides what differs between nodes.
 fn rules(features: NodeFeatures) -> Vec<Rule> {
     const READ: [&str; 3] = ["get", "list", "watch"];
     let rule = |verbs: &[&str], groups: &[&str], resources: &[&str]| {

@@ -1,12 +1,13 @@
-//! What pods and volumes name that their node must read. The order of sources and which one counts follow kube-apiserver.
+//! The objects that pods and volumes refer to and that their node must read. The order of sources and their precedence
+//! follow kube-apiserver.
 
 use super::graph::Named;
 use pintle_value::Value;
 
-/// Marks the copy of a static pod. A node may create these, so they must not let it read anything.
+/// The annotation of mirror pods. A node may create these, so they must not give it access to anything.
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// The objects that a pod names, by `namespace/name`.
+/// The objects that a pod refers to, as `namespace/name`.
 pub(super) fn of_pod(pod: &Value, namespace: &str) -> Vec<(Named, String)> {
     if pod.at(&["metadata", "annotations", MIRROR]).is_some() {
         return Vec::new();
@@ -78,7 +79,7 @@ fn of_volume(volume: &Value, pod_name: &str, add: &mut impl FnMut(Named, &str)) 
     }
 }
 
-/// The name of the claim: given by the pod, or made from a template, which the pod's status says.
+/// The name of a resource claim: from the pod's spec, or generated from a template, as the status says.
 fn resource_claim<'a>(pod: &'a Value, claim: &'a Value) -> &'a str {
     let given = claim.str_at(&["resourceClaimName"]);
     if !given.is_empty() || claim.get("resourceClaimTemplateName").is_none() {
@@ -89,7 +90,7 @@ fn resource_claim<'a>(pod: &'a Value, claim: &'a Value) -> &'a str {
     made.map_or("", |status| status.str_at(&["resourceClaimName"]))
 }
 
-/// The claim that a volume is bound to, and the secrets that nodes need for it. `None` where it is bound to none.
+/// The claim that a volume is bound to, and the secrets that nodes need for it. `None` if it is not bound.
 pub(super) fn of_persistent_volume(volume: &Value) -> Option<(String, Vec<String>)> {
     let claim = volume.at(&["spec", "claimRef"]).filter(|claim| !claim.is_null())?;
     let claim_namespace = claim.str_at(&["namespace"]);
@@ -106,7 +107,7 @@ pub(super) fn of_persistent_volume(volume: &Value) -> Option<(String, Vec<String
         let namespace = or_of_claim(text(&[source, "secretRef", "namespace"]));
         add(namespace, text(&[source, "secretRef", "name"]));
     }
-    // The controller's secrets of CSI are not for nodes.
+    // The CSI controller's secrets are not for nodes.
     for (source, reference) in [
         ("cinder", "secretRef"),
         ("storageos", "secretRef"),

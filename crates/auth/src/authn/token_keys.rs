@@ -1,0 +1,109 @@
+//! The keys of service-account tokens: those of files or of our own, or those of another process that signs.
+
+use super::external_signer::{ExternalSigner, SignerError};
+use super::jwt;
+use super::keys::{KeyError, SigningKey, VerifyingKey};
+use pintle_value::Value;
+use std::sync::{Arc, LazyLock};
+
+/// For how long others may cache the keys, in seconds, where they stay the same while the server runs.
+const MAX_AGE_SECONDS: u64 = 3600;
+
+/// The location of the token keys.
+#[derive(Clone)]
+pub enum TokenKeys {
+    /// In this process.
+    Local(Arc<LazyLock<LocalKeys, MakeKeys>>),
+    /// In another process.
+    External(Arc<ExternalSigner>),
+}
+
+/// Generates keys.
+type MakeKeys = Box<dyn FnOnce() -> LocalKeys + Send>;
+
+/// Keys in this process.
+pub struct LocalKeys {
+    /// The key for signing new tokens.
+    pub signer: Result<SigningKey, KeyError>,
+    /// The keys for verifying signatures.
+    pub verifying: Vec<VerifyingKey>,
+}
+
+/// A token cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum IssueError {
+    /// By our own key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// By the other process.
+    #[error(transparent)]
+    Signer(#[from] SignerError),
+}
+
+impl TokenKeys {
+    /// Keys that exist already.
+    pub fn local(signer: SigningKey, verifying: Vec<VerifyingKey>) -> Self {
+        let keys = LocalKeys { signer: Ok(signer), verifying };
+        TokenKeys::Local(Arc::new(LazyLock::new(Box::new(move || keys))))
+    }
+
+    /// A key that `generate` makes on a thread of its own. Whoever needs the key before it exists waits for it.
+    pub fn generated(generate: impl FnOnce() -> Result<SigningKey, KeyError> + Send + 'static) -> Self {
+        let make = move || {
+            let signer = generate();
+            let verifying = signer.iter().map(|signer| signer.verifying.clone()).collect();
+            LocalKeys { signer, verifying }
+        };
+        let keys: Arc<LazyLock<LocalKeys, MakeKeys>> = Arc::new(LazyLock::new(Box::new(make)));
+        let wanted = keys.clone();
+        // If no thread can be spawned, the first user of the key generates it.
+        _ = std::thread::Builder::new().name("token-key".into()).spawn(move || {
+            LazyLock::force(&wanted);
+        });
+        TokenKeys::Local(keys)
+    }
+
+    /// The keys that may have signed a token that names this key; "" stands for all.
+    pub(super) async fn verifying(&self, kid: &str) -> Vec<VerifyingKey> {
+        match self {
+            TokenKeys::Local(keys) => {
+                keys.verifying.iter().filter(|key| kid.is_empty() || key.kid == kid).cloned().collect()
+            }
+            TokenKeys::External(signer) => signer.verifying_keys(kid).await,
+        }
+    }
+
+    /// The keys that others may check tokens with.
+    pub fn published(&self) -> Vec<VerifyingKey> {
+        match self {
+            TokenKeys::Local(keys) => keys.verifying.clone(),
+            TokenKeys::External(signer) => signer.published_keys(),
+        }
+    }
+
+    /// For how long others may cache them, in seconds.
+    pub fn max_age_seconds(&self) -> u64 {
+        match self {
+            TokenKeys::Local(_) => MAX_AGE_SECONDS,
+            TokenKeys::External(signer) => signer.max_age_seconds(),
+        }
+    }
+
+    /// Differs from what it was before when the keys have changed.
+    pub fn generation(&self) -> u64 {
+        match self {
+            TokenKeys::Local(_) => 0,
+            TokenKeys::External(signer) => signer.generation(),
+        }
+    }
+
+    pub(super) async fn sign(&self, claims: &Value) -> Result<String, IssueError> {
+        match self {
+            TokenKeys::Local(keys) => match &keys.signer {
+                Ok(signer) => Ok(jwt::sign(signer, claims)?),
+                Err(_) => Err(KeyError::Unusable.into()),
+            },
+            TokenKeys::External(signer) => Ok(signer.sign(claims).await?),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What encryption counts: transformations, keys of KMS plugins and when they were used, reloads.
+
+use crate::provider::TransformError;
+use aws_lc_rs::digest;
+use pintle_metrics::families;
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// `transformation_type` of reads and writes.
+pub(crate) const FROM_STORAGE: &str = "from_storage";
+pub(crate) const TO_STORAGE: &str = "to_storage";
+
+/// The hash of this server's identity, a label of most families.
+static SERVER_ID_HASH: OnceLock<String> = OnceLock::new();
+
+/// Says which server counts, once, before anything is encrypted.
+pub fn set_server_id(id: &str) {
+    // The first one stays: there is one server per process.
+    _ = SERVER_ID_HASH.set(hash(id.as_bytes()));
+}
+
+fn server_id_hash() -> &'static str {
+    SERVER_ID_HASH.get().map_or("", String::as_str)
+}
+
+/// `sha256:` and the hash in hex.
+fn hash(bytes: &[u8]) -> String {
+    let mut out = String::from("sha256:");
+    for byte in digest::digest(&digest::SHA256, bytes).as_ref() {
+        out.push_str(&format!("{byte:02x}"));
+    }
+    out
+}
+
+fn now_seconds() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+/// Counts a value that was encrypted or decrypted, or could not be.
+pub(crate) fn transformation(
+    resource: &str,
+    direction: &str,
+    prefix: &str,
+    took: Duration,
+    error: Option<&TransformError>,
+) {
+    let status = error.map_or("OK", |error| error_code(&error.0));
+    families::TRANSFORMATIONS.inc(&[resource, status, direction, prefix]);
+    if error.is_none() {
+        families::TRANSFORMATION_SECONDS.observe(&[direction, prefix], took.as_secs_f64());
+    }
+}
+
+/// Counts a call to a KMS plugin.
+pub(crate) fn kms_call(provider: &str, method: &str, took: Duration, error: Option<&str>) {
+    let method = format!("/v2.KeyManagementService/{method}");
+    let code = error.map_or("OK", error_code);
+    families::KMS_SECONDS.observe(&[code, &method, provider], took.as_secs_f64());
+}
+
+/// Counts the use of a key.
+pub(crate) fn key_used(provider: &str, key_id: &str, direction: &str) {
+    let key_id = hash(key_id.as_bytes());
+    let labels = [server_id_hash(), &key_id, provider, direction];
+    families::KEY_ID_USES.inc(&labels);
+    families::KEY_ID_USED.set(&labels, now_seconds());
+}
+
+/// Notes which key id a plugin returned.
+pub(crate) fn key_id_of_status(provider: &str, key_id: &str) {
+    let key_id = hash(key_id.as_bytes());
+    families::KEY_ID_STATUS.set(&[server_id_hash(), &key_id, provider], now_seconds());
+}
+
+/// Counts a key id that is not valid.
+pub(crate) fn invalid_key_id(provider: &str, key_id: &str) {
+    let code = if key_id.is_empty() { "empty" } else { "too_long" };
+    families::KEY_ID_INVALID.inc(&[code, provider]);
+}
+
+/// Notes the configuration that is in force.
+pub fn configuration_loaded(file: &[u8]) {
+    families::ENCRYPTION_CONFIG.reset();
+    families::ENCRYPTION_CONFIG.set(&[server_id_hash(), &hash(file)], 1.0);
+}
+
+/// Counts a reload of the configuration.
+pub fn configuration_reloaded(succeeded: bool) {
+    let labels = [server_id_hash(), if succeeded { "success" } else { "failure" }];
+    families::ENCRYPTION_RELOADS.inc(&labels);
+    families::ENCRYPTION_RELOADED.set(&labels, now_seconds());
+}
+
+/// The code of an error of a plugin, which the text of the error names; other errors have none.
+fn error_code(text: &str) -> &str {
+    let code = text.split_once("rpc error: code = ").and_then(|(_, rest)| rest.split_once(" desc = "));
+    code.map_or("unknown-non-grpc", |(code, _)| code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_of_errors() {
+        for (text, expected) in [
+            ("failed to decrypt DEK, error: rpc error: code = Unavailable desc = gone", "Unavailable"),
+            ("no matching prefix found", "unknown-non-grpc"),
+        ] {
+            assert_eq!(error_code(text), expected);
+        }
+        assert_eq!(hash(b""), "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    }
+}

@@ -1,0 +1,254 @@
+//! Unary gRPC calls to a plugin on a unix socket, and the protobuf wire format of their messages. Knows no service: callers name
+//! the method and encode the messages.
+//!
+//! Each call has a connection of its own: plugins are called a few times a minute.
+
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
+pub mod protobuf;
+
+use bytes::{BufMut, Bytes};
+use http::{HeaderMap, Method, Request};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream as StdUnixStream};
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::net::UnixStream;
+use tokio::task::AbortHandle;
+
+/// The largest answer of a plugin that is read.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// What comes before a message: a flag and its length.
+const FRAME_HEAD: usize = 5;
+/// How long a call that waits for its plugin pauses between attempts to connect.
+const CONNECT_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Where a plugin listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A socket in the file system.
+    Path(PathBuf),
+    /// A name in the abstract namespace of Linux.
+    Abstract(String),
+}
+
+impl Endpoint {
+    /// The endpoint of a path; `@name` is abstract.
+    pub fn new(path: &str) -> Self {
+        match path.strip_prefix('@') {
+            Some(name) => Endpoint::Abstract(name.to_string()),
+            None => Endpoint::Path(PathBuf::from(path)),
+        }
+    }
+
+    async fn connect(&self) -> std::io::Result<UnixStream> {
+        match self {
+            Endpoint::Path(path) => UnixStream::connect(path).await,
+            Endpoint::Abstract(name) => {
+                let address = SocketAddr::from_abstract_name(name.as_bytes())?;
+                let stream = StdUnixStream::connect_addr(&address)?;
+                stream.set_nonblocking(true)?;
+                UnixStream::from_std(stream)
+            }
+        }
+    }
+}
+
+/// A call failed. The text is that of Go's client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("rpc error: code = {code} desc = {message}")]
+pub struct RpcError {
+    /// The name of the code, such as `Unavailable`.
+    pub code: String,
+    /// What the plugin says, or why it cannot be reached.
+    pub message: String,
+}
+
+impl RpcError {
+    fn new(code: &str, message: impl Into<String>) -> Self {
+        RpcError { code: code.to_string(), message: message.into() }
+    }
+}
+
+/// Whether a call fails at once where nobody listens, or waits for somebody to do so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitForReady {
+    /// Fail with `Unavailable`.
+    No,
+    /// Try again until the time is over.
+    Yes,
+}
+
+/// Calls `method` (`/package.Service/Method`) with an encoded message, and returns the encoded answer.
+pub async fn call(
+    endpoint: &Endpoint,
+    method: &str,
+    message: &[u8],
+    timeout: Duration,
+    wait: WaitForReady,
+) -> Result<Vec<u8>, RpcError> {
+    let mut connected = false;
+    let attempt = async {
+        let stream = loop {
+            match endpoint.connect().await {
+                Ok(stream) => break stream,
+                Err(error) if wait == WaitForReady::No => return Err(unavailable(&error)),
+                Err(_) => tokio::time::sleep(CONNECT_INTERVAL).await,
+            }
+        };
+        connected = true;
+        unary(stream, method, message).await
+    };
+    match tokio::time::timeout(timeout, attempt).await {
+        Ok(outcome) => outcome,
+        Err(_) if connected => Err(RpcError::new("DeadlineExceeded", "context deadline exceeded")),
+        Err(_) => {
+            let why = "context deadline exceeded while waiting for connections to become ready";
+            Err(RpcError::new("DeadlineExceeded", why))
+        }
+    }
+}
+
+fn unavailable(error: &dyn std::fmt::Display) -> RpcError {
+    RpcError::new("Unavailable", format!("connection error: desc = \"{error}\""))
+}
+
+/// Ends the task of a connection, however the call ends.
+struct EndOnDrop(AbortHandle);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn unary(stream: UnixStream, method: &str, message: &[u8]) -> Result<Vec<u8>, RpcError> {
+    let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
+    let (mut sender, connection) = handshake.map_err(|error| unavailable(&error))?;
+    let _connection = EndOnDrop(tokio::spawn(connection).abort_handle());
+    let mut body = Vec::with_capacity(FRAME_HEAD.saturating_add(message.len()));
+    body.put_u8(0);
+    let length = u32::try_from(message.len());
+    body.put_u32(length.map_err(|_| RpcError::new("ResourceExhausted", "the request is too large"))?);
+    body.put_slice(message);
+    let request = Request::builder()
+        .method(Method::POST)
+        .uri(format!("http://localhost{method}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(Full::new(Bytes::from(body)))
+        .map_err(|error| RpcError::new("Internal", error.to_string()))?;
+    let response = sender.send_request(request).await.map_err(|error| unavailable(&error))?;
+    let (head, body) = response.into_parts();
+    let collected =
+        Limited::new(body, ANSWER_BYTES_MAX).collect().await.map_err(|error| unavailable(&error))?;
+    let trailers = collected.trailers().cloned().unwrap_or_default();
+    let answer = collected.to_bytes();
+    check_status(&head.headers, &trailers)?;
+    unframe(&answer)
+}
+
+/// The error of a call, which stands in the trailers, or in the headers of an answer without a message.
+fn check_status(headers: &HeaderMap, trailers: &HeaderMap) -> Result<(), RpcError> {
+    let find = |name: &str| {
+        let value = trailers.get(name).or_else(|| headers.get(name))?;
+        value.to_str().ok().map(str::to_string)
+    };
+    match find("grpc-status").as_deref() {
+        Some("0") => Ok(()),
+        Some(code) => {
+            let message = find("grpc-message").unwrap_or_default();
+            Err(RpcError::new(code_name(code), percent_decoded(&message)))
+        }
+        None => Err(RpcError::new("Unknown", "the answer has no status")),
+    }
+}
+
+/// A message of an error, in which bytes that a header cannot hold are `%XX`.
+fn percent_decoded(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((byte, after)) = rest.split_first() {
+        let digits = (*byte == b'%').then(|| after.first_chunk::<2>()).flatten();
+        let decoded = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match decoded.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(decoded) => {
+                out.push(decoded);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                out.push(*byte);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// The name of a code, as Go prints it.
+fn code_name(code: &str) -> &str {
+    const NAMES: [&str; 17] = [
+        "OK",
+        "Canceled",
+        "Unknown",
+        "InvalidArgument",
+        "DeadlineExceeded",
+        "NotFound",
+        "AlreadyExists",
+        "PermissionDenied",
+        "ResourceExhausted",
+        "FailedPrecondition",
+        "Aborted",
+        "OutOfRange",
+        "Unimplemented",
+        "Internal",
+        "Unavailable",
+        "DataLoss",
+        "Unauthenticated",
+    ];
+    code.parse().ok().and_then(|at: usize| NAMES.get(at)).copied().unwrap_or(code)
+}
+
+fn unframe(answer: &[u8]) -> Result<Vec<u8>, RpcError> {
+    let Some((head, rest)) = answer.split_first_chunk::<FRAME_HEAD>() else {
+        return Err(RpcError::new("Internal", "the answer has no message"));
+    };
+    let [compressed, a, b, c, d] = *head;
+    let length = u32::from_be_bytes([a, b, c, d]) as usize;
+    match rest.get(..length) {
+        Some(message) if compressed == 0 => Ok(message.to_vec()),
+        _ => Err(RpcError::new("Internal", "the answer cannot be read")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_the_words_of_go() {
+        let mut trailers = HeaderMap::new();
+        trailers.insert("grpc-status", "7".parse().unwrap());
+        trailers.insert("grpc-message", "not%20for you: 100%".parse().unwrap());
+        let error = check_status(&HeaderMap::new(), &trailers).unwrap_err();
+        assert_eq!(error.to_string(), "rpc error: code = PermissionDenied desc = not for you: 100%");
+        trailers.insert("grpc-status", "0".parse().unwrap());
+        assert_eq!(check_status(&HeaderMap::new(), &trailers), Ok(()));
+        assert_eq!(check_status(&HeaderMap::new(), &HeaderMap::new()).unwrap_err().code, "Unknown");
+    }
+
+    #[test]
+    fn answers_that_are_cut_off_are_errors() {
+        for (answer, expected) in [
+            (&b"\0\0\0\0\x02ab"[..], Some(b"ab".to_vec())),
+            (b"\0\0\0\0\0", Some(vec![])),
+            (b"\0\0\0\0\x03ab", None),
+            (b"\x01\0\0\0\x02ab", None),
+            (b"\0\0", None),
+        ] {
+            assert_eq!(unframe(answer).ok(), expected, "{answer:?}");
+        }
+    }
+}
