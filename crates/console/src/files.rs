@@ -1,0 +1,93 @@
+//! The files of the page, embedded at build time (`build.rs`). They hold no data of the cluster and are public.
+
+use flate2::read::GzDecoder;
+use std::io::Read;
+
+/// One file of the page.
+pub struct File {
+    /// Its name below `/console/`.
+    pub name: &'static str,
+    /// The value of `Content-Type`.
+    pub content_type: &'static str,
+    /// A strong entity tag, quoted.
+    pub etag: &'static str,
+    /// How long it is without compression.
+    pub bytes: usize,
+    /// The file as gzip.
+    pub gzip: &'static [u8],
+}
+
+/// All files.
+pub const FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/files.rs"));
+
+/// What every answer below `/console/` says to a browser: nothing but the server's own files runs, nothing is loaded
+/// from or sent to elsewhere, and no other page may frame it.
+pub const SECURITY_HEADERS: &[(&str, &str)] = &[
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+         base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+];
+
+/// Finds a file by its name below `/console/`; the empty name is the page itself.
+pub fn find(name: &str) -> Option<&'static File> {
+    let name = if name.is_empty() { "index.html" } else { name };
+    FILES.iter().find(|file| file.name == name)
+}
+
+impl File {
+    /// The file without compression, for the few clients that take no gzip.
+    pub fn plain(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.bytes);
+        // What the build compressed can be decompressed; `files_are_whole` checks each one.
+        _ = GzDecoder::new(self.gzip).read_to_end(&mut out);
+        out
+    }
+
+    /// The value of `Cache-Control`. Names with a hash of the content never change what they stand for.
+    pub fn cache_control(&self) -> &'static str {
+        if self.name.contains('-') { "public, max-age=31536000, immutable" } else { "no-cache" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Most bytes that a browser loads for the page and everything it can show.
+    const PAGE_BYTES_MAX: usize = 300 * 1024;
+
+    #[test]
+    fn files_are_whole() {
+        for file in FILES {
+            assert_eq!(file.plain().len(), file.bytes, "{}", file.name);
+        }
+    }
+
+    #[test]
+    fn the_page_is_small() {
+        let bytes: usize = FILES.iter().map(|file| file.gzip.len()).sum();
+        assert!(bytes < PAGE_BYTES_MAX, "{bytes} bytes of gzip");
+    }
+
+    #[test]
+    fn the_page_names_its_files_and_nothing_inline() {
+        let page = String::from_utf8(find("").unwrap().plain()).unwrap();
+        assert!(!page.contains("<style") && !page.contains(" style=") && !page.contains("javascript:"));
+        for tag in page.split("<script").skip(1) {
+            assert!(tag.starts_with(" type=\"module\" src=\""), "{tag}");
+        }
+        for attribute in ["src=\"", "href=\""] {
+            for name in page.split(attribute).skip(1).filter_map(|rest| rest.split('"').next()) {
+                assert!(find(name).is_some(), "{name}");
+            }
+        }
+        assert!(find("../Cargo.toml").is_none() && find("nothing.js").is_none());
+    }
+}

@@ -1,0 +1,120 @@
+// Who owns which field: managedFields against the object. Elements of fieldsV1 are f: (field), k: (item by its keys),
+// v: (item by its value), i: (item by its index) and . (the thing itself).
+
+/** All managers of an object. */
+export const managersOf = (managed) =>
+  managed.map((entry, index) => ({
+    index,
+    manager: entry.manager ?? "",
+    operation: entry.operation ?? "",
+    time: entry.time ?? "",
+    subresource: entry.subresource ?? "",
+    apiVersion: entry.apiVersion ?? "",
+    fields: entry.fieldsV1 ?? {},
+  }));
+
+const equal = (a, b) => JSON.stringify(sortKeys(a)) === JSON.stringify(sortKeys(b));
+function sortKeys(value) {
+  if (typeof value === "bigint") return Number(value);
+  if (Array.isArray(value)) return value.map(sortKeys);
+  if (value === null || typeof value !== "object") return value;
+  return Object.fromEntries(Object.keys(value).sort().map((key) => [key, sortKeys(value[key])]));
+}
+
+/** What a set says of a member: its own set, or undefined. */
+function member(set, part, value) {
+  if (typeof part === "string") return set[`f:${part}`];
+  for (const [element, inner] of Object.entries(set)) {
+    if (element === `i:${part}`) return inner;
+    if (element.startsWith("v:") && equal(JSON.parse(element.slice(2)), value)) return inner;
+    if (element.startsWith("k:") && value && typeof value === "object") {
+      const keys = JSON.parse(element.slice(2));
+      if (Object.entries(keys).every(([key, want]) => equal(value[key], want))) return inner;
+    }
+  }
+  return undefined;
+}
+
+/**
+ * The managers that own the field at `path`. A set without elements owns all that is inside; one with elements owns
+ * those, and itself only with ".".
+ */
+export function ownersOf(managers, object, path) {
+  return managers.filter(({ fields }) => owns(fields, object, path));
+}
+
+function owns(fields, object, path) {
+  let set = fields;
+  let value = object;
+  for (const part of path) {
+    value = value?.[part];
+    set = member(set, part, value);
+    if (!set) return false;
+    if (Object.keys(set).length === 0) return true;
+  }
+  return "." in set;
+}
+
+/** For each line of the YAML, its owners; see linePaths. */
+export function ownersByLine(managers, object, paths) {
+  const cache = new Map();
+  return paths.map((path) => {
+    const key = JSON.stringify(path);
+    if (!cache.has(key)) cache.set(key, ownersOf(managers, object, path));
+    return cache.get(key);
+  });
+}
+
+/** How many fields each manager has. */
+export function countFields(fields) {
+  return Object.entries(fields).reduce((sum, [, inner]) => {
+    const below = Object.keys(inner).length === 0 ? 1 : countFields(inner);
+    return sum + below;
+  }, 0);
+}
+
+/** The part of the object that a set owns, with what identifies items of lists. */
+export function ownedPart(fields, value) {
+  if (Object.keys(fields).length === 0) return value;
+  if (Array.isArray(value)) {
+    const items = value.map((item, index) => [item, member(fields, index, item)]).filter(([, inner]) => inner);
+    return items.map(([item, inner]) => (inner && typeof item === "object" ? ownedPart(inner, item) : item));
+  }
+  if (value === null || typeof value !== "object") return value;
+  const out = {};
+  for (const [key, inner] of Object.entries(value)) {
+    const set = fields[`f:${key}`];
+    if (set) out[key] = ownedPart(set, inner);
+  }
+  return out;
+}
+
+/** Turns .spec.containers[name="web"].image of a conflict into a path of the object. */
+export function conflictPath(field, object) {
+  const path = [];
+  let value = object;
+  const pattern = /\.([^.[\]]+)|\[([^\]]*)\]/g;
+  for (const [, name, inner] of field.matchAll(pattern)) {
+    const part = name ?? itemIndex(inner, value);
+    if (part === undefined) return undefined;
+    path.push(part);
+    value = value?.[part];
+  }
+  return path;
+}
+
+function itemIndex(text, list) {
+  if (!Array.isArray(list)) return undefined;
+  const pairs = [...text.matchAll(/(\w+)=("(?:[^"\\]|\\.)*"|[^,]+)/g)].map(([, key, value]) => [key, JSON.parse(value)]);
+  const matches = (item) => (pairs.length ? pairs.every(([key, want]) => equal(item?.[key], want)) : equal(item, safe(text.replace(/^=/, ""))));
+  const at = list.findIndex(matches);
+  return at < 0 ? undefined : at;
+}
+
+function safe(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

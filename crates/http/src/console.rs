@@ -1,0 +1,396 @@
+//! `/console/`: the files of the web console for anyone, and its own small API: links, sessions, expressions.
+//!
+//! | request | from | answer |
+//! | --- | --- | --- |
+//! | `GET /console/…` | anyone | a file of the page |
+//! | `GET /console/api/session` | anyone | whom their credentials stand for |
+//! | `POST /console/api/session` `{"code": …}` | whoever has a code | a session token, once |
+//! | `DELETE /console/api/session` | whoever has a session token | ends the session |
+//! | `POST /console/api/links` | a user, authorized for this path | a code for the same user |
+//! | `POST /console/api/cel` | a user, authorized for this path | the value and cost of an expression |
+//!
+//! Requests that change something must be JSON and must not come from a page of another origin: a browser presents the
+//! client certificate of its user to whoever makes it send a request.
+
+use crate::api::ApiResponse;
+use crate::chain::{self, Context};
+use crate::peer::Peer;
+use crate::{compress, headers, respond};
+use bytes::Bytes;
+use http::HeaderMap;
+use http::request::Parts;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use pintle_auth::authn::x509::PeerCertificates;
+use pintle_auth::{Credentials, UserInfo};
+use pintle_console::sessions::{CODE_LIFE, SessionError, TOKEN_PREFIX};
+use pintle_console::{Sessions, evaluate, files};
+use pintle_meta::{Reason, Status};
+use pintle_value::{Map, Value, json};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+/// The path of the page.
+const ROOT: &str = "/console/";
+const SESSION: &str = "/console/api/session";
+const LINKS: &str = "/console/api/links";
+const CEL: &str = "/console/api/cel";
+/// The type of answers with a code or a token. The audit records bodies of types that it knows; these are never recorded.
+const SECRET_TYPE: &str = "application/vnd.pintle.secret+json";
+/// Most bytes of a request for a link or a session.
+const SMALL_BYTES_MAX: usize = 1024;
+
+/// The console of a server.
+#[derive(Default)]
+pub struct Console {
+    sessions: Sessions<Arc<StoredCredentials>>,
+}
+
+/// The credentials that a session stands for.
+pub(crate) struct StoredCredentials {
+    certificates: PeerCertificates,
+    authorization: Option<String>,
+}
+
+impl StoredCredentials {
+    /// What authenticates a request of the session. A front proxy's headers are never part of it.
+    pub(crate) fn get<'a>(&'a self, path: &'a str) -> Credentials<'a> {
+        Credentials {
+            peer: Some(&self.certificates),
+            authorization: self.authorization.as_deref(),
+            headers: None,
+            path,
+        }
+    }
+}
+
+impl Console {
+    /// The credentials of the session whose token an `Authorization` header has: `None` for other headers,
+    /// `Some(None)` for a session that is over.
+    pub(crate) fn session(&self, authorization: Option<&str>) -> Option<Option<Arc<StoredCredentials>>> {
+        let token = session_token(authorization?)?;
+        Some(self.sessions.credentials(token, Instant::now()))
+    }
+
+    /// Answers a request that needs no user: see [`is_public`].
+    pub(crate) async fn serve_public<B>(
+        &self,
+        context: &Context,
+        peer: &Peer,
+        parts: &Parts,
+        path: &str,
+        body: B,
+    ) -> ApiResponse
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let answer = match path {
+            SESSION if parts.method == http::Method::GET => identity(context, peer, parts).await,
+            SESSION => self.serve_session(parts, body).await.unwrap_or_else(|status| fail(&status)),
+            _ if !matches!(parts.method.as_str(), "GET" | "HEAD") => {
+                fail(&Status::method_not_allowed("the files of the console can only be read"))
+            }
+            "/console" => redirect(),
+            _ => file(parts, path.strip_prefix(ROOT).unwrap_or_default()),
+        };
+        secured(answer)
+    }
+
+    async fn serve_session<B>(&self, parts: &Parts, body: B) -> Result<ApiResponse, Status>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        match parts.method.as_str() {
+            "POST" => {
+                let body = read_json(parts, body, SMALL_BYTES_MAX).await?;
+                let request = json::parse(&body).map_err(|error| Status::bad_request(error.to_string()))?;
+                let code = request.value.str_at(&["code"]);
+                let session = self.sessions.redeem(code, Instant::now()).map_err(refused)?;
+                let session = session.ok_or_else(respond::unauthorized)?;
+                let seconds = i64::try_from(session.life.as_secs()).unwrap_or(i64::MAX);
+                Ok(secret(&[("token", session.token.into()), ("expiresInSeconds", seconds.into())]))
+            }
+            "DELETE" => {
+                let header = headers::first(&parts.headers, "authorization");
+                if let Some(token) = session_token(&header) {
+                    self.sessions.end(token);
+                }
+                Ok(ApiResponse::empty(204))
+            }
+            _ => {
+                Err(Status::method_not_allowed("sessions are read by GET, made by POST and ended by DELETE"))
+            }
+        }
+    }
+
+    /// A code for the user who makes the request.
+    async fn serve_link<B>(
+        &self,
+        context: &Context,
+        parts: &Parts,
+        peer: &PeerCertificates,
+        user: &UserInfo,
+        body: B,
+    ) -> Result<ApiResponse, Status>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        read_json(parts, body, SMALL_BYTES_MAX).await?;
+        let authorization = parts.headers.get("authorization").map(headers::text);
+        let credentials = StoredCredentials {
+            certificates: peer.clone(),
+            authorization: authorization.map(|text| text.into_owned()),
+        };
+        // A session must not prolong itself.
+        if credentials.authorization.as_deref().is_some_and(|text| session_token(text).is_some()) {
+            return Err(forbidden("a session of the console cannot make links"));
+        }
+        // The link is for whom the credentials stand, so that nobody gets one by impersonation, by the headers of a front
+        // proxy, or as the anonymous user.
+        let known = context.authenticator.authenticate(credentials.get(LINKS), SystemTime::now()).await;
+        let is_same = known.is_ok_and(|known| known.user == *user);
+        if !is_same || user.in_group(UserInfo::UNAUTHENTICATED) {
+            return Err(forbidden(
+                "links are only for users with a client certificate or a token of their own",
+            ));
+        }
+        let code = self.sessions.issue(&user.name, Arc::new(credentials), Instant::now()).map_err(refused)?;
+        let seconds = i64::try_from(CODE_LIFE.as_secs()).unwrap_or(i64::MAX);
+        Ok(secret(&[("code", code.into()), ("expiresInSeconds", seconds.into())]))
+    }
+}
+
+/// Whether anyone may make a request for this path: the files, and the exchange of codes, which are their own proof.
+pub(crate) fn is_public(path: &str) -> bool {
+    path == "/console" || path == SESSION || (path.starts_with(ROOT) && !path.starts_with("/console/api/"))
+}
+
+/// Answers a request of the console's API by a user who may make it; `None` for the paths of others.
+pub(crate) async fn serve<B>(
+    context: &Context,
+    parts: &Parts,
+    peer: &PeerCertificates,
+    path: &str,
+    user: &UserInfo,
+    body: B,
+) -> Result<ApiResponse, B>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let Some(console) = &context.console else { return Err(body) };
+    let outcome = match path {
+        LINKS | CEL if parts.method != http::Method::POST => {
+            Err(Status::method_not_allowed("the API of the console is used by POST"))
+        }
+        LINKS => console.serve_link(context, parts, peer, user, body).await,
+        CEL => evaluate_expression(context, parts, body).await,
+        _ => return Err(body),
+    };
+    Ok(secured(outcome.unwrap_or_else(|status| fail(&status))))
+}
+
+async fn evaluate_expression<B>(context: &Context, parts: &Parts, body: B) -> Result<ApiResponse, Status>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let body = read_json(parts, body, evaluate::REQUEST_BYTES_MAX).await?;
+    let work = async { evaluate::evaluate(&body) };
+    let value = context.offload.run(work).await.map_err(|error| Status::bad_request(error.to_string()))?;
+    Ok(json_answer(&value))
+}
+
+/// Says whom the credentials of a request stand for: nobody where they are missing or refused. The page asks this first,
+/// because a browser may have a client certificate that no script can see.
+async fn identity(context: &Context, peer: &Peer, parts: &Parts) -> ApiResponse {
+    let known = chain::authenticate(context, peer, &parts.headers, SESSION, &mut Vec::new()).await;
+    let user = known.ok().filter(|user| !user.in_group(UserInfo::UNAUTHENTICATED));
+    let Some(user) = user else { return answer(&[("user", Value::Null)]) };
+    peer.authenticated();
+    let mut map = Map::new();
+    map.insert("username", user.name.into());
+    map.insert("groups", user.groups.into_iter().map(Value::from).collect::<Vec<_>>().into());
+    answer(&[("user", map.into())])
+}
+
+fn file(parts: &Parts, name: &str) -> ApiResponse {
+    let Some(file) = files::find(name) else { return respond::page_not_found() };
+    let is_known = headers::first(&parts.headers, "if-none-match").split(',').any(|tag| {
+        let tag = tag.trim();
+        tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == file.etag
+    });
+    let mut answer = if is_known {
+        ApiResponse::empty(304)
+    } else if compress::asked_for(&headers::first(&parts.headers, "accept-encoding")) {
+        let mut answer = ApiResponse::new(200, file.content_type, Bytes::from_static(file.gzip));
+        answer.set_header("content-encoding", "gzip");
+        answer
+    } else {
+        ApiResponse::new(200, file.content_type, file.plain())
+    };
+    answer.set_header("etag", file.etag);
+    answer.set_header("vary", "Accept-Encoding");
+    answer.set_header("cache-control", file.cache_control());
+    answer
+}
+
+fn redirect() -> ApiResponse {
+    let mut answer = respond::text(308, "308 Permanent Redirect");
+    answer.set_header("location", ROOT);
+    answer
+}
+
+/// Reads a body of JSON that no page of another origin sent.
+async fn read_json<B>(parts: &Parts, body: B, bytes_max: usize) -> Result<Bytes, Status>
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if is_cross_origin(parts) {
+        return Err(forbidden("the API of the console is only for its own pages"));
+    }
+    let content_type = headers::first(&parts.headers, "content-type");
+    if !content_type.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case("application/json") {
+        return Err(Status::unsupported_media_type(&["application/json"]));
+    }
+    match Limited::new(body, bytes_max).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(respond::too_large(bytes_max)),
+        Err(error) => Err(Status::bad_request(error.to_string())),
+    }
+}
+
+/// Whether a browser says that a page of another origin makes the request. Other clients say nothing.
+fn is_cross_origin(parts: &Parts) -> bool {
+    let site = headers::first(&parts.headers, "sec-fetch-site");
+    if !matches!(&*site, "" | "same-origin" | "none") {
+        return true;
+    }
+    let origin = headers::first(&parts.headers, "origin");
+    if origin.is_empty() {
+        return false;
+    }
+    let host = host(parts.uri.authority().map(http::uri::Authority::as_str), &parts.headers);
+    origin.strip_prefix("https://") != Some(&host)
+}
+
+/// The host and port that a client asked: of HTTP/2 in the URI, else in `Host`.
+fn host(authority: Option<&str>, headers: &HeaderMap) -> String {
+    authority.map_or_else(|| headers::first(headers, "host").into_owned(), str::to_string)
+}
+
+/// The token of an `Authorization` header, if it is one of a session.
+fn session_token(authorization: &str) -> Option<&str> {
+    let (scheme, token) = authorization.trim().split_once(' ')?;
+    Some(token.trim())
+        .filter(|token| scheme.eq_ignore_ascii_case("bearer") && token.starts_with(TOKEN_PREFIX))
+}
+
+fn refused(error: SessionError) -> Status {
+    match error {
+        SessionError::Full => Status::too_many_requests(error.to_string(), 10),
+        SessionError::Random => Status::internal(&error.to_string()),
+    }
+}
+
+fn forbidden(why: &str) -> Status {
+    Status::new(403, Reason::Forbidden, why)
+}
+
+fn fail(status: &Status) -> ApiResponse {
+    respond::status(status, None)
+}
+
+fn answer(members: &[(&'static str, Value)]) -> ApiResponse {
+    let mut map = Map::new();
+    for (name, value) in members {
+        map.insert(*name, value.clone());
+    }
+    json_answer(&Value::Object(map))
+}
+
+fn secret(members: &[(&'static str, Value)]) -> ApiResponse {
+    let mut answer = answer(members);
+    answer.set_header("content-type", SECRET_TYPE);
+    answer
+}
+
+fn json_answer(value: &Value) -> ApiResponse {
+    let mut out = Vec::new();
+    json::print(value, &mut out);
+    let mut answer = respond::raw_json(200, out);
+    answer.set_header("cache-control", "no-store");
+    answer
+}
+
+fn secured(mut answer: ApiResponse) -> ApiResponse {
+    for (name, value) in files::SECURITY_HEADERS {
+        answer.set_header(name, value);
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(headers: &[(&str, &str)]) -> Parts {
+        let mut request = http::Request::post("/console/api/session");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn what_is_public() {
+        for (path, public) in [
+            ("/console", true),
+            ("/console/", true),
+            ("/console/main.js", true),
+            ("/console/api/session", true),
+            ("/console/api/session/", false),
+            ("/console/api/links", false),
+            ("/console/api/cel", false),
+            ("/console/api/", false),
+            ("/consoles", false),
+            ("/api/v1", false),
+        ] {
+            assert_eq!(is_public(path), public, "{path}");
+        }
+    }
+
+    #[test]
+    fn pages_of_other_origins_are_told_from_the_console() {
+        let host = ("host", "127.0.0.1:6443");
+        for (headers, cross) in [
+            (vec![host], false),
+            (vec![host, ("origin", "https://127.0.0.1:6443"), ("sec-fetch-site", "same-origin")], false),
+            (vec![host, ("origin", "https://127.0.0.1:6443")], false),
+            (vec![host, ("origin", "http://127.0.0.1:6443")], true),
+            (vec![host, ("origin", "https://127.0.0.1")], true),
+            (vec![host, ("origin", "null")], true),
+            (vec![host, ("origin", "https://evil.example")], true),
+            (vec![host, ("sec-fetch-site", "cross-site")], true),
+            (vec![host, ("sec-fetch-site", "same-site")], true),
+        ] {
+            assert_eq!(is_cross_origin(&parts(&headers)), cross, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn tokens_of_sessions() {
+        for (header, token) in [
+            ("Bearer pintle-console.abc", Some("pintle-console.abc")),
+            ("bearer  pintle-console.abc ", Some("pintle-console.abc")),
+            ("Basic pintle-console.abc", None),
+            ("Bearer abc", None),
+            ("pintle-console.abc", None),
+        ] {
+            assert_eq!(session_token(header), token, "{header}");
+        }
+    }
+}
