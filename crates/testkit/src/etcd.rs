@@ -147,6 +147,18 @@ impl Etcd {
         Ok(pairs.map(|pair| (text(&pair["key"]), bytes(&pair["value"]))).collect())
     }
 
+    /// The hash of all keys up to `revision`, as each member computes it. Members that agree have the same one.
+    #[expect(clippy::indexing_slicing, reason = "JSON that has no such member gives null")]
+    pub async fn hashes(&self, revision: u64) -> Result<Vec<String>, WireError> {
+        let mut hashes = Vec::new();
+        for index in 0..self.members.len() {
+            let body = json!({"revision": revision.to_string()});
+            let (_, answer) = self.client(index)?.post("/v3/maintenance/hash", &body).await?;
+            hashes.push(answer["hash"].to_string());
+        }
+        Ok(hashes)
+    }
+
     /// All changes of keys that begin with `prefix`, from the first revision up to the first change of `last`.
     #[expect(clippy::indexing_slicing, reason = "JSON that has no such member gives null")]
     pub async fn history(&self, prefix: &str, last: &str) -> Result<Vec<KeyChange>, WireError> {

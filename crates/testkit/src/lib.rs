@@ -5,7 +5,9 @@
 pub mod backend;
 pub mod cbor;
 pub mod client;
+pub mod envtest;
 pub mod etcd;
+pub mod grpc;
 pub mod server;
 mod skip;
 pub mod transcript;
@@ -14,6 +16,7 @@ pub mod wire;
 
 pub use client::{Answer, Client, Request};
 pub use etcd::Etcd;
+pub use grpc::{GrpcAnswer, GrpcServer};
 pub use server::{Options, Server};
 pub use skip::skip;
 pub use webhook::{Webhook, json_patch};
