@@ -1,4 +1,4 @@
-//! The command lines of the smaller commands: a few flags with values, switches, and operands.
+//! Parses the command lines of the smaller commands: flags with values, switches, and operands.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub(crate) struct Syntax {
     pub(crate) operands: usize,
 }
 
-/// A command line as it was understood.
+/// A parsed command line.
 #[derive(Debug, Default)]
 pub(crate) struct Arguments {
     values: BTreeMap<&'static str, Vec<String>>,
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     operands: Vec<String>,
 }
 
-/// Reads a command line; `None` if it asked for help, which was printed.
+/// Parses a command line; `None` if it asked for help, which was printed.
 pub(crate) fn parse(syntax: &Syntax, args: Vec<String>) -> Result<Option<Arguments>, String> {
     let mut parsed = Arguments::default();
     let mut args = args.into_iter();

@@ -12,7 +12,7 @@ use webhook::Webhook;
 
 const BYTES_PER_MEGABYTE: u64 = 1024 * 1024;
 
-/// What the flags say of the audit, checked.
+/// The audit flags, validated.
 pub(crate) struct AuditConfig {
     policy: Option<Policy>,
     log: Option<(LogOptions, Delivery)>,
@@ -52,7 +52,7 @@ impl AuditConfig {
         Ok(AuditConfig { policy, log, webhook })
     }
 
-    /// Opens the backends; `None` where there is no policy or nowhere to write to.
+    /// Opens the backends; `None` without a policy or without a backend.
     pub(crate) fn open(self) -> std::io::Result<Option<Arc<Auditor>>> {
         let Some(policy) = self.policy else { return Ok(None) };
         let mut sinks: Vec<Arc<dyn Sink>> = Vec::new();

@@ -1,4 +1,4 @@
-//! Providers of tokens: what `--authentication-config` and the `--oidc-*` flags say, and the file when it changes.
+//! JWT issuers from `--authentication-config` or the `--oidc-*` flags, reloaded when the file changes.
 
 use crate::flags::{FlagError, Flags};
 use pintle_auth::Authenticator;
@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the file is looked at.
+/// How often the file is checked.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How long new providers may take to be found before they replace the old ones.
+/// How long discovery of new providers may take before they replace the old ones.
 const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 const OIDC_FLAGS: [&str; 9] = [
@@ -25,7 +25,7 @@ const OIDC_FLAGS: [&str; 9] = [
     "oidc-required-claim",
 ];
 
-/// The providers, and where they come from.
+/// The providers and their configuration.
 #[derive(Clone, Default)]
 pub(crate) struct Authentication {
     pub(crate) config: AuthenticationConfig,
@@ -74,8 +74,8 @@ impl Authentication {
         Ok(out)
     }
 
-    /// Exchanges the providers when the file changes. Who may be anonymous is fixed when the server starts, so a file that
-    /// changes it is not taken up; neither is one that is not valid.
+    /// Replaces the providers when the file changes. Anonymous access is fixed at start, so a file that changes it is
+    /// ignored, as is an invalid one.
     pub(crate) async fn follow(mut self, authenticator: Arc<Authenticator>) {
         let Some(file) = self.file.clone() else { return };
         loop {
@@ -113,12 +113,12 @@ impl Authentication {
 /// Largest configuration file.
 const FILE_BYTES_MAX: usize = 16 << 20;
 
-/// The text of a file; the error is in Go's words.
+/// The text of a file; the error has Go's text.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|error| go_text(path, &error))
 }
 
-/// Why a file cannot be read, in Go's words.
+/// The reason why a file cannot be read, in Go's words.
 pub(crate) fn go_text(path: &Path, error: &std::io::Error) -> String {
     let (action, why) = match error.kind() {
         std::io::ErrorKind::NotFound => ("open", "no such file or directory".to_string()),

@@ -1,4 +1,4 @@
-//! Who decides what may be done: what `--authorization-config` and the flags of authorization say, and the file when it changes.
+//! Authorizers from `--authorization-config` or the authorization flags, reloaded when the file changes.
 
 use crate::authentication::read;
 use crate::config::Config;
@@ -22,15 +22,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// How often the file is looked at.
+/// How often the file is checked.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Largest configuration file.
 const FILE_BYTES_MAX: usize = 16 << 20;
-/// Time for a call of the webhook that flags name.
+/// The time-out of the webhook that is configured by flags, in nanoseconds.
 const FLAG_WEBHOOK_TIMEOUT: i64 = 30_000_000_000;
 
 const MODES: [&str; 6] = ["AlwaysAllow", "AlwaysDeny", "ABAC", "Webhook", "RBAC", "Node"];
-/// Flags that the file replaces.
+/// The flags that the file replaces.
 const REPLACED_FLAGS: [&str; 5] = [
     "authorization-mode",
     "authorization-webhook-config-file",
@@ -39,7 +39,7 @@ const REPLACED_FLAGS: [&str; 5] = [
     "authorization-webhook-cache-unauthorized-ttl",
 ];
 
-/// Who decides, and where that is said.
+/// The authorizers and their configuration.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Authorization {
     config: AuthorizationConfig,
@@ -47,7 +47,7 @@ pub(crate) struct Authorization {
     /// Text of the file that `config` was read from.
     text: Vec<u8>,
     policy_file: PathBuf,
-    /// Whether `--authorization-mode` lets everybody do everything.
+    /// Whether `--authorization-mode` contains AlwaysAllow.
     pub(crate) allows_everything: bool,
 }
 
@@ -81,7 +81,7 @@ impl Authorization {
         Ok(Authorization { config, file, text, policy_file, allows_everything: false })
     }
 
-    /// The authorizers that stay for the life of the server.
+    /// Builds the authorizers that stay for the life of the server.
     pub(crate) fn lasting(&self, config: &Config) -> Result<LastingAuthorizers, FlagError> {
         let has = |type_: &str| self.config.authorizers.iter().any(|a| a.type_ == type_);
         let features = NodeFeatures {
@@ -98,14 +98,14 @@ impl Authorization {
         })
     }
 
-    /// The authorizers, in their order.
+    /// Builds all authorizers, in their order.
     pub(crate) fn start(&self, lasting: &LastingAuthorizers) -> Result<Arc<Reloadable>, FlagError> {
         let union = build(&self.config, lasting)
             .map_err(|why| FlagError::new(&format!("invalid authorization config: {why}")))?;
         Ok(Arc::new(Reloadable::new(union)))
     }
 
-    /// Exchanges the authorizers when the file changes. A file that is not valid is not taken up.
+    /// Replaces the authorizers when the file changes. An invalid file is ignored.
     pub(crate) async fn follow(
         mut self,
         lasting: LastingAuthorizers,
@@ -115,7 +115,7 @@ impl Authorization {
         let Some(file) = self.file.clone() else { return };
         let server = hash(server_id.as_bytes());
         families::AUTHORIZATION_CONFIG_INFO.set(&[&server, &hash(&self.text)], 1.0);
-        // Types other than webhooks must stay, so that no file opens a server that roles protect.
+        // Types other than webhooks must stay, so that no file opens a server that RBAC protects.
         let types = self.config.authorizers.iter().map(|a| a.type_.clone());
         let required: BTreeSet<String> = types.filter(|type_| type_ != WEBHOOK).collect();
         loop {
@@ -162,7 +162,7 @@ fn hash(data: &[u8]) -> String {
     format!("sha256:{hex}")
 }
 
-/// Masters may do anything; after them the authorizers of the configuration are asked in order.
+/// `system:masters` may do anything; then the configured authorizers are asked in order.
 fn build(config: &AuthorizationConfig, lasting: &LastingAuthorizers) -> Result<Union, String> {
     let mut all: Vec<Box<dyn Authorizer>> = vec![Box::new(PrivilegedGroup(UserInfo::MASTERS))];
     for AuthorizerConfig { type_, name, webhook } in &config.authorizers {
@@ -216,7 +216,7 @@ fn abac(path: &Path) -> Result<Abac, String> {
     read.map_err(|why| format!("error reading policy file {}, {why}", path.display()))
 }
 
-/// What the flags say, in terms of the file. All that is wrong is told at once, as kube-apiserver does.
+/// The flags in terms of the file. All errors are reported together, as in kube-apiserver.
 fn from_flags(flags: &Flags) -> Result<AuthorizationConfig, FlagError> {
     let mut modes = flags.list("authorization-mode");
     if modes.is_empty() {

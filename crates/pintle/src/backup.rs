@@ -1,40 +1,43 @@
-//! `pintle backup` and `pintle restore`: all objects to a file, also while the server runs, and back.
+//! `pintle backup` and `pintle restore`: write all objects to a file, also while the server runs, and restore them.
 
 use crate::arguments::{self, Syntax};
 use crate::data_dir::DataDir;
-use crate::progress::Progress;
+use crate::output::{Output, number, object};
+use crate::progress::{self, Progress};
 use pintle_store::{Options, REVISION_JUMP, Revision, Snapshot};
-use pintle_value::json;
+use pintle_value::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-const BACKUP: Syntax = Syntax {
+pub(crate) const BACKUP: Syntax = Syntax {
     usage: "\
-Usage: pintle backup FILE [--data-dir DIR]
+Usage: pintle backup FILE [--data-dir DIR] [--output text|json]
 
 Writes all objects, as they are at one moment, to FILE. The server may be running and is not disturbed. Values that the
 server encrypts are encrypted in the file, too. Keys and certificates (DIR/pki) are not in it.
 
-      --data-dir DIR  The server's data folder (default ./pintle-data)
+      --data-dir DIR   The server's data folder (default ./pintle-data)
+      --output FORMAT  text (default) or json
 ",
-    values: &["data-dir"],
+    values: &["data-dir", "output"],
     switches: &[],
     operands: 1,
 };
 
-const RESTORE: Syntax = Syntax {
+pub(crate) const RESTORE: Syntax = Syntax {
     usage: "\
-Usage: pintle restore FILE [--data-dir DIR]
+Usage: pintle restore FILE [--data-dir DIR] [--output text|json]
 
 Makes a new store in DIR from a backup, reads it again and compares every object. A store that is there already is not
 touched: move DIR/store away first; leave DIR/pki where it is. Revisions go on far after those of the backup, so that none
 that a client has seen comes again.
 
-      --data-dir DIR  The server's data folder (default ./pintle-data)
+      --data-dir DIR   The server's data folder (default ./pintle-data)
+      --output FORMAT  text (default) or json
 ",
-    values: &["data-dir"],
+    values: &["data-dir", "output"],
     switches: &[],
     operands: 1,
 };
@@ -43,17 +46,23 @@ that a client has seen comes again.
 pub(crate) fn backup(args: Vec<String>) -> Result<(), String> {
     let Some(arguments) = arguments::parse(&BACKUP, args)? else { return Ok(()) };
     let store = arguments.data_dir().join("store");
-    let state = pintle_store::read_state(&store)
+    let output = Output::parse(arguments.value("output"))?;
+    let state = progress::during("reading the store", || pintle_store::read_state(&store))
         .map_err(|error| format!("cannot read the store in {}: {error}", store.display()))?;
     let file = PathBuf::from(arguments.operand(0));
     write(&state, &file).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
     let text =
         format!("{} objects at revision {} are in {}\n", state.len(), state.revision(), file.display());
-    _ = crate::commands::print(&text);
+    let tree = object([
+        ("file", file.display().to_string().into()),
+        ("objects", number(state.len())),
+        ("revision", number(state.revision().0)),
+    ]);
+    output.print(&text, &tree);
     Ok(())
 }
 
-/// Writes the file whole or not at all, for its owner only.
+/// Writes the file atomically, readable only by its owner.
 fn write(state: &Snapshot, target: &Path) -> std::io::Result<()> {
     let mut beside = target.as_os_str().to_owned();
     beside.push(".new");
@@ -74,22 +83,30 @@ pub(crate) fn restore(args: Vec<String>) -> Result<(), String> {
     let Some(arguments) = arguments::parse(&RESTORE, args)? else { return Ok(()) };
     let source = PathBuf::from(arguments.operand(0));
     let named = |error: &dyn std::fmt::Display| format!("{}: {error}", source.display());
+    let output = Output::parse(arguments.value("output"))?;
     let mut input = BufReader::new(File::open(&source).map_err(|e| named(&e))?);
-    let state = pintle_store::read_backup(&mut input).map_err(|e| named(&e))?;
+    let state = progress::during("reading the backup", || pintle_store::read_backup(&mut input))
+        .map_err(|e| named(&e))?;
     let path = arguments.data_dir();
     let _held = DataDir::open(&path).map_err(|e| e.to_string())?;
     let store = path.join("store");
     let renumbered = state.renumbered(Revision(state.revision().0.saturating_add(REVISION_JUMP)));
-    pintle_store::restore(&store, &renumbered, &Options::default())
+    progress::during("writing the store", || pintle_store::restore(&store, &renumbered, &Options::default()))
         .map_err(|error| format!("{}: {error}", store.display()))?;
-    let restored = pintle_store::read_state(&store).map_err(|error| error.to_string())?;
+    let restored = progress::during("reading the store again", || pintle_store::read_state(&store))
+        .map_err(|error| error.to_string())?;
     let unreadable = compare(&state, &restored)?;
     let text = format!(
         "{} objects are restored and compared; the store goes on at revision {}\n",
         restored.len(),
         restored.revision()
     );
-    _ = crate::commands::print(&text);
+    let tree = object([
+        ("objects", number(restored.len())),
+        ("revision", number(restored.revision().0)),
+        ("unreadable", Value::Array(unreadable.iter().map(|key| key.as_str().into()).collect())),
+    ]);
+    output.print(&text, &tree);
     match unreadable.as_slice() {
         [] => Ok(()),
         [first, ..] => Err(format!(
@@ -99,7 +116,7 @@ pub(crate) fn restore(args: Vec<String>) -> Result<(), String> {
     }
 }
 
-/// Every object must be there with the same bytes, and no other. Returns those that are no JSON though they look so.
+/// Every object must exist with the same bytes, and no other. Returns those that look like JSON but are not.
 fn compare(backup: &Snapshot, restored: &Snapshot) -> Result<Vec<String>, String> {
     let mut progress = Progress::new("compared");
     let mut unreadable = Vec::new();

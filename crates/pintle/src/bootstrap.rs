@@ -1,11 +1,11 @@
-//! The objects that a fresh server makes for itself: default roles and bindings, priority classes, flow control and
-//! the registrations of its own groups. Embedded as one JSON object a line, without what the server fills in.
+//! The objects that a fresh server creates: default roles and bindings, priority classes, flow control and the
+//! APIServices of its own groups. Embedded as one JSON object per line, without fields that the server sets.
 
 use pintle_value::{Value, json};
 
 const OBJECTS: &str = include_str!("../data/bootstrap.jsonl");
 
-/// The objects, in the order in which they are made. `address` is that of the `kubernetes` service, `today` the date.
+/// The objects, in the order of their creation. `address` is that of the `kubernetes` service, `today` the date.
 pub(crate) fn objects(address: &str, today: &str) -> impl Iterator<Item = Value> {
     let text = OBJECTS.replace("$SERVICE_ADDRESS", address).replace("$TODAY", today);
     let objects: Vec<Value> = text
@@ -18,7 +18,7 @@ pub(crate) fn objects(address: &str, today: &str) -> impl Iterator<Item = Value>
 /// The group of flow schemas and priority levels.
 const FLOW_CONTROL: &str = "flowcontrol.apiserver.k8s.io";
 
-/// Those of them that the server keeps as they are: flow schemas and priority levels, mandatory ones last.
+/// The default FlowSchemas and PriorityLevelConfigurations, mandatory ones last.
 pub(crate) fn flow_objects() -> Vec<Value> {
     let mut objects: Vec<Value> =
         objects("", "").filter(|object| object.str_at(&["apiVersion"]).starts_with(FLOW_CONTROL)).collect();
@@ -26,7 +26,7 @@ pub(crate) fn flow_objects() -> Vec<Value> {
     objects
 }
 
-/// Who the fields of these objects belong to.
+/// The field manager of these objects.
 pub(crate) fn manager(group: &str) -> &'static str {
     match group {
         FLOW_CONTROL => "api-priority-and-fairness-config-producer-v1",

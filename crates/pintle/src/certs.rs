@@ -1,60 +1,65 @@
-//! `pintle certs` and `pintle kubeconfig`: what certificates a data folder has, and a new one for a person.
+//! `pintle certs` and `pintle kubeconfig`: lists the certificates of a data folder, and issues one for a user.
 
 use crate::arguments::{self, Syntax};
 use crate::data_dir::DataDir;
 use crate::kubeconfig::Kubeconfig;
+use crate::output::{Output, number, object};
 use crate::pki::{self, Authority, Keep};
-use pintle_value::yaml;
+use pintle_value::{Value, yaml};
 use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-const LIST: Syntax = Syntax {
+pub(crate) const LIST: Syntax = Syntax {
     usage: "\
-Usage: pintle certs [--data-dir DIR]
+Usage: pintle certs [--data-dir DIR] [--output text|json]
 
 Shows the certificates and keys in DIR/pki: whose they are, who signed them and until when they are good. The server
 renews its own certificates before they end.
 
-      --data-dir DIR  The server's data folder (default ./pintle-data)
+      --data-dir DIR   The server's data folder (default ./pintle-data)
+      --output FORMAT  text (default) or json
 ",
-    values: &["data-dir"],
+    values: &["data-dir", "output"],
     switches: &[],
     operands: 0,
 };
 
-const KUBECONFIG: Syntax = Syntax {
+pub(crate) const KUBECONFIG: Syntax = Syntax {
     usage: "\
-Usage: pintle kubeconfig --user NAME [--group GROUP]… [--days N] [--server URL] [--data-dir DIR]
+Usage: pintle kubeconfig --user NAME [--group GROUP]… [--days N] [--server URL] [--data-dir DIR] [--output text|json]
 
 Makes a client certificate for a person, signed by the server's own authority, and prints a kubeconfig with it. What the
 person may do, roles say. A certificate cannot be taken back before it ends.
 
-      --user NAME     Name of the user
-      --group GROUP   A group of the user; may be repeated
-      --days N        How long the certificate is good (default 365)
-      --server URL    Where the server is (default: as in DIR/admin.kubeconfig)
-      --data-dir DIR  The server's data folder (default ./pintle-data)
+      --user NAME      Name of the user
+      --group GROUP    A group of the user; may be repeated
+      --days N         How long the certificate is good (default 365)
+      --server URL     Where the server is (default: as in DIR/admin.kubeconfig)
+      --data-dir DIR   The server's data folder (default ./pintle-data)
+      --output FORMAT  text (default; YAML) or json
 ",
-    values: &["user", "group", "days", "server", "data-dir"],
+    values: &["user", "group", "days", "server", "data-dir", "output"],
     switches: &[],
     operands: 0,
 };
 
 const DAY_SECONDS: u64 = 24 * 3600;
-/// The longest life of a certificate that can be asked for, in days.
+/// The longest validity of an issued certificate in days.
 const DAYS_MAX: u64 = 3650;
 
 /// Runs `pintle certs`.
 pub(crate) fn list(args: Vec<String>) -> Result<(), String> {
     let Some(arguments) = arguments::parse(&LIST, args)? else { return Ok(()) };
+    let output = Output::parse(arguments.value("output"))?;
     let folder = arguments.data_dir().join("pki");
     let read = std::fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut names: Vec<String> =
         read.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let mut listed = Vec::new();
     let mut out =
         format!("{:<16} {:<44} {:<14} {:<22} {}\n", "FILE", "SUBJECT", "SIGNED BY", "UNTIL", "DAYS LEFT");
     for name in names.iter().filter(|name| name.ends_with(".crt")) {
@@ -63,14 +68,31 @@ pub(crate) fn list(args: Vec<String>) -> Result<(), String> {
         for der in pki::certificates(&pem, &path).map_err(|error| error.to_string())? {
             let (_, certificate) =
                 X509Certificate::from_der(&der).map_err(|error| format!("{}: {error}", path.display()))?;
-            out.push_str(&row(name, &certificate, i64::try_from(now).unwrap_or(i64::MAX)));
+            let now = i64::try_from(now).unwrap_or(i64::MAX);
+            out.push_str(&row(name, &certificate, now));
+            listed.push(in_json(name, &certificate, now));
         }
     }
     for name in names.iter().filter(|name| name.starts_with("sa") && name.ends_with(".pub")) {
         _ = writeln!(out, "{name:<16} {:<44} {:<14} does not end", "key of service-account tokens", "-");
+        listed.push(object([("file", name.as_str().into()), ("use", "service-account tokens".into())]));
     }
-    _ = crate::commands::print(&out);
+    output.print(&out, &Value::Array(listed));
     Ok(())
+}
+
+fn in_json(name: &str, certificate: &X509Certificate<'_>, now: i64) -> Value {
+    let validity = certificate.validity();
+    let text = |seconds: i64| Value::from(pintle_meta::Timestamp::from_seconds(seconds).rfc3339());
+    let until = validity.not_after.timestamp();
+    object([
+        ("file", name.into()),
+        ("subject", certificate.subject().to_string().into()),
+        ("issuer", certificate.issuer().to_string().into()),
+        ("notBefore", text(validity.not_before.timestamp())),
+        ("notAfter", text(until)),
+        ("secondsLeft", number(until - now)),
+    ])
 }
 
 fn row(name: &str, certificate: &X509Certificate<'_>, now: i64) -> String {
@@ -111,11 +133,13 @@ pub(crate) fn kubeconfig(args: Vec<String>) -> Result<(), String> {
         certificate: &pair.certificate,
         key: &pair.key,
     };
-    _ = crate::commands::print(&text.render());
+    let text = text.render();
+    let tree = yaml::parse(text.as_bytes()).map_err(|error| error.to_string())?.value;
+    Output::parse(arguments.value("output"))?.print(&text, &tree);
     Ok(())
 }
 
-/// Address and authority of the server, from the administrator's kubeconfig.
+/// Address and CA of the server, from the administrator's kubeconfig.
 fn reach(path: &Path) -> Result<(String, String), String> {
     let named = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
     let bytes = std::fs::read(path).map_err(|error| named(&error))?;

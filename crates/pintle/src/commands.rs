@@ -1,6 +1,12 @@
-//! The commands of the binary: one table that the dispatch and the help derive from.
+//! The commands of the binary: one table for dispatch and help.
 
-use crate::{backup, certs, check, flags, migrate, owners, recover, serve};
+use crate::arguments::{self, Syntax};
+use crate::output::{Output, object};
+use crate::{
+    assets, backup, certs, check, completion, console, flags, health, history, man, migrate, owners, recover,
+    serve,
+};
+use pintle_http::version::{GIT_VERSION, platform};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -13,17 +19,27 @@ pub(crate) struct Subcommand {
     run: fn(Vec<String>) -> ExitCode,
 }
 
-/// All commands. Without one, the server is run.
+/// All commands. Without one, the server runs.
 pub(crate) const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand { name: "serve", summary: "Run the server (also without a command)", run: run_server },
     Subcommand {
+        name: "console",
+        summary: "Open the web console, signed in by a one-time link",
+        run: |args| exit(console::run(args)),
+    },
+    Subcommand {
         name: "owners",
-        summary: "Show who set which field of an object, like git blame",
+        summary: "Show who set which field of an object, and the conflicts that an apply would meet",
         run: |args| exit(owners::run(args)),
     },
     Subcommand {
+        name: "history",
+        summary: "Show the retained versions of an object: when, who, and what changed",
+        run: |args| exit(history::run(args)),
+    },
+    Subcommand {
         name: "check",
-        summary: "Say what the server would say to definitions and custom resources, without one",
+        summary: "Say what the server would say to manifests, without one",
         run: |args| check::run(args.into_iter()),
     },
     Subcommand {
@@ -35,6 +51,11 @@ pub(crate) const SUBCOMMANDS: &[Subcommand] = &[
         name: "certs",
         summary: "Show the certificates and keys of a data folder, and until when they are good",
         run: |args| exit(certs::list(args)),
+    },
+    Subcommand {
+        name: "assets",
+        summary: "Make a folder for KUBEBUILDER_ASSETS: Pintle as kube-apiserver and etcd of envtest",
+        run: |args| exit(assets::run(args)),
     },
     Subcommand {
         name: "backup",
@@ -57,10 +78,17 @@ pub(crate) const SUBCOMMANDS: &[Subcommand] = &[
         run: |args| exit(recover::run(args)),
     },
     Subcommand {
-        name: "version",
-        summary: "Print the version",
-        run: |_| run_server(vec!["--version".into()]),
+        name: "health",
+        summary: "Ask a server whether it is well",
+        run: |args| exit(health::run(args)),
     },
+    Subcommand {
+        name: "completion",
+        summary: "Print a script that completes commands and flags in bash, zsh or fish",
+        run: |args| exit(completion::run(args)),
+    },
+    Subcommand { name: "man", summary: "Print the manual page", run: |args| exit(man::run(args)) },
+    Subcommand { name: "version", summary: "Print the version", run: |args| exit(version(args)) },
     Subcommand { name: "help", summary: "Print the commands and flags", run: help },
 ];
 
@@ -74,7 +102,53 @@ pub(crate) fn run(mut args: Vec<String>) -> ExitCode {
     }
 }
 
-/// The text that refuses `name`, with the nearest of the names that there are.
+/// What `--help` prints for a command; empty for those that have no flags of their own.
+pub(crate) fn usage(command: &str) -> &'static str {
+    match command {
+        "assets" => assets::ASSETS.usage,
+        "backup" => backup::BACKUP.usage,
+        "certs" => certs::LIST.usage,
+        "check" => check::USAGE,
+        "completion" => completion::USAGE,
+        "console" => console::SYNTAX.usage,
+        "history" => history::USAGE,
+        "health" => health::SYNTAX.usage,
+        "kubeconfig" => certs::KUBECONFIG.usage,
+        "man" => man::USAGE,
+        "migrate" => migrate::USAGE,
+        "owners" => owners::USAGE,
+        "recover" => recover::SYNTAX.usage,
+        "restore" => backup::RESTORE.usage,
+        "version" => VERSION.usage,
+        _ => "",
+    }
+}
+
+const VERSION: Syntax = Syntax {
+    usage: "\
+Usage: pintle version [--output text|json]
+
+Prints the version of Kubernetes whose API is served, and with --output json that of Pintle.
+
+      --output FORMAT  text (default) or json
+",
+    values: &["output"],
+    switches: &[],
+    operands: 0,
+};
+
+fn version(args: Vec<String>) -> Result<(), String> {
+    let Some(arguments) = arguments::parse(&VERSION, args)? else { return Ok(()) };
+    let tree = object([
+        ("gitVersion", GIT_VERSION.into()),
+        ("platform", platform().into()),
+        ("pintle", env!("CARGO_PKG_VERSION").into()),
+    ]);
+    Output::parse(arguments.value("output"))?.print(&format!("Kubernetes {GIT_VERSION}\n"), &tree);
+    Ok(())
+}
+
+/// The error for the unknown `name`, with the nearest known name.
 pub(crate) fn unknown<'a>(what: &str, name: &str, all: impl Iterator<Item = &'a str>) -> String {
     match nearest(name, all) {
         Some(near) => format!("unknown {what} {name:?}: did you mean {near:?}?"),
@@ -84,7 +158,7 @@ pub(crate) fn unknown<'a>(what: &str, name: &str, all: impl Iterator<Item = &'a 
 
 fn nearest<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let near = all.map(|known| (edit_distance(name, known), known)).min()?;
-    // A third of the letters may be wrong; beyond that it is another word.
+    // At most a third of the letters may differ.
     (near.0 <= name.len().max(6) / 3).then_some(near.1)
 }
 
@@ -144,13 +218,13 @@ fn exit<E: std::fmt::Display>(outcome: Result<(), E>) -> ExitCode {
     }
 }
 
-/// One clear sentence, and a code that says so. Errors of expressions show the place on lines of their own.
+/// Prints one clear sentence and returns the exit code of a failure. Errors of expressions have further lines.
 fn fail(why: &str) -> ExitCode {
     _ = writeln!(std::io::stderr(), "pintle: {why}");
     ExitCode::FAILURE
 }
 
-/// The same as kube-apiserver logs it, for those who look for a fault in a configuration file.
+/// Also logs the error as kube-apiserver does, for users who search for it.
 fn fail_as_command(why: &str) {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let seconds = i64::try_from(since.as_secs()).unwrap_or_default();

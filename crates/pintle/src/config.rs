@@ -1,19 +1,21 @@
-//! `Config`: what the flags mean, checked.
+//! `Config`: the validated flags.
 
 use crate::authentication::Authentication;
 use crate::authorization::Authorization;
 use crate::encryption::EncryptionFlags;
-use crate::endpoint;
 use crate::etcd::EtcdSettings;
 use crate::flags::{FlagError, Flags};
 use crate::flow::FlowFlags;
-use crate::identity_flags;
+use crate::history;
+use crate::program::Program;
 use crate::proxying::Proxying;
 use crate::runtime_config::RuntimeConfig;
+use crate::{endpoint, identity_flags, token_signing};
 use http::HeaderValue;
 use pintle_http::version::GIT_VERSION;
 use pintle_kinds::service_allocation::Ranges;
 use pintle_meta::net;
+use pintle_store::HistoryRetention;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -22,9 +24,17 @@ use std::time::Duration;
 /// All that the server is told.
 pub(crate) struct Config {
     pub(crate) bind: SocketAddr,
-    /// `None`: everything is in memory and files for people go to a temporary folder.
+    /// `None`: all data is in memory, and files for users are in a temporary folder.
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) ephemeral: bool,
+    /// Whether `data_dir` was named.
+    data_dir_given: bool,
+    /// The program that the process was started as.
+    pub(crate) program: Program,
+    /// Memory for recent changes.
+    pub(crate) watch_history_bytes: usize,
+    /// Whether the web console is served.
+    pub(crate) console: bool,
     pub(crate) cert_dir: Option<PathBuf>,
     /// Encryption at rest.
     pub(crate) encryption: EncryptionFlags,
@@ -38,6 +48,8 @@ pub(crate) struct Config {
     pub(crate) audiences: Vec<String>,
     pub(crate) account_key_files: Vec<PathBuf>,
     pub(crate) account_signing_key_file: Option<PathBuf>,
+    /// Socket of another process that signs service-account tokens, or \"\".
+    pub(crate) account_signing_endpoint: String,
     pub(crate) jwks_uri: String,
     pub(crate) gates: BTreeMap<&'static str, bool>,
     pub(crate) anonymous: bool,
@@ -45,22 +57,22 @@ pub(crate) struct Config {
     pub(crate) token_webhook: TokenWebhookConfig,
     pub(crate) front_proxy: FrontProxyConfig,
     pub(crate) bootstrap_tokens: bool,
-    /// Whether the token of a Secret counts only while the Secret holds it.
+    /// Whether tokens of Secrets are only accepted while the Secret contains them.
     pub(crate) lookup_tokens: bool,
     pub(crate) request_timeout: Duration,
     pub(crate) min_request_timeout: Duration,
     /// What `--controllers` says.
     pub(crate) controllers: Vec<String>,
     pub(crate) enabled_plugins: Vec<String>,
-    /// `--admission-control`, which names all plugins in force.
+    /// `--admission-control`, which names all enabled plugins.
     pub(crate) only_plugins: Vec<String>,
     pub(crate) admission_config: Option<PathBuf>,
     pub(crate) disabled_plugins: Vec<String>,
-    /// Networks of service addresses, at most one a family, and the ports that services may have on nodes.
+    /// The service CIDRs, at most one per family, and the node port range.
     pub(crate) service_ranges: Ranges,
     /// Which versions of the API are served.
     pub(crate) runtime_config: RuntimeConfig,
-    /// Longest life of a service-account token; 0 is any.
+    /// The longest lifetime of a service account token in seconds; 0 means no limit.
     pub(crate) token_seconds_max: i64,
     pub(crate) extend_tokens: bool,
     pub(crate) not_ready_seconds: i64,
@@ -71,34 +83,40 @@ pub(crate) struct Config {
     /// The header `Strict-Transport-Security`, if there is one.
     pub(crate) strict_transport: Option<HeaderValue>,
     pub(crate) external_host: String,
-    /// Where the cluster reaches this server, if it can.
+    /// The address at which the cluster reaches this server, if it can.
     pub(crate) advertise: Option<IpAddr>,
-    /// What `--advertise-address` says.
+    /// The value of `--advertise-address`.
     pub(crate) advertise_given: Option<IpAddr>,
-    /// Where other servers reach this one, if that is another place (`--peer-advertise-ip` and `-port`).
+    /// The address for other servers, if it differs (`--peer-advertise-ip` and `-port`).
     peer_given: Option<SocketAddr>,
-    /// Whether the command line is none of kube-apiserver: nobody else looks after service accounts and quotas.
+    /// Whether the command line is not kube-apiserver's: no other process manages service accounts and quotas.
     pub(crate) alone: bool,
-    /// Whether old revisions are forgotten.
+    /// Whether old revisions are compacted.
     pub(crate) compacts: bool,
-    /// How often the store is asked for its size; zero: never.
+    /// How often the size of the store is measured; zero means never.
     pub(crate) measure_every: Duration,
+    /// Whether objects are counted for the metrics.
+    pub(crate) counts_objects: bool,
+    /// How many objects of a collection are deleted at the same time.
+    pub(crate) deletion_workers: usize,
     /// Whether the cluster is told.
     pub(crate) publishes_endpoint: bool,
-    /// How long events are kept; zero is for ever.
+    /// The time to live of events; zero means forever.
     pub(crate) event_life: Duration,
     /// How long history is kept.
     pub(crate) retention: Duration,
+    /// How long the past of objects is kept on disk.
+    pub(crate) history: HistoryRetention,
     /// The etcd to store in; `None`: the embedded store.
     pub(crate) etcd: Option<EtcdSettings>,
-    /// The version that clients are told.
+    /// The version that clients see.
     pub(crate) git_version: String,
     /// Requests that others answer.
     pub(crate) proxying: Proxying,
     pub(crate) flow: FlowFlags,
 }
 
-/// `--authentication-token-webhook-*`: the webhook that knows tokens.
+/// `--authentication-token-webhook-*`: the token webhook.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TokenWebhookConfig {
     pub(crate) kubeconfig: Option<PathBuf>,
@@ -107,7 +125,7 @@ pub(crate) struct TokenWebhookConfig {
     pub(crate) life: Duration,
 }
 
-/// `--requestheader-*`: the proxy that may name users.
+/// `--requestheader-*`: the front proxy.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FrontProxyConfig {
     pub(crate) authority_file: Option<PathBuf>,
@@ -154,35 +172,38 @@ impl Network {
     }
 }
 
-/// Issuer of service-account tokens unless another one is named.
+/// The most objects of a collection that are deleted at the same time, whatever the flag says.
+const DELETION_WORKERS_MAX: usize = 100;
+/// The default issuer of service account tokens.
 const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
-/// Network of service addresses unless another one is named.
+/// The default service CIDR.
 const DEFAULT_SERVICE_NETWORK: &str = "10.0.0.0/24";
-/// HTTP/2 requests at once on one connection unless another number is named.
+/// The default limit of concurrent streams on an HTTP/2 connection.
 const DEFAULT_STREAMS_MAX: u32 = 100;
 
-/// As good as for ever; the room for history is limited all the same.
+/// Practically forever; history is still limited by size.
 const RETENTION_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// Flags without which no kube-apiserver starts, or that say who provides identities. Where one is given, Pintle stands in
-/// the place of a kube-apiserver, beside whatever else the cluster runs.
-const OF_KUBE_APISERVER: [&str; 8] = [
+/// Flags without which no kube-apiserver starts, or that configure identities. If one is given, Pintle takes the place
+/// of a kube-apiserver in a cluster.
+const OF_KUBE_APISERVER: [&str; 9] = [
     "authentication-config",
     "client-ca-file",
     "etcd-servers",
     "service-account-issuer",
     "service-account-key-file",
+    "service-account-signing-endpoint",
     "service-account-signing-key-file",
     "service-cluster-ip-range",
     "token-auth-file",
 ];
 
 impl Config {
-    /// Whether a controller runs in this process: named, or by `*` unless somebody else does its work or `-name` leaves
-    /// it out.
+    /// Returns whether a controller runs in this process: if it is named, or by `*` unless `-name` excludes it or
+    /// another process does its work.
     pub(crate) fn runs_controller(&self, name: &str) -> bool {
         let says = |text: &str| self.controllers.iter().any(|c| c == text);
-        // The condition of flow schemas is set by priority and fairness.
+        // Priority and fairness sets the condition of flow schemas.
         if name == "flow-schema" && !self.flow.fair {
             return false;
         }
@@ -193,16 +214,23 @@ impl Config {
     /// Reads the flags.
     pub(crate) fn new(flags: &Flags) -> Result<Self, FlagError> {
         identity_flags::check(flags)?;
+        token_signing::check(flags)?;
         let port = u16::try_from(flags.int("secure-port"))
             .map_err(|_| FlagError::new("--secure-port must be between 0 and 65535"))?;
-        let stands_in = stands_in_for_kube_apiserver(flags);
-        // A cluster must reach its API server; somebody who just runs pintle has nobody to let in.
+        let program = Program::current();
+        let stands_in = stands_in_for_kube_apiserver(flags, program);
+        // A cluster must reach its API server, but a standalone pintle only listens on loopback.
         let ip = match flags.ip("bind-address") {
             Some(ip) if flags.given("bind-address") || !stands_in => ip,
             _ if stands_in => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             _ => IpAddr::V4(Ipv4Addr::LOCALHOST),
         };
-        let ephemeral = flags.bool("ephemeral");
+        let data_dir_given = flags.given("data-dir");
+        // A kube-apiserver has no folder of its own: its data is in etcd.
+        let ephemeral = match program {
+            Program::KubeApiserver if !flags.given("ephemeral") => !data_dir_given,
+            _ => flags.bool("ephemeral"),
+        };
         let serving_files = match (path(flags, "tls-cert-file"), path(flags, "tls-private-key-file")) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
             (None, None) => None,
@@ -217,8 +245,13 @@ impl Config {
         };
         Ok(Config {
             bind: SocketAddr::new(ip, port),
-            data_dir: (!ephemeral || flags.given("data-dir")).then(|| PathBuf::from(flags.text("data-dir"))),
+            data_dir: (!ephemeral || data_dir_given).then(|| PathBuf::from(flags.text("data-dir"))),
             ephemeral,
+            data_dir_given,
+            program,
+            watch_history_bytes: usize::try_from(flags.int("watch-history-bytes")).unwrap_or(0),
+            // Beside other parts of a cluster, nothing is served that kube-apiserver does not serve.
+            console: flags.bool("console") && (flags.given("console") || !stands_in),
             cert_dir: path(flags, "cert-dir"),
             encryption: EncryptionFlags {
                 file: path(flags, "encryption-provider-config"),
@@ -237,6 +270,7 @@ impl Config {
                 .map(PathBuf::from)
                 .collect(),
             account_signing_key_file: path(flags, "service-account-signing-key-file"),
+            account_signing_endpoint: flags.text("service-account-signing-endpoint").to_string(),
             jwks_uri: flags.text("service-account-jwks-uri").to_string(),
             gates: flags.gates()?,
             anonymous: flags.bool("anonymous-auth"),
@@ -253,7 +287,7 @@ impl Config {
             min_request_timeout: Duration::from_secs(
                 u64::try_from(flags.int("min-request-timeout")).unwrap_or(0),
             ),
-            controllers: controllers(flags)?,
+            controllers: controllers(flags, program)?,
             enabled_plugins: flags.list("enable-admission-plugins"),
             only_plugins: flags.list("admission-control"),
             admission_config: path(flags, "admission-control-config-file"),
@@ -281,12 +315,17 @@ impl Config {
             alone: !stands_in,
             compacts: !flags.duration("etcd-compaction-interval").is_zero(),
             measure_every: flags.duration("etcd-db-metric-poll-interval"),
+            counts_objects: !flags.duration("etcd-count-metric-poll-period").is_zero(),
+            deletion_workers: usize::try_from(flags.int("delete-collection-workers"))
+                .map_or(1, |workers| workers.clamp(1, DELETION_WORKERS_MAX)),
             publishes_endpoint: flags.text("endpoint-reconciler-type") != "none",
             event_life: flags.duration("event-ttl"),
             retention: match flags.duration("etcd-compaction-interval") {
                 Duration::ZERO => RETENTION_MAX,
                 interval => interval,
             },
+            history: history::retention(&flags.list("history-retention"))
+                .map_err(|why| FlagError::new(&why))?,
             etcd: EtcdSettings::new(flags)?,
             git_version: match flags.text("version") {
                 name if name.starts_with('v') => name.to_string(),
@@ -297,12 +336,19 @@ impl Config {
         })
     }
 
-    /// Where other servers reach this one, which listens on `port`.
+    /// Keeps everything in memory in the place of etcd.
+    pub(crate) fn keep_in_memory(&mut self) {
+        self.etcd = None;
+        self.ephemeral = true;
+        self.data_dir.take_if(|_| !self.data_dir_given);
+    }
+
+    /// The address for other servers, given the port that this one listens on.
     pub(crate) fn peer_address(&self, port: u16) -> Option<SocketAddr> {
         self.peer_given.or_else(|| Some(SocketAddr::new(self.advertise?, port)))
     }
 
-    /// All features: name, stage as metrics name it, and whether they are on.
+    /// All feature gates: name, stage as in metrics, and whether they are enabled.
     pub(crate) fn gate_stages(&self) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
         crate::flags::gate_stages().map(|(name, stage)| (name, stage, self.gate(name)))
     }
@@ -313,16 +359,23 @@ impl Config {
     }
 }
 
-/// Whether Pintle runs in the place of a kube-apiserver: under its name, or with a command line of its kind.
-fn stands_in_for_kube_apiserver(flags: &Flags) -> bool {
-    let program = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
-    program.file_name().is_some_and(|name| name == "kube-apiserver")
-        || OF_KUBE_APISERVER.iter().any(|name| flags.given(name))
+/// Returns whether Pintle runs in place of a kube-apiserver: under its name, or with its flags.
+fn stands_in_for_kube_apiserver(flags: &Flags, program: Program) -> bool {
+    program == Program::KubeApiserver || OF_KUBE_APISERVER.iter().any(|name| flags.given(name))
 }
 
-/// Names of controllers, `-name` and `*`.
-fn controllers(flags: &Flags) -> Result<Vec<String>, FlagError> {
-    let named = flags.list("controllers");
+/// The environment variable that says what `--controllers` would, for those who cannot change the command line.
+const CONTROLLERS_VARIABLE: &str = "PINTLE_CONTROLLERS";
+
+/// Names of controllers, `-name` and `*`. Under the name of kube-apiserver only what is part of that program runs unless
+/// more is asked for: suites that start it finalize namespaces and remove dependents themselves.
+fn controllers(flags: &Flags, program: Program) -> Result<Vec<String>, FlagError> {
+    let named = match std::env::var(CONTROLLERS_VARIABLE) {
+        _ if flags.given("controllers") => flags.list("controllers"),
+        Ok(text) => text.split(',').map(str::trim).filter(|s| !s.is_empty()).map(str::to_string).collect(),
+        Err(_) if program == Program::KubeApiserver => vec!["flow-schema".to_string()],
+        Err(_) => flags.list("controllers"),
+    };
     for item in &named {
         let name = item.strip_prefix('-').unwrap_or(item);
         if item != "*" && !pintle_controllers::NAMES.contains(&name) {

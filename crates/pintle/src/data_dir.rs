@@ -1,17 +1,28 @@
-//! The data folder: made on first start, locked while the server runs, files written whole or not at all.
+//! The data folder: created on first start, locked while the server runs; files are written atomically.
 
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The folder, held by this process alone.
+/// The folder, locked by this process.
 pub(crate) struct DataDir {
     path: PathBuf,
     _lock: Option<File>,
-    /// Whether it goes when the process ends.
-    temporary: bool,
+    life: Life,
+}
+
+/// How long the folder is there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Life {
+    /// For good.
+    Lasting,
+    /// Until the process ends.
+    Temporary,
+    /// There is none: nothing is read or written.
+    None,
 }
 
 /// The folder cannot be used.
@@ -24,31 +35,43 @@ pub(crate) enum DataDirError {
 }
 
 impl DataDir {
-    /// Opens a folder, making it where it is missing.
+    /// Opens a folder and creates it if it is missing.
     pub(crate) fn open(path: &Path) -> Result<Self, DataDirError> {
         let failed = |e: io::Error| DataDirError::Io(path.to_path_buf(), e);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
         let path = path.canonicalize().map_err(failed)?;
         let lock = private_file(&path.join("lock"), false).map_err(failed)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(DataDir { path, _lock: Some(lock), temporary: false }),
+            Ok(()) => Ok(DataDir { path, _lock: Some(lock), life: Life::Lasting }),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(DataDirError::Locked(path)),
             Err(e) => Err(failed(e.into())),
         }
     }
 
-    /// A folder that a server may be using, for reading.
+    /// Opens a folder that a server may be using, for reading.
     pub(crate) fn beside(path: &Path) -> Result<Self, DataDirError> {
         let path = path.canonicalize().map_err(|e| DataDirError::Io(path.to_path_buf(), e))?;
-        Ok(DataDir { path, _lock: None, temporary: false })
+        Ok(DataDir { path, _lock: None, life: Life::Lasting })
     }
 
-    /// A new folder for the files that people and tools read, where data is kept in memory.
+    /// A new folder for the files that people and tools read, where data is kept in memory. Its name cannot be guessed,
+    /// and one that is there is never used: somebody else may have made it to read what is written there.
     pub(crate) fn temporary() -> Result<Self, DataDirError> {
-        let path = std::env::temp_dir().join(format!("pintle-{}", std::process::id()));
+        let random = RandomState::new().hash_one(std::process::id());
+        let path = std::env::temp_dir().join(format!("pintle-{}-{random:016x}", std::process::id()));
         let failed = |e: io::Error| DataDirError::Io(path.clone(), e);
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed)?;
-        Ok(DataDir { path, _lock: None, temporary: true })
+        fs::DirBuilder::new().mode(0o700).create(&path).map_err(failed)?;
+        Ok(DataDir { path, _lock: None, life: Life::Temporary })
+    }
+
+    /// No folder, for a server that leaves no trace.
+    pub(crate) fn none() -> Self {
+        DataDir { path: PathBuf::new(), _lock: None, life: Life::None }
+    }
+
+    /// Whether there is a folder.
+    pub(crate) fn exists(&self) -> bool {
+        self.life != Life::None
     }
 
     /// Where it is.
@@ -56,8 +79,11 @@ impl DataDir {
         &self.path
     }
 
-    /// The bytes of a file in it; `None` where there is none.
+    /// The content of a file; `None` if it does not exist.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DataDirError> {
+        if !self.exists() {
+            return Ok(None);
+        }
         match fs::read(self.path.join(name)) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -65,8 +91,11 @@ impl DataDir {
         }
     }
 
-    /// Writes a file that only this user can read; whoever reads it sees the old bytes or all of the new ones.
+    /// Writes a file that only this user can read; readers see the old or the new content.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), DataDirError> {
+        if !self.exists() {
+            return Ok(());
+        }
         let target = self.path.join(name);
         write_whole(&target, bytes).map_err(|e| DataDirError::Io(target, e))
     }
@@ -74,14 +103,14 @@ impl DataDir {
 
 impl Drop for DataDir {
     fn drop(&mut self) {
-        if self.temporary {
+        if self.life == Life::Temporary {
             // Only admin.kubeconfig and the port are in it.
             let _ = fs::remove_dir_all(&self.path);
         }
     }
 }
 
-/// Writes a file by way of a new one beside it.
+/// Writes a file atomically through a temporary one.
 pub(crate) fn write_whole(target: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(parent) = target.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;

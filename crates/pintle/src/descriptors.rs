@@ -1,14 +1,14 @@
-//! File descriptors: how many the process may have, and how many of them connections may take.
+//! File descriptors: the process limit, and the share of connections.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Descriptors that connections never take: those of the store, of calls to webhooks, extension servers and nodes, of files that are read
-/// again.
+/// Descriptors that are reserved for the store, for calls to webhooks, extension servers and nodes, and for reloaded
+/// files.
 const RESERVED: usize = 512;
-/// Most connections, however many descriptors there are: each one takes memory.
+/// The limit of connections, however many descriptors there are: each one takes memory.
 const CONNECTIONS_MAX: usize = 100_000;
 
-/// Raises the soft limit of descriptors to the hard one. The soft one is often 1,024, for the sake of programs that use
+/// Raises the soft limit of descriptors to the hard limit. The soft limit is often 1,024, for programs that use
 /// `select`.
 pub(crate) fn raise_limit() {
     let mut limit = getrlimit(Resource::Nofile);
@@ -27,7 +27,7 @@ pub(crate) fn connections_max() -> usize {
     connections_of(descriptors)
 }
 
-/// Where there are few descriptors, connections get half of them.
+/// With few descriptors, connections get half of them.
 fn connections_of(descriptors: Option<usize>) -> usize {
     match descriptors {
         None => CONNECTIONS_MAX,

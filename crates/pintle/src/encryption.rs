@@ -1,26 +1,32 @@
-//! Encryption at rest: reads the file of `--encryption-provider-config` and looks at it again while the server runs.
+//! Encryption at rest: loads the file of `--encryption-provider-config` and reloads it.
 
-use pintle_encrypt::{ConfigError, Configuration, Encryption, connect, parse};
+use pintle_encrypt::{
+    ConfigError, Configuration, Encryption, configuration_loaded, configuration_reloaded, connect, parse,
+};
+use pintle_engine::Engine;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the file is looked at, with automatic reload.
+/// How often the file is checked, with automatic reload.
 const RELOAD_EVERY: Duration = Duration::from_secs(60);
+/// How soon after a change of encryption objects are read anew that could not be decrypted.
+const READABILITY_INTERVAL: Duration = Duration::from_secs(1);
 /// The largest file that is read.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// What the flags say about encryption.
+/// The encryption flags.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EncryptionFlags {
     pub(crate) file: Option<PathBuf>,
     pub(crate) reload: bool,
 }
 
-/// Encryption as the file says; without a file everything is stored as it is.
+/// The encryption of the file; without a file nothing is encrypted.
 pub(crate) async fn load(flags: &EncryptionFlags) -> Result<Arc<Encryption>, ConfigError> {
     let Some(path) = flags.file.clone() else { return Ok(Arc::default()) };
     let (bytes, configuration) = read_elsewhere(path.clone()).await?;
+    configuration_loaded(&bytes);
     let encryption = Arc::new(Encryption::new(configuration));
     if flags.reload {
         tokio::spawn(follow(path, bytes, Arc::downgrade(&encryption)));
@@ -28,7 +34,7 @@ pub(crate) async fn load(flags: &EncryptionFlags) -> Result<Arc<Encryption>, Con
     Ok(encryption)
 }
 
-/// Puts each new valid content of the file in force. What is not valid is ignored: the last configuration stays.
+/// Applies each new valid content of the file. An invalid one is ignored, and the last configuration stays.
 async fn follow(path: PathBuf, mut last: Vec<u8>, encryption: std::sync::Weak<Encryption>) {
     loop {
         tokio::time::sleep(RELOAD_EVERY).await;
@@ -36,6 +42,7 @@ async fn follow(path: PathBuf, mut last: Vec<u8>, encryption: std::sync::Weak<En
         match read_elsewhere(path.clone()).await {
             Ok((bytes, _)) if bytes == last => {}
             Ok((_, configuration)) if !configuration.is_healthy() => {
+                configuration_reloaded(false);
                 tracing::error!(
                     "a KMS plugin of the new encryption configuration is not healthy; the last one stays"
                 );
@@ -43,16 +50,32 @@ async fn follow(path: PathBuf, mut last: Vec<u8>, encryption: std::sync::Weak<En
             Ok((bytes, configuration)) => {
                 encryption.replace(configuration);
                 last = bytes;
+                configuration_reloaded(true);
+                configuration_loaded(&last);
                 tracing::info!("the encryption configuration was reloaded");
             }
             Err(error) => {
+                configuration_reloaded(false);
                 tracing::error!(%error, "the encryption configuration is not valid; the last one stays")
             }
         }
     }
 }
 
-/// Reads on a thread that may wait: plugins are asked for their status.
+/// Reads objects anew that could not be decrypted, whenever encryption has changed. Runs until it is dropped.
+pub(crate) async fn follow_readability(encryption: Arc<Encryption>, engine: Arc<Engine>) {
+    let mut generation = encryption.generation();
+    loop {
+        tokio::time::sleep(READABILITY_INTERVAL).await;
+        let now = encryption.generation();
+        if now != generation {
+            generation = now;
+            engine.reread_untransformable().await;
+        }
+    }
+}
+
+/// Loads on a blocking thread, because plugins are asked for their status.
 async fn read_elsewhere(path: PathBuf) -> Result<(Vec<u8>, Configuration), ConfigError> {
     let read = tokio::task::spawn_blocking(move || read(&path)).await;
     read.unwrap_or_else(|error| Err(ConfigError::Build(error.to_string())))

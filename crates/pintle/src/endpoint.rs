@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, UdpSocket};
 
-/// The address that the cluster can reach: loopback is another machine for everybody else. Nothing is sent for this.
+/// An address that the cluster can reach, which loopback is not. Nothing is sent to find it.
 pub(crate) fn host_address(listening: IpAddr) -> Option<IpAddr> {
     if !listening.is_loopback() && !listening.is_unspecified() {
         return Some(listening);

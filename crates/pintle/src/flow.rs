@@ -17,12 +17,21 @@ pub(crate) struct FlowFlags {
 
 impl FlowFlags {
     pub(crate) fn new(flags: &Flags) -> Result<Self, FlagError> {
-        let limit = |name: &str| {
-            u64::try_from(flags.int(name))
-                .map_err(|_| FlagError::new(&format!("--{name} can not be negative value")))
-        };
+        let names = ["max-requests-inflight", "max-mutating-requests-inflight"];
+        let is_negative = |name: &&str| flags.int(name) < 0;
+        let mistakes: Vec<String> = names
+            .into_iter()
+            .filter(is_negative)
+            .map(|name| format!("--{name} can not be negative value"))
+            .collect();
+        match mistakes.as_slice() {
+            [] => {}
+            [one] => return Err(FlagError::new(one)),
+            // Several errors are one in brackets, as Go's aggregate has it.
+            several => return Err(FlagError::new(&format!("[{}]", several.join(", ")))),
+        }
+        let [reads, writes] = names.map(|name| u64::try_from(flags.int(name)).unwrap_or(0));
         let fair = flags.bool("enable-priority-and-fairness");
-        let (reads, writes) = (limit("max-requests-inflight")?, limit("max-mutating-requests-inflight")?);
         if fair && reads == 0 && writes == 0 {
             let why = format!(
                 "invalid configuration: MaxRequestsInFlight={reads} and MaxMutatingRequestsInFlight={writes}; they must add up to something positive"

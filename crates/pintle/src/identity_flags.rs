@@ -1,5 +1,4 @@
-//! Checks of the flags that say who is believed: service-account issuers, their keys, front proxies. The texts are those of
-//! kube-apiserver.
+//! Validates the flags about trust: service account issuers and keys, front proxies. The texts are kube-apiserver's.
 
 use crate::flags::{FlagError, Flags};
 use crate::pki::{self, PkiError};
@@ -8,7 +7,7 @@ use pintle_auth::authn::x509::ClientAuthorities;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Lists of header names and of names; an item of blanks is refused.
+/// Lists of header names and common names; a blank item is refused.
 const NAME_LISTS: [&str; 5] = [
     "requestheader-username-headers",
     "requestheader-group-headers",
@@ -17,7 +16,7 @@ const NAME_LISTS: [&str; 5] = [
     "requestheader-uid-headers",
 ];
 
-/// Refuses flags that kube-apiserver refuses. All that is wrong is told at once.
+/// Refuses flags that kube-apiserver refuses. All errors are reported together.
 pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
     let mut errors = Vec::new();
     let mut seen = BTreeSet::new();
@@ -54,7 +53,7 @@ pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
     if errors.is_empty() { Ok(()) } else { Err(FlagError::new(&pintle_auth::aggregate(errors))) }
 }
 
-/// Whether clients and proxies have an authority in common. Files that cannot be read are refused elsewhere.
+/// Returns whether clients and proxies have a CA in common. Unreadable files are refused elsewhere.
 fn authorities_overlap(flags: &Flags) -> bool {
     let certificates = |name: &str| {
         let path = Path::new(flags.text(name));
@@ -65,7 +64,7 @@ fn authorities_overlap(flags: &Flags) -> bool {
     certificates("client-ca-file").iter().any(|certificate| of_proxies.contains(certificate))
 }
 
-/// The authorities of a file. `purpose` is what kube-apiserver calls it.
+/// The CAs in a file. `purpose` is kube-apiserver's name for it.
 pub(crate) fn authorities(path: &Path, purpose: &str) -> Result<ClientAuthorities, PkiError> {
     let name = format!("{purpose}::{}", path.display());
     let text = pki::read_file(path)?;

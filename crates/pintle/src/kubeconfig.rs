@@ -1,4 +1,4 @@
-//! Kubeconfigs: how kubectl and other clients reach this server, as its administrator or somebody else.
+//! Kubeconfigs, with which kubectl and other clients reach this server.
 
 use pintle_value::base64;
 

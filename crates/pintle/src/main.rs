@@ -1,6 +1,7 @@
 //! `pintle`: the Kubernetes API server in one binary.
 
 mod arguments;
+mod assets;
 mod audit;
 mod authentication;
 mod authorization;
@@ -9,22 +10,30 @@ mod bootstrap;
 mod certs;
 mod check;
 mod commands;
+mod completion;
 mod config;
+mod console;
 mod data_dir;
 mod descriptors;
 mod encryption;
 mod endpoint;
 mod etcd;
+mod etcd_stand_in;
 mod flags;
 mod flow;
+mod health;
+mod history;
 mod identity_flags;
 mod kubeconfig;
+mod man;
 mod migrate;
 mod objects;
 mod operation;
+mod output;
 mod owners;
 mod pki;
 mod profile;
+mod program;
 mod progress;
 mod proxying;
 mod recover;
@@ -32,14 +41,21 @@ mod reload;
 mod runtime_config;
 mod serve;
 mod storage_metrics;
+mod terminal;
+mod token_signing;
 mod tracing_config;
 mod upkeep;
 
+use program::Program;
 use std::process::ExitCode;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    commands::run(std::env::args().skip(1).collect())
+    let args = std::env::args().skip(1).collect();
+    match Program::current() {
+        Program::Etcd => etcd_stand_in::run(args),
+        Program::Pintle | Program::KubeApiserver => commands::run(args),
+    }
 }

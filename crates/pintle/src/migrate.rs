@@ -1,9 +1,10 @@
-//! `pintle migrate`: moves all objects between the embedded store and etcd, and compares every one of them afterwards.
+//! `pintle migrate`: moves all objects between the embedded store and etcd, and compares all of them afterwards.
 
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::etcd::EtcdSettings;
 use crate::flags::{self, Flags, Invocation};
+use crate::output::{Output, number, object};
 use crate::progress::Progress;
 use crate::{encryption, objects};
 use bytes::Bytes;
@@ -15,20 +16,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-const USAGE: &str = "\
-Usage: pintle migrate to-etcd|from-etcd [flags of the server]
+pub(crate) const USAGE: &str = "\
+Usage: pintle migrate to-etcd|from-etcd [flags of the server] [--output text|json]
 
 Copies all objects from the store in --data-dir to the etcd of --etcd-servers, or back, and compares every one of them
 afterwards. The flags are those that the server has: --data-dir, --etcd-servers, --etcd-prefix, --etcd-cafile, --etcd-certfile,
 --etcd-keyfile, --storage-media-type, --encryption-provider-config, --feature-gates. Stop all servers first. The source is not
 changed; the destination must be empty. Revisions go on after those of the source, so that clients never see them go back.
+
+      --output FORMAT  text (default) or json
 ";
 
-/// The most revisions that are raised by writing: some minutes' worth. A restored data folder is far beyond that.
+/// How far the revision is raised by writing at most, which takes minutes.
 const RAISE_MAX: u64 = 5_000_000;
-/// How long etcd may take to answer and to hand over all that it has.
+/// How long etcd may take to answer and to return everything.
 const CONNECT_MAX: Duration = Duration::from_secs(120);
-/// How many objects are written to etcd at the same time.
+/// How many objects are written to etcd concurrently.
 const IN_FLIGHT: usize = 64;
 
 /// Runs the command.
@@ -37,6 +40,7 @@ pub(crate) fn run(mut args: Vec<String>) -> Result<(), String> {
         _ = crate::commands::print(USAGE);
         return Ok(());
     }
+    let output = Output::take(&mut args)?;
     let direction = if args.is_empty() { String::new() } else { args.remove(0) };
     let flags = match flags::parse(args).map_err(|error| error.to_string())? {
         Invocation::Serve(flags) => flags,
@@ -45,15 +49,31 @@ pub(crate) fn run(mut args: Vec<String>) -> Result<(), String> {
     let migration = Migration::new(&flags)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
-    let report = runtime.block_on(async {
+    let moved = runtime.block_on(async {
         match direction.as_str() {
             "to-etcd" => migration.import().await,
             "from-etcd" => migration.export().await,
             _ => Err(first_line()),
         }
     })?;
-    _ = crate::commands::print(&report);
+    let Moved { objects, place, revision } = moved;
+    let text = format!("{objects} objects are in {place} and compared; it goes on at revision {revision}\n");
+    let tree = object([
+        ("objects", number(objects)),
+        ("place", place.as_str().into()),
+        ("revision", number(revision.0)),
+    ]);
+    output.print(&text, &tree);
     Ok(())
+}
+
+/// What a migration did.
+struct Moved {
+    objects: usize,
+    /// Where they are now.
+    place: String,
+    /// The last revision there.
+    revision: Revision,
 }
 
 fn first_line() -> String {
@@ -68,8 +88,12 @@ struct Migration {
 impl Migration {
     fn new(flags: &Flags) -> Result<Migration, String> {
         let config = Config::new(flags).map_err(|error| error.to_string())?;
-        if config.etcd.is_none() {
-            return Err("--etcd-servers must name an etcd".into());
+        match &config.etcd {
+            None => return Err("--etcd-servers must name an etcd".into()),
+            Some(etcd) if etcd.has_overrides() => {
+                return Err("--etcd-servers-overrides: objects can only be moved to and from one etcd".into());
+            }
+            Some(_) => {}
         }
         let folder = config.data_dir.clone().ok_or("--data-dir must name a folder")?;
         Ok(Migration { config, folder })
@@ -82,7 +106,7 @@ impl Migration {
     async fn codecs(&self) -> Result<Codecs, String> {
         let encryption =
             encryption::load(&self.config.encryption).await.map_err(|error| error.to_string())?;
-        let kinds = objects::builtin_kinds();
+        let kinds = objects::all_builtin_kinds();
         Ok(Codecs {
             embedded: objects::embedded_codec(&kinds, encryption.clone()),
             etcd: objects::etcd_codec(self.etcd()?, &self.config, &kinds, encryption),
@@ -97,7 +121,7 @@ impl Migration {
     }
 
     /// From the data folder to etcd.
-    async fn import(&self) -> Result<String, String> {
+    async fn import(&self) -> Result<Moved, String> {
         let _held = DataDir::open(&self.folder).map_err(|error| error.to_string())?;
         let store = self.folder.join("store");
         let source = pintle_store::read_state(&store)
@@ -115,7 +139,7 @@ impl Migration {
         let written = etcd.read_at("/registry", revision).await.map_err(|error| error.to_string())?;
         compare(&objects, &decode_all(&written, &codecs.etcd)?)?;
         etcd.close().await;
-        Ok(format!("{} objects are in etcd and compared; it goes on at revision {revision}\n", objects.len()))
+        Ok(Moved { objects: objects.len(), place: "etcd".to_string(), revision })
     }
 
     /// Raises etcd's revision above all that clients have seen.
@@ -134,7 +158,7 @@ impl Migration {
     }
 
     /// From etcd to the data folder.
-    async fn export(&self) -> Result<String, String> {
+    async fn export(&self) -> Result<Moved, String> {
         let _held = DataDir::open(&self.folder).map_err(|error| error.to_string())?;
         let codecs = self.codecs().await?;
         let etcd = self.connect().await?;
@@ -152,25 +176,22 @@ impl Migration {
             .map_err(|error| format!("{shown}: {error}"))?;
         let written = pintle_store::read_state(&store).map_err(|error| format!("{shown}: {error}"))?;
         compare(&objects, &decode_all(&written, &codecs.embedded)?)?;
-        Ok(format!(
-            "{} objects are in {shown} and compared; it goes on at revision {revision}\n",
-            objects.len()
-        ))
+        Ok(Moved { objects: objects.len(), place: shown.to_string(), revision })
     }
 }
 
-/// Between stored values and those in memory, for both stores.
+/// The codecs of both stores.
 struct Codecs {
     embedded: Codec,
     etcd: Codec,
 }
 
-/// Keys that say which servers live: they do not move.
+/// Returns whether a key belongs to a server's lease, which is not moved.
 fn is_member(key: &str) -> bool {
     key.starts_with(MASTER_LEASES) || key.starts_with(PEER_LEASES)
 }
 
-/// The objects as they are in memory. Nothing may be left behind because it cannot be read.
+/// Decodes all objects. Fails if one cannot be decoded, so that nothing is left behind.
 fn decode_all(stored: &Snapshot, codec: &Codec) -> Result<Snapshot, String> {
     let mut progress = Progress::new("read");
     let mut entries: Vec<(Key, Entry)> = Vec::with_capacity(stored.len());
@@ -195,7 +216,7 @@ fn encode_all(objects: &Snapshot, codec: &Codec) -> Result<Snapshot, String> {
     Ok(Snapshot::from_entries(objects.revision(), entries?))
 }
 
-/// Writes the objects in the order in which they were last modified, as far as they are not under way together.
+/// Writes the objects in the order of their last modification, except for concurrent ones.
 async fn write_all(etcd: &Arc<Etcd>, objects: &Snapshot, codec: &Codec) -> Result<(), String> {
     let mut progress = Progress::new("written");
     let mut order: Vec<(&Key, &Entry)> = objects.iter().collect();
@@ -228,7 +249,7 @@ fn finished(written: Option<Result<Result<(), String>, tokio::task::JoinError>>)
     }
 }
 
-/// Every object must be there as it was, and no other.
+/// Every object must exist unchanged, and no other.
 fn compare(source: &Snapshot, written: &Snapshot) -> Result<(), String> {
     let mut progress = Progress::new("compared");
     for (index, (key, entry)) in source.iter().enumerate() {
@@ -244,7 +265,7 @@ fn compare(source: &Snapshot, written: &Snapshot) -> Result<(), String> {
     }
 }
 
-/// Allocations are encoded otherwise in each store, and every server that starts computes them anew.
+/// Allocations have another encoding in each store, and every starting server recomputes them.
 fn is_same(key: &str, source: &[u8], written: &[u8]) -> bool {
     let tree = |value: &[u8]| {
         let json = value.get(pintle_cache::value_header(0).len()..)?;

@@ -1,9 +1,9 @@
-//! The objects: opens the store, loads the kinds, makes what a fresh server needs, keeps the policy up to date.
+//! Opens the store, loads the kinds, creates the objects of a fresh server, and keeps the RBAC policy up to date.
 
 use crate::config::Config;
 use crate::data_dir::DataDir;
 use crate::etcd::EtcdSettings;
-use crate::{bootstrap, encryption, runtime_config};
+use crate::{bootstrap, encryption, progress, runtime_config};
 use pintle_admission::{Chain, Settings, SettingsError, WebhookConfig};
 use pintle_auth::Authorizer;
 use pintle_auth::authz::AlwaysAllow;
@@ -15,19 +15,21 @@ use pintle_engine::{
 };
 use pintle_kinds::service_allocation::Ranges;
 use pintle_kinds::{Kind, Types, builtin, builtin_selected};
-use pintle_meta::{GroupVersion, Status};
-use pintle_store::{Embedded, OpenError, Options, Store};
+use pintle_meta::{GroupVersion, Status, net};
+use pintle_store::{Embedded, OpenError, Options, Partition, Partitioned, Store};
 use pintle_store_etcd::OptionsError;
 use pintle_value::{Value, json};
 use pintle_webhook::Client;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The engine and the schemas of kinds that are no resources.
+/// The engine, and the schemas of kinds that are not resources.
 pub(crate) struct Objects {
     pub(crate) engine: Arc<Engine>,
     pub(crate) types: Types,
     pub(crate) encryption: Arc<Encryption>,
+    /// Where objects lie: the main store, then those that some resources have to themselves.
+    pub(crate) stores: Vec<Arc<dyn Store>>,
 }
 
 /// Why there are no objects.
@@ -72,7 +74,7 @@ pub(crate) async fn open(
         authorizer: authorizer.clone(),
     })?;
     let retention = config.retention;
-    let options = Options { retention, ..Options::default() };
+    let options = Options { retention, history: Some(config.history), ..Options::default() };
     let encryption = encryption::load(&config.encryption).await?;
     let builtin = builtin_selected(&|resource| config.runtime_config.selects(resource));
     let kinds: Vec<Arc<Kind>> = builtin.kinds.into_iter().map(Arc::new).collect();
@@ -83,33 +85,51 @@ pub(crate) async fn open(
     let store: Arc<dyn Store> = match &config.etcd {
         Some(etcd) => Arc::new(etcd.connect().await?),
         None if config.ephemeral => Arc::new(Embedded::ephemeral(options)?),
-        None => Arc::new(Embedded::open(&folder.path().join("store"), options)?),
+        None => {
+            let folder = folder.path().join("store");
+            Arc::new(progress::during("reading the store", || Embedded::open(&folder, options))?)
+        }
     };
-    let store: Arc<dyn Store> = Arc::new(FormStore::new(store, Arc::new(codec)));
-    let cache_options =
-        pintle_cache::Options { retention, snapshot_age_max: retention, ..pintle_cache::Options::default() };
+    let codec = Arc::new(codec);
+    let main: Arc<dyn Store> = Arc::new(FormStore::new(store, codec.clone()));
+    let mut stores = Stores { main, further: Vec::new() };
+    if let Some(etcd) = &config.etcd {
+        for (store, prefixes) in etcd.connect_overrides(&kinds).await? {
+            let store: Arc<dyn Store> = Arc::new(FormStore::new(Arc::new(store), codec.clone()));
+            stores.further.push(Partition { store, prefixes });
+        }
+    }
+    let all: Vec<Arc<dyn Store>> = stores.all().cloned().collect();
+    let cache_options = pintle_cache::Options {
+        retention,
+        snapshot_age_max: retention,
+        history_bytes_max: config.watch_history_bytes,
+        ..pintle_cache::Options::default()
+    };
     let settings = Settled {
         service_ranges: config.service_ranges.clone(),
         unsafe_deletion: config.gate("AllowUnsafeMalformedObjectDeletion"),
+        deletion_workers: config.deletion_workers,
+        granular_claim_status: config.gate("DRAResourceClaimGranularStatusAuthorization"),
     };
     let served = Served { kinds, types: builtin.types };
-    let (engine, types) = engine(store, served, cache_options, admission, authorizer, settings);
+    let (engine, types) = engine(stores, served, cache_options, admission, authorizer, settings);
     if let Err(status) = bootstrap_objects(&engine, config).await {
-        // Who cannot read what is there must be able to say so: the server runs and does not become ready.
+        // With undecodable objects the server runs, so that it can report them, but does not become ready.
         if !engine.has_unreadable_values() {
             return Err(ObjectsError::Bootstrap(Box::new(status)));
         }
         tracing::error!("some stored values cannot be read: {}", status.message);
     }
-    Ok(Objects { engine, types, encryption })
+    Ok(Objects { engine, types, encryption, stores: all })
 }
 
-/// The built-in kinds.
-pub(crate) fn builtin_kinds() -> Vec<Arc<Kind>> {
-    builtin().kinds.into_iter().map(Arc::new).collect()
+/// All built-in kinds in all versions, also those that no server serves unless it is told to.
+pub(crate) fn all_builtin_kinds() -> Vec<Arc<Kind>> {
+    builtin_selected(&|_| true).kinds.into_iter().map(Arc::new).collect()
 }
 
-/// How values lie in the embedded store.
+/// The storage format of the embedded store.
 pub(crate) fn embedded_codec(kinds: &[Arc<Kind>], encryption: Arc<Encryption>) -> Codec {
     Codec::new(None, encryption, kinds.iter().map(|kind| &**kind), KEY_PREFIX)
 }
@@ -126,7 +146,7 @@ pub(crate) fn etcd_codec(
     Codec::new(Some(form), encryption, kinds.iter().map(|kind| &**kind), etcd.prefix())
 }
 
-/// Makes what a fresh server needs and is not there.
+/// Creates the missing objects of a fresh server.
 async fn bootstrap_objects(engine: &Arc<Engine>, config: &Config) -> Result<(), Status> {
     make(engine, config).await?;
     register_versions(engine).await?;
@@ -134,28 +154,51 @@ async fn bootstrap_objects(engine: &Arc<Engine>, config: &Config) -> Result<(), 
     engine.repair_allocations().await
 }
 
-/// An engine without anything in it that forgets everything: it can be asked what it would say.
+/// Plugins that refuse what refers to objects of the cluster. There are none in memory.
+const PLUGINS_OF_A_CLUSTER: [&str; 5] =
+    ["NamespaceLifecycle", "PodSecurity", "Priority", "RuntimeClass", "ServiceAccount"];
+
+/// Networks of service addresses in memory: wide ones, because nobody knows those of the cluster.
+const ANY_SERVICE_NETWORKS: [&str; 2] = ["0.0.0.0/0", "::/0"];
+
+/// An empty engine in memory, for validation.
 pub(crate) fn in_memory() -> Result<Arc<Engine>, ObjectsError> {
     let authorizer: Arc<dyn Authorizer> = Arc::new(AlwaysAllow);
     let admission = Chain::new(Settings {
-        // There are no namespaces here.
-        disabled: vec!["NamespaceLifecycle".to_string()],
+        disabled: PLUGINS_OF_A_CLUSTER.map(str::to_string).to_vec(),
         not_ready_seconds: 0,
         unreachable_seconds: 0,
         ..Settings::new(authorizer.clone())
     })?;
-    let store: Arc<dyn Store> = Arc::new(Embedded::ephemeral(Options::default())?);
-    let service_ranges = Ranges { networks: Vec::new(), node_ports: 0..=0 };
-    let settings = Settled { service_ranges, unsafe_deletion: false };
+    let main: Arc<dyn Store> = Arc::new(Embedded::ephemeral(Options::default())?);
+    let stores = Stores { main, further: Vec::new() };
+    let networks = ANY_SERVICE_NETWORKS.iter().filter_map(|network| net::parse_cidr_sloppy(network));
+    let service_ranges = Ranges { networks: networks.collect(), node_ports: 30_000..=32_767 };
+    let settings =
+        Settled { service_ranges, unsafe_deletion: false, deletion_workers: 1, granular_claim_status: true };
     let builtin = builtin();
     let served = Served { kinds: builtin.kinds.into_iter().map(Arc::new).collect(), types: builtin.types };
-    Ok(engine(store, served, pintle_cache::Options::default(), admission, authorizer, settings).0)
+    Ok(engine(stores, served, pintle_cache::Options::default(), admission, authorizer, settings).0)
 }
 
 /// What the configuration settles for an engine.
 struct Settled {
     service_ranges: Ranges,
     unsafe_deletion: bool,
+    deletion_workers: usize,
+    granular_claim_status: bool,
+}
+
+/// Where objects lie.
+struct Stores {
+    main: Arc<dyn Store>,
+    further: Vec<Partition>,
+}
+
+impl Stores {
+    fn all(&self) -> impl Iterator<Item = &Arc<dyn Store>> {
+        std::iter::once(&self.main).chain(self.further.iter().map(|partition| &partition.store))
+    }
 }
 
 /// The built-in kinds.
@@ -164,16 +207,22 @@ struct Served {
     types: Types,
 }
 
-/// An engine that serves the built-in kinds from `store`.
+/// An engine that serves the built-in kinds from these stores.
 fn engine(
-    store: Arc<dyn Store>,
+    stores: Stores,
     served: Served,
     cache_options: pintle_cache::Options,
     admission: Chain,
     authorizer: Arc<dyn Authorizer>,
     settings: Settled,
 ) -> (Arc<Engine>, Types) {
-    let cache = Cache::new(cache_options);
+    let prefixes = stores.further.iter().map(|partition| partition.prefixes.clone());
+    let cache = Cache::with_stores(cache_options, prefixes.collect());
+    let all: Vec<Arc<dyn Store>> = stores.all().cloned().collect();
+    let store: Arc<dyn Store> = match stores.further.is_empty() {
+        true => stores.main,
+        false => Arc::new(Partitioned::new(stores.main, stores.further)),
+    };
     let metadata_schema =
         served.types.by_go("meta/v1.ObjectMeta").unwrap_or_else(|| unreachable!("a built-in type"));
     let caller = |config: &WebhookConfig| Arc::new(Client::new(config.credentials.clone()));
@@ -182,7 +231,7 @@ fn engine(
         caller(admission.validating_webhooks()),
     );
     let engine = Arc::new(Engine {
-        store: store.clone(),
+        store,
         cache: cache.clone(),
         registry: Registry::new(Vec::new()),
         admission,
@@ -194,6 +243,8 @@ fn engine(
         types: served.types.clone(),
         service_ranges: settings.service_ranges,
         unsafe_deletion: settings.unsafe_deletion,
+        deletion_workers: settings.deletion_workers,
+        granular_claim_status: settings.granular_claim_status,
         contention_lock: pintle_engine::ContentionLock::default(),
         webhooks: Arc::new(Client::default()),
         conversion_metrics: pintle_engine::ConversionMetrics::default(),
@@ -202,13 +253,18 @@ fn engine(
         policy_slots: pintle_engine::PolicySlots::default(),
     });
     engine.install_all(served.kinds.into_iter());
-    cache.attach(&*store);
+    for (index, store) in all.iter().enumerate() {
+        match index.checked_sub(1) {
+            None => cache.attach(&**store),
+            Some(further) => cache.attach_further(further, &**store),
+        }
+    }
     tokio::spawn(cache.run());
     (engine, served.types)
 }
 
-/// Makes the objects of a fresh server that are not there yet, many at a time: the store makes those durable together
-/// that come together. What lives in namespaces comes after the namespaces.
+/// Creates the missing objects of a fresh server, many concurrently, so that the store syncs them together. Namespaced
+/// objects come after the namespaces.
 async fn make(engine: &Arc<Engine>, config: &Config) -> Result<(), Status> {
     let address = config.service_network.first_host().to_string();
     let today = engine.now_text();
@@ -229,11 +285,11 @@ async fn make(engine: &Arc<Engine>, config: &Config) -> Result<(), Status> {
     Ok(())
 }
 
-/// The label of registrations that a start brings back to what they were.
+/// The label of APIServices that are restored at start.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
-/// Makes one object, unless it is there. A registration of a group of this server is brought back to what it should be,
-/// unless somebody took its label away.
+/// Creates one object if it is missing. An APIService of this server's own group is restored, unless its label was
+/// removed.
 async fn make_one(engine: &Engine, target: &pintle_engine::Target, object: Value) -> Result<(), Status> {
     let manager = bootstrap::manager(&target.kind.group);
     let spec = object.get("spec").cloned().unwrap_or_default();

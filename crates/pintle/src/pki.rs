@@ -151,8 +151,8 @@ impl Authority {
     }
 }
 
-/// The key that signs service-account tokens, kept or new. It is an RSA key, which every verifier of tokens knows. An
-/// ECDSA key of an older build becomes one of [`older_account_keys`].
+/// The key that signs service account tokens: the stored one, or a new one. It is an RSA key, which every verifier of tokens
+/// supports. An ECDSA key of an older build becomes one of [`older_account_keys`].
 pub(crate) fn account_key(keep: Keep<'_>) -> Result<SigningKey, PkiError> {
     if let Some(pem) = keep.read("pki/sa.key")? {
         let key = SigningKey::from_pem(pem.as_bytes())?;
@@ -163,13 +163,23 @@ pub(crate) fn account_key(keep: Keep<'_>) -> Result<SigningKey, PkiError> {
             keep.write(OLDER_ACCOUNT_KEYS, &public)?;
         }
     }
+    let (private, public) = generate_rsa()?;
+    keep.write("pki/sa.pub", &public)?;
+    keep.write("pki/sa.key", &private)?;
+    Ok(SigningKey::from_pem(private.as_bytes())?)
+}
+
+/// A new key that signs service account tokens, for a server that stores nothing.
+pub(crate) fn generate_account_key() -> Result<SigningKey, KeyError> {
+    SigningKey::from_pem(generate_rsa()?.0.as_bytes())
+}
+
+/// A new RSA key: the private and the public key in PEM.
+fn generate_rsa() -> Result<(String, String), KeyError> {
     let key = rsa::KeyPair::generate(rsa::KeySize::Rsa2048).map_err(|_| KeyError::Unusable)?;
     let private: Pkcs8V1Der<'_> = key.as_der().map_err(|_| KeyError::Unusable)?;
     let public: PublicKeyX509Der<'_> = key.public_key().as_der().map_err(|_| KeyError::Unusable)?;
-    let pem = to_pem("PRIVATE KEY", private.as_ref());
-    keep.write("pki/sa.pub", &to_pem("PUBLIC KEY", public.as_ref()))?;
-    keep.write("pki/sa.key", &pem)?;
-    Ok(SigningKey::from_pem(pem.as_bytes())?)
+    Ok((to_pem("PRIVATE KEY", private.as_ref()), to_pem("PUBLIC KEY", public.as_ref())))
 }
 
 /// Keys that signed service-account tokens before; those tokens stay good.
@@ -307,6 +317,34 @@ mod tests {
         let more = serving_names(&["127.0.0.1".parse().unwrap(), "10.0.0.1".parse().unwrap()], &[]).unwrap();
         assert!(!still_good(&pair.certificate, &more));
         assert!(!still_good("nonsense", &names));
+    }
+
+    #[test]
+    fn certificates_are_renewed_before_they_end() {
+        let path = std::env::temp_dir().join(format!("pintle-pki-renewal-{}", std::process::id()));
+        let folder = DataDir::open(&path).unwrap();
+        let keep = Keep(Some(&folder));
+        let authority = Authority::load_or_make(keep).unwrap();
+        let names = serving_names(&["127.0.0.1".parse().unwrap()], &[]).unwrap();
+        let get = || {
+            let serving = authority.serving(keep, &names).unwrap().certificate;
+            (serving, authority.admin(keep).unwrap().certificate)
+        };
+        let first = get();
+        assert_eq!(get(), first, "they are stored");
+        for name in ["apiserver", "admin"] {
+            let mut soon = params("pintle", &[]);
+            soon.subject_alt_names = names.clone();
+            soon.not_after = (SystemTime::now() + RENEW_BEFORE - Duration::from_secs(60)).into();
+            authority.issue(keep, name, soon).unwrap();
+        }
+        let ending: Vec<String> =
+            ["apiserver", "admin"].map(|name| keep.read_pair(name).unwrap().unwrap().certificate).to_vec();
+        let renewed = get();
+        assert!(!ending.contains(&renewed.0) && !ending.contains(&renewed.1));
+        assert!(still_good(&renewed.0, &names) && still_good(&renewed.1, &[]));
+        drop(folder);
+        std::fs::remove_dir_all(path).unwrap();
     }
 
     #[test]

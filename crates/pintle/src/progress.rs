@@ -1,34 +1,89 @@
-//! How far a command got, for people at a terminal.
+//! How far a command got, for people at a terminal: nothing within the first second, then a line that changes.
 
 use std::io::{IsTerminal, Write};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// How long a command is silent.
+const SILENT: Duration = Duration::from_secs(1);
+/// How often the line changes.
+const STEP: Duration = Duration::from_millis(200);
 
 /// A line on a terminal that says how far it got.
 pub(crate) struct Progress {
     verb: &'static str,
     terminal: bool,
-    shown: u64,
+    next: Instant,
+    has_line: bool,
 }
 
 impl Progress {
     /// Nothing done yet; `verb` says what is being done.
     pub(crate) fn new(verb: &'static str) -> Progress {
-        Progress { verb, terminal: std::io::stderr().is_terminal(), shown: 0 }
+        let terminal = std::io::stderr().is_terminal();
+        Progress { verb, terminal, next: Instant::now() + SILENT, has_line: false }
     }
 
     /// Shows `done`, now and then.
     pub(crate) fn show(&mut self, done: u64, unit: &str) {
-        const STEP: u64 = 1000;
-        if self.terminal && done >= self.shown + STEP {
-            self.shown = done;
+        if self.terminal && self.is_due(Instant::now()) {
             _ = write!(std::io::stderr(), "\r{done} {unit} {}", self.verb);
+            self.has_line = true;
         }
+    }
+
+    fn is_due(&mut self, now: Instant) -> bool {
+        let due = now >= self.next;
+        if due {
+            self.next = now + STEP;
+        }
+        due
     }
 
     /// Ends the line.
     pub(crate) fn end(&mut self) {
-        if self.shown > 0 {
+        if std::mem::take(&mut self.has_line) {
             _ = writeln!(std::io::stderr());
-            self.shown = 0;
         }
+    }
+}
+
+/// Does `work` and says every second on a terminal how long it has taken. For work that cannot say how far it got.
+pub(crate) fn during<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    if !std::io::stderr().is_terminal() {
+        return work();
+    }
+    std::thread::scope(|scope| {
+        let (done, is_done) = mpsc::channel::<()>();
+        scope.spawn(move || {
+            let mut seconds = 0_u64;
+            while is_done.recv_timeout(SILENT) == Err(mpsc::RecvTimeoutError::Timeout) {
+                seconds += 1;
+                _ = write!(std::io::stderr(), "\r{what}: {seconds} s");
+            }
+            if seconds > 0 {
+                _ = writeln!(std::io::stderr());
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_within_the_first_second_then_five_times_a_second() {
+        let mut progress = Progress::new("done");
+        let start = Instant::now();
+        let due =
+            |progress: &mut Progress, millis: u64| progress.is_due(start + Duration::from_millis(millis));
+        let shown: Vec<u64> = (0..20).map(|n| n * 100).filter(|at| due(&mut progress, *at)).collect();
+        assert!(shown.first().is_some_and(|first| *first >= 1000), "{shown:?}");
+        assert!(shown.windows(2).all(|pair| matches!(pair, [a, b] if b - a >= 200)), "{shown:?}");
+        assert_eq!(during("x", || 5), 5);
     }
 }

@@ -2,20 +2,24 @@
 
 use crate::arguments::{self, Syntax};
 use crate::data_dir::DataDir;
+use crate::output::{Output, number, object};
+use crate::progress;
 use pintle_store::{Options, Recovery};
+use pintle_value::Value;
 use std::fmt::Write;
 
-const SYNTAX: Syntax = Syntax {
+pub(crate) const SYNTAX: Syntax = Syntax {
     usage: "\
-Usage: pintle recover [--data-dir DIR] [--dry-run]
+Usage: pintle recover [--data-dir DIR] [--dry-run] [--output text|json]
 
 Reads a damaged store as far as it is sound, says which file is damaged and which changes are lost, and makes the store
 usable again. Files that cannot be read are copied to lost-segment-… first. The server must not be running.
 
-      --data-dir DIR  The server's data folder (default ./pintle-data)
-      --dry-run       Only say it
+      --data-dir DIR   The server's data folder (default ./pintle-data)
+      --dry-run        Only say it
+      --output FORMAT  text (default) or json
 ",
-    values: &["data-dir"],
+    values: &["data-dir", "output"],
     switches: &["dry-run"],
     operands: 0,
 };
@@ -30,14 +34,31 @@ pub(crate) fn run(args: Vec<String>) -> Result<(), String> {
     }
     let _held = DataDir::open(&path).map_err(|error| error.to_string())?;
     let dry_run = arguments.has("dry-run");
-    let found =
-        pintle_store::recover(&store, &Options::default(), dry_run).map_err(|error| error.to_string())?;
-    let text = match found {
-        Some(recovery) => report(&recovery, dry_run),
-        None => "The store is sound; nothing was changed.\n".to_string(),
-    };
-    _ = crate::commands::print(&text);
+    let output = Output::parse(arguments.value("output"))?;
+    let recover = || pintle_store::recover(&store, &Options::default(), dry_run);
+    let found = progress::during("reading the store", recover).map_err(|error| error.to_string())?;
+    match found {
+        Some(recovery) => output.print(&report(&recovery, dry_run), &in_json(&recovery, dry_run)),
+        None => {
+            let tree = object([("sound", Value::Bool(true))]);
+            output.print("The store is sound; nothing was changed.\n", &tree);
+        }
+    }
     Ok(())
+}
+
+fn in_json(recovery: &Recovery, dry_run: bool) -> Value {
+    let texts = |all: &[String]| Value::Array(all.iter().map(|text| text.as_str().into()).collect());
+    object([
+        ("sound", Value::Bool(false)),
+        ("dryRun", Value::Bool(dry_run)),
+        ("damage", texts(&recovery.damage)),
+        ("readUntil", number(recovery.read_until.0)),
+        ("knownUntil", number(recovery.known_until.0)),
+        ("objects", number(recovery.entries)),
+        ("saved", texts(&recovery.saved)),
+        ("revision", number(recovery.revision.0)),
+    ])
 }
 
 fn report(recovery: &Recovery, dry_run: bool) -> String {

@@ -9,9 +9,13 @@ use crate::objects::{Objects, ObjectsError};
 use crate::operation::{self, Operation};
 use crate::pki::{self, Authority, Keep, PkiError};
 use crate::profile::Profiles;
+use crate::program::Program;
 use crate::reload::{self, Reload};
 use crate::upkeep::Upkeep;
-use crate::{bootstrap, descriptors, etcd, flow, identity_flags, objects, storage_metrics, upkeep};
+use crate::{
+    bootstrap, descriptors, etcd_stand_in, flow, identity_flags, objects, storage_metrics, token_signing,
+    upkeep,
+};
 use arc_swap::ArcSwap;
 use pintle_admission::SettingsError;
 use pintle_auth::authn::bootstrap::BootstrapTokens;
@@ -32,7 +36,7 @@ use pintle_http::openid::OpenId;
 use pintle_http::resources::Resources;
 use pintle_http::server::ServerContext;
 use pintle_http::tls::{self, ServingCertificates};
-use pintle_http::{Api, Metrics, Offload, Server, ServerConfig};
+use pintle_http::{Api, Console, Metrics, Offload, Server, ServerConfig};
 use pintle_webhook::ReviewClient;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -112,12 +116,12 @@ pub(crate) fn run(flags: &Flags) -> Result<(), ServeError> {
         .map_err(ServeError::Runtime)?;
     // On a thread of the runtime, because objects that are read at the start may be as deep as those of requests.
     runtime.block_on(async {
-        tokio::spawn(serve(Arc::new(config), operation, audit, began)).await.map_err(ServeError::Ended)?
+        tokio::spawn(serve(config, operation, audit, began)).await.map_err(ServeError::Ended)?
     })
 }
 
 async fn serve(
-    config: Arc<Config>,
+    mut config: Config,
     operation: Arc<Operation>,
     audit: AuditConfig,
     began: Instant,
@@ -126,8 +130,21 @@ async fn serve(
     let mut signals = Signals::new().map_err(ServeError::Runtime)?;
     // First of all: a port that is taken is told before anything is done to the data.
     let listener = TcpListener::bind(config.bind).await.map_err(|e| ServeError::Listen(config.bind, e))?;
+    let keeps_in_memory = async { matches!(&config.etcd, Some(etcd) if etcd_stand_in::is_at(etcd).await) };
+    let keeps_in_memory = tokio::select! {
+        answer = keeps_in_memory => answer,
+        () = signals.next() => return Ok(()),
+    };
+    if keeps_in_memory {
+        tracing::info!(v = 0, "--etcd-servers names Pintle's stand-in for etcd: all data is kept in memory");
+        config.keep_in_memory();
+    } else if config.program == Program::KubeApiserver && config.etcd.is_none() && config.ephemeral {
+        tracing::warn!("without --etcd-servers and --data-dir all data is kept in memory");
+    }
+    let config = Arc::new(config);
     let folder = match &config.data_dir {
         Some(path) => DataDir::open(path)?,
+        None if config.program == Program::KubeApiserver => DataDir::none(),
         None => DataDir::temporary()?,
     };
     let folder = Arc::new(folder);
@@ -136,19 +153,29 @@ async fn serve(
     let (serving, serving_authority) = reload::serving_pair(&config, &authority, keep)?;
     let admin = authority.admin(keep)?;
 
+    pintle_encrypt::set_server_id(&upkeep::own_name());
+    // A server that waits for its signer or for etcd can be ended, too.
+    let signing = tokio::select! {
+        signing = token_signing::start(&config, keep) => signing?,
+        () = signals.next() => return Ok(()),
+    };
     let lasting = config.authorization.lasting(&config)?;
     let authorizers = config.authorization.start(&lasting)?;
     let authorizer: Arc<dyn Authorizer> = authorizers.clone();
-    // A server that waits for etcd can be ended, too.
     let opened = tokio::select! {
         opened = objects::open(&config, &folder, authorizer.clone()) => opened?,
         () = signals.next() => return Ok(()),
     };
-    let Objects { engine, types, encryption } = opened;
-    let mut account_tokens = account_tokens(&config, keep)?;
+    let Objects { engine, types, encryption, stores } = opened;
     let token_objects: Arc<dyn BoundObjects> = Arc::new(TokenObjects(engine.clone()));
-    account_tokens.objects = Some(token_objects.clone());
-    let account_keys = account_tokens.keys.clone();
+    let account_tokens = ServiceAccountTokens {
+        issuers: config.issuers.clone(),
+        audiences: config.audiences.clone(),
+        keys: signing.keys.clone(),
+        objects: Some(token_objects.clone()),
+        lookup: config.lookup_tokens,
+        signatures: SignatureCache::default(),
+    };
     let providers = &config.authentication;
     let issuers = Issuers::start(&providers.config.jwt, &providers.algorithms);
     let issuers = issuers.map_err(|why| FlagError::new(&why))?;
@@ -181,10 +208,7 @@ async fn serve(
 
     let health = Arc::new(Health::default());
     match &config.etcd {
-        // Ends with the runtime.
-        Some(etcd) => {
-            _ = tokio::spawn(etcd::check_health(engine.store.clone(), etcd.check_timeout(), health.clone()))
-        }
+        Some(etcd) => etcd.add_checks(&stores, &health),
         None => {
             for check in ["etcd", "etcd-readiness"] {
                 let store = engine.store.clone();
@@ -195,6 +219,8 @@ async fn serve(
             }
         }
     }
+    // Ends with the runtime.
+    tokio::spawn(crate::encryption::follow_readability(encryption.clone(), engine.clone()));
     if encryption.has_kms() || config.encryption.reload {
         health.set_check("kms-providers", Scope::Readiness, "shutdown", move || {
             encryption.kms_healthy().then_some(()).ok_or_else(|| "a KMS provider is not healthy".to_string())
@@ -232,15 +258,16 @@ async fn serve(
         authorizer: authorizer.clone(),
         authenticator: authenticator.clone(),
         rbac,
-        token_seconds_max: config.token_seconds_max,
+        token_seconds_max: signing.seconds_max,
         extend_tokens: config.extend_tokens,
+        extended_token_seconds: signing.extended_seconds,
     };
     let resources =
         Resources::new(engine.clone(), access, types, config.min_request_timeout, aggregation.clone());
     let api: Arc<dyn Api> = Arc::new(resources);
 
     let address = listener.local_addr().map_err(|e| ServeError::Listen(config.bind, e))?;
-    let upkeep = Upkeep::start(&engine, &config, address).await;
+    let upkeep = Upkeep::start(&engine, &config, address, &serving_authority).await;
     let local = SocketAddr::new(reachable(address.ip()), address.port());
     let public = published(&config, local);
     let jwks_uri = match config.jwks_uri.as_str() {
@@ -255,7 +282,8 @@ async fn serve(
     });
     let measured = engine.clone();
     let data = folder.path().to_path_buf();
-    metrics.add_source(move |_| storage_metrics::update(&measured, &data));
+    let counts = config.counts_objects;
+    metrics.add_source(move |_| storage_metrics::update(&measured, &data, counts));
     storage_metrics::describe_build(&config);
     let streams = config.proxying.streams.clone();
     let (checked, logs) = (aggregation.clone(), streams.clone());
@@ -270,7 +298,7 @@ async fn serve(
         authorizer,
         health: Arc::clone(&health),
         metrics: Arc::new(metrics),
-        openid: OpenId::new(config.issuers.first().map_or("", String::as_str), &jwks_uri, &account_keys),
+        openid: OpenId::new(config.issuers.first().map_or("", String::as_str), &jwks_uri, signing.keys),
         git_version: config.git_version.clone(),
         git_commit: env!("PINTLE_GIT_COMMIT"),
         address: OnceLock::from(public.clone()),
@@ -295,6 +323,7 @@ async fn serve(
         }),
         goaway_chance: operation.goaway_chance,
         flow,
+        console: config.console.then(Console::default),
     });
     let server_config = ServerConfig {
         tls: tls.clone(),
@@ -331,7 +360,9 @@ async fn serve(
     tokio::spawn(reload.run(engine.clone()));
     health.set_ready();
     folder.write("port", address.port().to_string().as_bytes())?;
-    greet(&url, &folder, &config, began);
+    if folder.exists() {
+        greet(&url, &folder, &config, began);
+    }
     tracing::info!(v = 0, "Serving securely on {address}");
 
     let stop = async {
@@ -396,30 +427,6 @@ fn static_tokens(config: &Config) -> Result<TokenFile, ServeError> {
         }
         None => Ok(TokenFile::default()),
     }
-}
-
-fn account_tokens(config: &Config, keep: Keep<'_>) -> Result<ServiceAccountTokens, ServeError> {
-    let signer = match &config.account_signing_key_file {
-        Some(path) => identity_flags::signing_key(path)?,
-        None => pki::account_key(keep)?,
-    };
-    let mut keys = Vec::new();
-    for path in &config.account_key_files {
-        keys.extend(identity_flags::verifying_keys(path)?);
-    }
-    if keys.is_empty() {
-        keys.push(signer.verifying.clone());
-        keys.extend(pki::older_account_keys(keep)?);
-    }
-    Ok(ServiceAccountTokens {
-        issuers: config.issuers.clone(),
-        audiences: config.audiences.clone(),
-        keys,
-        signer: Some(Arc::new(signer)),
-        objects: None,
-        lookup: config.lookup_tokens,
-        signatures: SignatureCache::default(),
-    })
 }
 
 /// The address that clients are told in `/api` and by OpenID discovery: `--external-hostname` or `--advertise-address`

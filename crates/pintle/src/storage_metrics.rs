@@ -1,30 +1,25 @@
 //! Figures that are read when somebody asks for metrics: objects and sizes by resource, the build, the feature gates.
 
 use crate::config::Config;
+use pintle_cache::View;
 use pintle_engine::Engine;
 use pintle_http::version::GIT_VERSION;
+use pintle_kinds::Kind;
 use pintle_metrics::families;
 use std::path::Path;
 
 /// Objects whose size is looked at to estimate that of all.
 const SAMPLED_MAX: usize = 100;
 
-/// Brings the figures of each resource up to date.
-pub(crate) fn update(engine: &Engine, data: &Path) {
+/// Brings the figures of each resource up to date; numbers of objects only if `counts`.
+pub(crate) fn update(engine: &Engine, data: &Path, counts: bool) {
     for kind in engine.registry.kinds().all() {
         let Some(resource) = engine.cache.resource(&kind.store_prefix) else { continue };
         let view = resource.view();
         let labels = [kind.group.as_str(), kind.plural.as_str()];
-        families::RESOURCE_OBJECTS.set(&labels, float(view.len()));
-        let sampled: usize = view.iter().take(SAMPLED_MAX).map(|object| object.value().len()).sum();
-        let count = view.len().clamp(1, SAMPLED_MAX);
-        families::RESOURCE_BYTES.set(&labels, float(sampled) / float(count) * float(view.len()));
-        let name = if kind.group.is_empty() {
-            kind.plural.to_string()
-        } else {
-            format!("{}.{}", kind.plural, kind.group)
-        };
-        families::STORE_OBJECTS.set(&[&name], float(view.len()));
+        if counts {
+            count_objects(kind, &view);
+        }
         families::CACHE_REVISION.set(&labels, float(usize::try_from(view.revision()).unwrap_or(0)));
         // The cache is filled once, from the store, and follows it from then on.
         let events = resource.events();
@@ -43,6 +38,19 @@ pub(crate) fn update(engine: &Engine, data: &Path) {
     if !engine.store.is_shared() {
         families::STORE_BYTES.set(&["pintle"], float(folder_bytes(data)));
     }
+}
+
+fn count_objects(kind: &Kind, view: &View) {
+    let labels = [kind.group.as_str(), kind.plural.as_str()];
+    families::RESOURCE_OBJECTS.set(&labels, float(view.len()));
+    let sampled: usize = view.iter().take(SAMPLED_MAX).map(|object| object.value().len()).sum();
+    let count = view.len().clamp(1, SAMPLED_MAX);
+    families::RESOURCE_BYTES.set(&labels, float(sampled) / float(count) * float(view.len()));
+    let name = match kind.group.is_empty() {
+        true => kind.plural.to_string(),
+        false => format!("{}.{}", kind.plural, kind.group),
+    };
+    families::STORE_OBJECTS.set(&[&name], float(view.len()));
 }
 
 fn folder_bytes(folder: &Path) -> usize {

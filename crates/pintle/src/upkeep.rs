@@ -16,6 +16,9 @@ use std::time::Duration;
 /// clients in the cluster should not wait.
 const SERVICE_EVERY: Duration = Duration::from_secs(1);
 
+/// How often a store that nobody writes to forgets what is past retention.
+const STORE_AGING_EVERY: Duration = Duration::from_secs(20);
+
 /// What the server says of itself to others, and takes back when it ends.
 pub(crate) struct Upkeep {
     membership: Arc<Membership>,
@@ -26,11 +29,18 @@ pub(crate) struct Upkeep {
 
 impl Upkeep {
     /// Starts the tasks. They end when the cache shuts down.
-    pub(crate) async fn start(engine: &Arc<Engine>, config: &Arc<Config>, listening: SocketAddr) -> Upkeep {
+    pub(crate) async fn start(
+        engine: &Arc<Engine>,
+        config: &Arc<Config>,
+        listening: SocketAddr,
+        root_ca: &str,
+    ) -> Upkeep {
         let peer = config.peer_address(listening.port()).filter(|_| config.gate(PEER_PROXY));
         let identity = own_identity(engine, peer);
-        let (shared, candidate) = (engine.store.is_shared(), run_controllers(engine, config, &identity));
+        let candidate = run_controllers(engine, config, &identity, root_ca);
+        let shared = engine.store.is_shared();
         tokio::spawn(keep_service(engine.clone(), config.clone()));
+        tokio::spawn(age_store(engine.clone()));
         let settings = Settings {
             advertised: config.advertise.filter(|_| config.publishes_endpoint),
             port: listening.port(),
@@ -70,9 +80,15 @@ impl Upkeep {
 const PEER_PROXY: &str = "UnknownVersionInteroperabilityProxy";
 
 /// Runs the controllers here, or where several servers share the store on one of them.
-fn run_controllers(engine: &Arc<Engine>, config: &Arc<Config>, identity: &Identity) -> Option<Candidate> {
-    let (run_on, config) = (engine.clone(), config.clone());
-    let start = move || pintle_controllers::start_elected(&run_on, |name| config.runs_controller(name));
+fn run_controllers(
+    engine: &Arc<Engine>,
+    config: &Arc<Config>,
+    identity: &Identity,
+    root_ca: &str,
+) -> Option<Candidate> {
+    let (run_on, config, root_ca) = (engine.clone(), config.clone(), root_ca.to_string());
+    let start =
+        move || pintle_controllers::start_elected(&run_on, &root_ca, |name| config.runs_controller(name));
     if engine.store.is_shared() {
         return Some(Candidate::start(engine.clone(), identity.holder.clone(), start));
     }
@@ -90,16 +106,24 @@ async fn keep_service(engine: Arc<Engine>, config: Arc<Config>) {
     }
 }
 
-/// Asks the store for its size, for the metrics.
+/// Asks each etcd for its size, for the metrics.
 async fn measure_store(engine: Arc<Engine>, every: Duration) {
     loop {
-        if let Some(bytes) = engine.store.size().await {
+        for (index, size) in engine.store.sizes().await.into_iter().enumerate() {
+            let Some(bytes) = size else { continue };
             #[expect(clippy::cast_precision_loss, reason = "a size to be shown")]
-            families::STORE_BYTES.set(&["etcd-0"], bytes as f64);
+            families::STORE_BYTES.set(&[&format!("etcd-{index}")], bytes as f64);
         }
         if wait(&engine, every).await {
             return;
         }
+    }
+}
+
+/// Has the store forget what is past retention while nobody writes.
+async fn age_store(engine: Arc<Engine>) {
+    while !wait(&engine, STORE_AGING_EVERY).await {
+        engine.store.age();
     }
 }
 
@@ -122,10 +146,14 @@ async fn wait(engine: &Engine, time: Duration) -> bool {
 
 /// kube-apiserver names a server by a hash of its host's name.
 pub(crate) fn own_identity(engine: &Engine, peer: Option<SocketAddr>) -> Identity {
-    let hostname = hostname();
-    let name = format!("apiserver-{}", hash(&hostname));
+    let (hostname, name) = (hostname(), own_name());
     let holder = format!("{name}_{}", pintle_engine::environment::new_uid(&*engine.random));
     Identity { name, hostname, holder, peer: peer.map(|address| address.to_string()) }
+}
+
+/// The name of this server among several.
+pub(crate) fn own_name() -> String {
+    format!("apiserver-{}", hash(&hostname()))
 }
 
 fn hostname() -> String {

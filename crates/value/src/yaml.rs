@@ -9,6 +9,7 @@ mod decode;
 mod emit;
 mod flat;
 mod parse;
+mod positions;
 mod print;
 mod scalar;
 mod scan;
@@ -17,6 +18,7 @@ mod source;
 pub use crate::parsed::ParseError;
 use crate::{Str, Value};
 use compose::Document;
+pub use positions::{Position, Positions};
 pub use print::print;
 
 /// How deep lists and maps may nest, as in Go.

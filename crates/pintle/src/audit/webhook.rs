@@ -1,4 +1,4 @@
-//! The webhook that takes audit events: where a kubeconfig points to, asked again with growing pauses when it fails.
+//! The audit webhook backend: sends events to the server of a kubeconfig, with retries and back-off.
 
 use bytes::Bytes;
 use http::{Request, header};
@@ -10,10 +10,10 @@ use pintle_value::{Value, base64, yaml};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often a batch is sent before it is given up, and by how much pauses grow.
+/// How often a batch is sent before it is dropped, and the growth of the back-off.
 const ATTEMPTS_MAX: u32 = 5;
 const PAUSE_FACTOR: f64 = 1.5;
-/// Longest time for one attempt, and most bytes of an answer that are read.
+/// The time-out of one attempt, and the limit of an answer in bytes.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
@@ -82,7 +82,7 @@ impl Webhook {
         let request = request.body(body).map_err(|e| e.to_string())?;
         let answer = self.transport.send(&self.to, request).await.map_err(|e| e.to_string())?;
         let code = answer.status();
-        // The connection can be used again once the answer was read.
+        // Read the answer so that the connection can be reused.
         _ = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
         if code.is_success() { Ok(()) } else { Err(format!("the server answered {}", code.as_u16())) }
     }
@@ -128,7 +128,7 @@ fn named(tree: &Value, list: &str, name: &str, key: &str) -> Value {
     found.and_then(|item| item.get(key)).cloned().unwrap_or_default()
 }
 
-/// A document that a kubeconfig holds in base64 or names as a file.
+/// A document that a kubeconfig embeds in base64 or refers to as a file.
 fn document(node: &Value, key: &str, folder: &Path) -> Result<Option<Vec<u8>>, String> {
     let data = node.str_at(&[&format!("{key}-data")]);
     if !data.is_empty() {
@@ -157,5 +157,5 @@ fn address(server: &str) -> Option<(Address, String)> {
     }
     let host = host.trim_start_matches('[').trim_end_matches(']').to_string();
     let path = if path.is_empty() { "/" } else { path };
-    Some((Address { tls, host, port }, format!("{path}?timeout=30s")))
+    Some((Address { tls, host, port, checked: Vec::new() }, format!("{path}?timeout=30s")))
 }

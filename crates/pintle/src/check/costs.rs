@@ -1,19 +1,19 @@
-//! What the CEL rules of a definition may cost, against their limits.
+//! The estimated costs of a definition's CEL rules, compared with their limits.
 
 use pintle_kinds::definition_rules::{RULE_COST_MAX, VERSION_COST_MAX, rule_costs};
 use pintle_value::Value;
 
 /// A rule and its cost.
 pub(super) struct RuleCost {
-    /// Where the rule stands; the version alone for all its rules together.
+    /// The path of the rule, or the version for the sum of its rules.
     pub(super) path: String,
     /// What it may cost at most.
     pub(super) estimated: u64,
-    /// What it may cost before the definition is refused.
+    /// The cost limit.
     pub(super) limit: u64,
 }
 
-/// The costs of all rules of a definition, in the order in which they stand, and the sum of each version.
+/// The costs of all rules of a definition, in order, and the sum of each version.
 pub(super) fn of(definition: &Value) -> Vec<RuleCost> {
     let mut out: Vec<RuleCost> = Vec::new();
     let costs = rule_costs(definition);

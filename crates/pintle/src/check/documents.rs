@@ -1,34 +1,72 @@
-//! The documents of manifests: files, folders and stdin, taken apart where YAML or lists hold several.
+//! The documents of manifests: files, folders and stdin, taken apart where YAML or lists hold several. What kustomize
+//! and Helm write is read as it is: comments, empty documents, notes at the end.
 
 use bytes::Bytes;
-use pintle_value::{Value, json, yaml};
+use pintle_value::yaml::{self, Position, Positions};
+use pintle_value::{Value, json};
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
-/// The most bytes of all manifests together that are read.
+/// The limit of all manifests together in bytes.
 const BYTES_MAX: u64 = 256 << 20;
-/// How deep folders are looked into.
+/// The deepest folder that is read.
 const DEPTH_MAX: usize = 16;
 
-/// One object of a manifest.
-pub(super) struct Document {
-    /// The file.
-    pub(super) file: String,
-    /// The object.
-    pub(super) tree: Value,
+/// One object of a manifest, or what stands where one should.
+pub(crate) struct Document {
+    /// The object; null if it cannot be read.
+    pub(crate) tree: Value,
     /// As it is written.
-    pub(super) body: Bytes,
+    pub(crate) body: Bytes,
+    /// Why it cannot be read.
+    pub(crate) error: Option<String>,
+    /// Where it stands.
+    pub(crate) place: Place,
+}
+
+/// Where an object and its fields stand.
+#[derive(Clone)]
+pub(crate) struct Place {
+    /// The file.
+    pub(crate) file: String,
+    /// Lines of the file before the document.
+    lines_before: usize,
+    /// The place of a document that cannot be read.
+    broken_at: Option<Position>,
+    positions: Option<Arc<Positions>>,
+    /// The path of the object in the document: empty, or `items[0]` in a list.
+    root: String,
 }
 
 impl Document {
-    pub(super) fn is_definition(&self) -> bool {
+    pub(crate) fn is_definition(&self) -> bool {
         self.tree.str_at(&["kind"]) == "CustomResourceDefinition"
             && self.tree.str_at(&["apiVersion"]).starts_with("apiextensions.k8s.io/")
     }
 }
 
-/// Reads all documents. The error is one line.
-pub(super) fn read(files: &[String]) -> Result<Vec<Document>, String> {
+impl Place {
+    /// Where a field stands in the file, or the object itself for an empty path.
+    pub(crate) fn of(&self, path: &str) -> Position {
+        let found = match (self.broken_at, &self.positions) {
+            (Some(position), _) => position,
+            (None, Some(positions)) if self.root.is_empty() => positions.find(path),
+            (None, Some(positions)) if path.is_empty() => positions.find(&self.root),
+            (None, Some(positions)) => positions.find(&format!("{}.{path}", self.root)),
+            (None, None) => Position { line: 1, column: 1 },
+        };
+        Position { line: found.line + self.lines_before, ..found }
+    }
+
+    /// Where a line of the document stands in the file.
+    pub(crate) fn of_line(&self, line: usize) -> Position {
+        Position { line: line + self.lines_before, column: 1 }
+    }
+}
+
+/// Reads all documents. The error is one line: a file that cannot be read at all.
+pub(crate) fn read(files: &[String]) -> Result<Vec<Document>, String> {
     let mut out = Vec::new();
     let mut left = BYTES_MAX;
     for file in files {
@@ -36,7 +74,7 @@ pub(super) fn read(files: &[String]) -> Result<Vec<Document>, String> {
             let mut text = Vec::new();
             let read = std::io::stdin().take(left).read_to_end(&mut text);
             read.map_err(|error| format!("cannot read stdin: {error}"))?;
-            add(file, &text, &mut out)?;
+            add("stdin", &text, &mut out);
         } else {
             read_path(Path::new(file), true, DEPTH_MAX, &mut left, &mut out)?;
         }
@@ -51,8 +89,8 @@ fn read_path(
     left: &mut u64,
     out: &mut Vec<Document>,
 ) -> Result<(), String> {
-    let shown = path.display().to_string();
-    let failed = |error: std::io::Error| format!("cannot read {shown}: {error}");
+    let file = path.display().to_string();
+    let failed = |error: std::io::Error| format!("cannot read {file}: {error}");
     if path.is_dir() && depth > 0 {
         let mut inside = Vec::new();
         for entry in std::fs::read_dir(path).map_err(failed)? {
@@ -68,55 +106,107 @@ fn read_path(
     let text = std::fs::read(path).map_err(failed)?;
     *left = left
         .checked_sub(text.len() as u64)
-        .ok_or_else(|| format!("{shown}: more than {BYTES_MAX} bytes in all"))?;
-    add(&shown, &text, out)
+        .ok_or_else(|| format!("{file}: more than {BYTES_MAX} bytes in all"))?;
+    add(&file, &text, out);
+    Ok(())
 }
 
-fn add(file: &str, text: &[u8], out: &mut Vec<Document>) -> Result<(), String> {
-    for body in split(text) {
-        let tree = yaml::parse(&body).map_err(|error| format!("{file}: {error}"))?.value;
+fn add(file: &str, text: &[u8], out: &mut Vec<Document>) {
+    for (lines_before, body) in split(text) {
+        let mut place = Place {
+            file: file.to_string(),
+            lines_before,
+            broken_at: None,
+            positions: Positions::of(&body).ok().map(Arc::new),
+            root: String::new(),
+        };
+        let tree = match yaml::parse(&body) {
+            Ok(parsed) => parsed.value,
+            Err(error) => {
+                let (position, mut why) = without_line(&error.to_string());
+                if body.windows(2).any(|pair| pair == b"{{") {
+                    why.push_str(" (is it a template? render it first: helm template, kustomize build)");
+                }
+                place.broken_at = Some(position);
+                out.push(Document { tree: Value::Null, body, error: Some(why), place });
+                continue;
+            }
+        };
         if tree.is_null() {
             continue;
         }
         let is_list = tree.str_at(&["kind"]) == "List" && tree.str_at(&["apiVersion"]) == "v1";
         if !is_list {
-            out.push(Document { file: file.to_string(), tree, body });
+            out.push(Document { tree, body, error: None, place });
             continue;
         }
-        for item in tree.items_at(&["items"]) {
+        for (index, item) in tree.items_at(&["items"]).iter().enumerate() {
             let mut body = Vec::new();
             json::print(item, &mut body);
-            out.push(Document { file: file.to_string(), tree: item.clone(), body: body.into() });
+            let place = Place { root: format!("items[{index}]"), ..place.clone() };
+            out.push(Document { tree: item.clone(), body: body.into(), error: None, place });
         }
     }
-    Ok(())
 }
 
-/// The documents of a YAML stream: lines of three dashes stand between them.
-fn split(text: &[u8]) -> Vec<Bytes> {
-    let mut out = vec![Vec::new()];
-    for line in text.split_inclusive(|byte| *byte == b'\n') {
-        let begins = line.trim_ascii_end() == b"---" || line.starts_with(b"--- ");
-        if begins {
-            out.push(line.get(3..).unwrap_or_default().to_vec());
-        } else if let Some(last) = out.last_mut() {
+/// Takes the line out of the text of a YAML error (`yaml: line 3: …`).
+fn without_line(error: &str) -> (Position, String) {
+    let line = error.strip_prefix("yaml: line ").and_then(|rest| rest.split_once(": "));
+    match line.and_then(|(line, why)| Some((line.parse().ok()?, why))) {
+        Some((line, why)) => (Position { line, column: 1 }, format!("yaml: {why}")),
+        None => (Position { line: 1, column: 1 }, error.to_string()),
+    }
+}
+
+/// The documents of a YAML stream, each with the number of lines before it: lines of three dashes stand between them. A
+/// line `NOTES:` ends the stream: Helm prints a chart's notes after its objects.
+fn split(text: &[u8]) -> Vec<(usize, Bytes)> {
+    let mut out: Vec<(usize, Vec<u8>)> = vec![(0, Vec::new())];
+    for (number, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let content = line.trim_ascii_end();
+        if content == b"NOTES:" {
+            break;
+        }
+        if content == b"---" {
+            out.push((number + 1, Vec::new()));
+        } else if line.starts_with(b"--- ") {
+            // Columns stay what they are in the file.
+            out.push((number, [b"   ", line.get(3..).unwrap_or_default()].concat()));
+        } else if let Some((_, last)) = out.last_mut() {
             last.extend_from_slice(line);
         }
     }
-    out.into_iter().filter(|document| !document.trim_ascii().is_empty()).map(Bytes::from).collect()
+    let is_empty = |document: &[u8]| document.trim_ascii().is_empty();
+    out.into_iter().filter(|(_, document)| !is_empty(document)).map(|(n, d)| (n, Bytes::from(d))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn read_text(text: &str) -> Vec<Document> {
+        let mut out = Vec::new();
+        add("f", text.as_bytes(), &mut out);
+        out
+    }
+
     #[test]
     fn streams_and_lists_are_taken_apart() {
-        let text = "# first\nkind: A\n---\nkind: B\ntext: |\n  ---x\n--- \n---\napiVersion: v1\nkind: List\nitems: [{kind: C}, {kind: D}]\n";
-        let mut out = Vec::new();
-        add("f", text.as_bytes(), &mut out).unwrap();
-        let kinds: Vec<&str> = out.iter().map(|d| d.tree.str_at(&["kind"])).collect();
-        assert_eq!(kinds, ["A", "B", "C", "D"]);
-        assert!(add("f", b"a: [", &mut out).unwrap_err().starts_with("f: yaml: "));
+        let text = "# first\nkind: A\n---\nkind: B\ntext: |\n  ---x\n--- \n---\napiVersion: v1\nkind: List\nitems: [{kind: C}, {kind: D}]\n---\n# Source: empty.yaml\n---\n--- {kind: E}\nNOTES:\n1. Get the URL: [by running\n";
+        let out = read_text(text);
+        let places: Vec<(&str, usize, usize)> = out
+            .iter()
+            .map(|d| (d.tree.str_at(&["kind"]), d.place.of("kind").line, d.place.of("kind").column))
+            .collect();
+        assert_eq!(places, [("A", 2, 1), ("B", 4, 1), ("C", 11, 10), ("D", 11, 21), ("E", 15, 6)]);
+    }
+
+    #[test]
+    fn a_broken_document_does_not_hide_the_others() {
+        let out = read_text("kind: A\n---\nkind: B\nx: {{ .Values.x }}\n  y: [\n---\nkind: C\n");
+        assert_eq!(out.len(), 3);
+        let broken = out.get(1).unwrap();
+        assert!(broken.error.as_ref().unwrap().contains("helm template"), "{:?}", broken.error);
+        assert!(broken.place.of("").line >= 4, "{}", broken.place.of("").line);
     }
 }

@@ -1,10 +1,13 @@
-//! `pintle check`: what the server would say to definitions, and with them to custom resources, without a server.
+//! `pintle check`: what the server would say to objects, and to those that definitions among them define, without a
+//! server.
 
 mod costs;
-mod documents;
+pub(crate) mod documents;
+mod junit;
 mod report;
+mod sarif;
 
-use crate::objects;
+use crate::{objects, terminal};
 use documents::Document;
 use pintle_auth::UserInfo;
 use pintle_engine::decode::Media;
@@ -17,38 +20,55 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-const USAGE: &str = "\
-Usage: pintle check FILE… [--json] [--strict]
+pub(crate) const USAGE: &str = "\
+Usage: pintle check FILE… [--output text|json|sarif|junit] [--strict]
 
-Checks CustomResourceDefinitions, and the custom resources of these files that they define, as the server would when
-they are created: with its code and its words, but without a server. FILE may be a folder, or - for stdin. What the CEL
-rules of a definition may cost is shown beside their limits.
+Checks objects as the server would when they are created: with its code and its words, but without a server. Knows all
+built-in kinds and the custom resources whose CustomResourceDefinitions are among the files. FILE may be a folder (of
+which *.yaml, *.yml and *.json are read), or - for stdin: kustomize build . | pintle check -, helm template . | pintle
+check -. What is wrong is shown with FILE:LINE:COLUMN of the field. What the CEL rules of a definition may cost is shown
+beside their limits. What depends on other objects of a cluster (namespaces and what they
+enforce, service accounts, priority classes, quotas) is not checked.
 
-      --json    Write a list of what was found.
-      --strict  Fail also when an object was skipped, or when nothing was checked.
+  -o, --output FORMAT  text (default), json, sarif (2.1.0) or junit (XML).
+      --json           The same as --output json.
+      --strict         Fail also when an object was skipped, or when nothing was checked.
 
-Ends with 0 when everything would be accepted, with 1 when something would not, with 2 when it could not be read.
+Ends with 0 when everything would be accepted, with 1 when something would not, with 2 when something could not be read.
 ";
 
-/// The code of an invocation that could not be carried out.
+/// The exit code if the command could not be carried out.
 const UNREADABLE: u8 = 2;
+
+/// What was asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Options {
+    format: Format,
+    strict: bool,
+    help: bool,
+    files: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Format {
+    #[default]
+    Text,
+    Json,
+    Sarif,
+    Junit,
+}
 
 /// Runs the command with the arguments after its name.
 pub(crate) fn run(args: impl Iterator<Item = String>) -> ExitCode {
-    let (mut json, mut strict, mut files) = (false, false, Vec::new());
-    for arg in args {
-        match arg.as_str() {
-            "--json" => json = true,
-            "--strict" => strict = true,
-            "-h" | "--help" => return print(USAGE, ExitCode::SUCCESS),
-            other if other.starts_with("--") => return refuse(&format!("unknown flag {other}")),
-            _ => files.push(arg),
+    let options = match parse(args) {
+        Ok(options) if options.help => return print(USAGE, ExitCode::SUCCESS),
+        Ok(options) if options.files.is_empty() => {
+            return refuse("no file is named (pintle check --help shows how it is used)");
         }
-    }
-    if files.is_empty() {
-        return refuse("no file is named (pintle check --help shows how it is used)");
-    }
-    let documents = match documents::read(&files) {
+        Ok(options) => options,
+        Err(why) => return refuse(&why),
+    };
+    let documents = match documents::read(&options.files) {
         Ok(documents) => documents,
         Err(why) => return refuse(&why),
     };
@@ -62,14 +82,58 @@ pub(crate) fn run(args: impl Iterator<Item = String>) -> ExitCode {
         Ok(Err(why)) => return refuse(&why),
         Err(error) => return refuse(&error.to_string()),
     };
-    let skipped = found.iter().filter(|finding| matches!(finding.outcome, Outcome::Skipped(_))).count();
+    let text = match options.format {
+        Format::Text => report::text(&found, terminal::has_colours()),
+        Format::Json => report::json(&found),
+        Format::Sarif => sarif::report(&found),
+        Format::Junit => junit::report(&found),
+    };
+    print(&text, code(&found, options.strict))
+}
+
+/// The code that tells CI what was found.
+fn code(found: &[Finding], strict: bool) -> ExitCode {
+    let count = |is: fn(&Outcome) -> bool| found.iter().filter(|finding| is(&finding.outcome)).count();
+    let skipped = count(|outcome| matches!(outcome, Outcome::Skipped(_)));
     if skipped == found.len() {
         _ = writeln!(std::io::stderr(), "pintle check: nothing was checked");
     }
-    let refused = found.iter().any(|finding| matches!(finding.outcome, Outcome::Refused(_)));
+    if count(|outcome| matches!(outcome, Outcome::Unreadable(_))) > 0 {
+        return ExitCode::from(UNREADABLE);
+    }
+    let refused = count(|outcome| matches!(outcome, Outcome::Refused(_))) > 0;
     let bad = refused || (strict && (skipped > 0 || found.is_empty()));
-    let text = if json { report::json(&found) } else { report::text(&found) };
-    print(&text, if bad { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut options = Options::default();
+    while let Some(arg) = args.next() {
+        let (name, inline) = match arg.split_once('=') {
+            Some((name, value)) if arg.starts_with("--") => (name, Some(value.to_string())),
+            _ => (arg.as_str(), None),
+        };
+        match name {
+            "--json" => options.format = Format::Json,
+            "--strict" => options.strict = true,
+            "-h" | "--help" => options.help = true,
+            "-o" | "--output" => {
+                let value = inline.or_else(|| args.next()).ok_or_else(|| format!("{name} needs a value"))?;
+                options.format = match value.as_str() {
+                    "text" => Format::Text,
+                    "json" => Format::Json,
+                    "sarif" => Format::Sarif,
+                    "junit" => Format::Junit,
+                    other => {
+                        return Err(format!("there is no output {other:?}: text, json, sarif or junit"));
+                    }
+                };
+            }
+            flag if flag.starts_with('-') && flag != "-" => return Err(format!("unknown flag {flag}")),
+            _ => options.files.push(arg),
+        }
+    }
+    Ok(options)
 }
 
 fn print(text: &str, code: ExitCode) -> ExitCode {
@@ -84,7 +148,7 @@ fn refuse(why: &str) -> ExitCode {
     ExitCode::from(UNREADABLE)
 }
 
-/// Checks the documents: definitions first, whatever their order, then what they define.
+/// Checks the documents: definitions first, whatever their order, then the custom resources.
 async fn check(documents: Vec<Document>) -> Result<Vec<Finding>, String> {
     let engine = objects::in_memory().map_err(|error| error.to_string())?;
     let mut found: Vec<Option<Finding>> = Vec::with_capacity(documents.len());
@@ -101,15 +165,17 @@ async fn check(documents: Vec<Document>) -> Result<Vec<Finding>, String> {
     Ok(all)
 }
 
-/// Checks a definition and, where nothing is wrong with it, serves what it defines.
+/// Checks a definition and, if it is valid, registers its kind.
 async fn definition(engine: &Arc<Engine>, document: &Document) -> Finding {
     let target = engine.target("apiextensions.k8s.io", "v1", "customresourcedefinitions", "", "");
-    let Some(target) = target else { return Finding::skipped(document, "definitions are not served") };
+    let Some(target) = target else {
+        return Finding::new(document, Outcome::Skipped("definitions are not served"));
+    };
     let mut finding = create(engine, &target, document).await;
     finding.costs = costs::of(&document.tree);
     if let Outcome::Accepted(Some(accepted)) = &finding.outcome {
         let mut kind = engine.compile(accepted);
-        // Nobody is asked to convert: objects are checked in the version they are written in.
+        // No conversion webhook is called: objects are checked in the version in which they are written.
         kind.conversion = None;
         if let Err(why) = engine.define(Arc::new(kind), false) {
             tracing::warn!("{why}");
@@ -118,18 +184,30 @@ async fn definition(engine: &Arc<Engine>, document: &Document) -> Finding {
     finding
 }
 
-/// Checks a custom resource whose definition is at hand.
+/// Checks an object of a built-in kind, or of one whose definition is at hand.
 async fn resource(engine: &Arc<Engine>, document: &Document) -> Finding {
-    let version = GroupVersion::parse(document.tree.str_at(&["apiVersion"])).unwrap_or_default();
-    let kinds = engine.registry.kinds();
-    let Some((kind, at)) = kinds.by_kind(&version, document.tree.str_at(&["kind"])) else {
-        return Finding::skipped(document, "no definition of it was given");
-    };
-    if kind.storage_version().schema.is_go() {
-        return Finding::skipped(document, "it is no custom resource");
+    let skipped = |why| Finding::new(document, Outcome::Skipped(why));
+    if let Some(why) = &document.error {
+        return Finding::new(document, Outcome::Unreadable(why.clone()));
     }
+    if document.tree.as_object().is_none() {
+        return Finding::new(document, Outcome::Unreadable("it is no object".to_string()));
+    }
+    let kind = document.tree.str_at(&["kind"]);
+    if kind.is_empty() {
+        // Charts, values and Helm's own lines are in the same folders and streams.
+        return skipped("it has no kind");
+    }
+    let version = GroupVersion::parse(document.tree.str_at(&["apiVersion"])).unwrap_or_default();
+    if version.group == "kustomize.config.k8s.io" {
+        return skipped("it is input of kustomize");
+    }
+    let kinds = engine.registry.kinds();
+    let Some((kind, at)) = kinds.by_kind(&version, kind) else {
+        return skipped("no definition of it was given");
+    };
     if !kind.versions.get(at).is_some_and(|version| version.served) {
-        return Finding::skipped(document, "its version is not served");
+        return skipped("its version is not served");
     }
     let namespace = match (kind.namespaced, document.tree.str_at(&["metadata", "namespace"])) {
         (false, _) => "",
@@ -146,7 +224,7 @@ async fn resource(engine: &Arc<Engine>, document: &Document) -> Finding {
     create(engine, &target, document).await
 }
 
-/// What a create would be answered with.
+/// The answer that a create would get.
 async fn create(engine: &Engine, target: &Target, document: &Document) -> Finding {
     let request = WriteRequest {
         target: target.clone(),
@@ -167,13 +245,39 @@ async fn create(engine: &Engine, target: &Target, document: &Document) -> Findin
             (Outcome::Refused(Box::new(status)), warnings)
         }
     };
-    let mut finding = Finding::skipped(document, "");
-    finding.outcome = outcome;
-    // Clients are told the same thing once.
+    let mut finding = Finding::new(document, outcome);
+    // Each warning is reported once.
     for warning in warnings {
         if !finding.warnings.contains(&warning) {
             finding.warnings.push(warning);
         }
     }
     finding
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines() {
+        let parsed = |line: &str| parse(line.split_whitespace().map(str::to_string));
+        let files = |all: &[&str]| all.iter().map(|file| file.to_string()).collect::<Vec<_>>();
+        for (line, format, strict, named) in [
+            ("a b", Format::Text, false, files(&["a", "b"])),
+            ("--json -", Format::Json, false, files(&["-"])),
+            ("a --output=sarif --strict", Format::Sarif, true, files(&["a"])),
+            ("-o junit a", Format::Junit, false, files(&["a"])),
+        ] {
+            let want = Options { format, strict, help: false, files: named };
+            assert_eq!(parsed(line), Ok(want), "{line}");
+        }
+        for (line, why) in [
+            ("a -o", "-o needs a value"),
+            ("a --output yaml", "there is no output \"yaml\": text, json, sarif or junit"),
+            ("a --nope", "unknown flag --nope"),
+        ] {
+            assert_eq!(parsed(line), Err(why.to_string()), "{line}");
+        }
+    }
 }

@@ -1,75 +1,169 @@
-//! What was found, for people and for programs.
+//! What was found, and its plain forms: lines for people, JSON for programs.
 
 use super::costs::RuleCost;
-use super::documents::Document;
+use super::documents::{Document, Place};
+use crate::terminal::{Colour, paint};
 use pintle_meta::Status;
+use pintle_value::yaml::Position;
 use pintle_value::{Value, json};
 use std::fmt::Write;
 
-/// What would become of an object.
+/// The result for an object.
 pub(super) enum Outcome {
-    /// It would be stored like this.
+    /// It would be stored in this form.
     Accepted(Option<Value>),
     /// It would be refused.
     Refused(Box<Status>),
     /// It was not looked at.
     Skipped(&'static str),
+    /// It is no object, or its text cannot be read.
+    Unreadable(String),
 }
 
-/// An object and what would become of it.
+/// An object and its result.
 pub(super) struct Finding {
-    file: String,
-    kind: String,
-    name: String,
+    pub(super) place: Place,
+    pub(super) kind: String,
+    pub(super) name: String,
     pub(super) outcome: Outcome,
     pub(super) warnings: Vec<String>,
     pub(super) costs: Vec<RuleCost>,
 }
 
+/// One thing that is wrong with an object, and where it stands.
+pub(super) struct Problem {
+    /// A word for programs, such as `FieldValueInvalid`.
+    pub(super) reason: String,
+    /// The field; empty if it is about the object as a whole.
+    pub(super) field: String,
+    pub(super) message: String,
+    pub(super) position: Position,
+}
+
+impl Problem {
+    /// Field and message. Complaints of strict decoding name the field themselves.
+    pub(super) fn text(&self) -> String {
+        match self.field.as_str() {
+            field if field.is_empty() || self.message.contains(&format!("\"{field}\"")) => {
+                self.message.clone()
+            }
+            field => format!("{field}: {}", self.message),
+        }
+    }
+}
+
 impl Finding {
-    pub(super) fn skipped(document: &Document, why: &'static str) -> Finding {
+    pub(super) fn new(document: &Document, outcome: Outcome) -> Finding {
         let text = |path: &[&str]| document.tree.str_at(path).to_string();
         let name = match text(&["metadata", "name"]) {
             name if name.is_empty() => text(&["metadata", "generateName"]),
             name => name,
         };
         Finding {
-            file: document.file.clone(),
+            place: document.place.clone(),
             kind: text(&["kind"]),
             name,
-            outcome: Outcome::Skipped(why),
+            outcome,
             warnings: Vec::new(),
             costs: Vec::new(),
         }
     }
-}
 
-/// A line for each object, lines below it for what is wrong, and a sum.
-pub(super) fn text(found: &[Finding]) -> String {
-    let mut out = String::new();
-    let (mut refused, mut skipped) = (0, 0);
-    for Finding { file, kind, name, outcome, warnings, costs } in found {
-        _ = write!(out, "{file}: {kind} {name}: ");
-        match outcome {
-            Outcome::Accepted(_) => out.push_str("ok\n"),
-            Outcome::Skipped(why) => {
-                skipped += 1;
-                _ = writeln!(out, "skipped: {why}");
-            }
-            Outcome::Refused(status) if status.details.causes.is_empty() => {
-                refused += 1;
-                _ = writeln!(out, "{}", status.message);
-            }
+    /// `Deployment web`, or what there is of it.
+    pub(super) fn title(&self) -> String {
+        match (self.kind.as_str(), self.name.as_str()) {
+            ("", "") => "document".to_string(),
+            ("", name) => name.to_string(),
+            (kind, "") => kind.to_string(),
+            (kind, name) => format!("{kind} {name}"),
+        }
+    }
+
+    /// What is wrong with the object.
+    pub(super) fn problems(&self) -> Vec<Problem> {
+        match &self.outcome {
+            Outcome::Accepted(_) | Outcome::Skipped(_) => Vec::new(),
+            Outcome::Unreadable(why) => vec![Problem {
+                reason: "Unreadable".to_string(),
+                field: String::new(),
+                message: why.clone(),
+                position: self.place.of(""),
+            }],
+            Outcome::Refused(status) if status.details.causes.is_empty() => self.complaints(status),
             Outcome::Refused(status) => {
-                refused += 1;
-                out.push_str("invalid\n");
-                for cause in &status.details.causes {
-                    _ = writeln!(out, "  {}: {}", cause.field, cause.message);
-                }
+                let problem = |cause: &pintle_meta::Cause| Problem {
+                    reason: cause.reason.to_string(),
+                    field: cause.field.to_string(),
+                    message: cause.message.to_string(),
+                    position: self.place.of(&cause.field),
+                };
+                status.details.causes.iter().map(problem).collect()
             }
         }
-        warnings.iter().for_each(|warning| _ = writeln!(out, "  warning: {warning}"));
-        for RuleCost { path, estimated, limit } in costs {
+    }
+
+    /// The parts of a message without causes. Strict decoding lists what it found with commas between.
+    fn complaints(&self, status: &Status) -> Vec<Problem> {
+        let of = |message: &str, field: &str, position: Position| Problem {
+            reason: status.reason.as_str().to_string(),
+            field: field.to_string(),
+            message: message.to_string(),
+            position,
+        };
+        let message = status.message.as_str();
+        let Some((before, listed)) = message.split_once("strict decoding error: ") else {
+            return vec![of(message, "", self.place.of(""))];
+        };
+        let mut out = Vec::new();
+        for part in listed.split(", ") {
+            let field = part.split_once(" field \"").and_then(|(_, rest)| rest.strip_suffix('"'));
+            let line = part.rsplit_once("line ").and_then(|(_, rest)| rest.split_once(':')?.0.parse().ok());
+            match (field, line) {
+                (Some(field), _) => out.push(of(part, field, self.place.of(field))),
+                (None, Some(line)) => out.push(of(part, "", self.place.of_line(line))),
+                // A comma inside of a name: it is one message.
+                (None, None) => return vec![of(message, "", self.place.of(""))],
+            }
+        }
+        if let Some(first) = out.first_mut() {
+            first.message = format!("{before}strict decoding error: {}", first.message);
+        }
+        out
+    }
+}
+
+/// `FILE:LINE:COLUMN`, as editors and compilers write it.
+fn at(finding: &Finding, position: Position) -> String {
+    format!("{}:{}:{}", finding.place.file, position.line, position.column)
+}
+
+/// A line for each object and for each thing that is wrong, and a sum.
+pub(super) fn text(found: &[Finding], coloured: bool) -> String {
+    let mut out = String::new();
+    let (mut refused, mut skipped) = (0, 0);
+    for finding in found {
+        let outcome = match &finding.outcome {
+            Outcome::Accepted(_) => paint("ok", Colour::Green, coloured),
+            Outcome::Skipped(why) => {
+                skipped += 1;
+                format!("skipped: {why}")
+            }
+            Outcome::Refused(_) | Outcome::Unreadable(_) => {
+                refused += 1;
+                paint("invalid", Colour::Red, coloured)
+            }
+        };
+        _ = writeln!(out, "{}: {}: {outcome}", at(finding, finding.place.of("")), finding.title());
+        for problem in finding.problems() {
+            let error = paint("error", Colour::Red, coloured);
+            let place = at(finding, problem.position);
+            _ = writeln!(out, "{place}: {error}: {}", problem.text());
+        }
+        for warning in &finding.warnings {
+            let place = at(finding, finding.place.of(warned_field(warning)));
+            _ = writeln!(out, "{place}: {}: {warning}", paint("warning", Colour::Yellow, coloured));
+        }
+        for RuleCost { path, estimated, limit } in &finding.costs {
             let percent = *estimated as f64 * 100.0 / (*limit).max(1) as f64;
             _ = writeln!(out, "  {path}: cost {estimated} of {limit} ({percent:.1} %)");
         }
@@ -78,30 +172,61 @@ pub(super) fn text(found: &[Finding]) -> String {
     out
 }
 
+/// Warnings of fields begin with the field's path.
+pub(super) fn warned_field(warning: &str) -> &str {
+    match warning.split_once(": ") {
+        Some((field, _)) if !field.contains(' ') => field,
+        _ => "",
+    }
+}
+
 /// A list of objects.
 pub(super) fn json(found: &[Finding]) -> String {
+    print(&Value::Array(found.iter().map(in_json).collect()))
+}
+
+/// A tree as a line of JSON.
+pub(super) fn print(tree: &Value) -> String {
     let mut out = Vec::new();
-    json::print(&Value::Array(found.iter().map(in_json).collect()), &mut out);
+    json::print(tree, &mut out);
     out.push(b'\n');
     String::from_utf8_lossy(&out).into_owned()
 }
 
+pub(super) fn number(number: usize) -> Value {
+    Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
 fn in_json(finding: &Finding) -> Value {
     let mut out = Value::object();
-    for (key, text) in [("file", &finding.file), ("kind", &finding.kind), ("name", &finding.name)] {
+    let texts = [("file", &finding.place.file), ("kind", &finding.kind), ("name", &finding.name)];
+    for (key, text) in texts {
         out.set_at(&[key], text.as_str().into());
     }
-    match &finding.outcome {
-        Outcome::Accepted(_) => out.set_at(&["outcome"], "accepted".into()),
-        Outcome::Skipped(why) => {
-            out.set_at(&["outcome"], "skipped".into());
-            out.set_at(&["message"], (*why).into());
-        }
-        Outcome::Refused(status) => {
-            out.set_at(&["outcome"], "refused".into());
-            out.set_at(&["status"], status.to_value());
-        }
+    set_position(&mut out, finding.place.of(""));
+    let (outcome, message) = match &finding.outcome {
+        Outcome::Accepted(_) => ("accepted", ""),
+        Outcome::Skipped(why) => ("skipped", *why),
+        Outcome::Refused(_) => ("refused", ""),
+        Outcome::Unreadable(why) => ("unreadable", why.as_str()),
+    };
+    out.set_at(&["outcome"], outcome.into());
+    if !message.is_empty() {
+        out.set_at(&["message"], message.into());
     }
+    if let Outcome::Refused(status) = &finding.outcome {
+        out.set_at(&["status"], status.to_value());
+    }
+    let problem = |problem: Problem| {
+        let mut out = Value::object();
+        let texts = [("field", &problem.field), ("message", &problem.message), ("reason", &problem.reason)];
+        for (key, text) in texts {
+            out.set_at(&[key], text.as_str().into());
+        }
+        set_position(&mut out, problem.position);
+        out
+    };
+    out.set_at(&["problems"], Value::Array(finding.problems().into_iter().map(problem).collect()));
     let texts = |all: &[String]| Value::Array(all.iter().map(|text| text.as_str().into()).collect());
     out.set_at(&["warnings"], texts(&finding.warnings));
     let cost = |cost: &RuleCost| {
@@ -114,4 +239,9 @@ fn in_json(finding: &Finding) -> Value {
     };
     out.set_at(&["costs"], Value::Array(finding.costs.iter().map(cost).collect()));
     out
+}
+
+fn set_position(out: &mut Value, position: Position) {
+    out.set_at(&["line"], number(position.line));
+    out.set_at(&["column"], number(position.column));
 }

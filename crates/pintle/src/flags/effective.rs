@@ -1,4 +1,4 @@
-//! Every flag with its value in force, written as kube-apiserver's flag library writes it: for `/flagz` and for the log.
+//! Every flag with its effective value, in the format of kube-apiserver's flag library: for `/flagz` and for the log.
 
 use super::table::{FLAGS, Flag, Type};
 use super::{FlagValues, Flags, OWN_FLAGS};

@@ -1,4 +1,4 @@
-//! The table of feature gates that version 1.36 knows: name, stage, default, and whether it can still be changed.
+//! The feature gates of version 1.36: name, stage, default, and whether it is locked.
 
 /// How far a feature has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 
 mod effective;
 mod gates;
-mod table;
+pub(crate) mod sections;
+pub(crate) mod table;
 
 use clap::builder::ValueParser;
 use clap::parser::ValueSource;
@@ -18,8 +19,9 @@ use table::{FLAGS, Flag, Type};
 pub(crate) type FlagValues = Vec<(String, String)>;
 
 /// Flags that kube-apiserver does not have.
-pub(crate) const OWN_FLAGS: [&str; 3] = ["controllers", "data-dir", "ephemeral"];
-/// A flag that has an older name, too.
+pub(crate) const OWN_FLAGS: [&str; 6] =
+    ["console", "controllers", "data-dir", "ephemeral", "history-retention", "watch-history-bytes"];
+/// A flag with a deprecated name.
 const BACKOFF: &str = "audit-webhook-initial-backoff";
 const OLD_BACKOFF: &str = "audit-webhook-batch-initial-backoff";
 
@@ -36,11 +38,11 @@ pub(crate) fn gate_stages() -> impl Iterator<Item = (&'static str, &'static str)
     })
 }
 
-/// What was asked for on the command line.
+/// What the command line asks for.
 pub(crate) enum Invocation {
     /// Run the server.
     Serve(Flags),
-    /// Print this to stdout and leave.
+    /// Print this to stdout and exit.
     Print(String),
 }
 
@@ -49,7 +51,7 @@ pub(crate) struct Flags {
     matches: ArgMatches,
 }
 
-/// Why a command line is refused: one line.
+/// The reason why a command line is refused: one line.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct FlagError(String);
@@ -60,7 +62,7 @@ impl FlagError {
     }
 }
 
-/// Reads a command line without the program's name.
+/// Parses a command line without the program's name.
 pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Invocation, FlagError> {
     let args: Vec<String> = args.into_iter().map(dashes_for_underscores).collect();
     match command().try_get_matches_from(args) {
@@ -79,7 +81,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Invocation
     }
 }
 
-/// A flag that does not exist, with the nearest that does.
+/// The error for an unknown flag, with the nearest known one.
 fn unknown_argument(error: &clap::Error) -> FlagError {
     let given = match error.get(clap::error::ContextKind::InvalidArg) {
         Some(clap::error::ContextValue::String(given)) => given.as_str(),
@@ -91,7 +93,7 @@ fn unknown_argument(error: &clap::Error) -> FlagError {
     }
 }
 
-/// A value that a flag cannot have, in the words of kube-apiserver.
+/// The error for an invalid value, in kube-apiserver's words.
 fn invalid_value(error: &clap::Error) -> FlagError {
     use clap::error::{ContextKind, ContextValue};
     use std::error::Error;
@@ -106,7 +108,7 @@ fn invalid_value(error: &clap::Error) -> FlagError {
 }
 
 impl Flags {
-    /// The text of a flag; "" where it has none.
+    /// The text of a flag; "" if unset.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.matches.get_one::<String>(name).map_or("", String::as_str)
     }
@@ -116,12 +118,12 @@ impl Flags {
         self.text(name) == "true"
     }
 
-    /// The number of a flag; 0 where it has none.
+    /// The number of a flag; 0 if unset.
     pub(crate) fn int(&self, name: &str) -> i64 {
         self.text(name).parse().unwrap_or(0)
     }
 
-    /// The duration of a flag; zero where it has none or a negative one.
+    /// The duration of a flag; zero if unset or negative.
     pub(crate) fn duration(&self, name: &str) -> Duration {
         go_duration(self.text(name)).unwrap_or(Duration::ZERO)
     }
@@ -136,7 +138,7 @@ impl Flags {
         self.text(name).parse().ok()
     }
 
-    /// The items of a list flag as they are, also those of blanks.
+    /// The items of a list flag, including blank ones.
     pub(crate) fn raw_list(&self, name: &str) -> Vec<String> {
         let values = self.matches.get_many::<String>(name).into_iter().flatten();
         values.filter(|v| !v.is_empty()).flat_map(|v| v.split(',')).map(str::to_string).collect()
@@ -167,19 +169,18 @@ impl Flags {
         self.list(name).into_iter().map(entry).collect()
     }
 
-    /// Whether a flag was given rather than defaulted.
+    /// Returns whether a flag was given rather than defaulted.
     pub(crate) fn given(&self, name: &str) -> bool {
         self.matches.value_source(name) == Some(ValueSource::CommandLine)
     }
 
-    /// Names of the flags that were given and have no effect: those that change nothing for a cluster, and those that
-    /// would.
+    /// The given flags without effect: harmless ones, and those that would change a cluster's behaviour.
     pub(crate) fn without_effect(&self) -> (Vec<&'static str>, Vec<&'static str>) {
         let given = FLAGS.iter().filter(|flag| flag.help.is_none() && self.given(flag.name));
         given.map(|flag| flag.name).partition(|name| table::is_harmless(name))
     }
 
-    /// Every feature gate with its value, as the command line leaves it.
+    /// Every feature gate with its effective value.
     pub(crate) fn gates(&self) -> Result<BTreeMap<&'static str, bool>, FlagError> {
         let asked = self.map("feature-gates");
         let asked: BTreeMap<&str, &str> = asked
@@ -263,7 +264,7 @@ fn version_parser() -> ValueParser {
 }
 
 fn value_parser(type_: Type) -> ValueParser {
-    /// Refuses with what Go's parser says of a value.
+    /// Refuses a value with the error of Go's parser.
     fn checked(fault: fn(&str) -> Option<String>) -> ValueParser {
         ValueParser::new(move |text: &str| match fault(text).filter(|_| !text.is_empty()) {
             None => Ok(text.to_string()),
@@ -308,7 +309,7 @@ fn go_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// `--secure_port` is another way to write `--secure-port`, as with kube-apiserver.
+/// Accepts `--secure_port` for `--secure-port`, as kube-apiserver does.
 fn dashes_for_underscores(arg: String) -> String {
     let Some(rest) = arg.strip_prefix("--") else { return arg };
     let (name, value) = rest.split_once('=').map_or((rest, None), |(name, value)| (name, Some(value)));
@@ -329,37 +330,22 @@ pub(crate) fn help() -> String {
     for command in crate::commands::SUBCOMMANDS {
         out.push_str(&format!("  {:<12} {}\n", command.name, command.summary));
     }
-    out.push_str("\npintle COMMAND --help says more about one.\n\nFlags of serve:\n");
-    for flag in FLAGS {
-        let Some(text) = flag.help else { continue };
-        push_flag(&mut out, flag, text);
+    out.push_str("\npintle COMMAND --help says more about one. The flags of serve:\n");
+    for section in sections::SECTIONS {
+        out.push_str(&format!("\n{} flags:\n\n", section.name));
+        section.flags().into_iter().for_each(|flag| push_flag(&mut out, flag));
     }
     out.push_str(
-        "  -h, --help\n      --version[=raw|=vX.Y.Z-name]  Print the version and leave, or what the server calls itself\n\nAccepted for kube-apiserver's command lines, without effect:\n",
+        "\nGlobal flags:\n\n  -h, --help                                               Print this\n      --version version[=raw|vX.Y.Z-name]                  Print the version and leave, or what the server calls itself\n",
     );
-    for flag in FLAGS.iter().filter(|f| f.help.is_none()) {
-        push_flag(&mut out, flag, "");
-    }
     out
 }
 
-fn push_flag(out: &mut String, flag: &Flag, text: &str) {
+fn push_flag(out: &mut String, flag: &Flag) {
     use std::fmt::Write;
-    let type_ = match flag.type_ {
-        Type::Bool => "",
-        Type::Text => "string",
-        Type::Int => "int",
-        Type::Float => "float",
-        Type::Duration => "duration",
-        Type::Ip => "ip",
-        Type::List => "strings",
-        Type::Values => "value",
-        Type::IntList => "ints",
-        Type::Map => "key=value,...",
-    };
     let short = if flag.name == "v" { "  -v, " } else { "      " };
-    let head = format!("{short}--{} {type_}", flag.name);
-    _ = write!(out, "{head:<50} {text}");
+    let head = format!("{short}--{} {}", flag.name, flag.type_.name());
+    _ = write!(out, "{head:<56} {}", flag.text());
     if !flag.default.is_empty() {
         _ = write!(out, " (default {})", flag.default);
     }
@@ -427,7 +413,12 @@ mod tests {
 
     #[test]
     fn help_and_version_are_printed() {
-        assert!(flags("--help").err().unwrap().contains("--data-dir string"));
+        let help = flags("--help").err().unwrap();
+        assert!(help.contains("--data-dir string"));
+        let names = ["Pintle", "Generic", "Etcd", "Secure serving", "Auditing", "Misc", "Global"];
+        let places: Vec<usize> =
+            names.iter().map(|name| help.find(&format!("\n{name} flags:\n\n")).unwrap()).collect();
+        assert!(places.is_sorted(), "{help}");
         assert_eq!(flags("--version").err().unwrap(), "Kubernetes v1.36.4\n");
         assert_eq!(flags("--version=v1.36.4-own").unwrap().text("version"), "v1.36.4-own");
         for wrong in ["--version=v1.35.0", "--version=v1.36.4x", "--version=v1.36.4-\""] {

@@ -1,6 +1,6 @@
 //! The table of all flags: kube-apiserver's names and types, and a few of our own. Parser and help derive from it.
 
-/// What a flag's value must look like.
+/// The type of a flag's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     /// `true` or `false`; the flag alone means `true`.
@@ -31,10 +31,38 @@ pub(crate) struct Flag {
     pub(crate) name: &'static str,
     /// What its value must look like.
     pub(crate) type_: Type,
-    /// Value when it is not given; "" is none.
+    /// The default value; "" means none.
     pub(crate) default: &'static str,
-    /// What it does; `None`: it is accepted so that command lines need no change, and does nothing.
+    /// Its help text; `None` if it is only accepted for compatibility and has no effect.
     pub(crate) help: Option<&'static str>,
+}
+
+impl Type {
+    /// What help and manual call a value; "" for flags that need none.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Type::Bool => "",
+            Type::Text => "string",
+            Type::Int => "int",
+            Type::Float => "float",
+            Type::Duration => "duration",
+            Type::Ip => "ip",
+            Type::List => "strings",
+            Type::Values => "value",
+            Type::IntList => "ints",
+            Type::Map => "key=value,...",
+        }
+    }
+}
+
+impl Flag {
+    /// What it does, for people.
+    pub(crate) const fn text(&self) -> &'static str {
+        match self.help {
+            Some(text) => text,
+            None => "Accepted for kube-apiserver's command lines, without effect",
+        }
+    }
 }
 
 const fn used(name: &'static str, type_: Type, default: &'static str, help: &'static str) -> Flag {
@@ -45,17 +73,15 @@ const fn accepted(name: &'static str, type_: Type, default: &'static str) -> Fla
     Flag { name, type_, default, help: None }
 }
 
-/// Whether a flag that is ignored changes nothing that a cluster could notice: how much memory, time and log a
-/// kube-apiserver may use for what is done otherwise here.
+/// Returns whether ignoring a flag changes nothing that a cluster could notice, such as memory, time and log limits of
+/// kube-apiserver's internals.
 pub(crate) fn is_harmless(name: &str) -> bool {
-    const PREFIXES: [&str; 6] =
-        ["log-", "watch-cache", "etcd-count-", "etcd-db-", "storage-", "show-hidden-"];
-    const NAMES: [&str; 12] = [
+    const PREFIXES: [&str; 4] = ["log-", "watch-cache", "storage-", "show-hidden-"];
+    const NAMES: [&str; 11] = [
         "apiserver-count",
         "contention-profiling",
         "debug-socket-path",
         "default-watch-cache-size",
-        "delete-collection-workers",
         "enable-garbage-collector",
         "enable-logs-handler",
         "kubelet-port",
@@ -74,11 +100,31 @@ pub(crate) const FLAGS: &[Flag] = &[
     used("data-dir", Text, "./pintle-data", "Folder of data, keys and admin.kubeconfig"),
     used("ephemeral", Bool, "", "Keep all data in memory"),
     used(
+        "history-retention",
+        List,
+        "24h,256Mi",
+        "How long the past of objects is kept on disk for pintle history, and how many bytes it may take there; 0 keeps none",
+    ),
+    used(
+        "watch-history-bytes",
+        Int,
+        "67108864",
+        "Memory for recent changes, from which watches go on and lists show earlier revisions; beyond it the oldest are \
+         forgotten and answered with 410 Gone",
+    ),
+    used(
+        "console",
+        Bool,
+        "true",
+        "Whether the web console is served at /console/; in the place of a kube-apiserver the default is false",
+    ),
+    used(
         "controllers",
         List,
         "*",
-        "Controllers that run inside the server: flow-schema, garbage-collector, namespace, resourcequota, serviceaccount. \
-         * is all of them, on a command line of kube-apiserver without the last two; -name leaves one out",
+        "Controllers that run inside the server: flow-schema, garbage-collector, namespace, resourcequota, root-ca-cert-publisher, serviceaccount. \
+         * is all of them, on a command line of kube-apiserver without the last three; -name leaves one out. Under the name \
+         kube-apiserver the default is flow-schema. $PINTLE_CONTROLLERS counts where the flag is not given",
     ),
     used(
         "advertise-address",
@@ -190,6 +236,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         "",
         "PEM file of the key that signs service-account tokens",
     ),
+    used(
+        "service-account-signing-endpoint",
+        Text,
+        "",
+        "Socket of a process that signs service-account tokens in place of a key",
+    ),
     used("event-ttl", Duration, "1h0m0s", "How long events are kept; 0: for ever"),
     used(
         "endpoint-reconciler-type",
@@ -246,7 +298,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         "Whether watches end before the requests in flight: any time but 0",
     ),
     accepted("storage-initialization-timeout", Duration, "1m0s"),
-    accepted("delete-collection-workers", Int, "1"),
+    used(
+        "delete-collection-workers",
+        Int,
+        "1",
+        "How many objects of a collection are deleted at the same time",
+    ),
     accepted("enable-garbage-collector", Bool, "true"),
     used(
         "encryption-provider-config",
@@ -262,7 +319,12 @@ pub(crate) const FLAGS: &[Flag] = &[
     ),
     used("etcd-cafile", Text, "", "PEM file of the authority that etcd's certificates are checked with"),
     used("etcd-certfile", Text, "", "PEM file of the certificate shown to etcd"),
-    accepted("etcd-count-metric-poll-period", Duration, "1m0s"),
+    used(
+        "etcd-count-metric-poll-period",
+        Duration,
+        "1m0s",
+        "How often objects are counted for the metrics; 0: never",
+    ),
     used("etcd-db-metric-poll-interval", Duration, "30s", "How often etcd is asked for its size; 0: never"),
     used("etcd-healthcheck-timeout", Duration, "2s", "How long the health check `etcd` may take"),
     used("etcd-keyfile", Text, "", "PEM file of that certificate's key"),
@@ -274,7 +336,12 @@ pub(crate) const FLAGS: &[Flag] = &[
         "",
         "Endpoints of the etcd to store in, comma separated; without them data goes to --data-dir",
     ),
-    accepted("etcd-servers-overrides", List, ""),
+    used(
+        "etcd-servers-overrides",
+        List,
+        "",
+        "Resources that lie in an etcd of their own: group/resource#servers, servers separated by semicolons",
+    ),
     used(
         "lease-reuse-duration-seconds",
         Int,
@@ -548,5 +615,4 @@ pub(crate) const FLAGS: &[Flag] = &[
         "PEM file of the certificate that extension servers are shown; read again when it changes",
     ),
     used("proxy-client-key-file", Text, "", "PEM file of its key"),
-    accepted("service-account-signing-endpoint", Text, ""),
 ];

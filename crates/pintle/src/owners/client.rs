@@ -2,7 +2,7 @@
 
 use super::config::Config;
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use pintle_value::{Value, json};
@@ -32,7 +32,7 @@ pub(crate) enum ClientError {
 }
 
 /// Asks one server.
-pub(super) struct Client {
+pub(crate) struct Client {
     config: Config,
     host: String,
     port: u16,
@@ -40,14 +40,14 @@ pub(super) struct Client {
 }
 
 /// A connection that is open.
-pub(super) struct Connection {
-    sender: SendRequest<Empty<Bytes>>,
+pub(crate) struct Connection {
+    sender: SendRequest<Full<Bytes>>,
     host: String,
     token: String,
 }
 
 impl Client {
-    pub(super) fn new(config: Config) -> Result<Self, ClientError> {
+    pub(crate) fn new(config: Config) -> Result<Self, ClientError> {
         let uri: http::Uri =
             config.server.parse().map_err(|e| ClientError::Config(format!("{:?}: {e}", config.server)))?;
         let (secure, default_port) = match uri.scheme_str() {
@@ -61,7 +61,7 @@ impl Client {
     }
 
     /// Connects and lets `ask` use the connection.
-    pub(super) fn block_on<T, F>(self, ask: impl FnOnce(Connection) -> F) -> Result<T, ClientError>
+    pub(crate) fn block_on<T, F>(self, ask: impl FnOnce(Connection) -> F) -> Result<T, ClientError>
     where
         F: Future<Output = Result<T, ClientError>>,
     {
@@ -96,7 +96,7 @@ impl Client {
     }
 }
 
-async fn open<I>(io: I) -> Result<SendRequest<Empty<Bytes>>, String>
+async fn open<I>(io: I) -> Result<SendRequest<Full<Bytes>>, String>
 where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
@@ -111,7 +111,7 @@ where
 
 impl Connection {
     /// The JSON at `path`. What is no success is an error with the server's own message.
-    pub(super) async fn get(&mut self, path: &str, accept: &str) -> Result<Value, ClientError> {
+    pub(crate) async fn get(&mut self, path: &str, accept: &str) -> Result<Value, ClientError> {
         match tokio::time::timeout(TIMEOUT, self.fetch(path, accept)).await {
             Ok(answer) => answer,
             Err(_) => Err(ClientError::Answer(format!("{path} took too long"))),
@@ -119,29 +119,75 @@ impl Connection {
     }
 
     async fn fetch(&mut self, path: &str, accept: &str) -> Result<Value, ClientError> {
-        let failed = |why: String| ClientError::Answer(format!("{path}: {why}"));
-        let mut request = http::Request::get(path)
-            .header("host", &self.host)
-            .header("accept", accept)
-            .header("user-agent", "pintle-owners");
-        if !self.token.is_empty() {
-            request = request.header("authorization", format!("Bearer {}", self.token));
+        let request = http::Request::get(path).header("accept", accept);
+        let (status, tree) = self.exchange(path, request, Bytes::new()).await?;
+        match status {
+            200..=299 => Ok(tree),
+            _ => Err(ClientError::Answer(tree.str_at(&["message"]).to_string())),
         }
-        let request = request.body(Empty::new()).map_err(|e| failed(e.to_string()))?;
-        let answer = self.sender.send_request(request).await.map_err(|e| failed(e.to_string()))?;
-        let status = answer.status();
-        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(|e| failed(e.to_string()))?.to_bytes();
-        let tree = json::parse(&body).map(|parsed| parsed.value);
-        match tree {
-            Ok(tree) if status.is_success() => Ok(tree),
-            Ok(tree) if !tree.str_at(&["message"]).is_empty() => {
-                Err(ClientError::Answer(tree.str_at(&["message"]).to_string()))
-            }
+    }
+
+    /// Sends a request and returns code and JSON of the answer, also of one that is no success.
+    pub(crate) async fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> Result<(u16, Value), ClientError> {
+        let mut request =
+            http::Request::builder().method(method).uri(path).header("accept", "application/json");
+        if !content_type.is_empty() {
+            request = request.header("content-type", content_type);
+        }
+        match tokio::time::timeout(TIMEOUT, self.exchange(path, request, body)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(ClientError::Answer(format!("{path} took too long"))),
+        }
+    }
+
+    /// Code and text of the answer to a GET.
+    pub(crate) async fn text(&mut self, path: &str) -> Result<(u16, String), ClientError> {
+        let answer = self.bytes(path, http::Request::get(path), Bytes::new());
+        let Ok(answer) = tokio::time::timeout(TIMEOUT, answer).await else {
+            return Err(ClientError::Answer(format!("{path} took too long")));
+        };
+        answer.map(|(status, body)| (status.as_u16(), String::from_utf8_lossy(&body).into_owned()))
+    }
+
+    async fn exchange(
+        &mut self,
+        path: &str,
+        request: http::request::Builder,
+        body: Bytes,
+    ) -> Result<(u16, Value), ClientError> {
+        let failed = |why: String| ClientError::Answer(format!("{path}: {why}"));
+        let (status, body) = self.bytes(path, request, body).await?;
+        match json::parse(&body).map(|parsed| parsed.value) {
+            Ok(tree) if status.is_success() => Ok((status.as_u16(), tree)),
+            Ok(tree) if !tree.str_at(&["message"]).is_empty() => Ok((status.as_u16(), tree)),
             Ok(_) => Err(failed(status.to_string())),
             Err(error) if status.is_success() => Err(failed(error.to_string())),
             Err(_) => Err(failed(status.to_string())),
         }
+    }
+
+    async fn bytes(
+        &mut self,
+        path: &str,
+        request: http::request::Builder,
+        body: Bytes,
+    ) -> Result<(http::StatusCode, Bytes), ClientError> {
+        let failed = |why: String| ClientError::Answer(format!("{path}: {why}"));
+        let mut request = request.header("host", &self.host).header("user-agent", "pintle");
+        if !self.token.is_empty() {
+            request = request.header("authorization", format!("Bearer {}", self.token));
+        }
+        let request = request.body(Full::new(body)).map_err(|e| failed(e.to_string()))?;
+        let answer = self.sender.send_request(request).await.map_err(|e| failed(e.to_string()))?;
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+        Ok((status, body.map_err(|e| failed(e.to_string()))?.to_bytes()))
     }
 }
 

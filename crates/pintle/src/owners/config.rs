@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 
 /// Where a server is and who asks.
 #[derive(Debug, Default)]
-pub(super) struct Config {
-    pub(super) server: String,
-    pub(super) namespace: String,
+pub(crate) struct Config {
+    pub(crate) server: String,
+    pub(crate) namespace: String,
     /// PEM of the authorities that are trusted.
-    pub(super) authority: Option<Vec<u8>>,
+    pub(crate) authority: Option<Vec<u8>>,
     /// Whether any certificate of the server will do.
-    pub(super) insecure: bool,
+    pub(crate) insecure: bool,
     /// The name that the server's certificate must have, if it is not that of the URL.
-    pub(super) server_name: String,
+    pub(crate) server_name: String,
     /// PEM of the client's certificate and of its key.
-    pub(super) identity: Option<(Vec<u8>, Vec<u8>)>,
-    pub(super) token: String,
+    pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
+    pub(crate) token: String,
 }
 
 /// Reads the file that is named, or the one that kubectl would read.
-pub(super) fn load(path: Option<&Path>) -> Result<Config, ClientError> {
+pub(crate) fn load(path: Option<&Path>) -> Result<Config, ClientError> {
     let path = match path {
         Some(path) => path.to_path_buf(),
         None => default_path().ok_or_else(|| ClientError::Config("there is no kubeconfig".to_string()))?,

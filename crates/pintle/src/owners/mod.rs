@@ -1,25 +1,38 @@
-//! `pintle owners`: an object line by line with who set what, like `git blame`.
+//! `pintle owners`: who set which field of an object, since when and how, and the conflicts that an apply would meet.
 
-mod client;
-mod config;
+pub(crate) mod client;
+pub(crate) mod config;
+mod conflicts;
 mod print;
-mod resolve;
+pub(crate) mod resolve;
+mod tree;
 
+use crate::check::documents;
+use crate::output::Output;
+use crate::terminal;
 use client::{Client, ClientError};
+use conflicts::Applier;
 use pintle_value::{Value, yaml};
-use std::io::{IsTerminal, Read, Write};
+use std::io::{Read, Write};
 use std::path::PathBuf;
 
-const USAGE: &str = "\
-Usage: pintle owners FILE|TYPE/NAME [-n NAMESPACE] [--kubeconfig FILE] [--json] [-o wide]
+pub(crate) const USAGE: &str = "\
+Usage: pintle owners FILE|TYPE/NAME [-n NAMESPACE] [--kubeconfig FILE] [--tree] [--output text|wide|json]
+       pintle owners -f FILE… [--field-manager NAME] [-n NAMESPACE] [--kubeconfig FILE] [--output text|json]
 
-Shows an object with the manager, operation and time of each field, like git blame.
-The object comes from a manifest (FILE, or - for stdin) or from a server.
+Shows an object with the manager of each field, like git blame: who set it last, by which kind of request (Apply or
+Update, with the subresource) and when. The object comes from a manifest (FILE, or - for stdin) or from a server.
 
-  -n, --namespace NAMESPACE  Namespace of the object; that of the kubeconfig if left out.
-      --kubeconfig FILE      How to reach the server; $KUBECONFIG or ~/.kube/config if left out.
-      --json                 Write a list of {path, value, owners}.
-  -o wide                    Show all owners of a field, with version and subresource.
+With -f it says which conflicts a server-side apply of FILE would meet, without changing anything: the server is asked with
+a dry run. FILE may be a folder, or - for stdin. Ends with 1 if there are conflicts.
+
+  -n, --namespace NAMESPACE  Namespace of the object; that of the kubeconfig if left out
+      --kubeconfig FILE      How to reach the server; $KUBECONFIG or ~/.kube/config if left out
+  -f, --filename FILE        A manifest that is to be applied; may be repeated
+      --field-manager NAME   Who would apply it (default kubectl)
+      --tree                 A tree of fields for each manager
+  -o, --output FORMAT        text (default), wide (all owners of a field, with version and subresource) or json
+      --json                 The same as --output json
 ";
 
 /// The most bytes of a manifest that are read.
@@ -34,8 +47,12 @@ pub(crate) enum OwnersError {
     Read(String, std::io::Error),
     #[error("{0} is no manifest: {1}")]
     Manifest(String, String),
+    #[error("{0}")]
+    Documents(String),
     #[error(transparent)]
     Client(#[from] ClientError),
+    #[error("to be expected: {0} conflicts or refusals")]
+    Conflicts(usize),
     #[error("cannot write: {0}")]
     Write(std::io::Error),
 }
@@ -44,8 +61,11 @@ pub(crate) enum OwnersError {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options {
     what: String,
+    files: Vec<String>,
+    field_manager: Option<String>,
     namespace: Option<String>,
     kubeconfig: Option<PathBuf>,
+    tree: bool,
     json: bool,
     wide: bool,
     help: bool,
@@ -54,9 +74,11 @@ struct Options {
 /// Runs the command with the arguments after its name.
 pub(crate) fn run(args: impl IntoIterator<Item = String>) -> Result<(), OwnersError> {
     let options = parse(args)?;
-    let mut out = std::io::stdout().lock();
     if options.help {
-        return out.write_all(USAGE.as_bytes()).map_err(OwnersError::Write);
+        return write(USAGE);
+    }
+    if !options.files.is_empty() {
+        return expect_conflicts(&options);
     }
     let objects = objects(load(&options)?);
     if objects.iter().any(|object| object.items_at(&["metadata", "managedFields"]).is_empty()) {
@@ -64,15 +86,42 @@ pub(crate) fn run(args: impl IntoIterator<Item = String>) -> Result<(), OwnersEr
         let hint = "an object has no managedFields, so nobody is shown as an owner (kubectl get hides them: use --show-managed-fields)";
         _ = writeln!(std::io::stderr(), "pintle owners: {hint}");
     }
-    let coloured = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let text = if options.json {
-        print::json(&objects)
-    } else {
-        let texts: Vec<String> =
-            objects.iter().map(|object| print::text(object, options.wide, coloured)).collect();
-        texts.join("---\n")
+    if options.json {
+        return write(&print::json(&objects));
+    }
+    let coloured = terminal::has_colours();
+    let one = |object: &Value| match options.tree {
+        true => tree::text(object),
+        false => print::text(object, options.wide, coloured),
     };
-    out.write_all(text.as_bytes()).map_err(OwnersError::Write)
+    write(&objects.iter().map(one).collect::<Vec<_>>().join("---\n"))
+}
+
+fn write(text: &str) -> Result<(), OwnersError> {
+    std::io::stdout().write_all(text.as_bytes()).map_err(OwnersError::Write)
+}
+
+/// Asks the server about each document of the files.
+fn expect_conflicts(options: &Options) -> Result<(), OwnersError> {
+    let documents = documents::read(&options.files).map_err(OwnersError::Documents)?;
+    let config = config::load(options.kubeconfig.as_deref())?;
+    let namespace = options.namespace.clone().unwrap_or_else(|| config.namespace.clone());
+    let manager = options.field_manager.as_deref().unwrap_or("kubectl");
+    let applier = Applier { manager, namespace: &namespace };
+    let ask = async |mut connection: client::Connection| {
+        let mut all = Vec::with_capacity(documents.len());
+        for document in &documents {
+            all.push(conflicts::expect(&mut connection, document, &applier).await?);
+        }
+        Ok(all)
+    };
+    let all = Client::new(config)?.block_on(ask)?;
+    let output = if options.json { Output::Json } else { Output::Text };
+    output.print(&conflicts::text(&all), &conflicts::tree(&all));
+    match all.iter().map(conflicts::Expected::problems).sum() {
+        0 => Ok(()),
+        count => Err(OwnersError::Conflicts(count)),
+    }
 }
 
 fn parse(args: impl IntoIterator<Item = String>) -> Result<Options, OwnersError> {
@@ -90,8 +139,12 @@ fn parse(args: impl IntoIterator<Item = String>) -> Result<Options, OwnersError>
         match name {
             "-n" | "--namespace" => options.namespace = Some(value()?),
             "--kubeconfig" => options.kubeconfig = Some(value()?.into()),
+            "-f" | "--filename" => options.files.push(value()?),
+            "--field-manager" => options.field_manager = Some(value()?),
+            "--tree" => options.tree = true,
             "--json" => options.json = true,
             "-o" | "--output" => match value()?.as_str() {
+                "text" => {}
                 "wide" => options.wide = true,
                 "json" => options.json = true,
                 other => return Err(OwnersError::Usage(format!("there is no output {other:?}"))),
@@ -104,10 +157,13 @@ fn parse(args: impl IntoIterator<Item = String>) -> Result<Options, OwnersError>
             more => return Err(OwnersError::Usage(format!("one object at a time, not also {more:?}"))),
         }
     }
-    if options.what.is_empty() && !options.help {
-        return Err(OwnersError::Usage("say which object: FILE or TYPE/NAME".to_string()));
+    match (options.what.is_empty(), options.files.is_empty()) {
+        (true, true) if !options.help => {
+            Err(OwnersError::Usage("say which object: FILE or TYPE/NAME".to_string()))
+        }
+        (false, false) => Err(OwnersError::Usage("either an object or -f FILE".to_string())),
+        _ => Ok(options),
     }
-    Ok(options)
 }
 
 /// A manifest if there is such a file, else an object of a server.
@@ -169,13 +225,15 @@ mod tests {
                 kubeconfig: Some("/k".into()),
                 json: true,
                 wide: true,
-                help: false,
+                ..Options::default()
             }
         );
         assert!(parsed("").unwrap_err().starts_with("say which object"));
         assert!(parsed("a -n").unwrap_err().starts_with("-n needs a value"));
         assert!(parsed("a --nope").unwrap_err().starts_with("unknown flag --nope"));
         assert!(parsed("a b").unwrap_err().starts_with("one object at a time"));
+        assert!(parsed("a -f b").unwrap_err().starts_with("either an object or -f FILE"));
+        assert_eq!(parsed("-f a --filename=b --tree").unwrap().files, ["a", "b"]);
         assert!(parsed("--help").unwrap().help);
     }
 

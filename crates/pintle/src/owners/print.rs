@@ -76,7 +76,7 @@ fn written(line: &Line<'_>, inside: bool) -> String {
 }
 
 /// A value on one line.
-fn scalar(value: &Value) -> String {
+pub(super) fn scalar(value: &Value) -> String {
     let mut out = Vec::new();
     yaml::print(value, &mut out);
     let text = String::from_utf8_lossy(&out).trim_end().to_string();
@@ -96,11 +96,7 @@ fn columns(blame: &Blame<'_>, line: &Line<'_>, latest: Option<usize>, wide: bool
     if !wide {
         let others = owners.len() - 1;
         let more = if others > 0 { format!(" +{others}") } else { String::new() };
-        return vec![
-            format!("{}{more}", latest.manager),
-            latest.operation.to_string(),
-            latest.time.to_string(),
-        ];
+        return vec![format!("{}{more}", latest.manager), request_kind(latest), latest.time.to_string()];
     }
     let all =
         |part: &dyn Fn(&Manager) -> String| owners.iter().map(|m| part(m)).collect::<Vec<_>>().join(",");
@@ -111,6 +107,14 @@ fn columns(blame: &Blame<'_>, line: &Line<'_>, latest: Option<usize>, wide: bool
         all(&|m| m.api_version.to_string()),
         all(&|m| if m.subresource.is_empty() { "-".to_string() } else { m.subresource.to_string() }),
     ]
+}
+
+/// The operation, with the subresource that it was sent to: `Update/status`.
+fn request_kind(manager: &Manager) -> String {
+    match manager.subresource.as_str() {
+        "" => manager.operation.to_string(),
+        subresource => format!("{}/{subresource}", manager.operation),
+    }
 }
 
 /// A list of `{apiVersion, kind, namespace, name, fields: [{path, value, owners: […]}]}`; `value` is there for what
@@ -196,24 +200,24 @@ spec:
     #[test]
     fn lines_stand_behind_their_owners() {
         expect![[r#"
-                                                   apiVersion: apps/v1
-                                                   kind: Deployment
-                                                   metadata:
-                                                     labels:
-            kubectl  Apply   2026-01-01T00:00:00Z      app: web
-                                                     name: web
-                                                   spec:
-            hpa +1   Update  2026-01-02T00:00:00Z    replicas: 3
-                                                     template:
-                                                       spec:
-                                                         containers:
-                                                         - args:
-                                                           - a b
-                                                           - "line\nline"
-            kubectl  Apply   2026-01-01T00:00:00Z          image: nginx
-            kubectl  Apply   2026-01-01T00:00:00Z          name: c
-                                                           ports:
-                                                           - containerPort: 80
+                                                         apiVersion: apps/v1
+                                                         kind: Deployment
+                                                         metadata:
+                                                           labels:
+            kubectl  Apply         2026-01-01T00:00:00Z      app: web
+                                                           name: web
+                                                         spec:
+            hpa +1   Update/scale  2026-01-02T00:00:00Z    replicas: 3
+                                                           template:
+                                                             spec:
+                                                               containers:
+                                                               - args:
+                                                                 - a b
+                                                                 - "line\nline"
+            kubectl  Apply         2026-01-01T00:00:00Z          image: nginx
+            kubectl  Apply         2026-01-01T00:00:00Z          name: c
+                                                                 ports:
+                                                                 - containerPort: 80
         "#]]
         .assert_eq(&text(&object(), false, false));
     }

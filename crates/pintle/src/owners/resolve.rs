@@ -1,25 +1,50 @@
 //! From `deploy/web` to the object: discovery says what `deploy` is.
 
 use super::client::{ClientError, Connection};
+use pintle_meta::GroupVersion;
 use pintle_value::Value;
 
 const DISCOVERY: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
 /// Finds the resource that `kind` means and gets the object of this name.
-pub(super) async fn get(
+pub(crate) async fn get(
     mut client: Connection,
     kind: &str,
     name: &str,
     namespace: &str,
 ) -> Result<Value, ClientError> {
+    let path = collection(&mut client, kind, namespace).await?;
+    client.get(&format!("{path}/{}", escaped(name)), "application/json").await
+}
+
+/// The path of the collection that `kind` means.
+pub(crate) async fn collection(
+    client: &mut Connection,
+    kind: &str,
+    namespace: &str,
+) -> Result<String, ClientError> {
     for root in ["/api", "/apis"] {
         let groups = client.get(root, DISCOVERY).await?;
         if let Some(path) = find(&groups, kind, namespace) {
-            return client.get(&format!("{path}/{}", escaped(name)), "application/json").await;
+            return Ok(path);
         }
     }
     Err(ClientError::Answer(format!("the server doesn't have a resource type {kind:?}")))
+}
+
+/// The path of the collection of a kind; `None` if the server does not have it.
+pub(super) async fn collection_of_kind(
+    client: &mut Connection,
+    version: &GroupVersion,
+    kind: &str,
+    namespace: &str,
+) -> Result<Option<String>, ClientError> {
+    let (root, wanted) = match version.group.as_str() {
+        "" => ("/api", kind.to_string()),
+        group => ("/apis", format!("{kind}.{}.{group}", version.version)),
+    };
+    Ok(find(&client.get(root, DISCOVERY).await?, &wanted, namespace))
 }
 
 /// The collection that `wanted` means: a plural, singular, short name or kind, perhaps with a group behind a dot.
@@ -53,7 +78,7 @@ fn find(groups: &Value, wanted: &str, namespace: &str) -> Option<String> {
 }
 
 /// A part of a path: all but letters, digits and `-._~` is percent-encoded.
-fn escaped(part: &str) -> String {
+pub(crate) fn escaped(part: &str) -> String {
     part.bytes()
         .map(|b| match b {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(b).to_string(),

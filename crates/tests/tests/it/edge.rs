@@ -58,8 +58,34 @@ async fn http_itself_is_read_as_go_reads_it() {
         ("GET /livez HTTP/1.1\r\nHost:\r\n\r\n", "200 ok"),
         ("GET /livez HTTP/1.0\r\n\r\n", "200 ok"),
         ("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", "200 "),
+        ("GET /livez\u{1} HTTP/1.1\r\nHost: a\r\n\r\n", "400 400 Bad Request"),
+        ("GET /livez? b HTTP/1.1\r\nHost: a\r\n\r\n", "400 400 Bad Request"),
+        ("GET /livez%zz HTTP/1.1\r\nHost: a\r\n\r\n", "400 400 Bad Request"),
+        ("GET /livez?<>#é HTTP/1.1\r\nHost: a\r\n\r\n", "200 ok"),
     ] {
         assert_eq!(exchange(&server, request).await, expected, "{request:?}");
+    }
+    let long = |bytes: usize| format!("GET /livez?{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(bytes));
+    assert_eq!(exchange(&server, &long(1024 * 1024)).await, "200 ok");
+    let too_long = exchange(&server, &long(1024 * 1024 + 4096)).await;
+    assert_eq!(too_long, "431 431 Request Header Fields Too Large");
+}
+
+/// What a proxy would take for one request stays one: bodies are never read as heads, and heads never rewritten in bodies.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_on_one_connection_stay_apart() {
+    let server = Server::start_ephemeral().await.unwrap();
+    let mut connection = server.admin().unwrap().target().connect().await.unwrap();
+    let body = "GET /livez< HTTP/1.1\r\n\r\n";
+    let first = format!("POST /livez?< HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let second = "GET /livez?x=<&exclude=> HTTP/1.1\r\nHost: a\r\n\r\n";
+    connection.send(format!("{first}{second}{second}").as_bytes()).await.unwrap();
+    for expected in [(403, None), (200, Some("ok")), (200, Some("ok"))] {
+        let head = connection.read_head(false).await.unwrap();
+        let mut body = Vec::new();
+        connection.read_body(&mut body).await.unwrap();
+        assert_eq!(head.status, expected.0);
+        assert_eq!(expected.1.map_or_else(|| body.clone(), |text| text.as_bytes().to_vec()), body);
     }
 }
 

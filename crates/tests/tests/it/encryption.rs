@@ -1,6 +1,7 @@
 //! Encryption at rest in the embedded store: what lies in the folder, rotation of keys, values that cannot be opened.
 
-use pintle_testkit::{Client, Options, Request, Server};
+use pintle_grpc::protobuf::{Field, Fields, put_bytes, text};
+use pintle_testkit::{Client, GrpcAnswer, GrpcServer, Options, Request, Server};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -154,5 +155,96 @@ async fn values_under_a_lost_key_are_told_and_can_be_deleted() {
     let unsafely = format!("{path}?ignoreStoreReadErrorWithClusterBreakingPotential=true");
     assert_eq!(admin.delete(&unsafely).await.unwrap().0, 200);
     assert_eq!(admin.get(SECRETS).await.unwrap().0, 200);
+    assert_eq!(admin.send(&Request::new("GET", "/readyz")).await.unwrap().status(), 200);
+}
+
+/// The plugin of kube-apiserver's recordings: it pads with the letters of the key id.
+fn start_plugin(path: &Path, key_id: &str) -> GrpcServer {
+    let key_id = key_id.to_string();
+    let pad = |bytes: &[u8], key_id: &str| -> Vec<u8> {
+        bytes.iter().zip(key_id.bytes().cycle()).map(|(byte, letter)| byte ^ letter).collect()
+    };
+    let answer = move |method: &str, message: Vec<u8>| -> GrpcAnswer {
+        let (mut out, mut bytes, mut sealed_with) = (Vec::new(), Vec::new(), String::new());
+        for field in Fields(&message) {
+            match field.unwrap() {
+                (1, Field::Bytes(field)) => bytes = field.to_vec(),
+                (3, Field::Bytes(field)) => sealed_with = text(field),
+                _ => {}
+            }
+        }
+        match method {
+            "/v2.KeyManagementService/Status" => {
+                put_bytes(1, b"v2", &mut out);
+                put_bytes(2, b"ok", &mut out);
+                put_bytes(3, key_id.as_bytes(), &mut out);
+            }
+            "/v2.KeyManagementService/Encrypt" => {
+                put_bytes(1, &[b"pad:".as_slice(), &pad(&bytes, &key_id)].concat(), &mut out);
+                put_bytes(2, key_id.as_bytes(), &mut out);
+            }
+            "/v2.KeyManagementService/Decrypt" => {
+                let body = bytes.strip_prefix(b"pad:").ok_or((3, "not mine".to_string()))?;
+                put_bytes(1, &pad(body, &sealed_with), &mut out);
+            }
+            _ => return Err((12, format!("unknown method {method}"))),
+        }
+        Ok(out)
+    };
+    GrpcServer::start(path, answer).unwrap()
+}
+
+/// Asks until the answer has the code, for as long as a plugin may take to be noticed.
+async fn wait_for_code(admin: &Client, path: &str, code: u16) {
+    for _ in 0..200 {
+        if admin.get(path).await.unwrap().0 == code {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    panic!("{path} never answers {code}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kms_plugin_that_comes_late_makes_values_readable() {
+    let socket = std::env::temp_dir().join(format!("pintle-kms-{}.sock", std::process::id()));
+    let kms = json!({"kms": {"apiVersion": "v2", "name": "padding", "timeout": "1s",
+        "endpoint": format!("unix://{}", socket.display())}});
+    let file = File::new("kms", &json!([{"resources": ["secrets"], "providers": [kms]}]));
+    let plugin = start_plugin(&socket, "key-1");
+    let mut server =
+        Server::start_with(Options { flags: file.flags(&[]), ..Options::default() }).await.unwrap();
+    let path = format!("{SECRETS}/a");
+    let made = create(&server.admin().unwrap(), SECRETS, &secret("a")).await;
+    let bytes = stored(&server.data_dir().join("store"));
+    assert_eq!(count(&bytes, WORD), 0);
+    assert!(count(&bytes, "k8s:enc:kms:v2:padding:") > 0);
+    let metrics = server.admin().unwrap().send(&Request::new("GET", "/metrics")).await.unwrap().text();
+    for part in [
+        "apiserver_envelope_encryption_key_id_hash_total{apiserver_id_hash=\"sha256:",
+        "apiserver_envelope_encryption_kms_operations_latency_seconds_count{grpc_status_code=\"OK\",\
+         method_name=\"/v2.KeyManagementService/Encrypt\",provider_name=\"padding\"} 1",
+        "apiserver_storage_transformation_operations_total{resource=\"secrets\",status=\"OK\",\
+         transformation_type=\"to_storage\",transformer_prefix=\"k8s:enc:kms:v2:padding:\"} 1",
+        "apiserver_encryption_config_controller_last_config_info{apiserver_id_hash=\"sha256:",
+    ] {
+        assert!(metrics.contains(part), "{part}");
+    }
+
+    drop(plugin);
+    server.restart_listening().await.unwrap();
+    let admin = server.admin().unwrap();
+    assert_eq!(admin.get(&path).await.unwrap().0, 500);
+    assert_eq!(admin.send(&Request::new("GET", "/readyz/kms-providers")).await.unwrap().status(), 500);
+    let _plugin = start_plugin(&socket, "key-2");
+    wait_for_code(&admin, &path, 200).await;
+    let (_, read) = admin.get(&path).await.unwrap();
+    assert_eq!(read["data"], made["data"]);
+    assert_eq!(read["metadata"]["resourceVersion"], made["metadata"]["resourceVersion"]);
+    wait_for_code(&admin, SECRETS, 200).await;
+    // The key of the plugin is another one by now: a write that changes nothing stores the value anew.
+    let patch = json!({"metadata": {"labels": null}});
+    let (_, touched) = admin.patch(&path, "application/merge-patch+json", &patch).await.unwrap();
+    assert_ne!(touched["metadata"]["resourceVersion"], made["metadata"]["resourceVersion"]);
     assert_eq!(admin.send(&Request::new("GET", "/readyz")).await.unwrap().status(), 200);
 }

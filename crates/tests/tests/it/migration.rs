@@ -112,6 +112,23 @@ async fn objects_move_to_etcd_and_back() {
     assert!(back_revision >= changed_revision, "{back_revision} after {changed_revision}");
 }
 
+/// Kinds of versions that are not served by default are moved in their stored form, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_of_versions_that_are_off_move_as_well() {
+    let Some(etcd) = Etcd::start(1, &[]) else { return };
+    let flags = vec!["--runtime-config=internal.apiserver.k8s.io/v1alpha1=true".to_owned()];
+    let mut embedded = Server::start_with(Options { flags, ..Options::default() }).await.unwrap();
+    let path = "/apis/internal.apiserver.k8s.io/v1alpha1/storageversions";
+    let object = json!({"metadata": {"name": "example.org.things"}, "spec": {}});
+    let (status, answer) = embedded.admin().unwrap().post(path, &object).await.unwrap();
+    assert_eq!(status, 201, "{answer}");
+    embedded.terminate().await.unwrap();
+    migrate("to-etcd", &embedded.data_dir(), &etcd);
+    let stored = etcd.range("/registry/storageversions/").await.unwrap();
+    assert_eq!(stored.len(), 1);
+    assert!(stored[0].1.starts_with(b"k8s\0"), "protobuf, as kube-apiserver stores it");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_waits_for_etcd_can_be_ended() {
     let flags = vec!["--etcd-servers=http://127.0.0.1:1".to_owned()];

@@ -265,7 +265,11 @@ async fn what_must_not_be_reached_is_not() {
         (500, &json!("Get \"https://169.254.169.254/\": redirects forbidden"))
     );
 
-    // Neither this machine nor its link are behind nodes and pods.
+    // CVE-2020-8555, CVE-2022-3294: neither this machine nor its link are behind nodes and pods, by address or by name.
+    let (code, answer) = client.get("/api/v1/nodes/n1/proxy/metrics").await.expect("an answer");
+    assert_eq!((code, &answer["message"]), (400, &json!("address not allowed")));
+    let named = json!({"status": {"addresses": [{"type": "InternalIP", "address": "localhost"}]}});
+    client.patch("/api/v1/nodes/n1/status", "application/merge-patch+json", &named).await.expect("an answer");
     let (code, answer) = client.get("/api/v1/nodes/n1/proxy/metrics").await.expect("an answer");
     assert_eq!((code, &answer["message"]), (400, &json!("address not allowed")));
     for address in ["127.0.0.1", "169.254.169.254", "::1", "fe80::1", "0.0.0.0"] {

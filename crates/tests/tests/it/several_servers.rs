@@ -14,7 +14,7 @@ async fn server(etcd: &Etcd, number: usize) -> Server {
     let flags = vec![
         format!("--etcd-servers={}", etcd.endpoints()),
         format!("--advertise-address=192.0.2.{number}"),
-        "--controllers=*,serviceaccount".to_owned(),
+        "--controllers=*,serviceaccount,root-ca-cert-publisher".to_owned(),
     ];
     Server::start_with(Options { flags, ..Options::default() }).await.unwrap()
 }
@@ -107,13 +107,14 @@ async fn holder(client: &Client) -> String {
     lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Creates a namespace, waits for its service account, deletes it and waits until it is gone.
+/// Creates a namespace, waits for its service account and its root certificate, deletes it and waits until it is gone.
 async fn use_controllers(client: &Client, name: &str) {
     let namespace = json!({"metadata": {"name": name}});
     assert_eq!(answer(client, "/api/v1/namespaces", &namespace).await.0, 201);
     let account = format!("/api/v1/namespaces/{name}/serviceaccounts/default");
+    let root_ca = format!("/api/v1/namespaces/{name}/configmaps/kube-root-ca.crt");
     let path = format!("/api/v1/namespaces/{name}");
-    for (path, wanted) in [(&account, 200), (&path, 404)] {
+    for (path, wanted) in [(&account, 200), (&root_ca, 200), (&path, 404)] {
         if wanted == 404 {
             assert_eq!(client.delete(path).await.unwrap().0, 200);
         }

@@ -1,6 +1,7 @@
 //! From events to nodes: every alias knows its anchor.
 
 use super::parse::{Event, Parser};
+use super::source::Mark;
 use super::{DEPTH_MAX, ParseError, failure};
 use std::collections::HashMap;
 
@@ -8,6 +9,8 @@ use std::collections::HashMap;
 pub(super) struct Node {
     /// Counted from 1.
     pub(super) line: usize,
+    /// Counted from 1, in characters.
+    pub(super) column: usize,
     pub(super) kind: Kind,
 }
 
@@ -47,8 +50,21 @@ pub(super) fn compose(bytes: &[u8]) -> Result<Option<Document>, ParseError> {
                 let nodes = composer.nodes;
                 return Ok(composer.root.map(|root| Document { nodes, root }));
             }
-            event => composer.take(event, mark.line.saturating_add(1))?,
+            event => composer.take(event, Place::of(mark))?,
         }
+    }
+}
+
+/// Line and column of a node, counted from 1.
+#[derive(Clone, Copy)]
+struct Place {
+    line: usize,
+    column: usize,
+}
+
+impl Place {
+    fn of(mark: Mark) -> Place {
+        Place { line: mark.line.saturating_add(1), column: mark.column.saturating_add(1) }
     }
 }
 
@@ -61,18 +77,18 @@ struct Composer {
 }
 
 impl Composer {
-    fn take(&mut self, event: Event, line: usize) -> Result<(), ParseError> {
+    fn take(&mut self, event: Event, place: Place) -> Result<(), ParseError> {
         match event {
             Event::StreamEnd | Event::DocumentStart | Event::DocumentEnd => {}
             Event::Scalar { properties, text, implicit } => {
                 let scalar = Scalar { tag: properties.tag, text, implicit };
-                self.add(line, properties.anchor, Kind::Scalar(scalar));
+                self.add(place, properties.anchor, Kind::Scalar(scalar));
             }
             Event::SequenceStart(properties) => {
-                self.open(line, properties.anchor, Kind::Sequence(Vec::new()))?
+                self.open(place, properties.anchor, Kind::Sequence(Vec::new()))?
             }
             Event::MappingStart(properties) => {
-                self.open(line, properties.anchor, Kind::Mapping(Vec::new()))?
+                self.open(place, properties.anchor, Kind::Mapping(Vec::new()))?
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 self.open.pop();
@@ -81,16 +97,17 @@ impl Composer {
                 let Some(&target) = self.anchors.get(&name) else {
                     return Err(failure(format!("unknown anchor '{name}' referenced")));
                 };
-                self.add(line, None, Kind::Alias { name, target });
+                self.add(place, None, Kind::Alias { name, target });
             }
         }
         Ok(())
     }
 
     /// Adds a node to the innermost open collection.
-    fn add(&mut self, line: usize, anchor: Option<String>, kind: Kind) -> usize {
+    fn add(&mut self, place: Place, anchor: Option<String>, kind: Kind) -> usize {
         let position = self.nodes.len();
-        self.nodes.push(Node { line, kind });
+        let Place { line, column } = place;
+        self.nodes.push(Node { line, column, kind });
         if let Some(name) = anchor {
             self.anchors.insert(name, position);
         }
@@ -103,13 +120,13 @@ impl Composer {
         position
     }
 
-    fn open(&mut self, line: usize, anchor: Option<String>, kind: Kind) -> Result<(), ParseError> {
+    fn open(&mut self, place: Place, anchor: Option<String>, kind: Kind) -> Result<(), ParseError> {
         if self.open.len() >= DEPTH_MAX {
             // go-yaml leaves the first line out.
-            let place = if line == 1 { String::new() } else { format!("line {line}: ") };
-            return Err(failure(format!("{place}exceeded max depth of {DEPTH_MAX}")));
+            let prefix = if place.line == 1 { String::new() } else { format!("line {}: ", place.line) };
+            return Err(failure(format!("{prefix}exceeded max depth of {DEPTH_MAX}")));
         }
-        let position = self.add(line, anchor, kind);
+        let position = self.add(place, anchor, kind);
         self.open.push(position);
         Ok(())
     }

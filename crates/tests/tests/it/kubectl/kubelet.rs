@@ -3,11 +3,12 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
+use std::time::Duration;
 
 use super::{All, Exactly, Fails, check, start};
 use crate::proxy::{admin, kubelet, register, until};
-use pintle_testkit::Client;
 use pintle_testkit::backend::{Backend, Reply};
+use pintle_testkit::{Client, Request};
 use serde_json::json;
 
 const FLAGS: &[&str] =
@@ -102,8 +103,24 @@ async fn showing_the_usage_of_nodes() {
     });
     let metrics = metrics.await.unwrap();
     register(&client, "metrics.k8s.io", "v1beta1", &metrics).await;
-    until(&client, "/apis", |_, body| body.to_string().contains("metrics.k8s.io/v1beta1")).await;
+    until_discovered(&client, "metrics.k8s.io").await;
     check(&kubectl, &[("top nodes", "", 0, All(&["n1", "1000m", "25%", "2048Mi"]))]);
+}
+
+/// Waits until discovery has the resources of an extension server: kubectl ignores a version that is marked as stale.
+async fn until_discovered(client: &Client, group: &str) {
+    let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let request = Request::new("GET", "/apis").header("Accept", aggregated);
+    for _ in 0..1000 {
+        let (_, list) = client.ask(&request).await.unwrap();
+        let found =
+            list["items"].as_array().into_iter().flatten().find(|item| item["metadata"]["name"] == group);
+        if found.is_some_and(|group| group["versions"][0]["freshness"] == "Current") {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{group} is not discovered");
 }
 
 #[test]

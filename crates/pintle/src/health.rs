@@ -1,0 +1,49 @@
+//! `pintle health`: asks a server whether it is well, for health checks of images that have no shell.
+
+use crate::arguments::{self, Syntax};
+use crate::output::{Output, number, object};
+use crate::owners::client::Client;
+use crate::owners::config;
+use std::path::PathBuf;
+
+pub(crate) const SYNTAX: Syntax = Syntax {
+    usage: "\
+Usage: pintle health [--data-dir DIR | --kubeconfig FILE] [--path PATH] [--output text|json]
+
+Asks a server for a health path and ends with 0 if it is well. The server is that of DIR/admin.kubeconfig, or of FILE.
+
+      --data-dir DIR     The server's data folder (default ./pintle-data)
+      --kubeconfig FILE  How to reach the server
+      --path PATH        /readyz (default), /livez, or one check such as /readyz/etcd
+      --output FORMAT    text (default) or json
+",
+    values: &["data-dir", "kubeconfig", "path", "output"],
+    switches: &[],
+    operands: 0,
+};
+
+/// Runs the command with the arguments after its name.
+pub(crate) fn run(args: Vec<String>) -> Result<(), String> {
+    let Some(arguments) = arguments::parse(&SYNTAX, args)? else { return Ok(()) };
+    let output = Output::parse(arguments.value("output"))?;
+    let path = arguments.value("path").unwrap_or("/readyz").to_string();
+    let file = match arguments.value("kubeconfig") {
+        Some(file) => PathBuf::from(file),
+        None => arguments.data_dir().join("admin.kubeconfig"),
+    };
+    let config = config::load(Some(&file)).map_err(|error| error.to_string())?;
+    let client = Client::new(config).map_err(|error| error.to_string())?;
+    let asked = client.block_on(async |mut connection| connection.text(&path).await);
+    let (status, text) = asked.map_err(|error| error.to_string())?;
+    let tree = object([
+        ("path", path.as_str().into()),
+        ("healthy", (status == 200).into()),
+        ("status", number(status)),
+        ("text", text.as_str().into()),
+    ]);
+    output.print(&format!("{}\n", text.trim_end()), &tree);
+    match status {
+        200 => Ok(()),
+        status => Err(format!("{path} was answered with {status}")),
+    }
+}

@@ -1,0 +1,248 @@
+//! `pintle history`: the retained versions of an object as a log: when, who, what was done, and what changed.
+
+mod changes;
+mod log;
+mod print;
+mod retention;
+
+pub(crate) use retention::parse as retention;
+
+use crate::owners::client::{Client, ClientError, Connection};
+use crate::owners::{config, resolve};
+use changes::FieldPath;
+use log::{Log, Version};
+use pintle_meta::time::Timestamp;
+use pintle_value::{Value, json, yaml};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+
+pub(crate) const USAGE: &str = "\
+Usage: pintle history TYPE/NAME [-n NAMESPACE] [--at RESOURCEVERSION|TIME] [--field PATH] [--kubeconfig FILE] [-o json]
+
+Shows every retained version of an object, the newest first: when it was written, by which field manager, and what changed.
+Objects that were deleted have a history, too. It takes the right to get the object.
+
+      --at RESOURCEVERSION|TIME  Print the object as it was then. Times are 2026-01-02T15:04:05Z, or 10m for ten minutes ago.
+      --field PATH               Follow one field: .spec.replicas, .metadata.labels[\"a.b/c\"], .spec.containers[0].image
+      --limit NUMBER             The most versions to show (default 100).
+  -n, --namespace NAMESPACE      Namespace of the object; that of the kubeconfig if left out.
+      --kubeconfig FILE          How to reach the server; $KUBECONFIG or ~/.kube/config if left out.
+  -o, --output json              Write JSON instead of text; with --at the object itself (yaml if left out).
+";
+
+/// Versions that are shown unless another number is asked for.
+const DEFAULT_LIMIT: usize = 100;
+/// The most that are looked at, so that `--at` and `--field` end.
+const VERSIONS_MAX: usize = 10_000;
+
+/// Why nothing could be shown: one line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HistoryError {
+    #[error("{0} (pintle history --help shows how it is used)")]
+    Usage(String),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("{0}")]
+    Nothing(String),
+    #[error("cannot write: {0}")]
+    Write(std::io::Error),
+}
+
+/// What was asked for.
+#[derive(Debug, Default, PartialEq)]
+struct Options {
+    kind: String,
+    name: String,
+    namespace: Option<String>,
+    kubeconfig: Option<PathBuf>,
+    at: Option<Moment>,
+    field: Option<FieldPath>,
+    limit: Option<usize>,
+    json: bool,
+}
+
+/// A point in the past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moment {
+    Revision(u64),
+    Time(Timestamp),
+}
+
+/// Runs the command with the arguments after its name.
+pub(crate) fn run(args: Vec<String>) -> Result<(), HistoryError> {
+    let mut out = std::io::stdout().lock();
+    let Some(options) = parse(args)? else {
+        return out.write_all(USAGE.as_bytes()).map_err(HistoryError::Write);
+    };
+    let config = config::load(options.kubeconfig.as_deref())?;
+    let namespace = options.namespace.clone().unwrap_or_else(|| config.namespace.clone());
+    let log = Client::new(config)?.block_on(|client| fetch(client, &options, &namespace))?;
+    if log.versions.is_empty() {
+        let what = format!("{}/{}", options.kind, options.name);
+        let why = format!("{what}: no version is retained (changes since resourceVersion {} are)", log.since);
+        return Err(HistoryError::Nothing(why));
+    }
+    let coloured = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let text = render(&log, &options, coloured)?;
+    out.write_all(&text).map_err(HistoryError::Write)
+}
+
+fn render(log: &Log, options: &Options, coloured: bool) -> Result<Vec<u8>, HistoryError> {
+    if let Some(moment) = options.at {
+        let object = object_at(log, moment)?;
+        let mut out = Vec::new();
+        if options.json {
+            json::print_pretty(object, &mut out);
+            out.push(b'\n');
+        } else {
+            yaml::print(object, &mut out);
+        }
+        return Ok(out);
+    }
+    let limit = options.limit.unwrap_or(DEFAULT_LIMIT);
+    let text = match (&options.field, options.json) {
+        (Some(field), true) => print::field_as_json(log, field, limit),
+        (Some(field), false) => print::field(log, field, limit, coloured),
+        (None, true) => print::as_json(log, limit),
+        (None, false) => print::text(log, limit, coloured),
+    };
+    Ok(text.into_bytes())
+}
+
+/// Fetches as many versions as the command needs, the newest first.
+async fn fetch(mut client: Connection, options: &Options, namespace: &str) -> Result<Log, ClientError> {
+    let collection = resolve::collection(&mut client, &options.kind, namespace).await?;
+    let path = format!("{collection}/{}", resolve::escaped(&options.name));
+    let wanted = match (options.at, &options.field) {
+        (None, None) => options.limit.unwrap_or(DEFAULT_LIMIT).saturating_add(1),
+        _ => VERSIONS_MAX,
+    };
+    let mut log = Log::default();
+    let mut before = String::new();
+    loop {
+        let page = client.get(&format!("{path}?history=true&limit=1000{before}"), "application/json").await?;
+        if page.str_at(&["kind"]) != "ObjectHistory" {
+            return Err(ClientError::Answer("the server has no history: it is not Pintle".to_string()));
+        }
+        let has_older = page.get("hasOlder").and_then(Value::as_bool).unwrap_or(false);
+        let added = log.add_older(&page);
+        if added == 0 || !has_older || log.versions.len() >= wanted || log.reaches(options.at) {
+            log.has_older = has_older;
+            return Ok(log);
+        }
+        let oldest = log.versions.first().map_or(0, |version| version.revision);
+        before = format!("&before={oldest}");
+    }
+}
+
+/// The object as it was at a moment.
+fn object_at(log: &Log, moment: Moment) -> Result<&Value, HistoryError> {
+    let is_then = |version: &&Version| match moment {
+        Moment::Revision(revision) => version.revision <= revision,
+        Moment::Time(time) => version.time.is_some_and(|written| written <= time),
+    };
+    let Some(version) = log.versions.iter().rfind(is_then) else {
+        let oldest = log.versions.first().map(|version| version.revision).unwrap_or(log.since);
+        let why = format!("nothing is retained from then: the oldest version has resourceVersion {oldest}");
+        return Err(HistoryError::Nothing(why));
+    };
+    version.object.as_ref().ok_or_else(|| {
+        HistoryError::Nothing(format!(
+            "there was no such object then: it was deleted at {}",
+            version.revision
+        ))
+    })
+}
+
+fn parse(args: Vec<String>) -> Result<Option<Options>, HistoryError> {
+    let usage = |text: String| HistoryError::Usage(text);
+    let mut options = Options::default();
+    let mut args = args.into_iter();
+    while let Some(arg) = args.next() {
+        let (name, mut inline) = match arg.split_once('=') {
+            Some((name, value)) if arg.starts_with("--") => (name, Some(value.to_string())),
+            _ => (arg.as_str(), None),
+        };
+        let mut value =
+            || inline.take().or_else(|| args.next()).ok_or_else(|| usage(format!("{name} needs a value")));
+        match name {
+            "-h" | "--help" => return Ok(None),
+            "-n" | "--namespace" => options.namespace = Some(value()?),
+            "--kubeconfig" => options.kubeconfig = Some(value()?.into()),
+            "--at" => options.at = Some(moment(&value()?).map_err(usage)?),
+            "--field" => options.field = Some(FieldPath::parse(&value()?).map_err(usage)?),
+            "--limit" => {
+                let number = value()?;
+                let parsed = number.parse().ok().filter(|number| *number > 0);
+                options.limit =
+                    Some(parsed.ok_or_else(|| usage(format!("--limit {number:?} is no number")))?);
+            }
+            "-o" | "--output" => match value()?.as_str() {
+                "json" => options.json = true,
+                other => return Err(usage(format!("there is no output {other:?}"))),
+            },
+            flag if flag.starts_with('-') => return Err(usage(format!("unknown flag {flag}"))),
+            what => match what.split_once('/') {
+                Some((kind, name)) if options.kind.is_empty() && !kind.is_empty() && !name.is_empty() => {
+                    options.kind = kind.to_string();
+                    options.name = name.to_string();
+                }
+                _ => return Err(usage(format!("{what:?} is no TYPE/NAME, or one too many"))),
+            },
+        }
+    }
+    if options.kind.is_empty() {
+        return Err(usage("say which object: TYPE/NAME".to_string()));
+    }
+    Ok(Some(options))
+}
+
+/// A resourceVersion, a time, or a duration before now.
+fn moment(text: &str) -> Result<Moment, String> {
+    if let Ok(revision) = text.parse() {
+        return Ok(Moment::Revision(revision));
+    }
+    if let Ok(time) = Timestamp::parse(text) {
+        return Ok(Moment::Time(time));
+    }
+    let bad = || {
+        format!("--at {text:?} is no resourceVersion, no time such as 2026-01-02T15:04:05Z and no duration")
+    };
+    let nanos = pintle_meta::duration::GoDuration::parse(text).map_err(|_| bad())?.0;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_err(|_| bad())?;
+    let seconds = i64::try_from(now.as_secs()).map_err(|_| bad())?;
+    Ok(Moment::Time(Timestamp::from_seconds(seconds.saturating_sub(nanos / 1_000_000_000))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Options, String> {
+        let args = line.split_whitespace().map(str::to_string).collect();
+        parse(args).map(Option::unwrap_or_default).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn command_lines() {
+        let options = parsed("deploy/web -n prod --at=12 --field .spec.replicas -o json").unwrap();
+        assert_eq!((options.kind.as_str(), options.name.as_str()), ("deploy", "web"));
+        assert_eq!(options.namespace.as_deref(), Some("prod"));
+        assert_eq!(options.at, Some(Moment::Revision(12)));
+        assert!(options.json && options.field.is_some());
+        for wrong in
+            ["", "web", "a/b c/d", "a/b --at soon", "a/b --limit 0", "a/b -o xml", "a/b --nope", "a/b --at"]
+        {
+            assert!(parsed(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn moments() {
+        let time = |text: &str| Moment::Time(Timestamp::parse(text).unwrap());
+        assert_eq!(moment("2026-01-02T15:04:05Z"), Ok(time("2026-01-02T15:04:05Z")));
+        assert_eq!(moment("7"), Ok(Moment::Revision(7)));
+        assert!(matches!(moment("10m"), Ok(Moment::Time(_))));
+        assert!(moment("yesterday").is_err());
+    }
+}

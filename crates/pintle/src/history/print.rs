@@ -1,0 +1,222 @@
+//! The forms of the log: text with one line for each field that changed, and JSON.
+
+use super::changes::{FieldPath, changes};
+use super::log::{Log, Version, Writer};
+use pintle_value::{Map, Value, json};
+use std::fmt::Write;
+
+const RED: u8 = 31;
+const GREEN: u8 = 32;
+const YELLOW: u8 = 33;
+/// The longest value in the text form, in characters; JSON has all of it.
+const VALUE_CHARS_MAX: usize = 200;
+
+/// The versions, the newest first, each with what changed.
+pub(super) fn text(log: &Log, limit: usize, coloured: bool) -> String {
+    let mut out = String::new();
+    for (version, before) in log.newest_first().take(limit) {
+        out.push_str(&paint(&head(version, before), YELLOW, coloured));
+        out.push('\n');
+        let is_start = version.change == "OLDEST";
+        let old = before.and_then(|before| before.object.as_ref()).filter(|_| !is_start);
+        // Of the oldest version it is not known what changed, and of a deleted object everything went.
+        let changed = match (&version.object, is_start) {
+            (Some(object), false) => changes(old, Some(object)),
+            _ => Vec::new(),
+        };
+        for change in changed {
+            if let Some(from) = change.from {
+                push_line(&mut out, '-', &change.path, from, RED, coloured);
+            }
+            if let Some(to) = change.to {
+                push_line(&mut out, '+', &change.path, to, GREEN, coloured);
+            }
+        }
+        out.push('\n');
+    }
+    if log.versions.len() > limit || log.has_older {
+        out.push_str("older versions are retained: --limit shows more\n");
+    } else {
+        _ = writeln!(out, "changes are retained since resourceVersion {}", log.since);
+    }
+    out
+}
+
+/// The values that a field had, the newest first.
+pub(super) fn field(log: &Log, path: &FieldPath, limit: usize, coloured: bool) -> String {
+    let mut out = String::new();
+    for (version, before) in changed_at(log, path).into_iter().take(limit) {
+        out.push_str(&paint(&head(version, before), YELLOW, coloured));
+        match value_at(Some(version), path) {
+            Some(value) => _ = writeln!(out, "  {}", one_line(value)),
+            None => out.push_str("  (not set)\n"),
+        }
+    }
+    out
+}
+
+/// The log as a JSON list.
+pub(super) fn as_json(log: &Log, limit: usize) -> String {
+    let item = |(version, before): (&Version, Option<&Version>)| {
+        let mut item = described(version, before);
+        let old = before.and_then(|before| before.object.as_ref());
+        if version.change != "OLDEST" {
+            let changed = changes(old, version.object.as_ref()).into_iter().map(|change| {
+                let mut entry = Map::default();
+                entry.insert("path", Value::String(change.path.into()));
+                for (key, value) in [("from", change.from), ("to", change.to)] {
+                    if let Some(value) = value {
+                        entry.insert(key, value.clone());
+                    }
+                }
+                Value::Object(entry)
+            });
+            item.insert("changes", Value::Array(changed.collect()));
+        }
+        Value::Object(item)
+    };
+    pretty(&Value::Array(log.newest_first().take(limit).map(item).collect()))
+}
+
+/// The values of a field as a JSON list.
+pub(super) fn field_as_json(log: &Log, path: &FieldPath, limit: usize) -> String {
+    let item = |(version, before): (&Version, Option<&Version>)| {
+        let mut item = described(version, before);
+        if let Some(value) = value_at(Some(version), path) {
+            item.insert("value", value.clone());
+        }
+        Value::Object(item)
+    };
+    pretty(&Value::Array(changed_at(log, path).into_iter().take(limit).map(item).collect()))
+}
+
+/// The versions in which a field has another value than before, the newest first.
+fn changed_at<'l>(log: &'l Log, path: &FieldPath) -> Vec<(&'l Version, Option<&'l Version>)> {
+    let differs = |(version, before): &(&'l Version, Option<&'l Version>)| {
+        let is_first = before.is_none() && value_at(Some(version), path).is_some();
+        is_first || value_at(Some(version), path) != value_at(*before, path)
+    };
+    log.newest_first().filter(differs).collect()
+}
+
+fn value_at<'v>(version: Option<&'v Version>, path: &FieldPath) -> Option<&'v Value> {
+    path.find(version?.object.as_ref()?)
+}
+
+/// `resourceVersion 12  2026-01-02T15:04:05Z  update  kubectl-edit`
+fn head(version: &Version, before: Option<&Version>) -> String {
+    let time = version.time.map_or_else(|| "-".to_string(), |time| time.rfc3339().to_string());
+    let writers: Vec<String> = version.writers(before).iter().map(writer_text).collect();
+    let by = if writers.is_empty() { "-".to_string() } else { writers.join(", ") };
+    format!("resourceVersion {}  {time}  {}  {by}", version.revision, version.verb(before))
+}
+
+fn writer_text(writer: &Writer) -> String {
+    let manager = if writer.manager.is_empty() { "-" } else { &writer.manager };
+    if writer.subresource.is_empty() {
+        manager.to_string()
+    } else {
+        format!("{manager} ({})", writer.subresource)
+    }
+}
+
+fn described(version: &Version, before: Option<&Version>) -> Map {
+    let text = |text: &str| Value::String(text.into());
+    let mut item = Map::default();
+    item.insert("resourceVersion", text(&version.revision.to_string()));
+    if let Some(time) = version.time {
+        item.insert("time", text(&time.rfc3339_micro()));
+    }
+    item.insert("type", text(&version.change));
+    item.insert("verb", text(version.verb(before)));
+    let writers = version.writers(before).into_iter().map(|writer| {
+        let mut entry = Map::default();
+        entry.insert("manager", text(&writer.manager));
+        entry.insert("operation", text(&writer.operation));
+        if !writer.subresource.is_empty() {
+            entry.insert("subresource", text(&writer.subresource));
+        }
+        Value::Object(entry)
+    });
+    item.insert("managers", Value::Array(writers.collect()));
+    item
+}
+
+fn push_line(out: &mut String, sign: char, path: &str, value: &Value, colour: u8, coloured: bool) {
+    let line = format!("  {sign} {path}: {}", one_line(value));
+    out.push_str(&paint(&line, colour, coloured));
+    out.push('\n');
+}
+
+/// A value as JSON, cut where it is very long. Control characters are escaped in JSON, so no value can steer a terminal.
+fn one_line(value: &Value) -> String {
+    let mut out = Vec::new();
+    json::print(value, &mut out);
+    let text = String::from_utf8_lossy(&out);
+    match text.char_indices().nth(VALUE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.into_owned(),
+    }
+}
+
+fn paint(text: &str, colour: u8, coloured: bool) -> String {
+    if coloured { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_string() }
+}
+
+fn pretty(value: &Value) -> String {
+    let mut out = Vec::new();
+    json::print_pretty(value, &mut out);
+    out.push(b'\n');
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log() -> Log {
+        let page = br#"{"since":"1","items":[
+          {"type":"ADDED","resourceVersion":"2","time":"2026-01-02T15:04:05.000000Z","object":{"spec":{"replicas":1},"metadata":{
+            "managedFields":[{"manager":"kubectl","operation":"Update","time":"2026-01-02T15:04:05Z"}]}}},
+          {"type":"MODIFIED","resourceVersion":"4","time":"2026-01-02T15:05:05.000000Z","object":{"spec":{"replicas":2},"metadata":{
+            "managedFields":[{"manager":"kubectl","operation":"Update","time":"2026-01-02T15:04:05Z"},
+              {"manager":"hpa","operation":"Update","subresource":"scale","time":"2026-01-02T15:05:05Z"}]}}},
+          {"type":"DELETED","resourceVersion":"5"}]}"#;
+        let mut log = Log::default();
+        log.add_older(&json::parse(page).unwrap().value);
+        log
+    }
+
+    #[test]
+    fn the_text_says_when_who_and_what() {
+        let want = "\
+resourceVersion 5  -  delete  -
+
+resourceVersion 4  2026-01-02T15:05:05Z  update  hpa (scale)
+  - .spec.replicas: 1
+  + .spec.replicas: 2
+
+resourceVersion 2  2026-01-02T15:04:05Z  create  kubectl
+  + .spec.replicas: 1
+
+changes are retained since resourceVersion 1
+";
+        assert_eq!(text(&log(), 10, false), want);
+        let coloured = text(&log(), 10, true);
+        assert!(coloured.contains("\x1b[32m  + .spec.replicas: 2\x1b[0m"), "{coloured}");
+        assert!(text(&log(), 1, false).ends_with("--limit shows more\n"));
+    }
+
+    #[test]
+    fn a_field_is_followed() {
+        let path = FieldPath::parse(".spec.replicas").unwrap();
+        let want = "\
+resourceVersion 5  -  delete  -  (not set)
+resourceVersion 4  2026-01-02T15:05:05Z  update  hpa (scale)  2
+resourceVersion 2  2026-01-02T15:04:05Z  create  kubectl  1
+";
+        assert_eq!(field(&log(), &path, 10, false), want);
+        let parsed = json::parse(field_as_json(&log(), &path, 1).as_bytes()).unwrap().value;
+        assert_eq!(parsed.as_array().map(<[Value]>::len), Some(1));
+    }
+}

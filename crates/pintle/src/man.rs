@@ -1,0 +1,114 @@
+//! `pintle man`: the manual page, made from the tables of commands and flags.
+
+use crate::arguments::{self, Syntax};
+use crate::commands::{self, SUBCOMMANDS};
+use crate::completion::flags_of;
+use crate::flags::sections::SECTIONS;
+use std::fmt::Write;
+
+pub(crate) const USAGE: &str = "\
+Usage: pintle man
+
+Prints the manual page: pintle man > /usr/local/share/man/man1/pintle.1, or pintle man | man -l -.
+";
+
+const SYNTAX: Syntax = Syntax { usage: USAGE, values: &[], switches: &[], operands: 0 };
+
+/// Runs the command with the arguments after its name.
+pub(crate) fn run(args: Vec<String>) -> Result<(), String> {
+    if arguments::parse(&SYNTAX, args)?.is_some() {
+        _ = commands::print(&page());
+    }
+    Ok(())
+}
+
+fn page() -> String {
+    let mut out = String::new();
+    _ = writeln!(out, ".TH PINTLE 1 \"\" \"pintle {}\" \"User Commands\"", env!("CARGO_PKG_VERSION"));
+    out.push_str(".SH NAME\npintle \\- the Kubernetes API server in one binary\n");
+    out.push_str(".SH SYNOPSIS\n.B pintle\n[\\fBserve\\fR] [\\fIflags\\fR]\n.br\n.B pintle\n\\fICOMMAND\\fR [\\fIflags\\fR] [\\fIoperands\\fR]\n");
+    out.push_str(".SH DESCRIPTION\nPintle serves the Kubernetes API from a store of its own or from etcd. It takes the flags of kube\\-apiserver. Without flags it keeps data, keys and a kubeconfig in \\fI./pintle\\-data\\fR and listens on 127.0.0.1:6443.\n");
+    out.push_str(".SH COMMANDS\n");
+    for command in SUBCOMMANDS {
+        _ = writeln!(out, ".SS {}", escaped(command.name));
+        let usage = commands::usage(command.name);
+        // The first line is the synopsis, the paragraphs before the flags say what it does.
+        let mut lines = usage.lines();
+        match lines.next() {
+            Some(synopsis) => {
+                let synopsis = synopsis.strip_prefix("Usage: ").unwrap_or(synopsis);
+                _ = writeln!(out, ".B {}\n.PP", escaped(synopsis));
+                let text: Vec<&str> = lines.filter(|line| !line.starts_with("  ")).collect();
+                paragraphs(&text.join("\n"), &mut out);
+            }
+            None => _ = writeln!(out, "{}.", escaped(command.summary)),
+        }
+        if command.name != "serve" {
+            for flag in flags_of(command.name) {
+                entry(&flag.name, &flag.value, &flag.text, "", &mut out);
+            }
+        }
+    }
+    out.push_str(".SH FLAGS OF SERVE\n");
+    for section in SECTIONS {
+        _ = writeln!(out, ".SS {} flags", escaped(section.name));
+        for flag in section.flags() {
+            entry(flag.name, flag.type_.name(), flag.text(), flag.default, &mut out);
+        }
+    }
+    out.push_str(".SH EXIT STATUS\n0 on success, 1 on failure; \\fBcheck\\fR ends with 2 when something could not be read.\n");
+    out.push_str(".SH ENVIRONMENT\n.TP\n.B KUBECONFIG\nWhere commands that talk to a server look for it. Default: ~/.kube/config.\n.TP\n.B NO_COLOR\nTurns colours off; they are only used on a terminal.\n");
+    out.push_str(".SH SEE ALSO\n.BR kubectl (1)\n");
+    out
+}
+
+fn entry(name: &str, value: &str, text: &str, default: &str, out: &mut String) {
+    _ = write!(out, ".TP\n\\fB\\-\\-{}\\fR", escaped(name));
+    if !value.is_empty() {
+        _ = write!(out, " \\fI{}\\fR", escaped(value));
+    }
+    _ = write!(out, "\n{}", guarded(&escaped(text)));
+    if !default.is_empty() {
+        _ = write!(out, " (default {})", escaped(default));
+    }
+    out.push('\n');
+}
+
+fn paragraphs(text: &str, out: &mut String) {
+    for paragraph in text.split("\n\n").map(str::trim).filter(|paragraph| !paragraph.is_empty()) {
+        for line in paragraph.lines() {
+            _ = writeln!(out, "{}", guarded(&escaped(line)));
+        }
+        out.push_str(".PP\n");
+    }
+}
+
+/// Text as roff reads it.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\e").replace('-', "\\-").replace('…', "...")
+}
+
+/// A line that does not begin like a request.
+fn guarded(line: &str) -> String {
+    if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_every_command_and_flag() {
+        let page = page();
+        for text in
+            [".SS check\n", ".SS Etcd flags\n", "\\fB\\-\\-secure\\-port\\fR \\fIint\\fR\n", "(default 6443)"]
+        {
+            assert!(page.contains(text), "{text}");
+        }
+        let known = [".TH", ".SH", ".SS", ".TP", ".PP", ".B ", ".BR", ".br"];
+        for line in page.lines().filter(|line| line.starts_with('.')) {
+            assert!(known.iter().any(|request| line.starts_with(request)), "{line}");
+        }
+        assert_eq!(guarded(".x"), "\\&.x");
+    }
+}

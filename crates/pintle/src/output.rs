@@ -1,0 +1,83 @@
+//! The two forms in which a command prints its result: text for people, JSON for programs.
+
+use pintle_value::{Value, json};
+
+/// How a result is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    Text,
+    Json,
+}
+
+impl Output {
+    /// What the value of `--output` asks for.
+    pub(crate) fn parse(value: Option<&str>) -> Result<Output, String> {
+        match value {
+            None | Some("text") => Ok(Output::Text),
+            Some("json") => Ok(Output::Json),
+            Some(other) => Err(format!("there is no output {other:?}: text or json")),
+        }
+    }
+
+    /// Takes `--output VALUE` or `--output=VALUE` out of a command line whose other flags are somebody else's.
+    pub(crate) fn take(args: &mut Vec<String>) -> Result<Output, String> {
+        let is_output = |arg: &String| arg == "--output" || arg.starts_with("--output=");
+        let Some(at) = args.iter().position(is_output) else { return Ok(Output::Text) };
+        let flag = args.remove(at);
+        let value = match flag.split_once('=') {
+            Some((_, value)) => value.to_string(),
+            None if at < args.len() => args.remove(at),
+            None => return Err("--output needs a value".to_string()),
+        };
+        Output::parse(Some(&value))
+    }
+
+    /// Prints a result in this form.
+    pub(crate) fn print(self, text: &str, tree: &Value) {
+        match self {
+            Output::Text => _ = crate::commands::print(text),
+            Output::Json => {
+                let mut out = Vec::new();
+                json::print_pretty(tree, &mut out);
+                if !out.ends_with(b"\n") {
+                    out.push(b'\n');
+                }
+                _ = crate::commands::print(&String::from_utf8_lossy(&out));
+            }
+        }
+    }
+}
+
+/// An object of these members.
+pub(crate) fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
+    let mut out = Value::object();
+    for (key, value) in members {
+        out.set_at(&[key], value);
+    }
+    out
+}
+
+/// A number that fits.
+pub(crate) fn number(number: impl TryInto<i64>) -> Value {
+    Value::Int(number.try_into().unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flag_is_taken_out_of_command_lines() {
+        for (line, want, left) in [
+            ("a b", Ok(Output::Text), "a b"),
+            ("a --output json b", Ok(Output::Json), "a b"),
+            ("--output=text a", Ok(Output::Text), "a"),
+            ("a --output", Err("--output needs a value".to_string()), "a"),
+            ("--output yaml", Err("there is no output \"yaml\": text or json".to_string()), ""),
+        ] {
+            let mut args: Vec<String> = line.split_whitespace().map(str::to_string).collect();
+            assert_eq!(Output::take(&mut args), want, "{line}");
+            assert_eq!(args.join(" "), left, "{line}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Who signs the tokens of service accounts: a key of a file, our own key, or another process (`--service-account-signing-endpoint`).
+
+use crate::config::Config;
+use crate::flags::{FlagError, Flags};
+use crate::pki::Keep;
+use crate::serve::ServeError;
+use crate::{identity_flags, pki};
+use pintle_auth::authn::external_signer::{ExternalSigner, SignerError};
+use pintle_auth::authn::token_keys::TokenKeys;
+use pintle_engine::TOKEN_SECONDS_EXTENDED;
+
+/// The shortest life that a signer must allow its tokens, in seconds.
+const SECONDS_MIN: i64 = 600;
+
+/// The keys, and how long tokens live.
+pub(crate) struct TokenSigning {
+    pub(crate) keys: TokenKeys,
+    /// Longest life of a token, in seconds; 0 is any.
+    pub(crate) seconds_max: i64,
+    /// Life of the tokens of pods where it is extended.
+    pub(crate) extended_seconds: i64,
+}
+
+/// Refuses flags that contradict each other. The texts are those of kube-apiserver.
+pub(crate) fn check(flags: &Flags) -> Result<(), FlagError> {
+    let endpoint = flags.text("service-account-signing-endpoint");
+    if endpoint.is_empty() {
+        return Ok(());
+    }
+    if !flags.text("service-account-signing-key-file").is_empty() {
+        return Err(FlagError::new(
+            "service-account-signing-key-file and service-account-signing-endpoint are mutually exclusive and cannot be set \
+             at the same time",
+        ));
+    }
+    if !flags.list("service-account-key-file").is_empty() {
+        return Err(FlagError::new(
+            "can't set `--service-account-signing-key-file` and/or `--service-account-key-file` with \
+             `--service-account-signing-endpoint` (They are mutually exclusive)",
+        ));
+    }
+    if endpoint.strip_prefix('@').is_some_and(|name| !is_abstract_name(name)) {
+        return Err(FlagError::new(&format!(
+            "invalid value {endpoint:?} passed for `--service-account-signing-endpoint`, when prefixed with @ must be a valid \
+             abstract socket name"
+        )));
+    }
+    Ok(())
+}
+
+/// Words of letters, digits, `_` and `-` with dots between them.
+fn is_abstract_name(name: &str) -> bool {
+    let is_word = |word: &str| {
+        !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+    };
+    name.split('.').all(is_word)
+}
+
+/// Reads or makes the keys, or asks the signer for its own, for which it waits up to a minute.
+pub(crate) async fn start(config: &Config, keep: Keep<'_>) -> Result<TokenSigning, ServeError> {
+    if config.account_signing_endpoint.is_empty() {
+        return Ok(TokenSigning {
+            keys: local_keys(config, keep)?,
+            seconds_max: config.token_seconds_max,
+            extended_seconds: TOKEN_SECONDS_EXTENDED,
+        });
+    }
+    let setting_up = |words: &str, error: SignerError| {
+        FlagError::new(&format!("while setting up external-jwt-signer: {words}{error}"))
+    };
+    let filling = "while initially filling key cache: while performing initial cache fill: ";
+    let signer = ExternalSigner::connect(&config.account_signing_endpoint).await;
+    let signer = signer.map_err(|error| setting_up(filling, error))?;
+    let allowed = signer.token_seconds_max().await.map_err(|error| setting_up("", error))?;
+    let seconds_max = longest_life(config.token_seconds_max, allowed)?;
+    // Ends with the runtime.
+    tokio::spawn(signer.clone().follow());
+    Ok(TokenSigning {
+        keys: TokenKeys::External(signer),
+        seconds_max,
+        extended_seconds: allowed.min(TOKEN_SECONDS_EXTENDED),
+    })
+}
+
+/// The longest life of a token, where the flag says `wanted` (0: nothing) and the signer allows so many seconds.
+fn longest_life(wanted: i64, allowed: i64) -> Result<i64, FlagError> {
+    if allowed < SECONDS_MIN {
+        return Err(FlagError::new(&format!(
+            "max token life supported by external-jwt-signer ({allowed}s) is less than acceptable (min {SECONDS_MIN}s)"
+        )));
+    }
+    if wanted > allowed {
+        return Err(FlagError::new(&format!(
+            "service-account-max-token-expiration cannot be set longer than the token expiration supported by \
+             service-account-signing-endpoint: {} > {}",
+            go_duration(wanted),
+            go_duration(allowed)
+        )));
+    }
+    Ok(if wanted == 0 { allowed } else { wanted })
+}
+
+/// Whole seconds as Go prints a duration.
+fn go_duration(seconds: i64) -> String {
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds}s"),
+        (0, _) => format!("{minutes}m{seconds}s"),
+        _ => format!("{hours}h{minutes}m{seconds}s"),
+    }
+}
+
+fn local_keys(config: &Config, keep: Keep<'_>) -> Result<TokenKeys, ServeError> {
+    let is_configured = config.account_signing_key_file.is_some() || !config.account_key_files.is_empty();
+    if keep.0.is_none() && !is_configured {
+        // Generating an RSA key takes a tenth of a second, several times what the rest of the start takes.
+        return Ok(TokenKeys::generated(pki::generate_account_key));
+    }
+    let signer = match &config.account_signing_key_file {
+        Some(path) => identity_flags::signing_key(path)?,
+        None => pki::account_key(keep)?,
+    };
+    let mut verifying = Vec::new();
+    for path in &config.account_key_files {
+        verifying.extend(identity_flags::verifying_keys(path)?);
+    }
+    if verifying.is_empty() {
+        verifying.push(signer.verifying.clone());
+        verifying.extend(pki::older_account_keys(keep)?);
+    }
+    Ok(TokenKeys::local(signer, verifying))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_live_as_long_as_both_allow() {
+        for (wanted, allowed, expected) in [
+            (0, 7200, Ok(7200)),
+            (3600, 7200, Ok(3600)),
+            (7200, 7200, Ok(7200)),
+            (
+                0,
+                599,
+                Err(
+                    "max token life supported by external-jwt-signer (599s) is less than acceptable (min 600s)",
+                ),
+            ),
+            (
+                7200,
+                3661,
+                Err(
+                    "service-account-max-token-expiration cannot be set longer than the token expiration supported by \
+                     service-account-signing-endpoint: 2h0m0s > 1h1m1s",
+                ),
+            ),
+        ] {
+            let found = longest_life(wanted, allowed).map_err(|error| error.to_string());
+            assert_eq!(found, expected.map_err(str::to_string), "{wanted} {allowed}");
+        }
+    }
+
+    #[test]
+    fn names_of_abstract_sockets() {
+        for (name, valid) in
+            [("a", true), ("a.b-c_1", true), ("", false), ("a..b", false), (".a", false), ("a/b", false)]
+        {
+            assert_eq!(is_abstract_name(name), valid, "{name}");
+        }
+    }
+}
