@@ -1,4 +1,4 @@
-//! Aggregated APIs: requests for groups and versions that an extension server answers.
+//! Aggregated APIs: forwards requests of groups and versions that an extension server serves.
 
 use crate::api::ApiResponse;
 use crate::requestinfo::RequestInfo;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// How long an extension server may take for a discovery document.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A request that an extension server answers.
+/// A request that an extension server will answer.
 pub(crate) struct Aggregated<'a> {
     pub(crate) parts: &'a Parts,
     pub(crate) info: &'a RequestInfo,
@@ -24,14 +24,14 @@ pub(crate) struct Aggregated<'a> {
     pub(crate) user: &'a UserInfo,
     /// The id of the request, sent to the extension server.
     pub(crate) id: &'a str,
-    /// Headers that claim an identity.
+    /// Request headers that claim an identity, which must not be forwarded.
     pub(crate) identity: &'a IdentityHeaders,
-    /// When the answer must be over; streams have none.
+    /// The deadline of the answer; streams have none.
     pub(crate) deadline: Option<Instant>,
 }
 
-/// The APIService of a request, if an extension server is to answer it: of objects, of discovery, or of the OpenAPI v3
-/// document of a version.
+/// Returns the APIService of a request for objects, discovery or an OpenAPI v3 document, if an extension server serves
+/// it.
 pub(crate) fn find(aggregation: &Aggregation, path: &str) -> Option<Arc<ApiService>> {
     let document = path.strip_prefix("/openapi/v3").filter(|rest| rest.split('/').count() == 4);
     let path = document.unwrap_or(path);

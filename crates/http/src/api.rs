@@ -1,5 +1,4 @@
-//! The boundary between HTTP and objects: requests that are authenticated, authorized, routed and negotiated go in,
-//! answers come out.
+//! The interface between HTTP and objects. Requests arrive here authenticated, authorized, routed and negotiated.
 
 use crate::discovery::DiscoveryState;
 use crate::flow::StoredObjects;
@@ -23,59 +22,60 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Whoever serves objects.
 pub trait Api: Send + Sync {
-    /// Answers a request for a resource.
+    /// Answers a request about a resource.
     fn serve(&self, request: ApiRequest) -> BoxFuture<'_, ApiResponse>;
 
-    /// The kinds that are served now. Called for every request: hand out a shared state, made anew when kinds change.
+    /// The kinds that are served now. This is called for every request, so return a shared state that is rebuilt when
+    /// kinds change.
     fn discovery(&self) -> Arc<DiscoveryState>;
 
-    /// Where a request for a log, a stream or a proxied path goes, once admission and authorization let it.
+    /// Resolves the destination of a log, stream or proxied request, after admission and authorization.
     fn locate<'a>(&'a self, request: &'a LocateRequest<'a>) -> BoxFuture<'a, Result<Located, Status>>;
 
-    /// How many objects of a resource there are, and how large; `None` for a resource that is not served here.
+    /// The number and size of a resource's stored objects; `None` for a resource that is not served here.
     fn stored(&self, _group: &str, _resource: &str) -> Option<StoredObjects> {
         None
     }
 
-    /// The object that defines a kind; `None` for kinds that are part of the server.
+    /// The object that defines a kind; `None` for built-in kinds.
     fn definition(&self, _kind: &pintle_kinds::Kind) -> Option<pintle_value::Value> {
         None
     }
 }
 
-/// A request that is passed on to a node, a pod or a service.
+/// A request that is forwarded to a node, a pod or a service.
 pub struct LocateRequest<'a> {
     /// Path and verb, taken apart.
     pub info: &'a RequestInfo,
     /// Kind, version, subresource.
     pub target: &'a Target,
-    /// Parameters in order, percent-encoding undone.
+    /// Query parameters in order, percent-decoded.
     pub query: &'a [(String, String)],
-    /// What stands behind `proxy` in the path.
+    /// The part of the path after `proxy`.
     pub path: &'a str,
     /// Who asks.
     pub user: &'a UserInfo,
-    /// What the flags say of kubelets.
+    /// The flags that concern kubelets.
     pub settings: &'a NodeSettings,
 }
 
 /// Where such a request goes.
 pub struct Located {
-    /// The place; `None` for a log that nobody writes yet.
+    /// The destination; `None` for a log that does not exist yet.
     pub location: Option<Location>,
-    /// What the client shall be told.
+    /// The warnings for the client.
     pub warnings: Vec<String>,
 }
 
-/// A request for a resource that is served, by someone who may make it.
+/// An authorized request about a resource that is served.
 pub struct ApiRequest {
     /// Path and verb, taken apart.
     pub info: Arc<RequestInfo>,
-    /// Kind, version, subresource and what is to be done.
+    /// Kind, version, subresource and verb.
     pub target: Target,
     /// Method.
     pub method: Method,
-    /// Parameters in order, percent-encoding undone.
+    /// Query parameters in order, percent-decoded.
     pub query: Vec<(String, String)>,
     /// Headers.
     pub headers: HeaderMap,
@@ -87,24 +87,24 @@ pub struct ApiRequest {
     pub accept: Negotiated,
     /// The representation of errors; see [`ApiRequest::fail`].
     pub errors: Option<Encoding>,
-    /// When work on it must be over; watches have none.
+    /// The deadline of the request; watches have none.
     pub deadline: Option<Instant>,
     /// Its id, as in the `Audit-Id` header.
     pub id: String,
 }
 
 impl ApiRequest {
-    /// The first value of a parameter; "" where there is none.
+    /// The first value of a parameter; "" if it is absent.
     pub fn param(&self, key: &str) -> &str {
         crate::query::first(&self.query, key).unwrap_or("")
     }
 
-    /// The text of a header's first value; "" where there is none.
+    /// The first value of a header as text; "" if it is absent.
     pub fn header(&self, name: &str) -> Cow<'_, str> {
         crate::headers::first(&self.headers, name)
     }
 
-    /// An error as the client wants to read it.
+    /// Encodes an error in the representation that the client accepts.
     pub fn fail(&self, status: &Status) -> ApiResponse {
         respond::status(status, self.errors)
     }
@@ -114,7 +114,7 @@ impl ApiRequest {
 pub struct ApiResponse {
     /// Status code.
     pub code: u16,
-    /// Headers, `Content-Type` among them.
+    /// The headers, including `Content-Type`.
     pub headers: HeaderMap,
     /// Texts of `Warning` headers.
     pub warnings: Vec<String>,
@@ -123,7 +123,7 @@ pub struct ApiResponse {
 }
 
 impl ApiResponse {
-    /// An answer without a body and a type.
+    /// An answer without body and content type.
     pub fn empty(code: u16) -> Self {
         ApiResponse { code, headers: HeaderMap::new(), warnings: Vec::new(), body: Vec::new().into() }
     }
@@ -135,7 +135,7 @@ impl ApiResponse {
         ApiResponse { code, headers, warnings: Vec::new(), body: body.into() }
     }
 
-    /// Sets a header; a value that cannot be one is left out.
+    /// Sets a header; an invalid value is dropped.
     pub fn set_header(&mut self, name: &'static str, value: &str) {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.insert(HeaderName::from_static(name), value);

@@ -1,10 +1,10 @@
-//! The audit of requests: what the chain tells the record of a request, and when events are made.
+//! Audit of requests: when events are emitted, and what the filter chain records for them.
 
 use crate::api::ApiResponse;
 use crate::chain::Context;
 use crate::peer::Peer;
 use crate::requestinfo::RequestInfo;
-use crate::{Body, headers, respond, statuspb};
+use crate::{Body, headers, respond, statuspb, target};
 use bytes::Bytes;
 use http::request::Parts;
 use http_body_util::BodyExt;
@@ -14,8 +14,8 @@ use pintle_metrics::families;
 use pintle_value::{cbor, json, yaml};
 use std::net::IpAddr;
 
-/// Begins the record of a request and makes its first event. The error is the answer to a request that must not go on
-/// unrecorded.
+/// Starts the audit record of a request and emits its first event. The error is the answer to a request that must not
+/// continue unrecorded.
 pub(crate) async fn received(
     context: &Context,
     peer: &Peer,
@@ -29,12 +29,12 @@ pub(crate) async fn received(
         return Ok(Some(Box::new(record)));
     }
     families::AUDIT_REJECTED.inc(&[]);
-    let uri = request_uri(parts);
+    let uri = target::path_and_query(parts);
     let text = format!("Internal Server Error: {uri:?}: failed to store audit event");
     Err(respond::text(500, &authz::html_safe(&text)))
 }
 
-/// Records a request whose credentials are refused: one event, as in kube-apiserver.
+/// Records a request whose credentials are refused, with a single event, as in kube-apiserver.
 pub(crate) async fn unauthenticated(
     context: &Context,
     peer: &Peer,
@@ -52,13 +52,14 @@ pub(crate) async fn unauthenticated(
     record.stage(Stage::ResponseStarted, pintle_audit::now()).await;
 }
 
-/// Annotates what the authorizers decided.
+/// Annotates the decision of the authorizers.
 pub(crate) fn authorized(notes: &Notes, allowed: bool, reason: &str) {
     notes.annotate("authorization.k8s.io/decision", if allowed { "allow" } else { "forbid" });
     notes.annotate("authorization.k8s.io/reason", reason);
 }
 
-/// Records the answer. The last event is made here, or by the caller that gets the record back, when the body has ended.
+/// Records the answer. Emits the last event, or returns the record to the caller, which emits it when the body has
+/// ended.
 pub(crate) async fn answered(
     record: Option<Box<Record>>,
     mut answer: ApiResponse,
@@ -69,7 +70,7 @@ pub(crate) async fn answered(
     if record.wants_response() && !long_running {
         answer.body = match answer.body {
             Body::Full(bytes) => Body::Full(bytes),
-            // kube-apiserver has the whole object in memory as well.
+            // kube-apiserver also holds the whole object in memory here.
             chunks => match chunks.collect().await {
                 Ok(collected) => Body::Full(collected.to_bytes()),
                 Err(_) => Body::empty(),
@@ -88,7 +89,7 @@ pub(crate) async fn answered(
     (answer, Some(record))
 }
 
-/// The answer in JSON, if it is recorded: objects where the policy says so, statuses always.
+/// The answer in JSON, if it is recorded: objects if the policy says so, statuses always.
 fn response_document(record: &Record, answer: &ApiResponse) -> Option<Bytes> {
     if let Some(noted) = record.notes.take_response() {
         return Some(noted.into());
@@ -135,18 +136,14 @@ fn begin(
         asked,
         version: &info.version,
         id,
-        uri: &request_uri(parts),
+        uri: target::path_and_query(parts),
         user_agent: &headers::first(&parts.headers, "user-agent"),
         source_ips: source_ips(parts, peer),
         received: pintle_audit::now(),
     })
 }
 
-fn request_uri(parts: &Parts) -> String {
-    parts.uri.path_and_query().map_or_else(|| parts.uri.path().to_string(), ToString::to_string)
-}
-
-/// The addresses that the request says it came through, and the one that it came from.
+/// The addresses in the forwarding headers and the peer's own address.
 fn source_ips(parts: &Parts, peer: &Peer) -> Vec<String> {
     let mut ips: Vec<IpAddr> = Vec::new();
     let forwarded = headers::first(&parts.headers, "x-forwarded-for");

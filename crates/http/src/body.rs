@@ -1,4 +1,4 @@
-//! `Body`: what an answer consists of, at once or chunk by chunk.
+//! `Body`: the content of an answer, whole or in chunks.
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -10,31 +10,31 @@ use std::task::{Context, Poll};
 pub enum Body {
     /// All of it.
     Full(Bytes),
-    /// Piece by piece, made when the connection can take it.
+    /// In chunks, each produced when the connection can send it.
     Chunks(Pin<Box<dyn Chunks>>),
 }
 
-/// An answer ended before its end; the connection is cut so that the client knows.
+/// The answer ended prematurely; the connection is closed so that the client notices.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer was cut off: {0}")]
 pub struct Aborted(pub String);
 
 /// Makes the pieces of a body.
 pub trait Chunks: Send {
-    /// The next piece; `None` at the end.
+    /// The next chunk; `None` at the end.
     fn poll_chunk(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>>;
 
-    /// How many bytes are to come, where that is known.
+    /// How many bytes remain, if that is known.
     fn remaining(&self) -> Option<u64> {
         None
     }
 
-    /// Whether more than this many bytes are to come.
+    /// Returns whether more than this many bytes remain.
     fn has_more_than(self: Pin<&mut Self>, bytes: u64) -> bool {
         self.remaining().is_some_and(|remaining| remaining > bytes)
     }
 
-    /// The same as gzip, where that is kept; asked for before the first piece.
+    /// The same content compressed, if that is cached. Only called before the first chunk.
     fn compressed(&self) -> Option<Pin<Box<dyn Chunks>>> {
         None
     }
@@ -46,18 +46,18 @@ impl Body {
         Body::Full(Bytes::new())
     }
 
-    /// The pieces of an iterator, each made when it is needed. `total` is the sum of their sizes, where known:
-    /// it becomes the `Content-Length` and decides whether compression is worth it.
+    /// A body of the iterator's chunks, each produced when it is needed. `total` is the sum of their sizes, if known:
+    /// it becomes the `Content-Length` and decides about compression.
     pub fn lazy(chunks: impl Iterator<Item = Bytes> + Send + Unpin + 'static, total: Option<u64>) -> Self {
         Body::Chunks(Box::pin(Lazy { chunks: chunks.map(Ok), ready: VecDeque::new(), remaining: total }))
     }
 
-    /// The same where a piece may turn out to be impossible to make, which cuts the answer off.
+    /// Like `lazy`, for chunks that may fail, which ends the answer prematurely.
     pub fn attempt(chunks: impl Iterator<Item = Result<Bytes, Aborted>> + Send + Unpin + 'static) -> Self {
         Body::Chunks(Box::pin(Lazy { chunks, ready: VecDeque::new(), remaining: None }))
     }
 
-    /// Whether there are more than this many bytes.
+    /// Returns whether the body has more than this many bytes.
     pub fn has_more_than(&mut self, bytes: u64) -> bool {
         match self {
             Body::Full(all) => length(all) > bytes,
@@ -65,7 +65,7 @@ impl Body {
         }
     }
 
-    /// How many bytes there are, where that is known.
+    /// The size in bytes, if it is known.
     pub fn size(&self) -> Option<u64> {
         match self {
             Body::Full(bytes) => u64::try_from(bytes.len()).ok(),
@@ -127,7 +127,7 @@ impl http_body::Body for Body {
 
 struct Lazy<I> {
     chunks: I,
-    /// Pieces that were made to see how many there are.
+    /// Chunks that were produced ahead to find out the size.
     ready: VecDeque<Result<Bytes, Aborted>>,
     remaining: Option<u64>,
 }

@@ -1,8 +1,9 @@
-//! The filter chain: what happens to every request, top to bottom, in one function.
+//! The filter chain: every step that a request passes through, in order, in one function.
 
 use crate::aggregate::{self, Aggregated};
 use crate::api::{Api, ApiRequest, ApiResponse};
 use crate::completion::Completion;
+use crate::console::{self, Console};
 use crate::cors::{self, Cors};
 use crate::debug::{self, Profiler};
 use crate::flow::{Asking, FlowControl, Held};
@@ -19,7 +20,8 @@ use crate::route;
 use crate::spans::{self, RequestLog};
 use crate::streams::{Streamed, Streams};
 use crate::{
-    Body, auditing, compress, figures, headers, nonresource, passthrough, query, respond, websocket,
+    Body, auditing, compress, filter_metrics, headers, nonresource, passthrough, query, respond, target,
+    websocket,
 };
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
@@ -36,13 +38,13 @@ use pintle_trace::Trace;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Most bytes of a request's body.
+/// The largest request body in bytes.
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
-/// Longest text of one warning where all of an answer are too long together, and how long they may be, in characters.
+/// The longest text of one warning, and of all warnings of an answer together, in characters.
 const WARNING_CHARS_MAX: usize = 256;
 const WARNINGS_CHARS_MAX: usize = 4 * 1024;
 
-/// What requests are answered with.
+/// Everything that the filter chain needs to answer requests.
 pub struct Context {
     /// Objects.
     pub api: Arc<dyn Api>,
@@ -56,50 +58,52 @@ pub struct Context {
     pub metrics: Arc<Metrics>,
     /// OpenID documents.
     pub openid: Option<OpenId>,
-    /// The version that `/version` tells.
+    /// The version that `/version` returns.
     pub git_version: String,
     /// The commit that the server was built from, or "".
     pub git_commit: &'static str,
-    /// Host and port for clients, known once the server listens.
+    /// Host and port for clients, set once the server listens.
     pub address: OnceLock<String>,
     /// Whether CBOR is served.
     pub cbor: bool,
     /// Whether large answers are compressed.
     pub compression: bool,
-    /// The header `Strict-Transport-Security`, where browsers are told to come by HTTPS.
+    /// The value of `Strict-Transport-Security`, if the header is sent.
     pub strict_transport: Option<HeaderValue>,
     /// Acting as somebody else.
     pub impersonation: Impersonation,
-    /// How long a request may take; watches are exempt.
+    /// The longest duration of a request; watches are exempt.
     pub request_timeout: Duration,
     /// Extension servers.
     pub aggregation: Arc<Aggregation>,
     /// Nodes, pods and services.
     pub streams: Arc<Streams>,
-    /// Work that would hold up others.
+    /// The thread pool for work that would block other requests.
     pub offload: Offload,
-    /// Whether HTTP/2 connections of clients that have not said who they are end after their answers
+    /// Whether HTTP/2 connections of unauthenticated clients are closed after their answers
     /// (`UnauthenticatedHTTP2DOSMitigation`).
     pub closes_unauthenticated_http2: bool,
     /// The audit, if there is one.
     pub auditor: Option<Arc<pintle_audit::Auditor>>,
-    /// Web pages of other origins that may use the API.
+    /// The origins of web pages that may use the API.
     pub cors: Option<Cors>,
-    /// Requests in flight, and the end of the server.
+    /// Tracks requests in flight and the shutdown of the server.
     pub lifecycle: Arc<Lifecycle>,
     /// `/flagz` and `/statusz`.
     pub pages: Pages,
     /// `/debug`, unless profiling is off.
     pub profiler: Option<Arc<dyn Profiler>>,
-    /// Where traces are sent, if they are.
+    /// The exporter of traces, if tracing is configured.
     pub tracer: Option<Arc<pintle_trace::Exporter>>,
-    /// How likely a request of HTTP/2 is to be the last one of its connection.
+    /// The probability that an HTTP/2 request gets a GOAWAY.
     pub goaway_chance: f64,
-    /// Who is worked on, who waits and who is rejected.
+    /// Decides which requests run, wait or are rejected.
     pub flow: FlowControl,
+    /// The web console, where it is on.
+    pub console: Option<Console>,
 }
 
-/// What a request is, once method, path and headers are read.
+/// A request whose method, path and headers have been parsed.
 struct Read {
     info: RequestInfo,
     query: Vec<(String, String)>,
@@ -107,7 +111,7 @@ struct Read {
     method: String,
 }
 
-/// Answers a request. Everything that happens to a request is named here, in order.
+/// Answers a request. Every step that a request passes through is named here, in order.
 pub(crate) async fn handle<B>(context: &Context, peer: &Peer, request: Request<B>) -> Response<Body>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -117,9 +121,9 @@ where
     let id = request_id(request.headers());
     let (parts, body) = request.into_parts();
     let mut record = Record::new(&parts.method, &context.lifecycle);
-    // The documents of OpenAPI v3 are sent as they are: their tags are those of the plain text.
+    // OpenAPI v3 documents are not compressed, because their entity tags are those of the plain text.
     let gzip = context.compression
-        && !parts.uri.path().starts_with("/openapi/v3")
+        && !target::path(&parts).starts_with("/openapi/v3")
         && compress::asked_for(&headers::first(&parts.headers, "accept-encoding"));
 
     let origin = context.cors.as_ref().and_then(|cors| cors.allowed_origin(&parts.headers));
@@ -130,9 +134,15 @@ where
             peer.close_after_answers();
             late
         }
-        // A preflight is answered for anyone.
+        // A CORS preflight is answered without authentication.
         Ok(_) if origin.is_some() && parts.method == http::Method::OPTIONS => ApiResponse::empty(204),
         Ok(_) if expects_the_unknown(&parts) => ApiResponse::empty(417),
+        Ok(read)
+            if let Some(console) = &context.console
+                && console::is_public(&read.info.path) =>
+        {
+            console.serve_public(context, peer, &parts, &read.info.path, body).await
+        }
         Ok(read) => answer(context, peer, &parts, read, body, &id, began, &mut record).await,
     };
 
@@ -150,10 +160,11 @@ where
     let log = pintle_log::is_enabled(3).then(|| {
         Box::new(RequestLog {
             verb: record.verb.clone(),
-            uri: parts.uri.to_string(),
+            uri: target::path_and_query(&parts).to_string(),
             user_agent: headers::first(&parts.headers, "user-agent").into_owned(),
             id: id.clone(),
             client: peer.address.to_string(),
+            classified: record.held.classified(),
         })
     });
     let completion = Completion {
@@ -174,12 +185,12 @@ where
     response.map(|body| completion.after(body))
 }
 
-/// What is noted of a request while it is worked on.
+/// The facts about a request that are recorded while it runs.
 struct Record {
     labels: Labels,
     warnings: Vec<String>,
     in_flight: InFlight,
-    /// The end of the server waits for it, unless it is long-running.
+    /// Shutdown waits for it, unless the request is long-running.
     ordinary: Option<Ordinary>,
     long_running: bool,
     /// The verb as kube-apiserver logs it.
@@ -208,7 +219,7 @@ impl Record {
     }
 }
 
-/// Whether a client of HTTP/1 waits for something else than `100 Continue`.
+/// Returns whether an HTTP/1 client expects something other than `100 Continue`.
 fn expects_the_unknown(parts: &http::request::Parts) -> bool {
     let expected = headers::first(&parts.headers, "expect");
     parts.version < http::Version::HTTP_2
@@ -216,7 +227,7 @@ fn expects_the_unknown(parts: &http::request::Parts) -> bool {
         && !expected.eq_ignore_ascii_case("100-continue")
 }
 
-/// Authentication, authorization, routing, body, dispatch.
+/// Authenticates, authorizes, routes and dispatches a request and reads its body.
 #[expect(clippy::too_many_arguments, reason = "all that is known of a request, once")]
 async fn answer<B>(
     context: &Context,
@@ -241,7 +252,7 @@ where
     let info = Arc::new(info);
 
     let user = authenticate(context, peer, &parts.headers, &info.path, &mut record.warnings).await;
-    figures::authenticated(peer, user.as_ref().ok(), began.elapsed());
+    filter_metrics::authenticated(peer, user.as_ref().ok(), began.elapsed());
     note_identity(context, peer, parts, user.as_ref().ok());
     let user = match user {
         Ok(user) => user,
@@ -284,7 +295,7 @@ where
         Ok(user) => user,
         Err(refusal) => return refusal.response(parts, errors),
     };
-    figures::filter(figures::Filter::Authorization, before.elapsed());
+    filter_metrics::filter(filter_metrics::Filter::Authorization, before.elapsed());
     if let Some(service) = aggregate::find(&context.aggregation, &info.path)
         && let Some(remote) = &service.remote
     {
@@ -302,33 +313,41 @@ where
         if health::ENDPOINTS.iter().any(|name| info.path.strip_prefix('/') == Some(*name)) {
             record.labels = Labels::health(&info.path, &parts.method);
         }
+        let certificates = &peer.certificates;
+        let body = match console::serve(context, parts, certificates, &info.path, &user, body).await {
+            Ok(answer) => return answer,
+            Err(body) => body,
+        };
         let debug = debug::Asked { method: &method, path: &info.path, query: &query };
         if let Some(answer) = debug::serve(context.profiler.as_ref(), &debug, body).await {
             return answer;
         }
+        if let Some(answer) = context.health.serve(&info.path, &query).await {
+            return answer;
+        }
         let if_none_match = &*headers::first(&parts.headers, "if-none-match");
-        let asked = nonresource::Asked {
+        let asked = nonresource::NonResourceRequest {
             method: &method,
             path: &info.path,
             query: &query,
             accept: &accept,
             if_none_match,
         };
-        // Rendering the documents of thousands of kinds takes seconds.
+        // Rendering the documents of thousands of kinds takes seconds, so do it on the offload pool.
         if info.path.starts_with("/openapi") {
             return context.offload.run(async { nonresource::serve(context, &state, &asked) }).await;
         }
         return nonresource::serve(context, &state, &asked);
     }
-    // A path such as `//api/v1` counts as a resource for authorization, but nothing is there.
+    // A path such as `//api/v1` counts as a resource for authorization, but nothing is served there.
     if !info.path.strip_prefix('/').is_some_and(|p| p.starts_with(&info.prefix)) {
         return respond::page_not_found();
     }
     let content_type = &*headers::first(&parts.headers, "content-type");
-    let asked = route::Asked { method: &method, accept: &accept, content_type, cbor: context.cbor };
+    let asked = route::RouteRequest { method: &method, accept: &accept, content_type, cbor: context.cbor };
     let routed = match route::route(&state, &info, &asked) {
         Ok(routed) => routed,
-        // kube-apiserver reads the body of an update before it looks at its media type.
+        // kube-apiserver reads the body of an update before it checks the media type.
         Err(response) if method == "PUT" && response.code == 415 => {
             return match read_body(&method, body).await {
                 Ok(_) => response,
@@ -366,7 +385,7 @@ where
             Err(status) => return respond::status(&status, routed.errors),
         };
         let large = body.len() >= LARGE_BODY_BYTES;
-        figures::body_read(&info, body.len());
+        filter_metrics::body_read(&info, body.len());
         let request = ApiRequest {
             info,
             target: routed.target,
@@ -400,14 +419,14 @@ where
     tokio::time::timeout(timeout, work).await.unwrap_or_else(|_| respond::timed_out())
 }
 
-/// Reads path, query and what the client accepts; what cannot be read is answered at once.
+/// Parses path, query and Accept headers. The error is the answer to a request that cannot be parsed.
 fn read(parts: &http::request::Parts) -> Result<Read, ApiResponse> {
-    let raw = parts.uri.path();
-    let path = query::unescape(raw, false).ok_or_else(|| respond::text(400, "400 Bad Request"))?;
-    let query = parts.uri.query().map(query::parse).unwrap_or_default();
+    let path =
+        query::unescape(target::path(parts), false).ok_or_else(|| respond::text(400, "400 Bad Request"))?;
+    let query = query::parse(target::query(parts));
     let method = parts.method.as_str().to_string();
     let info = RequestInfo::parse(&method, &path, &query).map_err(|_| {
-        let uri = parts.uri.path_and_query().map_or(raw, http::uri::PathAndQuery::as_str);
+        let uri = target::path_and_query(parts);
         let why = format!("unable to determine kind and namespace from url, {uri}");
         let text = format!("Internal Server Error: {uri:?}: failed to create RequestInfo: {why}");
         respond::text(500, &authz::html_safe(&text))
@@ -418,7 +437,7 @@ fn read(parts: &http::request::Parts) -> Result<Read, ApiResponse> {
     Ok(Read { info, query, accept, method })
 }
 
-async fn authenticate(
+pub(crate) async fn authenticate(
     context: &Context,
     peer: &Peer,
     headers: &HeaderMap,
@@ -427,16 +446,22 @@ async fn authenticate(
 ) -> Result<UserInfo, Status> {
     let given = headers.get("authorization").map(headers::text);
     let authorization = given.or_else(|| websocket::authorization(headers).map(Into::into));
-    let credentials = Credentials {
-        peer: Some(&peer.certificates),
-        authorization: authorization.as_deref(),
-        headers: Some(headers),
-        path,
+    let session = context.console.as_ref().and_then(|console| console.session(authorization.as_deref()));
+    let credentials = match &session {
+        Some(Some(stored)) => stored.get(path),
+        // A session that is over: neither a certificate nor another authenticator is asked about its token.
+        Some(None) => return Err(respond::unauthorized()),
+        None => Credentials {
+            peer: Some(&peer.certificates),
+            authorization: authorization.as_deref(),
+            headers: Some(headers),
+            path,
+        },
     };
     let began = Instant::now();
     let known = context.authenticator.authenticate(credentials, SystemTime::now()).await;
     if authorization.is_some() {
-        figures::token_authenticated(known.is_ok(), began.elapsed());
+        filter_metrics::token_authenticated(known.is_ok(), began.elapsed());
     }
     match known {
         Ok(known) => {
@@ -444,15 +469,15 @@ async fn authenticate(
             Ok(known.user)
         }
         Err(why) => {
-            // The reason never contains the credential itself.
+            // The reason never contains the credential.
             tracing::warn!(client = %peer.address, "refused credentials: {why}");
             Err(respond::unauthorized())
         }
     }
 }
 
-/// A connection counts as a stranger's until a request on it is authenticated. HTTP/2 is expensive and prone to abuse: as in
-/// kube-apiserver, strangers get an answer and then have to connect again.
+/// A connection counts as unauthenticated until a request on it is authenticated. HTTP/2 is expensive and prone to
+/// abuse: as in kube-apiserver, unauthenticated clients get their answer and must then connect again.
 fn note_identity(context: &Context, peer: &Peer, parts: &http::request::Parts, user: Option<&UserInfo>) {
     if user.is_some_and(|user| !user.in_group(UserInfo::UNAUTHENTICATED)) {
         peer.authenticated();
@@ -461,7 +486,8 @@ fn note_identity(context: &Context, peer: &Peer, parts: &http::request::Parts, u
     }
 }
 
-/// Sends clients of HTTP/2 to another server now and then (`--goaway-chance`); those in flight are answered.
+/// Closes HTTP/2 connections at random (`--goaway-chance`), so that clients spread over the servers. Requests in flight
+/// are answered.
 fn maybe_send_goaway(context: &Context, peer: &Peer, parts: &http::request::Parts) {
     if context.goaway_chance <= 0.0 || parts.version != http::Version::HTTP_2 {
         return;
@@ -474,11 +500,11 @@ fn maybe_send_goaway(context: &Context, peer: &Peer, parts: &http::request::Part
     }
 }
 
-/// Why a request goes no further than authorization.
+/// The reason why authorization stops a request.
 enum Refusal {
     /// The user may not make it.
     Forbidden(Status),
-    /// An authorizer failed, and no other one allowed it.
+    /// An authorizer failed, and no other one allowed the request.
     Failed(String),
 }
 
@@ -498,7 +524,7 @@ impl Refusal {
             }
             // kube-apiserver answers this with plain text.
             Refusal::Failed(why) => {
-                let uri = parts.uri.path_and_query().map_or("", http::uri::PathAndQuery::as_str);
+                let uri = target::path_and_query(parts);
                 let text = format!("Internal Server Error: {uri:?}: {why}");
                 respond::text(500, &authz::html_safe(&text))
             }
@@ -506,7 +532,7 @@ impl Refusal {
     }
 }
 
-/// Impersonation: who the request counts as.
+/// Returns the effective user after impersonation.
 async fn effective_user(
     context: &Context,
     user: UserInfo,
@@ -525,7 +551,7 @@ async fn effective_user(
     Ok(user)
 }
 
-/// What a rejected request counts under: its route, if it has one.
+/// The metric labels of a rejected request: those of its route, if it has one.
 fn rejected_labels(
     context: &Context,
     parts: &http::request::Parts,
@@ -534,14 +560,15 @@ fn rejected_labels(
     accept: &Accept,
 ) -> Labels {
     let content_type = &*headers::first(&parts.headers, "content-type");
-    let asked = route::Asked { method: parts.method.as_str(), accept, content_type, cbor: context.cbor };
+    let asked =
+        route::RouteRequest { method: parts.method.as_str(), accept, content_type, cbor: context.cbor };
     match route::route(&context.api.discovery(), info, &asked) {
         Ok(routed) if info.resource_request => Labels::of(info, &routed.target, query),
         _ => Labels::other(&parts.method),
     }
 }
 
-/// Authorization: whether the user may make the request.
+/// Authorizes the request.
 async fn authorize(
     context: &Context,
     user: UserInfo,
@@ -551,7 +578,7 @@ async fn authorize(
     let attributes = attributes_of(info, user);
     let began = Instant::now();
     let decision = context.authorizer.authorize(&attributes).await;
-    figures::authorized(&decision, began.elapsed());
+    filter_metrics::authorized(&decision, began.elapsed());
     if let Some(audit) = audit {
         let (allowed, reason) = match &decision {
             Decision::Allow(reason) => (true, reason.as_str()),
@@ -581,7 +608,8 @@ fn attributes_of(info: &RequestInfo, user: UserInfo) -> Attributes {
         subresource: info.subresource.clone(),
         namespace: info.namespace.clone(),
         name: info.name.clone(),
-        // What cannot be read is left out: the request is then judged as if it were about everything.
+        // A selector that cannot be parsed is dropped from the attributes: the request is then authorized as if it
+        // selected everything.
         field_selector: FieldSelector::parse(&info.field_selector).unwrap_or_default(),
         label_selector: LabelSelector::parse(&info.label_selector)
             .map(|selector| selector.requirements().to_vec())
@@ -589,7 +617,7 @@ fn attributes_of(info: &RequestInfo, user: UserInfo) -> Attributes {
     }
 }
 
-/// The body, for methods that have one.
+/// Reads the body, for methods that have one.
 async fn read_body<B>(method: &str, body: B) -> Result<Bytes, Status>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -605,7 +633,7 @@ where
     }
 }
 
-/// `?timeout=` may shorten what the server allows; watches are not asked.
+/// Returns the time-out of a request. `?timeout=` may shorten the server's; it does not apply to watches.
 fn request_timeout(context: &Context, read: &Read) -> Result<Duration, Status> {
     let asked = query::first(&read.query, "timeout").unwrap_or("");
     if asked.is_empty() || read.info.long_running() {
@@ -617,7 +645,7 @@ fn request_timeout(context: &Context, read: &Read) -> Result<Duration, Status> {
     Ok(if asked.is_zero() { context.request_timeout } else { asked.min(context.request_timeout) })
 }
 
-/// Turns an answer into what hyper sends: warnings, compression, caching.
+/// Turns an answer into hyper's response: warnings, compression, caching headers.
 fn finish(answer: ApiResponse, mut warnings: Vec<String>, gzip: bool) -> Response<Body> {
     let ApiResponse { code, mut headers, warnings: more, mut body } = answer;
     warnings.extend(more);
@@ -637,8 +665,8 @@ fn finish(answer: ApiResponse, mut warnings: Vec<String>, gzip: bool) -> Respons
     response
 }
 
-/// `Warning` headers: each text once, none with control characters. Where they are too long together, all are cut, and those that come when the room
-/// is used up are dropped.
+/// Adds `Warning` headers: each text once, without control characters. If they are too long together, all are
+/// truncated, and those beyond the limit are dropped.
 fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
     let mut texts: Vec<&str> = Vec::new();
     for text in warnings {
@@ -664,7 +692,7 @@ fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
     }
 }
 
-/// The client's own id of the request, or a new one.
+/// The client's own request id, or a new one.
 fn request_id(headers: &HeaderMap) -> String {
     match &*headers::first(headers, "audit-id") {
         "" => random_uuid(),

@@ -1,5 +1,5 @@
-//! What happens when an answer is complete: the request is counted and whatever it held is given back. This happens once, when
-//! the last byte of the body is made or the client is gone, however the request ends.
+//! Runs once when an answer is complete (its last byte was produced or the client is gone): counts the request and
+//! releases what it held, however it ended.
 
 use crate::body::{Aborted, Body, Chunks};
 use crate::flow::Held;
@@ -20,20 +20,20 @@ pub(crate) struct Completion {
     pub(crate) began: Instant,
     pub(crate) code: u16,
     pub(crate) bytes: u64,
-    /// The audit record, whose last event is made now.
+    /// The audit record, whose last event is emitted on completion.
     pub(crate) audit: Option<Box<pintle_audit::Record>>,
-    /// The spans of the request, which end now.
+    /// The spans of the request, which end on completion.
     pub(crate) trace: Option<Arc<Trace>>,
     pub(crate) uri: http::Uri,
-    /// What is logged, where requests are.
+    /// The entry of the request log, if requests are logged.
     pub(crate) log: Option<Box<RequestLog>>,
-    /// The request's seat. Falls with the completion, or earlier.
+    /// The request's seat, released on completion or earlier.
     pub(crate) held: Held,
-    /// Whether flow control rejected the request: only the rejection is counted.
+    /// Whether flow control rejected the request: then only the rejection is counted.
     pub(crate) rejected: bool,
     /// Falls with the completion.
     pub(crate) _in_flight: InFlight,
-    /// The same for the end of the server.
+    /// Keeps shutdown waiting for the request.
     pub(crate) _ordinary: Option<Ordinary>,
 }
 
@@ -57,7 +57,7 @@ impl Drop for Completion {
 }
 
 impl Completion {
-    /// Completes now for a body that is there, or when the last piece of it is made.
+    /// Completes at once if the body is whole, else when its last chunk was produced.
     pub(crate) fn after(mut self, body: Body) -> Body {
         match body {
             Body::Full(bytes) => {

@@ -1,4 +1,4 @@
-//! gzip of large answers, for clients that ask for it.
+//! Compresses large answers with gzip for clients that accept it.
 
 use crate::body::{Aborted, Body, Chunks};
 use bytes::Bytes;
@@ -8,22 +8,22 @@ use std::io::Write;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Answers up to this size are sent as they are.
+/// Answers up to this size are not compressed.
 const THRESHOLD_BYTES: u64 = 128 * 1024;
-/// Compressed output is passed on in pieces of about this size.
+/// Compressed output is forwarded in pieces of about this size.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// Whether an `Accept-Encoding` names gzip.
+/// Returns whether an `Accept-Encoding` header contains gzip.
 pub(crate) fn asked_for(accept_encoding: &str) -> bool {
     accept_encoding.split(',').any(|token| token.trim() == "gzip")
 }
 
-/// Whether a body is large enough to be worth it.
+/// Returns whether a body is large enough for compression.
 pub(crate) fn worth_it(body: &mut Body) -> bool {
     body.has_more_than(THRESHOLD_BYTES)
 }
 
-/// The body, compressed while it is sent.
+/// Returns the body, compressed while it is sent.
 pub(crate) fn gzip(body: Body) -> Body {
     if let Body::Chunks(chunks) = &body
         && let Some(kept) = chunks.compressed()

@@ -1,11 +1,14 @@
-//! One connection from handshake to end: who may have one, how long it may be silent, and when it is closed.
+//! One connection from handshake to end: connection limits, idle time-outs, and when it is closed.
 
 use crate::chain::Context;
 use crate::drain::RequestBody;
+use crate::head_budget::HeadBudget;
+use crate::head_stream::HeadStream;
 use crate::limits::Admitted;
 use crate::passthrough::ClientAddress;
 use crate::peer::Peer;
-use crate::server::answer;
+use crate::request_line::HeadTarget;
+use crate::server::{answer, bad_request};
 use crate::stream::{ClientStream, UnreadLimit};
 use arc_swap::ArcSwap;
 use http::{Request, StatusCode};
@@ -22,34 +25,35 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-/// Longest time for a TLS handshake, and for the head of the first request.
+/// The longest time for a TLS handshake and for the head of the first request.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(32);
-/// How long a connection may be silent between two requests and until the head of the next one is complete. kube-apiserver
-/// lets it be silent for 90 s, which is what its clients count on.
+/// How long a connection may be idle between two requests, until the head of the next one is complete. kube-apiserver
+/// allows 90 s, which its clients rely on.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(95);
-/// Most bytes of the head of a request.
-const HEAD_BYTES_MAX: usize = 1024 * 1024;
+/// Most bytes of the head of a request as hyper sees it: URLs that need it are percent-encoded by then.
+const HEAD_BYTES_MAX: usize = crate::request_line::HEAD_BYTES_MAX + 128 * 1024;
 /// Most headers of a request.
 const HEADERS_MAX: usize = 1000;
-/// Streams that a client resets before they were looked at, and that we reset because of its errors: a client that has more of
-/// them is cut off (CVE-2023-44487 and its kin).
+/// How many streams a client may reset before they are handled, and how many we reset because of its errors, before the
+/// connection is closed (CVE-2023-44487 and similar).
 const RESETS_PENDING_MAX: usize = 20;
 const LOCAL_RESETS_MAX: usize = 256;
-/// How often HTTP/2 connections are probed, and how long an answer may take.
+/// How often HTTP/2 connections are pinged, and how long the answer may take.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long a client may leave a full buffer unread before it is cut off: while it gets answers, and after an upgrade
-/// to a stream (exec, attach, port-forward), where a person with a pager may be the one who reads.
+/// How long a client may leave a full buffer unread before the connection is closed: while it receives answers, and
+/// after an upgrade to a stream (exec, attach, port-forward), whose reader may be a person with a pager.
 const UNREAD_MAX: Duration = Duration::from_secs(15);
 const UNREAD_UPGRADED_MAX: Duration = Duration::from_secs(5 * 60);
 
-/// What all connections of a listener have in common.
+/// State that all connections of a listener share.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) tls: Arc<ArcSwap<rustls::ServerConfig>>,
     pub(crate) builder: Arc<Builder<TokioExecutor>>,
     pub(crate) context: Arc<Context>,
+    pub(crate) head_budget: HeadBudget,
     /// True once the server ends.
     pub(crate) stop: watch::Receiver<bool>,
 }
@@ -82,11 +86,11 @@ fn handshake_failed(address: SocketAddr, why: &dyn std::fmt::Display) {
 
 /// Serves one connection until it ends.
 pub(crate) async fn serve(shared: Shared, stream: TcpStream, address: SocketAddr, admitted: Admitted) {
-    // Small writes (watch events) go out at once; without this they wait for the other side's acknowledgement.
+    // Send small writes such as watch events at once; otherwise they wait for the other side's acknowledgement.
     if let Err(e) = stream.set_nodelay(true) {
         tracing::debug!("no TCP_NODELAY: {e}");
     }
-    let Shared { tls, builder, context, mut stop } = shared;
+    let Shared { tls, builder, context, head_budget, mut stop } = shared;
     let unread_limit = Arc::new(UnreadLimit::new(UNREAD_MAX, UNREAD_UPGRADED_MAX));
     let handshake = async {
         let stream = crate::tls::refuse_old_versions(stream).await?;
@@ -103,13 +107,27 @@ pub(crate) async fn serve(shared: Shared, stream: TcpStream, address: SocketAddr
     };
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let peer = Arc::new(Peer::new(address, chain, admitted));
+    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let stream = HeadStream::new(stream, is_http2, &head_budget);
+    let targets = stream.targets();
     let of_requests = Arc::clone(&peer);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ClientAddress(address));
         of_requests.received_request();
         let (context, peer) = (Arc::clone(&context), Arc::clone(&of_requests));
         let unread_limit = Arc::clone(&unread_limit);
+        let refusal = match targets.next() {
+            HeadTarget::Plain => None,
+            HeadTarget::Refused(code) => Some(bad_request(code)),
+            HeadTarget::Long(target) => {
+                request.extensions_mut().insert(target);
+                None
+            }
+        };
         async move {
+            if let Some(refusal) = refusal {
+                return Ok(refusal);
+            }
             let response = answer(context, peer, RequestBody::of(request)).await;
             if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                 unread_limit.set_upgraded();

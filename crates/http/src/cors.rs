@@ -1,4 +1,4 @@
-//! Cross-origin requests (`--cors-allowed-origins`): which origins of web pages may use the API, and the headers that say so.
+//! Cross-origin requests (`--cors-allowed-origins`): allowed origins and the response headers.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use pintle_cel::regexp::{self, Regex};
@@ -10,7 +10,7 @@ pub struct Cors {
     patterns: Vec<Arc<Regex>>,
 }
 
-/// Longest origin that is compared with the patterns.
+/// Origins longer than this are not compared with the patterns.
 const ORIGIN_BYTES_MAX: usize = 4096;
 
 /// The headers that do not depend on the request.
@@ -25,7 +25,7 @@ const HEADERS: [(&str, &str); 4] = [
 ];
 
 impl Cors {
-    /// Reads regular expressions in Go's syntax; the error is what is wrong with the first one that cannot be used.
+    /// Compiles regular expressions in Go's syntax, or returns the error of the first invalid one.
     pub fn new(patterns: &[String]) -> Result<Self, String> {
         let patterns: Result<Vec<_>, String> = patterns.iter().map(|text| regexp::compile(text)).collect();
         Ok(Cors { patterns: patterns? })
@@ -39,7 +39,7 @@ impl Cors {
     }
 }
 
-/// Says that pages of this origin may read the answer.
+/// Adds the headers that let pages of this origin read the answer.
 pub(crate) fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
     headers.insert("access-control-allow-origin", origin);
     for (name, value) in HEADERS {

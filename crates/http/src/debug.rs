@@ -1,4 +1,4 @@
-//! `/debug/flags` and `/debug/pprof`, for those who look into a running server (`--profiling`): the verbosity of the log, and profiles.
+//! `/debug/flags` and `/debug/pprof` (`--profiling`): the log verbosity and profiles of a running server.
 
 use crate::Body;
 use crate::api::{ApiResponse, BoxFuture};
@@ -11,16 +11,17 @@ use std::time::Duration;
 
 /// Takes profiles.
 pub trait Profiler: Send + Sync {
-    /// Names of profiles with what they show.
+    /// The profiles' names and descriptions.
     fn names(&self) -> &'static [(&'static str, &'static str)];
 
-    /// A profile in pprof's format, gzipped; `None` where there is no such profile. `time` is how long to watch, for those that need it.
+    /// Takes a profile in pprof's format, gzipped; `None` if there is no such profile. `time` is the duration of
+    /// profiles that need one.
     fn take<'a>(&'a self, name: &'a str, time: Duration) -> BoxFuture<'a, Option<Result<Vec<u8>, String>>>;
 }
 
-/// Most bytes of a flag's value.
+/// The largest value of a flag in bytes.
 const VALUE_BYTES_MAX: usize = 1024;
-/// How long profiles watch where the request does not say, and at most.
+/// The default and the longest duration of a profile.
 const PROFILE_TIME: Duration = Duration::from_secs(30);
 const PROFILE_TIME_MAX: Duration = Duration::from_secs(600);
 
@@ -31,7 +32,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) query: &'a [(String, String)],
 }
 
-/// Answers it; `None` where nothing is there.
+/// Answers the request; `None` if the path is unknown.
 pub(crate) async fn serve<B>(
     profiler: Option<&Arc<dyn Profiler>>,
     asked: &Asked<'_>,
@@ -48,13 +49,13 @@ where
         path if path.starts_with("/debug/flags/") => Some(flags()),
         "/debug/pprof" => Some(redirect()),
         "/debug/pprof/" => Some(index(&**profiler)),
-        // Nobody can look up addresses; Go's tool asks this first.
+        // Symbols cannot be looked up here; Go's pprof tool asks this first.
         "/debug/pprof/symbol" => Some(text(200, "num_symbols: 0\n")),
         path => Some(profile(&**profiler, path.strip_prefix("/debug/pprof/")?, asked.query).await),
     }
 }
 
-/// `PUT /debug/flags/v` changes how much is logged. The texts are kube-apiserver's.
+/// `PUT /debug/flags/v` changes the log verbosity. The texts are kube-apiserver's.
 async fn verbosity<B>(method: &str, body: B) -> ApiResponse
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,

@@ -12,9 +12,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Most bytes of a body that are thrown away, and longest time to wait for them. Go's server reads 256 KiB and then leaves the
-/// connection half open for 500 ms, in which a client takes the answer; we read on instead, somewhat further than the largest body
-/// that is accepted (`writes/body-too-large.http` refuses one of 3 MiB and a byte by its media type).
+/// How many bytes of a body are discarded at most, and how long that may take. Go's server reads 256 KiB and then keeps
+/// the connection half open for 500 ms, in which a client takes the answer; we read on instead, somewhat further than
+/// the largest accepted body (`writes/body-too-large.http` refuses one of 3 MiB and a byte because of its media type).
 const DRAIN_BYTES_MAX: usize = crate::chain::BODY_BYTES_MAX + 1024 * 1024;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -25,9 +25,9 @@ pub(crate) struct RequestBody {
 }
 
 impl RequestBody {
-    /// Takes over the body of a request.
+    /// Wraps the body of a request.
     pub(crate) fn of(request: http::Request<Incoming>) -> http::Request<RequestBody> {
-        // A client that waits for `100 Continue` has sent nothing that could be thrown away.
+        // A client that waits for `100 Continue` has not sent anything that must be discarded.
         let drains = !request.headers().contains_key(http::header::EXPECT);
         request.map(|body| RequestBody { body: Some(body), drains })
     }
@@ -60,7 +60,7 @@ impl Drop for RequestBody {
     fn drop(&mut self) {
         let body = self.body.take().filter(|body| self.drains && !body.is_end_stream());
         if let (Some(body), Ok(runtime)) = (body, tokio::runtime::Handle::try_current()) {
-            // Ends by itself, in a second at most.
+            // This task ends by itself after at most a second.
             runtime.spawn(tokio::time::timeout(DRAIN_TIMEOUT, async {
                 let mut body = Limited::new(body, DRAIN_BYTES_MAX);
                 while let Some(Ok(_)) = body.frame().await {}

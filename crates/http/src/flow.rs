@@ -1,5 +1,5 @@
-//! Flow control in the filter chain: priority and fairness, or the plain limits on requests in flight. Owns when a request
-//! gets its seat, how long it holds it, and what clients are told who get none.
+//! Flow control in the filter chain: priority and fairness, or the plain limits on requests in flight. Decides when a
+//! request gets its seat, how long it holds it, and how a rejected client is answered.
 
 mod dump;
 mod follow;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 pub(crate) use dump::serve as serve_dump;
 
-/// Longest time that a request waits for a seat; otherwise a quarter of the time it has.
+/// The longest time that a request waits for a seat; otherwise a quarter of its own deadline.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 const SCHEMA_HEADER: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const LEVEL_HEADER: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
@@ -30,50 +30,53 @@ const LEVEL_HEADER: HeaderName = HeaderName::from_static("x-kubernetes-pf-priori
 pub enum FlowControl {
     /// Priority and fairness.
     Fair(Arc<Fair>),
-    /// A number of reads and a number of writes at once.
+    /// Limits on concurrent reads and concurrent writes.
     InFlight(InFlightLimits),
 }
 
-/// Priority and fairness, and what it needs of the server.
+/// Priority and fairness, and what it needs from the server.
 pub struct Fair {
     controller: Arc<Controller<Detail>>,
-    /// Wakes the task that frees seats whose time is over.
+    /// Wakes the task that frees seats whose time has passed.
     due: Arc<tokio::sync::Notify>,
-    /// The time when the controller's clock began.
+    /// The wall-clock time at which the controller's clock started.
     began: SystemTime,
 }
 
-/// What the dump of requests says of a request.
+/// What the dump of requests says about a request.
 #[derive(Clone)]
 pub(crate) struct Detail {
     info: Arc<RequestInfo>,
     user: Arc<str>,
 }
 
-/// What a request holds while it is worked on: given back when it is dropped.
+/// What a request holds while it runs; released on drop.
 #[derive(Default)]
 pub(crate) struct Held {
     seat: Option<Seat<Detail>>,
     watch: Option<WatchRegistration>,
     in_flight: Option<InFlightGuard>,
     flow: Option<Arc<Flow>>,
-    /// When the seat is given back at the latest, though the client still reads.
+    work: Option<Work>,
+    /// When it got its seat.
+    seated: Option<Instant>,
+    /// When the seat is released at the latest, even if the client still reads.
     until: Option<Instant>,
     is_watch: bool,
 }
 
-/// A request, as far as flow control looks at it.
+/// The facts about a request that flow control uses.
 pub(crate) struct Asking<'a> {
     pub(crate) info: &'a Arc<RequestInfo>,
     pub(crate) query: &'a [(String, String)],
     pub(crate) user: &'a UserInfo,
     pub(crate) began: Instant,
-    /// How long it may take; that of watches is how long others may.
+    /// The request's time-out; for watches that of other requests.
     pub(crate) timeout: Duration,
 }
 
 impl FlowControl {
-    /// Priority and fairness with so many seats.
+    /// Priority and fairness with this many seats.
     pub fn fair(seats: u64) -> Self {
         let began = Instant::now();
         let due = Arc::new(tokio::sync::Notify::new());
@@ -83,13 +86,13 @@ impl FlowControl {
         FlowControl::Fair(Arc::new(Fair { controller: Arc::new(controller), due, began: SystemTime::now() }))
     }
 
-    /// At most so many reads and writes at once; 0 is any number.
+    /// At most so many concurrent reads and writes; 0 means no limit.
     pub fn in_flight(reads: u64, writes: u64) -> Self {
         FlowControl::InFlight(InFlightLimits::new(reads, writes))
     }
 
-    /// Lets a request in, at once or when there is a seat. `Err` is the answer to one that is rejected; `held` says how it was
-    /// classified in either case.
+    /// Admits a request at once or when a seat is free. `Err` is the answer to a rejected request; `held` records the
+    /// classification in either case.
     pub(crate) async fn admit(
         &self,
         api: &dyn Api,
@@ -98,13 +101,14 @@ impl FlowControl {
     ) -> Result<(), ApiResponse> {
         let is_watch = request.info.verb == "watch";
         match self {
-            // Streams to pods and nodes are not counted; of watches only the beginning.
+            // Streams to pods and nodes do not occupy seats, and watches only while they start.
             FlowControl::Fair(_) if request.info.long_running() && !is_watch => Ok(()),
             FlowControl::Fair(fair) => {
                 held.is_watch = is_watch;
                 held.until = request.began.checked_add(request.timeout);
                 let seat = fair.seat(api, request, held).await.map_err(too_many_requests)?;
                 held.seat = Some(seat);
+                held.seated = Some(Instant::now());
                 if is_watch {
                     held.watch = fair.register_watch(request);
                 }
@@ -115,7 +119,7 @@ impl FlowControl {
                 let mutating = read_write(&request.info.verb) == ReadWrite::Write;
                 match limits.enter(mutating) {
                     Some(guard) => held.in_flight = Some(guard),
-                    // An administrator always gets an answer.
+                    // Members of `system:masters` are always admitted.
                     None if request.user.in_group(UserInfo::MASTERS) => {}
                     None => return Err(too_many_requests(1)),
                 }
@@ -126,7 +130,7 @@ impl FlowControl {
 }
 
 impl Fair {
-    /// Waits for a seat. `Err` says after how many seconds the client shall come again.
+    /// Waits for a seat. `Err` is the `Retry-After` in seconds.
     async fn seat(&self, api: &dyn Api, request: &Asking<'_>, held: &mut Held) -> Result<Seat<Detail>, u64> {
         let (info, user) = (request.info, request.user);
         let digest = Digest {
@@ -141,9 +145,15 @@ impl Fair {
             namespace: &info.namespace,
         };
         let detail = || Detail { info: Arc::clone(info), user: user.name.as_str().into() };
-        let estimate = |level_seats| self.estimate(api, request, level_seats);
+        let mut work = Work::ONE;
+        let estimate = |level_seats| {
+            let estimated = self.estimate(api, request, level_seats);
+            work = estimated.0;
+            estimated
+        };
         let (flow, entry) = self.controller.enter(&digest, read_write(&info.verb), estimate, detail);
         held.flow = Some(flow);
+        held.work = Some(work);
         match entry {
             Entry::Execute(seat) => Ok(seat),
             Entry::Reject { retry_after } => Err(retry_after),
@@ -158,7 +168,7 @@ impl Fair {
         }
     }
 
-    /// The work of a request, and how many watches are notified of it.
+    /// Estimates the work of a request, and how many watches it notifies.
     fn estimate(&self, api: &dyn Api, request: &Asking<'_>, level_seats: u64) -> Estimate {
         let info = request.info;
         match info.verb.as_str() {
@@ -169,7 +179,7 @@ impl Fair {
                 };
                 (work, None)
             }
-            // Making a token changes nothing that anybody watches.
+            // Issuing a token changes no watched object.
             "create" if info.resource == "serviceaccounts" && info.subresource == "token" => {
                 (Work::ONE, None)
             }
@@ -182,11 +192,11 @@ impl Fair {
         }
     }
 
-    /// Counts a watch, so that writes know how many are notified of them.
+    /// Registers a watch, so that the estimate of writes includes its notification.
     fn register_watch(&self, request: &Asking<'_>) -> Option<WatchRegistration> {
         let info = request.info;
         if info.resource == "pods" {
-            // Watches of the pods of one node are indexed: hardly any is notified of a write.
+            // Watches of one node's pods are indexed: a write notifies hardly any of them.
             let selector = query::first(request.query, "fieldSelector").map(FieldSelector::parse);
             let of_a_node = matches!(&selector, Some(Ok(selector)) if selector.required_value("spec.nodeName").is_some_and(|node| !node.is_empty()));
             if of_a_node {
@@ -198,8 +208,21 @@ impl Fair {
     }
 }
 
+/// What is logged of how a request was classified.
+pub(crate) struct Classified {
+    pub(crate) flow: Arc<Flow>,
+    pub(crate) work: Work,
+    /// When it got its seat; none if it was rejected.
+    pub(crate) seated: Option<Instant>,
+}
+
 impl Held {
-    /// Tells the client how its request was classified.
+    /// How priority and fairness classified the request, if it did.
+    pub(crate) fn classified(&self) -> Option<Classified> {
+        Some(Classified { flow: self.flow.clone()?, work: self.work?, seated: self.seated })
+    }
+
+    /// Adds the headers that tell the client how its request was classified.
     pub(crate) fn set_headers(&self, headers: &mut HeaderMap) {
         let Some(flow) = &self.flow else { return };
         let value = |uid: &Bytes| HeaderValue::from_maybe_shared(uid.clone()).ok();
@@ -209,8 +232,8 @@ impl Held {
         }
     }
 
-    /// A piece of the answer was made, or is not there yet. A watch gives its seat back once it has caught up; others do when
-    /// their time is over, though their clients still read.
+    /// Called when a chunk of the answer was produced or is pending. A watch releases its seat once it has caught up;
+    /// others when their time has passed, even if their clients still read.
     pub(crate) fn progressed(&mut self, is_pending: bool) {
         let is_over = || self.until.is_some_and(|until| Instant::now() >= until);
         if self.seat.is_some() && ((self.is_watch && is_pending) || is_over()) {
@@ -219,7 +242,7 @@ impl Held {
     }
 }
 
-/// What a verb does to the objects; everything that is not known to read counts as a write.
+/// Whether a verb reads or writes. Unknown verbs count as writes.
 fn read_write(verb: &str) -> ReadWrite {
     match verb {
         "get" | "list" => ReadWrite::Read,
@@ -228,7 +251,7 @@ fn read_write(verb: &str) -> ReadWrite {
     }
 }
 
-/// `None` where they cannot be read.
+/// Parses the list parameters; `None` if they are invalid.
 fn list_parameters<'a>(info: &RequestInfo, query: &'a [(String, String)]) -> Option<ListParameters<'a>> {
     let text = |key: &str| query::first(query, key).unwrap_or("");
     let limit = match text("limit") {
@@ -256,5 +279,5 @@ fn too_many_requests(retry_after: u64) -> ApiResponse {
     response
 }
 
-/// What the server has of a resource, for estimates: [`Api::stored`].
+/// Number and size of a resource's objects, for estimates: [`Api::stored`].
 pub type StoredObjects = Stored;

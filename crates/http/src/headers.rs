@@ -1,16 +1,16 @@
-//! Header values as text. No value is ever dropped because of its bytes: a header that decides about access must not
-//! vanish because somebody could not read it.
+//! Header values as text. No value is dropped because of its bytes: a header that affects authorization must never be
+//! ignored because it could not be decoded.
 
 use http::{HeaderMap, HeaderValue};
 use std::borrow::Cow;
 
-/// The text of a value. Bytes that are not UTF-8 become U+FFFD, as they do wherever kube-apiserver writes them in JSON;
-/// access is decided about that same text.
+/// Returns a value as text. Bytes that are not UTF-8 become U+FFFD, as in kube-apiserver's JSON; authorization uses the
+/// same text.
 pub(crate) fn text(value: &HeaderValue) -> Cow<'_, str> {
     String::from_utf8_lossy(value.as_bytes())
 }
 
-/// The first value of a header, as Go's `Header.Get` reads it; "" where there is none.
+/// The first value of a header, as Go's `Header.Get` returns it; "" if it is absent.
 pub(crate) fn first<'a>(headers: &'a HeaderMap, name: &str) -> Cow<'a, str> {
     headers.get(name).map(text).unwrap_or_default()
 }

@@ -1,23 +1,41 @@
-//! `/healthz`, `/livez`, `/readyz`: named checks, one by one and together. Any part of the server can add one.
+//! `/healthz`, `/livez` and `/readyz`: named checks, single or together. Any part of the server can add one.
 
 use crate::api::ApiResponse;
 use crate::respond;
 use pintle_metrics::families;
 use std::fmt::Write;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// What the server is checked for. Most names are those that monitoring of kube-apiserver looks for; what they stand
-/// for is done before the server listens, so they always pass.
+/// The checks of the server. Most names are those that monitoring of kube-apiserver expects; what they stand for is
+/// complete before the server listens, so they always pass.
 pub struct Health {
     ready: Arc<AtomicBool>,
     stopping: Arc<AtomicBool>,
     checks: RwLock<Vec<Check>>,
 }
 
-/// Says why something is not well. It is called for each request and must not block: what takes time is looked at
-/// elsewhere, and the last verdict is returned.
+/// Says why something is not well. It is called for each request and must not block.
 pub type CheckFn = dyn Fn() -> Result<(), String> + Send + Sync;
+
+/// The same for checks that ask somebody else. They must have a time limit of their own.
+pub type SlowCheckFn = dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync;
+
+#[derive(Clone)]
+enum Run {
+    AtOnce(Arc<CheckFn>),
+    Slow(Arc<SlowCheckFn>),
+}
+
+impl Run {
+    async fn outcome(&self) -> Result<(), String> {
+        match self {
+            Run::AtOnce(run) => run(),
+            Run::Slow(run) => run().await,
+        }
+    }
+}
 
 /// Where a check counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +62,7 @@ impl Scope {
 struct Check {
     name: Arc<str>,
     scope: Scope,
-    run: Arc<CheckFn>,
+    run: Run,
 }
 
 const CHECKS: &[&str] = &[
@@ -87,13 +105,13 @@ const CHECKS: &[&str] = &[
     "shutdown",
 ];
 
-/// Checks that only readiness has.
+/// Checks that only `/readyz` has.
 const READINESS_ONLY: &[&str] = &["etcd-readiness", "informer-sync", "shutdown"];
 
-/// Checks that readiness does not have.
+/// Checks that `/readyz` does not have.
 const LIVENESS_ONLY: &[&str] = &["loopback-serving-certificate"];
 
-/// The three places where health is asked for.
+/// The three health endpoints.
 pub(crate) const ENDPOINTS: &[&str] = &["healthz", "livez", "readyz"];
 
 impl Default for Health {
@@ -118,25 +136,25 @@ impl Default for Health {
                 name if LIVENESS_ONLY.contains(&name) => Scope::Liveness,
                 _ => Scope::Everywhere,
             };
-            Check { name: Arc::from(*name), scope, run }
+            Check { name: Arc::from(*name), scope, run: Run::AtOnce(run) }
         };
         Health { checks: RwLock::new(CHECKS.iter().map(check).collect()), ready, stopping }
     }
 }
 
 impl Health {
-    /// Says that bootstrap is done and requests may come.
+    /// Marks bootstrap as complete: requests may be sent.
     pub fn set_ready(&self) {
         self.ready.store(true, Ordering::Release);
     }
 
-    /// Says that the server is about to stop: readiness fails from now on.
+    /// Marks the server as stopping: readiness fails from now on.
     pub fn set_stopping(&self) {
         self.stopping.store(true, Ordering::Release);
     }
 
-    /// Gives the check of this name something to do. `after` is the check behind which a new one is listed; where there
-    /// is none of that name it comes last but for `shutdown`. One that is there keeps its place and scope.
+    /// Sets the function of the check with this name. A new check is listed after the check `after`, or last but for
+    /// `shutdown` if there is no such check. An existing one keeps its position and scope.
     pub fn set_check(
         &self,
         name: &str,
@@ -144,7 +162,21 @@ impl Health {
         after: &str,
         run: impl Fn() -> Result<(), String> + Send + Sync + 'static,
     ) {
-        let run: Arc<CheckFn> = Arc::new(run);
+        self.insert_check(name, scope, after, Run::AtOnce(Arc::new(run)));
+    }
+
+    /// The same for a check that takes time. Each request waits for it.
+    pub fn set_slow_check(
+        &self,
+        name: &str,
+        scope: Scope,
+        after: &str,
+        run: impl Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync + 'static,
+    ) {
+        self.insert_check(name, scope, after, Run::Slow(Arc::new(run)));
+    }
+
+    fn insert_check(&self, name: &str, scope: Scope, after: &str, run: Run) {
         let mut checks = self.checks.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(check) = checks.iter_mut().find(|check| &*check.name == name) {
             check.run = run;
@@ -153,14 +185,6 @@ impl Health {
         let behind = checks.iter().position(|check| &*check.name == after).map(|at| at.saturating_add(1));
         let at = behind.unwrap_or(checks.len().saturating_sub(1));
         checks.insert(at, Check { name: Arc::from(name), scope, run });
-    }
-
-    /// Sets the verdict on the store, for engines whose health is looked at elsewhere: why it does not answer, if so.
-    pub fn set_store_failure(&self, failure: Option<String>) {
-        for name in ["etcd", "etcd-readiness"] {
-            let failure = failure.clone();
-            self.set_check(name, Scope::Everywhere, "", move || failure.clone().map_or(Ok(()), Err));
-        }
     }
 
     /// Takes a check away.
@@ -178,20 +202,23 @@ impl Health {
         checks.iter().filter(|check| check.scope.covers(endpoint)).cloned().collect()
     }
 
-    /// Answers `/readyz`, `/livez/ping` and so on; `None` where there is no such check.
-    pub(crate) fn serve(&self, path: &str, query: &[(String, String)]) -> Option<ApiResponse> {
+    /// Answers `/readyz`, `/livez/ping` and similar paths; `None` if there is no such check.
+    pub(crate) async fn serve(&self, path: &str, query: &[(String, String)]) -> Option<ApiResponse> {
         let path = path.strip_prefix('/')?;
         let (endpoint, check) = path.split_once('/').map_or((path, None), |(e, c)| (e, Some(c)));
         if !ENDPOINTS.contains(&endpoint) {
             return None;
         }
         match check {
-            None => Some(self.all(endpoint, query)),
-            Some(name) => self.checks(endpoint).iter().find(|check| &*check.name == name).map(one),
+            None => Some(self.all(endpoint, query).await),
+            Some(name) => {
+                let check = self.checks(endpoint).into_iter().find(|check| &*check.name == name)?;
+                Some(one(&check).await)
+            }
         }
     }
 
-    fn all(&self, endpoint: &str, query: &[(String, String)]) -> ApiResponse {
+    async fn all(&self, endpoint: &str, query: &[(String, String)]) -> ApiResponse {
         let excluded: Vec<&str> =
             query.iter().filter(|(k, _)| k == "exclude").map(|(_, v)| v.as_str()).collect();
         let checks = self.checks(endpoint);
@@ -202,7 +229,7 @@ impl Health {
                 _ = writeln!(report, "[+]{name} excluded: ok");
                 continue;
             }
-            let result = run();
+            let result = run.outcome().await;
             let (value, status) = if result.is_ok() { (1.0, "success") } else { (0.0, "error") };
             families::HEALTHCHECK.set(&[name, endpoint], value);
             families::HEALTHCHECKS.inc(&[name, status, endpoint]);
@@ -233,8 +260,8 @@ impl Health {
     }
 }
 
-fn one(check: &Check) -> ApiResponse {
-    match (check.run)() {
+async fn one(check: &Check) -> ApiResponse {
+    match check.run.outcome().await {
         Ok(()) => ok("ok".into()),
         Err(why) => respond::text(500, &format!("internal server error: {why}")),
     }
@@ -252,7 +279,11 @@ mod tests {
 
     fn ask(health: &Health, uri: &str) -> Option<(u16, String)> {
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
-        let response = health.serve(path, &crate::query::parse(query))?;
+        let query = crate::query::parse(query);
+        let mut serving = std::pin::pin!(health.serve(path, &query));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let std::task::Poll::Ready(response) = serving.as_mut().poll(&mut context) else { panic!("waits") };
+        let response = response?;
         let crate::Body::Full(body) = response.body else { panic!("a full body") };
         Some((response.code, String::from_utf8(body.to_vec()).unwrap()))
     }

@@ -1,5 +1,5 @@
-//! The HTTP side of the server: TLS, connections, the filter chain, the grammar of requests, negotiation,
-//! discovery and streaming bodies. Objects are the business of whoever implements [`Api`].
+//! The HTTP side of the server: TLS, connections, the filter chain, request parsing, negotiation, discovery and
+//! streaming bodies. Objects are handled by the implementation of [`Api`].
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
@@ -11,12 +11,15 @@ mod chain;
 mod completion;
 mod compress;
 mod connection;
+mod console;
 mod cors;
 pub mod debug;
 pub mod discovery;
 mod drain;
-mod figures;
+mod filter_metrics;
 pub mod flow;
+mod head_budget;
+mod head_stream;
 mod headers;
 pub mod health;
 mod lifecycle;
@@ -31,6 +34,7 @@ mod pages;
 mod passthrough;
 mod peer;
 pub mod query;
+mod request_line;
 pub mod requestinfo;
 pub mod resources;
 pub mod respond;
@@ -40,12 +44,14 @@ mod spans;
 mod statuspb;
 mod stream;
 pub mod streams;
+mod target;
 pub mod tls;
 pub mod version;
 mod websocket;
 
 pub use api::{Api, ApiRequest, ApiResponse, BoxFuture};
 pub use body::Body;
+pub use console::Console;
 pub use cors::Cors;
 pub use discovery::DiscoveryState;
 pub use flow::FlowControl;

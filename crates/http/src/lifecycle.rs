@@ -1,14 +1,13 @@
-//! How the server ends: which ordinary requests are in flight, and whether new ones are sent away
-//! (`--shutdown-send-retry-after`).
+//! Shutdown: tracks ordinary requests in flight, and rejects new ones (`--shutdown-send-retry-after`).
 
 use crate::api::ApiResponse;
-use crate::{headers, respond};
+use crate::{headers, respond, target};
 use http::request::Parts;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
-/// What is known of the end of the server.
+/// The state of a shutdown.
 #[derive(Default)]
 pub struct Lifecycle {
     sends_away: AtomicBool,
@@ -16,7 +15,7 @@ pub struct Lifecycle {
     one_ended: Notify,
 }
 
-/// An ordinary request in flight, until it is dropped.
+/// Counts an ordinary request as in flight until it is dropped.
 pub(crate) struct Ordinary(Arc<Lifecycle>);
 
 impl Drop for Ordinary {
@@ -27,11 +26,11 @@ impl Drop for Ordinary {
     }
 }
 
-/// Paths that probes and monitoring ask for: they are answered until the end, and the end does not wait for them.
+/// Paths of probes and monitoring: they are answered until the end, and shutdown does not wait for them.
 const EXEMPT_PATHS: [&str; 4] = ["/readyz", "/livez", "/healthz", "/metrics"];
 
 impl Lifecycle {
-    /// From now on new requests are answered 429 with `Retry-After`.
+    /// From now on, new requests are answered with 429 and `Retry-After`.
     pub(crate) fn send_away(&self) {
         self.sends_away.store(true, Ordering::Release);
     }
@@ -47,7 +46,7 @@ impl Lifecycle {
         loop {
             let ended = self.one_ended.notified();
             let mut ended = std::pin::pin!(ended);
-            // Registers before the count is read, so that no end is missed.
+            // Register before reading the count, so that no end is missed.
             ended.as_mut().enable();
             if self.in_flight.load(Ordering::Acquire) == 0 {
                 return;
@@ -56,7 +55,7 @@ impl Lifecycle {
         }
     }
 
-    /// The answer to a request that comes too late.
+    /// The answer to a request that arrives during shutdown.
     pub(crate) fn refusal(&self, parts: &Parts) -> Option<ApiResponse> {
         if !self.sends_away.load(Ordering::Acquire) || is_exempt(parts) {
             return None;
@@ -68,9 +67,9 @@ impl Lifecycle {
     }
 }
 
-/// Probes, monitoring, and kube-apiserver's own clients, which the name of the program tells.
+/// Returns whether the request is from a probe, monitoring or kube-apiserver's own client (by User-Agent).
 fn is_exempt(parts: &Parts) -> bool {
-    EXEMPT_PATHS.iter().any(|prefix| parts.uri.path().starts_with(prefix))
+    EXEMPT_PATHS.iter().any(|prefix| target::path(parts).starts_with(prefix))
         || headers::first(&parts.headers, "user-agent").starts_with("kube-apiserver/")
 }
 

@@ -10,28 +10,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// Most connections of strangers, in all and from one address.
-const STRANGERS_MAX: usize = 8192;
-const STRANGERS_PER_ADDRESS_MAX: usize = 4096;
+/// The limit of unauthenticated connections, in all and from one address.
+const UNAUTHENTICATED_MAX: usize = 8192;
+const UNAUTHENTICATED_PER_ADDRESS_MAX: usize = 4096;
 
-/// Counts connections and makes room for new ones.
+/// Counts connections and closes unauthenticated ones to make room.
 pub(crate) struct ConnectionLimits {
     all_max: usize,
     strangers_max: usize,
     per_address_max: usize,
     all: AtomicUsize,
-    strangers: Mutex<Strangers>,
+    unauthenticated: Mutex<Unauthenticated>,
 }
 
 #[derive(Default)]
-struct Strangers {
-    /// By network and by when they came, what ends the connection.
+struct Unauthenticated {
+    /// By network and order of arrival: the signal that closes the connection.
     by_network: HashMap<Network, BTreeMap<u64, Arc<Notify>>>,
     count: usize,
     next: u64,
 }
 
-/// An IPv4 address, or the /64 that one client of IPv6 usually has to itself.
+/// An IPv4 address, or an IPv6 /64, which usually belongs to one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Network(u128);
 
@@ -44,55 +44,55 @@ impl Network {
     }
 }
 
-/// The place of one connection; it is free again when this is dropped.
+/// The slot of one connection, released on drop.
 pub(crate) struct Admitted {
     limits: Arc<ConnectionLimits>,
     stranger: Mutex<Option<(Network, u64)>>,
-    /// Wakes the task of the connection.
+    /// Wakes the connection's task.
     signal: Arc<Notify>,
 }
 
 impl ConnectionLimits {
-    /// At most `all_max` connections, of which strangers have half.
+    /// At most `all_max` connections, half of which may be unauthenticated.
     pub(crate) fn new(all_max: usize) -> Self {
-        let strangers_max = STRANGERS_MAX.min(all_max / 2);
-        let per_address_max = STRANGERS_PER_ADDRESS_MAX.min(strangers_max.div_ceil(2));
+        let strangers_max = UNAUTHENTICATED_MAX.min(all_max / 2);
+        let per_address_max = UNAUTHENTICATED_PER_ADDRESS_MAX.min(strangers_max.div_ceil(2));
         ConnectionLimits {
             all_max,
             strangers_max,
             per_address_max,
             all: AtomicUsize::new(0),
-            strangers: Mutex::default(),
+            unauthenticated: Mutex::default(),
         }
     }
 
-    /// Admits a connection, perhaps at the cost of an older stranger's. `None` where all have said who they are and
-    /// there is no room.
+    /// Admits a connection, if necessary by closing an older unauthenticated one. `None` if there is no room and all
+    /// connections are authenticated.
     pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Admitted> {
         let network = Network::of(address);
         let signal = Arc::new(Notify::new());
-        let mut strangers = self.strangers();
+        let mut unauthenticated = self.unauthenticated();
         if self.all.load(Ordering::Relaxed) >= self.all_max {
-            // What gives way is gone in a moment; its place counts until then, so that there are never too many.
-            strangers.evict_from_largest();
+            // The evicted connection ends in a moment and counts until then, so that the limit is never exceeded.
+            unauthenticated.evict_from_largest();
             return None;
         }
-        if strangers.of(network) >= self.per_address_max {
-            strangers.evict_oldest(network);
-        } else if strangers.count >= self.strangers_max {
-            strangers.evict_from_largest();
+        if unauthenticated.of(network) >= self.per_address_max {
+            unauthenticated.evict_oldest(network);
+        } else if unauthenticated.count >= self.strangers_max {
+            unauthenticated.evict_from_largest();
         }
-        let number = strangers.add(network, Arc::clone(&signal));
+        let number = unauthenticated.add(network, Arc::clone(&signal));
         self.all.fetch_add(1, Ordering::Relaxed);
         Some(Admitted { limits: Arc::clone(self), stranger: Mutex::new(Some((network, number))), signal })
     }
 
-    fn strangers(&self) -> MutexGuard<'_, Strangers> {
-        self.strangers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unauthenticated(&self) -> MutexGuard<'_, Unauthenticated> {
+        self.unauthenticated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Strangers {
+impl Unauthenticated {
     fn of(&self, network: Network) -> usize {
         self.by_network.get(&network).map_or(0, BTreeMap::len)
     }
@@ -133,20 +133,20 @@ impl Strangers {
 }
 
 impl Admitted {
-    /// A request on the connection was authenticated: it does not give way to others any more.
+    /// Marks the connection as authenticated: it is no longer evicted.
     pub(crate) fn authenticated(&self) {
         let stranger = self.stranger.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((network, number)) = stranger {
-            self.limits.strangers().remove(network, number);
+            self.limits.unauthenticated().remove(network, number);
         }
     }
 
-    /// Waits until the connection has to give way, or [`Admitted::wake`] is called.
+    /// Waits until the connection must close, or [`Admitted::wake`] is called.
     pub(crate) async fn signalled(&self) {
         self.signal.notified().await;
     }
 
-    /// Wakes the task of the connection.
+    /// Wakes the connection's task.
     pub(crate) fn wake(&self) {
         self.signal.notify_one();
     }
@@ -182,10 +182,10 @@ mod tests {
         let evicted: Vec<bool> = flood.iter().map(is_evicted).collect();
         assert_eq!(evicted, [true, true, false, false, false, false]);
         assert!(!is_evicted(&known) && !is_evicted(&stranger));
-        assert_eq!(limits.strangers().count, 5);
+        assert_eq!(limits.unauthenticated().count, 5);
         drop((flood, stranger, known));
-        assert_eq!((limits.strangers().count, limits.all.load(Ordering::Relaxed)), (0, 0));
-        assert!(limits.strangers().by_network.is_empty());
+        assert_eq!((limits.unauthenticated().count, limits.all.load(Ordering::Relaxed)), (0, 0));
+        assert!(limits.unauthenticated().by_network.is_empty());
     }
 
     #[test]

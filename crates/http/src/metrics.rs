@@ -1,4 +1,4 @@
-//! What is counted of each request. Labels come from routes that exist, never from the text of a path.
+//! Metrics of requests. Labels come from existing routes, never from the text of a path.
 
 use crate::Body;
 use crate::requestinfo::RequestInfo;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-/// Most label sets of requests; whatever comes after counts as `other`.
+/// The limit of label sets of requests; later ones count as `other`.
 const SERIES_MAX: usize = pintle_metrics::SERIES_MAX;
 
 /// What a request counts under.
@@ -84,13 +84,13 @@ impl Labels {
     }
 }
 
-/// The verbs of kube-apiserver's metrics: methods, but for lists, watches, applies and connects.
+/// The verb labels of kube-apiserver: HTTP methods, except for lists, watches, applies and connects.
 fn verb_of(target: &Target, info: &RequestInfo) -> &'static str {
     use crate::route::PatchType::{ApplyCbor, ApplyYaml};
     match target.action {
         Action::Get => "GET",
         Action::List if info.name.is_empty() => "LIST",
-        // A list that a field selector narrows to one name has the scope of a resource and counts as a get.
+        // kube-apiserver counts a list that a field selector restricts to one name as a get of a resource.
         Action::List => "GET",
         Action::Watch | Action::WatchOne => "WATCH",
         Action::Create => "POST",
@@ -126,7 +126,7 @@ fn dry_run_of(query: &[(String, String)]) -> &'static str {
     }
 }
 
-/// The series of one label set, looked up once for each request.
+/// The series of one label set, resolved once per request.
 struct RequestSeries {
     labels: Labels,
     by_code: RwLock<Vec<(u16, Handle)>>,
@@ -163,13 +163,13 @@ impl RequestSeries {
     }
 }
 
-/// A figure that somebody else keeps: name, help, and where to read it.
+/// A gauge that is read elsewhere: name, help text and the function that reads it.
 type Gauge = (&'static str, &'static str, Box<dyn Fn() -> f64 + Send + Sync>);
 
-/// Appends metrics that somebody else keeps.
+/// Appends metrics that are rendered elsewhere.
 type Source = Box<dyn Fn(&mut String) + Send + Sync>;
 
-/// What is counted of requests, and what others add to `/metrics`.
+/// Metrics of requests, and other sources of `/metrics`.
 #[derive(Default)]
 pub struct Metrics {
     requests: RwLock<HashMap<String, Arc<RequestSeries>>>,
@@ -178,7 +178,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Adds a figure that is read when somebody asks, such as the size of the store.
+    /// Adds a gauge that is read on each scrape, such as the size of the store.
     pub fn add_gauge(
         &self,
         name: &'static str,
@@ -188,12 +188,12 @@ impl Metrics {
         self.gauges.lock().unwrap_or_else(PoisonError::into_inner).push((name, help, Box::new(read)));
     }
 
-    /// Adds text that somebody else writes when it is asked for.
+    /// Adds a source of metrics that is rendered on each scrape.
     pub fn add_source(&self, write: impl Fn(&mut String) + Send + Sync + 'static) {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(write));
     }
 
-    /// Counts a request that is answered.
+    /// Counts a request that was answered.
     pub(crate) fn request_ends(&self, labels: &Labels, code: u16, took: Duration, bytes: u64) {
         let series = self.series(labels);
         let seconds = took.as_secs_f64();
@@ -208,7 +208,7 @@ impl Metrics {
         }
     }
 
-    /// Counts a request that was rejected before it was worked on.
+    /// Counts a request that was rejected before it ran.
     pub(crate) fn request_rejected(&self, labels: &Labels, code: u16) {
         self.series(labels).count(code);
         let text = code.to_string();
@@ -238,7 +238,7 @@ impl Metrics {
         pintle_metrics::reset();
     }
 
-    /// The text of `/metrics`, made piece by piece while it is sent.
+    /// The text of `/metrics`, rendered in chunks while it is sent.
     pub(crate) fn text(&self) -> Body {
         let mut added = String::new();
         for (name, help, read) in self.gauges.lock().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -265,7 +265,7 @@ impl InFlight {
         InFlight(Arc::clone(handle))
     }
 
-    /// The same for a request that stays open, such as a watch.
+    /// Like `InFlight::new`, for a long-running request such as a watch.
     pub(crate) fn long_running(labels: &Labels) -> Self {
         let handle = families::LONG_RUNNING.with(&labels.plain_values());
         handle.shift(1.0);

@@ -1,8 +1,8 @@
-//! Content negotiation: which representation a client gets, and in which its bodies may be.
+//! Content negotiation: the media type of answers, and the accepted media types of bodies.
 
 use pintle_meta::Status;
 
-/// A representation that can be chosen.
+/// A media type that can be negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Media {
@@ -13,9 +13,9 @@ pub enum Media {
 }
 
 impl Media {
-    /// All of them, in the order in which messages list them.
+    /// All of them, in the order in which error messages list them.
     pub const ALL: &'static [Media] = &[Media::Json, Media::Yaml, Media::Protobuf, Media::Cbor];
-    /// Those of what is no resource.
+    /// Those of endpoints that are not resources.
     pub const WITHOUT_CBOR: &'static [Media] = &[Media::Json, Media::Yaml, Media::Protobuf];
 
     /// Its name.
@@ -28,7 +28,7 @@ impl Media {
         }
     }
 
-    /// Name of its stream of events, where there is one.
+    /// The media type of its event stream, if there is one.
     pub fn stream_name(self) -> Option<&'static str> {
         match self {
             Media::Json => Some("application/json;stream=watch"),
@@ -85,7 +85,7 @@ pub enum MetaVersion {
     V1beta1,
 }
 
-/// What an answer is turned into.
+/// A transformation of the answer (`as=Table`, `as=PartialObjectMetadata`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transform {
     /// The object itself.
@@ -98,7 +98,7 @@ pub enum Transform {
     PartialObjectMetadataList(MetaVersion),
 }
 
-/// What was chosen for an answer.
+/// The negotiated representation of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiated {
     /// How it is written.
@@ -107,13 +107,13 @@ pub struct Negotiated {
     pub transform: Transform,
 }
 
-/// What the client says about the representations it wants.
+/// The client's `Accept` header and related hints.
 #[derive(Clone, Debug, Default)]
 pub struct Accept {
     clauses: Vec<Clause>,
-    /// The header as it stands; "" counts as none.
+    /// The header's value; "" counts as absent.
     header: String,
-    /// Whether the client is a person: `?pretty`, curl, Wget, browsers.
+    /// Whether to indent the output for people: `?pretty`, curl, Wget, browsers.
     pub pretty: bool,
 }
 
@@ -126,7 +126,7 @@ struct Clause {
     params: Vec<(String, String)>,
 }
 
-/// Group, version and kind of a transformation.
+/// Group, version and kind of a requested transformation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Convert {
     pub(crate) group: String,
@@ -134,12 +134,12 @@ pub(crate) struct Convert {
     pub(crate) kind: String,
 }
 
-/// What one place can serve, and turn its answers into.
+/// The media types and transformations that an endpoint offers.
 pub(crate) struct Offer<'a> {
     pub(crate) media: &'a [Media],
-    /// Whether this representation, with this transformation, can be served here.
+    /// Returns whether this media type can be served with this transformation.
     pub(crate) allows: &'a dyn Fn(Media, Option<&Convert>) -> bool,
-    /// Whether `sv=v1` is understood.
+    /// Whether the parameter `sv=v1` is supported.
     pub(crate) server_version: bool,
 }
 
@@ -149,7 +149,7 @@ pub(crate) struct Chosen {
     pub(crate) convert: Option<Convert>,
 }
 
-/// The form of a page such as `/flagz`.
+/// The format of a page such as `/flagz`.
 pub(crate) enum PageForm {
     /// Text for people.
     Text,
@@ -157,11 +157,11 @@ pub(crate) enum PageForm {
     Object(Encoding, String),
 }
 
-/// Most clauses of a header that are looked at.
+/// How many clauses of a header are considered.
 const CLAUSES_MAX: usize = 100;
 
 impl Accept {
-    /// Reads `Accept`, `?pretty` and `User-Agent`.
+    /// Parses `Accept`, `?pretty` and `User-Agent`.
     pub fn parse(header: &str, pretty: Option<&str>, user_agent: &str) -> Self {
         let pretty = match pretty {
             Some(text) if !text.is_empty() => crate::query::go_bool(text).unwrap_or(false),
@@ -172,7 +172,7 @@ impl Accept {
         Accept { clauses, header: header.to_string(), pretty }
     }
 
-    /// The first clause that can be served; JSON where there is no header.
+    /// The first clause that can be served; JSON without a header.
     pub(crate) fn choose(&self, offer: &Offer<'_>) -> Option<Chosen> {
         if self.header.is_empty() {
             let first = offer.media.first()?;
@@ -187,13 +187,13 @@ impl Accept {
         })
     }
 
-    /// The form of a page that is text, or an object of the kinds that `allows` lets through.
+    /// The format of a page: text, or an object of a kind that `allows` accepts.
     pub(crate) fn for_page(&self, cbor: bool, allows: impl Fn(&Convert) -> bool) -> Option<PageForm> {
         if self.header.trim().is_empty() {
             return Some(PageForm::Text);
         }
         let objects = [Some(Media::Json), Some(Media::Yaml), None, Some(Media::Cbor).filter(|_| cbor)];
-        // Text comes third, after JSON and YAML; the last one may be missing.
+        // Text is third, after JSON and YAML; CBOR, the last one, may be missing.
         let offered = if cbor { &objects[..] } else { &objects[..3] };
         let pairs = self.clauses.iter().flat_map(|clause| offered.iter().map(move |media| (clause, *media)));
         pairs.into_iter().find_map(|(clause, media)| match media {
@@ -210,14 +210,14 @@ impl Accept {
         })
     }
 
-    /// How errors are written: `None` is indented JSON, for who accepts nothing that is to be had.
+    /// The encoding of errors; `None` is indented JSON, for clients that accept nothing available.
     pub fn for_errors(&self, media: &[Media]) -> Option<Encoding> {
         let plain = |_: Media, convert: Option<&Convert>| convert.is_none();
         self.choose(&Offer { media, allows: &plain, server_version: false }).map(|c| c.encoding)
     }
 
-    /// How an object of a resource is written. `standard` are the representations of the object itself, `all` those
-    /// of what it can be turned into.
+    /// The encoding of a resource's object. `standard` are the media types of the object itself, `all` those of its
+    /// transformations.
     pub fn for_resource(&self, all: &[Media], standard: &[Media], table: bool) -> Result<Negotiated, Status> {
         let allows = |media: Media, convert: Option<&Convert>| match convert {
             None => standard.contains(&media),
@@ -233,7 +233,7 @@ impl Accept {
         Ok(Negotiated { encoding: chosen.encoding, transform })
     }
 
-    /// Types and subtypes that the client accepts, best first; anything where there is no header.
+    /// Types and subtypes that the client accepts, best first; any without a header.
     pub(crate) fn ranges(&self) -> Vec<(&str, &str)> {
         if self.header.is_empty() {
             return vec![("*", "*")];
@@ -241,8 +241,8 @@ impl Accept {
         self.clauses.iter().map(|clause| (clause.type_.as_str(), clause.subtype.as_str())).collect()
     }
 
-    /// Whether the router finds one of the names it produces in the header, by the letter and without wildcards
-    /// but `*/*`.
+    /// Returns whether the header contains one of the media types in `produced`, compared literally, with no wildcard
+    /// but `*/*`, as kube-apiserver's router does.
     pub(crate) fn names_any_of(&self, produced: &[&str]) -> bool {
         if self.header.is_empty() {
             return true;
@@ -255,15 +255,15 @@ impl Accept {
 }
 
 impl Clause {
-    /// Whether this clause is put before the other. No order at all: a name comes before a wildcard that is wanted
-    /// more, and after it, whichever is asked; kube-apiserver's library has it so.
+    /// Returns whether this clause sorts before the other. This is not a total order: compared with a wildcard of
+    /// higher quality, a name comes before it in either direction. kube-apiserver's library does so.
     fn precedes(&self, other: &Clause) -> bool {
         self.q > other.q
             || self.type_ != "*" && other.type_ == "*"
             || self.subtype != "*" && other.subtype == "*"
     }
 
-    /// What the parameters ask for: a transformation, and whether people read it. `None` where that cannot be had.
+    /// The parameters of the clause: a transformation, and whether to indent. `None` if they cannot be served.
     fn options(&self, streams: bool, server_version: bool) -> Option<(Option<Convert>, bool)> {
         let mut convert: Option<Convert> = None;
         let mut pretty = false;
@@ -298,7 +298,8 @@ impl Clause {
     }
 }
 
-/// Sorts by insertion, as Go does with a few elements: since `precedes` is no order, the way of sorting matters.
+/// Insertion sort, as Go uses for few elements: because `precedes` is not a total order, the algorithm affects the
+/// result.
 fn in_order(clauses: &mut [Clause]) {
     for end in 1..clauses.len() {
         for at in (1..=end).rev() {
@@ -326,7 +327,7 @@ fn clause(text: &str) -> Option<Clause> {
     let mut clause = Clause { type_, subtype, q: 1.0, params: Vec::new() };
     for param in parts {
         let Some((key, value)) = param.split_once('=') else { continue };
-        // A parameter without value, or with a value of several parts, is none.
+        // A parameter without value, or with several `=`, is ignored.
         let (value, more) = value.split_once('=').unwrap_or((value, ""));
         if !more.is_empty() || value.is_empty() {
             continue;
@@ -363,7 +364,7 @@ pub fn stream_names(media: &[Media]) -> Vec<&'static str> {
     media.iter().filter_map(|m| m.stream_name()).collect()
 }
 
-/// In which of the `supported` a body is, by its `Content-Type`; the first one where it does not say.
+/// The media type of a body among `supported`, from its `Content-Type`; the first one if the header is absent.
 pub fn of_body(content_type: &str, supported: &[Media]) -> Result<Media, Status> {
     let refused = || Status::unsupported_media_type(&names(supported));
     if content_type.is_empty() {
@@ -373,7 +374,7 @@ pub fn of_body(content_type: &str, supported: &[Media]) -> Result<Media, Status>
     supported.iter().copied().find(|m| m.name() == name).ok_or_else(refused)
 }
 
-/// The type of a `Content-Type` in small letters, if the header is well-formed.
+/// The type of a `Content-Type` in lower case, if the header is well-formed.
 pub fn media_type(content_type: &str) -> Option<String> {
     let (name, params) = content_type.split_at(content_type.find(';').unwrap_or(content_type.len()));
     let name = name.trim().to_lowercase();
@@ -381,7 +382,7 @@ pub fn media_type(content_type: &str) -> Option<String> {
     (is_token(type_) && is_token(subtype) && are_params(params)).then_some(name)
 }
 
-/// Whether these are `; name=value` pairs, each name once. One semicolon may come after the last.
+/// Returns whether these are `; name=value` pairs with unique names. A semicolon may follow the last one.
 fn are_params(mut rest: &str) -> bool {
     let mut seen = Vec::new();
     loop {
@@ -399,7 +400,7 @@ fn are_params(mut rest: &str) -> bool {
     }
 }
 
-/// The name of the first parameter, and what comes after it.
+/// Splits off the name of the first parameter.
 fn param(text: &str) -> Option<(&str, &str)> {
     let (name, rest) = token(text.strip_prefix(';')?.trim_start());
     let value = rest.trim_start().strip_prefix('=')?.trim_start();
@@ -416,7 +417,7 @@ fn param(text: &str) -> Option<(&str, &str)> {
     (!name.is_empty()).then_some((name, rest))
 }
 
-/// What comes after a quoted text whose first quote is read already.
+/// The text after a quoted string whose opening quote was consumed.
 fn after_quoted(text: &str) -> Option<&str> {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate() {

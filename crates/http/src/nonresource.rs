@@ -1,4 +1,4 @@
-//! Paths that are no resources: version, health, metrics, index, OpenID documents.
+//! Paths that are not resources: version, health, metrics, index, OpenID documents.
 
 use crate::api::ApiResponse;
 use crate::chain::Context;
@@ -8,11 +8,11 @@ use crate::negotiate::{Accept, Media};
 use crate::openapi::{Source, serve as documents};
 use crate::{respond, version};
 
-/// What Prometheus' own library says of its text format.
+/// The content type of Prometheus' own library.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
 
-/// A request for a path that is no resource.
-pub(crate) struct Asked<'a> {
+/// A request for a path that is not a resource.
+pub(crate) struct NonResourceRequest<'a> {
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
     pub(crate) query: &'a [(String, String)],
@@ -21,10 +21,11 @@ pub(crate) struct Asked<'a> {
 }
 
 /// Answers it.
-pub(crate) fn serve(context: &Context, state: &DiscoveryState, asked: &Asked<'_>) -> ApiResponse {
-    if let Some(response) = context.health.serve(asked.path, asked.query) {
-        return response;
-    }
+pub(crate) fn serve(
+    context: &Context,
+    state: &DiscoveryState,
+    asked: &NonResourceRequest<'_>,
+) -> ApiResponse {
     if context.pages.paths().any(|path| path == asked.path)
         && let Some(page) =
             context.pages.serve(asked.path, asked.accept, context.cbor, &paths(context, state))
@@ -50,7 +51,7 @@ pub(crate) fn serve(context: &Context, state: &DiscoveryState, asked: &Asked<'_>
         path if path == "/openapi" || path.starts_with("/openapi/") => openapi(context, state, asked),
         path => {
             let address = context.address.get().map_or("", String::as_str);
-            let discovery_asked = discovery::Asked {
+            let discovery_asked = discovery::DiscoveryRequest {
                 method: asked.method,
                 accept: asked.accept,
                 if_none_match: asked.if_none_match,
@@ -69,8 +70,8 @@ fn metrics(context: &Context, text: crate::Body) -> ApiResponse {
     answer
 }
 
-/// The router is strict: one path, one method, one media type.
-fn version_document(context: &Context, asked: &Asked<'_>) -> ApiResponse {
+/// This route accepts one path, one method and one media type.
+fn version_document(context: &Context, asked: &NonResourceRequest<'_>) -> ApiResponse {
     let status = if asked.path.trim_end_matches('/') != "/version" {
         respond::route_not_found()
     } else if asked.method != "GET" {
@@ -85,7 +86,7 @@ fn version_document(context: &Context, asked: &Asked<'_>) -> ApiResponse {
 
 fn openid(
     context: &Context,
-    asked: &Asked<'_>,
+    asked: &NonResourceRequest<'_>,
     document: impl Fn(&crate::openid::OpenId) -> ApiResponse,
 ) -> ApiResponse {
     match &context.openid {
@@ -97,15 +98,15 @@ fn openid(
     }
 }
 
-fn openapi(context: &Context, state: &DiscoveryState, asked: &Asked<'_>) -> ApiResponse {
-    let documents = documents::Asked {
+fn openapi(context: &Context, state: &DiscoveryState, asked: &NonResourceRequest<'_>) -> ApiResponse {
+    let documents = documents::DocumentRequest {
         path: asked.path,
         query: asked.query,
         accept: asked.accept,
         if_none_match: asked.if_none_match,
     };
     let definitions = |kind: &pintle_kinds::Kind| context.api.definition(kind);
-    let source = Source { state, definitions: &definitions, cbor: context.cbor };
+    let source = Source { state, definitions: &definitions, cbor: context.cbor, commit: context.git_commit };
     documents::serve(source, &documents).unwrap_or_else(respond::page_not_found)
 }
 
@@ -115,7 +116,7 @@ fn index(context: &Context, state: &DiscoveryState) -> ApiResponse {
     respond::raw_json(200, format!("{{\n  \"paths\": [\n{}\n  ]\n}}", lines.join(",\n")))
 }
 
-/// All paths of the server that are listed, sorted.
+/// All listed paths of the server, sorted.
 fn paths(context: &Context, state: &DiscoveryState) -> Vec<String> {
     let mut paths: Vec<String> = [
         "/api",
@@ -151,7 +152,7 @@ fn paths(context: &Context, state: &DiscoveryState) -> Vec<String> {
     paths
 }
 
-/// The first parts of paths that are for those who run the server, each once: not those of the API itself.
+/// The distinct first segments of operational paths, without those of the API.
 pub(crate) fn folders(paths: &[String]) -> Vec<String> {
     const OF_CLIENTS: [&str; 5] = ["apis", "api", "openid", "openapi", ".well-known"];
     let first = paths.iter().filter_map(|path| path.split('/').nth(1));

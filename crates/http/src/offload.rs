@@ -10,15 +10,15 @@ use std::task::{Context, Poll, ready};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-/// From this many bytes on a body is decoded, patched and validated off the threads that answer others. Below, that takes
-/// less than the change of threads is worth.
+/// From this size on, a body is decoded, patched and validated on the offload pool. Below it, that takes less time than
+/// switching threads.
 pub(crate) const LARGE_BODY_BYTES: usize = 64 * 1024;
 
-/// Runs heavy work, a limited number of pieces at once.
+/// Runs heavy work outside the async workers, with limited concurrency.
 pub struct Offload(Arc<Semaphore>);
 
 impl Default for Offload {
-    /// As many pieces at once as there are processors, but never one alone: a slow one must not stop all others.
+    /// As many concurrent tasks as there are processors, but at least two: a slow one must not block all others.
     fn default() -> Self {
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
         Offload(Arc::new(Semaphore::new(processors.max(2))))
@@ -26,7 +26,7 @@ impl Default for Offload {
 }
 
 impl Offload {
-    /// The same work, done where it holds nobody up.
+    /// Runs a future on the offload pool.
     pub(crate) async fn run<F: Future>(&self, work: F) -> F::Output {
         let work = std::pin::pin!(work);
         Offloaded { permits: Arc::clone(&self.0), turn: None, work }.await
@@ -48,7 +48,7 @@ impl<F: Future> Future for Offloaded<'_, F> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
         let turn = this.turn.get_or_insert_with(|| Box::pin(Arc::clone(&this.permits).acquire_owned()));
-        // The place is free again after each step: work that waits for something else takes none.
+        // The permit is released after each poll, so work that awaits something else does not hold one.
         let _permit = ready!(turn.as_mut().poll(cx));
         this.turn = None;
         if Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread) {

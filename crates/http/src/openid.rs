@@ -1,51 +1,95 @@
-//! `/.well-known/openid-configuration` and `/openid/v1/jwks`: how others check the tokens of service accounts.
+//! `/.well-known/openid-configuration` and `/openid/v1/jwks`: what relying parties need to verify service account
+//! tokens.
 
 use crate::api::ApiResponse;
+use arc_swap::ArcSwap;
 use pintle_auth::authn::keys::{VerifyingKey, key_set};
+use pintle_auth::authn::token_keys::TokenKeys;
 use pintle_value::json;
+use std::sync::Arc;
 
-/// The two documents, rendered once.
-#[derive(Clone, Debug)]
+/// The two documents, rendered when the keys change.
 pub struct OpenId {
+    issuer: String,
+    jwks_uri: String,
+    keys: TokenKeys,
+    documents: ArcSwap<Documents>,
+}
+
+struct Documents {
     configuration: String,
     keys: Vec<u8>,
+    /// Of the keys.
+    generation: u64,
 }
 
 impl OpenId {
-    /// The documents of an issuer; `None` where the issuer is no https URL, as the standard demands.
-    pub fn new(issuer: &str, jwks_uri: &str, keys: &[VerifyingKey]) -> Option<Self> {
-        if !issuer.starts_with("https://") || issuer.contains(['?', '#']) || keys.is_empty() {
+    /// The documents of an issuer; `None` if the issuer is not an https URL, as the standard requires.
+    pub fn new(issuer: &str, jwks_uri: &str, keys: TokenKeys) -> Option<Self> {
+        if !issuer.starts_with("https://") || issuer.contains(['?', '#']) {
             return None;
         }
-        let quoted = |text: &str| {
-            let mut out = Vec::new();
-            json::write_string(text, &mut out);
-            String::from_utf8_lossy(&out).into_owned()
-        };
-        let mut algorithms: Vec<&str> = keys.iter().map(|k| k.algorithm.name()).collect();
-        algorithms.sort_unstable();
-        algorithms.dedup();
-        let algorithms = algorithms.iter().map(|a| quoted(a)).collect::<Vec<_>>().join(",");
-        let configuration = format!(
-            r#"{{"issuer":{},"jwks_uri":{},"response_types_supported":["id_token"],"subject_types_supported":["public"],"id_token_signing_alg_values_supported":[{algorithms}]}}"#,
-            quoted(issuer),
-            quoted(jwks_uri)
-        );
-        let mut set = Vec::new();
-        json::print(&key_set(keys), &mut set);
-        Some(OpenId { configuration, keys: set })
+        let documents = render(issuer, jwks_uri, &keys.published(), keys.generation())?;
+        Some(OpenId {
+            issuer: issuer.to_string(),
+            jwks_uri: jwks_uri.to_string(),
+            keys,
+            documents: ArcSwap::from_pointee(documents),
+        })
     }
 
     pub(crate) fn configuration(&self) -> ApiResponse {
-        cached(ApiResponse::new(200, "application/json", self.configuration.clone()))
+        let body = self.current().configuration.clone();
+        self.cached(ApiResponse::new(200, "application/json", body))
     }
 
     pub(crate) fn keys(&self) -> ApiResponse {
-        cached(ApiResponse::new(200, "application/jwk-set+json", self.keys.clone()))
+        let body = self.current().keys.clone();
+        self.cached(ApiResponse::new(200, "application/jwk-set+json", body))
+    }
+
+    /// The documents for the keys of now. Where there is nothing to publish, those of before stay, as in kube-apiserver.
+    fn current(&self) -> Arc<Documents> {
+        let documents = self.documents.load_full();
+        let generation = self.keys.generation();
+        if documents.generation == generation {
+            return documents;
+        }
+        match render(&self.issuer, &self.jwks_uri, &self.keys.published(), generation) {
+            Some(new) => {
+                let new = Arc::new(new);
+                self.documents.store(new.clone());
+                new
+            }
+            None => documents,
+        }
+    }
+
+    fn cached(&self, mut response: ApiResponse) -> ApiResponse {
+        response.set_header("cache-control", &format!("public, max-age={}", self.keys.max_age_seconds()));
+        response
     }
 }
 
-fn cached(mut response: ApiResponse) -> ApiResponse {
-    response.set_header("cache-control", "public, max-age=3600");
-    response
+fn render(issuer: &str, jwks_uri: &str, keys: &[VerifyingKey], generation: u64) -> Option<Documents> {
+    if keys.is_empty() {
+        return None;
+    }
+    let quoted = |text: &str| {
+        let mut out = Vec::new();
+        json::write_string(text, &mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    };
+    let mut algorithms: Vec<&str> = keys.iter().map(|k| k.algorithm.name()).collect();
+    algorithms.sort_unstable();
+    algorithms.dedup();
+    let algorithms = algorithms.iter().map(|a| quoted(a)).collect::<Vec<_>>().join(",");
+    let configuration = format!(
+        r#"{{"issuer":{},"jwks_uri":{},"response_types_supported":["id_token"],"subject_types_supported":["public"],"id_token_signing_alg_values_supported":[{algorithms}]}}"#,
+        quoted(issuer),
+        quoted(jwks_uri)
+    );
+    let mut set = Vec::new();
+    json::print(&key_set(keys), &mut set);
+    Some(Documents { configuration, keys: set, generation })
 }

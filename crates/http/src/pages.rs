@@ -1,5 +1,4 @@
-//! `/flagz` and `/statusz`: how the server was started and since when it runs, as text for people or as objects of
-//! `config.k8s.io`.
+//! `/flagz` and `/statusz`: the server's flags and uptime, as text or as objects of `config.k8s.io`.
 
 use crate::api::ApiResponse;
 use crate::negotiate::{Accept, Encoding, Media, PageForm};
@@ -36,7 +35,7 @@ impl Pages {
             .map(|(path, _)| path)
     }
 
-    /// Answers a request for one of the pages, whatever its method. `paths` are all that the server has.
+    /// Answers a request for one of the pages, for any method. `paths` are all paths of the server.
     pub(crate) fn serve(
         &self,
         path: &str,
@@ -73,7 +72,7 @@ impl Pages {
         } else {
             tree.set_at(&["startTime"], self.start().rfc3339().into());
             tree.set_at(&["uptimeSeconds"], self.uptime_seconds().into());
-            // There is no Go in this binary; the field is not optional.
+            // This binary contains no Go, but the field is required.
             tree.set_at(&["goVersion"], "".into());
             tree.set_at(&["binaryVersion"], version::GIT_VERSION.trim_start_matches('v').into());
             tree.set_at(&["emulationVersion"], version::MINOR.into());
@@ -142,7 +141,7 @@ fn not_acceptable(accept: &Accept, cbor: bool) -> ApiResponse {
         names.push(Media::Cbor.name());
         media.push(Media::Cbor);
     }
-    // An error is not indented for those who accept nothing of it, unlike elsewhere.
+    // Unlike elsewhere, the error is not indented if the client accepts no available type.
     let encoding = accept.for_errors(&media).unwrap_or(Encoding::JSON);
     respond::status(&Status::not_acceptable(&names), Some(encoding))
 }

@@ -1,4 +1,4 @@
-//! Requests that others answer: glue between hyper's types and the reverse proxy.
+//! Requests that another server answers: adapts hyper's types to the reverse proxy.
 
 use crate::api::ApiResponse;
 use crate::body::{Aborted, Body, Chunks};
@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 use tokio::time::Sleep;
 
-/// From where a request came; the listener adds it to every request.
+/// The client's address, which the listener adds to every request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClientAddress(pub(crate) SocketAddr);
 
@@ -33,7 +33,7 @@ pub(crate) fn host(parts: &Parts) -> String {
     named.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str)).unwrap_or("").to_string()
 }
 
-/// The headers that are passed on: all but credentials and claims of an identity.
+/// The headers to forward: all except credentials and identity claims.
 pub(crate) fn headers(parts: &Parts, identity: &IdentityHeaders) -> HeaderMap {
     let mut headers = parts.headers.clone();
     identity.remove(&mut headers);
@@ -41,7 +41,7 @@ pub(crate) fn headers(parts: &Parts, identity: &IdentityHeaders) -> HeaderMap {
     headers
 }
 
-/// The body of a request as the proxy passes it on.
+/// Wraps a request's body for the proxy.
 pub(crate) fn body<B>(body: B) -> RequestBody
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -50,11 +50,11 @@ where
     body.map_err(Into::into).boxed_unsync()
 }
 
-/// A backend's answer. `deadline` is when its body must be over; streams have none.
+/// Wraps a backend's answer. `deadline` ends its body; streams have none.
 pub(crate) fn answer(response: Response<ProxyBody>, deadline: Option<Instant>) -> ApiResponse {
     let (parts, body) = response.into_parts();
     let mut headers = parts.headers;
-    // Go's server leaves these out of answers without a body.
+    // Go's server omits these headers in answers without a body.
     if matches!(parts.status.as_u16(), 204 | 304) {
         headers.remove(CONTENT_LENGTH);
     }
@@ -62,7 +62,7 @@ pub(crate) fn answer(response: Response<ProxyBody>, deadline: Option<Instant>) -
         headers.remove(CONTENT_TYPE);
     }
     if let Some(theirs) = headers.remove(CACHE_CONTROL) {
-        // As in kube-apiserver both are sent: ours first.
+        // As in kube-apiserver, both values are sent, ours first.
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
         headers.append(CACHE_CONTROL, theirs);
     }
@@ -76,12 +76,12 @@ pub(crate) fn answer(response: Response<ProxyBody>, deadline: Option<Instant>) -
     }
 }
 
-/// The answer to a client whose backend switched protocols; bytes flow once the client's connection switched, too.
+/// Answers a client whose backend switched protocols. Bytes flow once the client's connection has switched as well.
 pub(crate) fn switch(parts: &Parts, head: Response<()>, backend: Upgraded) -> ApiResponse {
     let Some(upgrade) = parts.extensions.get::<OnUpgrade>().cloned() else {
         return crate::respond::text(500, "request connection cannot be hijacked");
     };
-    // The task ends with either side.
+    // This task ends when either side closes.
     tokio::spawn(async move {
         if let Ok(client) = upgrade.await {
             tunnel::join(TokioIo::new(client), TokioIo::new(backend)).await;
@@ -92,7 +92,7 @@ pub(crate) fn switch(parts: &Parts, head: Response<()>, backend: Upgraded) -> Ap
     response
 }
 
-/// The body of a backend's answer as one of ours.
+/// The body of a backend's answer.
 struct Forwarded {
     body: ProxyBody,
     deadline: Option<Pin<Box<Sleep>>>,
@@ -113,7 +113,7 @@ impl Chunks for Forwarded {
         self.body.remaining()
     }
 
-    /// What others answer is passed on as it is, never compressed here.
+    /// Proxied answers are forwarded unchanged, never compressed here.
     fn has_more_than(self: Pin<&mut Self>, _bytes: u64) -> bool {
         false
     }

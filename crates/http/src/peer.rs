@@ -1,4 +1,4 @@
-//! `Peer`: what is known of the client at the other end of a connection, whatever it requests.
+//! `Peer`: what is known about the client of a connection, independent of its requests.
 
 use crate::limits::Admitted;
 use pintle_auth::authn::x509::PeerCertificates;
@@ -12,7 +12,7 @@ pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     /// The certificates it sent in the handshake.
     pub(crate) certificates: PeerCertificates,
-    /// The place of its connection among all.
+    /// The connection's slot in the connection limits.
     pub(crate) admitted: Admitted,
     has_sent_requests: AtomicBool,
     is_known: AtomicBool,
@@ -20,7 +20,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// The client at `address` that sent these certificates in the handshake, its own first.
+    /// The client at `address` with the certificates of the handshake, its own first.
     pub(crate) fn new(address: SocketAddr, chain: &[CertificateDer<'_>], admitted: Admitted) -> Self {
         let chain = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
         Peer {
@@ -43,7 +43,7 @@ impl Peer {
         self.has_sent_requests.load(Ordering::Relaxed)
     }
 
-    /// A request was authenticated: the connection does not give way to those of others any more.
+    /// Marks the connection as authenticated: it is no longer evicted.
     pub(crate) fn authenticated(&self) {
         if !self.is_known.load(Ordering::Relaxed) {
             self.is_known.store(true, Ordering::Relaxed);
@@ -51,13 +51,13 @@ impl Peer {
         }
     }
 
-    /// Takes no further requests: the connection ends when those in flight are answered.
+    /// Stops accepting requests: the connection ends when those in flight are answered.
     pub(crate) fn close_after_answers(&self) {
         self.is_closing.store(true, Ordering::Release);
         self.admitted.wake();
     }
 
-    /// Whether no further requests are taken.
+    /// Returns whether further requests are refused.
     pub(crate) fn is_closing(&self) -> bool {
         self.is_closing.load(Ordering::Acquire)
     }

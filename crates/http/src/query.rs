@@ -1,6 +1,9 @@
-//! Percent-encoding and query strings, as Go's `net/url` reads them.
+//! Percent-encoding and query strings, parsed as Go's `net/url` does.
 
-/// Undoes percent-encoding; `None` where it is malformed or no UTF-8. `plus` makes `+` a blank.
+/// Most parameters of a query. Go reads nothing of a query that has more.
+const PARAMETERS_MAX: usize = 10_000;
+
+/// Percent-decodes; `None` if the text is malformed or not UTF-8. `plus` decodes `+` as a space.
 pub fn unescape(text: &str, plus: bool) -> Option<String> {
     if !(text.contains('%') || plus && text.contains('+')) {
         return Some(text.to_string());
@@ -21,8 +24,11 @@ pub fn unescape(text: &str, plus: bool) -> Option<String> {
     Some(String::from_utf8(out).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
 }
 
-/// The parameters of a query, in order. A malformed pair is left out, as is one with a semicolon.
+/// The parameters of a query, in order. Malformed pairs, and pairs with a semicolon, are dropped.
 pub fn parse(query: &str) -> Vec<(String, String)> {
+    if query.bytes().filter(|byte| *byte == b'&').count() >= PARAMETERS_MAX {
+        return Vec::new();
+    }
     let pair = |part: &str| {
         if part.is_empty() || part.contains(';') {
             return None;
@@ -56,6 +62,8 @@ mod tests {
         let pairs = |q| parse(q).into_iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(" ");
         assert_eq!(pairs("a=1&b=x+y%2F&a=2&=&c"), "a=1 b=x y/ a=2 = c=");
         assert_eq!(pairs("a=%zz&b=1;c=2&d=3"), "d=3");
+        assert_eq!(parse(&"a&".repeat(9_999)).len(), 9_999);
+        assert_eq!(parse(&"a&".repeat(10_000)), []);
         assert_eq!(unescape("a+b%2Fc", false).as_deref(), Some("a+b/c"));
         assert_eq!(unescape("%2", false), None);
     }

@@ -1,4 +1,4 @@
-//! `RequestInfo`: what method and path of a request ask for, by the grammar of the API's paths.
+//! `RequestInfo`: what a request's method and path ask for, by the grammar of API paths.
 
 use crate::query;
 use pintle_meta::selector::FieldSelector;
@@ -6,11 +6,11 @@ use pintle_meta::selector::FieldSelector;
 /// What a request asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {
-    /// Whether the path is that of a resource, known or not.
+    /// Whether the path is that of a resource, known or unknown.
     pub resource_request: bool,
-    /// The path, percent-encoding undone.
+    /// The percent-decoded path.
     pub path: String,
-    /// What is to be done: `get`, `list`, … or the method in small letters for other paths.
+    /// The API verb (`get`, `list`, …), or the method in lower case for other paths.
     pub verb: String,
     /// `api` or `apis`, for resources.
     pub prefix: String,
@@ -24,26 +24,26 @@ pub struct RequestInfo {
     pub resource: String,
     /// Subresource, or "".
     pub subresource: String,
-    /// Name, from the path or from a field selector that asks for one name.
+    /// The name, from the path or from a field selector for one name.
     pub name: String,
-    /// Resource, name, subresource and whatever follows in the path.
+    /// Resource, name, subresource and the rest of the path.
     pub parts: Vec<String>,
-    /// The field selector, where the verb honours one.
+    /// The field selector, for verbs that have one.
     pub field_selector: String,
-    /// The label selector, where the verb honours one.
+    /// The label selector, for verbs that have one.
     pub label_selector: String,
-    /// Whether the resource stands behind `namespaces/NAME/` in the path.
+    /// Whether the resource follows `namespaces/NAME/` in the path.
     pub in_namespace: bool,
-    /// Whether the path has the old `/watch/` before the resource.
+    /// Whether the path has the legacy `/watch/` before the resource.
     pub watch_prefix: bool,
 }
 
-/// The path names a special verb and nothing else.
+/// The path consists of a special verb only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undetermined;
 
 impl RequestInfo {
-    /// Reads method, path (percent-encoding undone) and query.
+    /// Parses method, percent-decoded path and query.
     pub fn parse(method: &str, path: &str, query: &[(String, String)]) -> Result<Self, Undetermined> {
         let mut info =
             RequestInfo { path: path.to_string(), verb: method.to_lowercase(), ..RequestInfo::default() };
@@ -80,7 +80,7 @@ impl RequestInfo {
         Ok(info)
     }
 
-    /// Whether the request stays open: watches, and streams to pods and nodes.
+    /// Returns whether the request is long-running: a watch or a stream to a pod or node.
     pub fn long_running(&self) -> bool {
         matches!(self.verb.as_str(), "watch" | "proxy")
             || (!self.resource_request && self.path.starts_with("/debug/pprof/"))
@@ -107,7 +107,7 @@ impl RequestInfo {
         }
     }
 
-    /// A get without a name is a list or a watch; a delete without a name is of the collection.
+    /// A get without a name becomes a list or a watch, a delete without a name a deletecollection.
     fn derive_verb(&mut self, query: &[(String, String)]) {
         if self.name.is_empty() && self.verb == "get" {
             self.verb = if asks_to_watch(query) { "watch" } else { "list" }.into();
@@ -151,12 +151,12 @@ fn verb_of(method: &str) -> &'static str {
     }
 }
 
-/// A parameter conversion takes any text but `false` and `0` for true; an empty one too.
+/// The parameter is true for any text except `false` and `0`, also for an empty one.
 fn asks_to_watch(query: &[(String, String)]) -> bool {
     query::first(query, "watch").is_some_and(|text| !matches!(text.to_lowercase().as_str(), "false" | "0"))
 }
 
-/// Whether a name can be part of a path.
+/// Returns whether a name can be a path segment.
 pub fn is_path_segment(name: &str) -> bool {
     name != "." && name != ".." && !name.contains(['/', '%'])
 }

@@ -1,14 +1,16 @@
-//! Requests for resources: options are read, the engine is asked, its answer is written as negotiated.
+//! Requests for resources: parses options, calls the engine and encodes its answer as negotiated.
 
+mod computed;
 mod delete;
 mod encode;
+mod history;
 mod list;
 mod pieces;
 mod protobuf;
 mod subresource;
 mod transform;
 mod watch;
-mod watch_figures;
+mod watch_metrics;
 mod write;
 
 use crate::api::{Api, ApiRequest, ApiResponse, BoxFuture, LocateRequest, Located};
@@ -19,6 +21,7 @@ use crate::requestinfo::RequestInfo;
 use crate::route::Action;
 use arc_swap::ArcSwap;
 use pintle_controllers::aggregation::Aggregation;
+use pintle_controllers::components::Components;
 use pintle_engine::{Access, Engine, ListRequest, Target};
 use pintle_kinds::Types;
 use pintle_meta::Status;
@@ -27,7 +30,7 @@ use pintle_value::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Objects that are looked at to guess how large those of a resource are.
+/// How many objects are sampled to estimate the size of a resource's objects.
 const SAMPLED_OBJECTS: usize = 8;
 
 /// Serves the objects of an engine.
@@ -36,19 +39,20 @@ pub struct Resources {
     access: Access,
     types: Types,
     discovery: ArcSwap<Published>,
-    /// Least time a watch without a timeout of its own lasts.
+    /// The shortest duration of a watch without a time-out of its own.
     min_request_timeout: Duration,
     aggregation: Arc<Aggregation>,
+    components: Components,
 }
 
-/// Discovery documents and the state of the registry they were made from.
+/// Discovery documents, and the registry state that they were made from.
 struct Published {
     changes: (u64, u64),
     state: Arc<DiscoveryState>,
 }
 
 impl Resources {
-    /// Serves `engine`; `types` are the schemas of kinds that are no resources, `access` answers reviews.
+    /// Serves `engine`. `types` are the schemas of kinds that are not resources, `access` answers reviews.
     pub fn new(
         engine: Arc<Engine>,
         access: Access,
@@ -61,7 +65,8 @@ impl Resources {
         let state = Arc::new(DiscoveryState::new(engine.registry.kinds().groups(), &services, None));
         let discovery = ArcSwap::from_pointee(Published { changes, state });
         drop(services);
-        Resources { engine, access, types, discovery, min_request_timeout, aggregation }
+        let components = Components::new(engine.clone());
+        Resources { engine, access, types, discovery, min_request_timeout, aggregation, components }
     }
 
     async fn answer(&self, request: &ApiRequest) -> Result<ApiResponse, Status> {
@@ -70,6 +75,9 @@ impl Resources {
             request.target.subresource().filter(|sub| sub.gvk != target.kind_version().gvk(&target.kind));
         if special.is_some() && request.target.action != Action::Connect {
             return self.other_kind(request, target).await;
+        }
+        if self.engine.is_computed(&target) {
+            return self.computed(request, target).await;
         }
         if self.engine.is_virtual(&target) {
             return self.create_virtual(request, target).await;
@@ -81,7 +89,7 @@ impl Resources {
             Action::Create | Action::Update | Action::Patch(_) => self.write(request, target).await,
             Action::Delete => self.delete(request, &target).await,
             Action::DeleteCollection => self.delete_collection(request, target).await,
-            // The chain passes these on: they have no body that could be read here.
+            // The filter chain forwards these, so they never get here.
             Action::Connect => Err(Status::internal("a stream cannot be answered as an object")),
         }
     }
@@ -92,17 +100,20 @@ impl Resources {
             let why = "the export parameter, deprecated since v1.14, is no longer supported";
             return Err(Status::bad_request(why));
         }
+        if history::is_asked_for(request, target) {
+            return self.history(request, target).await;
+        }
         let options = GetOptions::from_query(query);
         let object = self.engine.get(target, &options.resource_version).await?;
         self.object_response(request, target, &object, 200).await
     }
 
-    /// A role or binding that was written is in force with the next request. Without a key, any of them may have changed.
+    /// Puts a written role or binding in force for the next request. Without a key, any of them may have changed.
     fn refresh_policy(&self, target: &Target, key: Option<&str>) {
         self.engine.refresh_policy(&self.access.rbac, &target.kind.store_prefix, key);
     }
 
-    /// A list request with its selectors checked against the kind.
+    /// Builds a list request, with its selectors validated for the kind.
     fn list_request(&self, request: &ApiRequest, target: Target) -> Result<ListRequest, Status> {
         let mut options = ListOptions::from_query(Query(&request.query), true)?;
         let version = target.kind_version();
@@ -115,7 +126,7 @@ impl Resources {
                 return Err(Status::bad_request(version.unsupported(label)));
             }
         }
-        // Where a name was authorized, in the path or in a field selector, that name alone is listed or watched.
+        // If a name was authorized, from the path or from a field selector, restrict the list or watch to it.
         if !request.info.name.is_empty() {
             options.narrow_to_name(&request.info.name)?;
         }
@@ -188,7 +199,7 @@ impl Api for Resources {
     }
 }
 
-/// The name of what a request does in its trace; watches have none.
+/// The span name of an action; watches have none.
 fn span_name(action: Action) -> Option<&'static str> {
     match action {
         Action::Get => Some("Get"),
@@ -201,7 +212,7 @@ fn span_name(action: Action) -> Option<&'static str> {
     }
 }
 
-/// What the engine is asked to do something with. Namespace, name and subresource are those that were authorized.
+/// The engine's target. Namespace, name and subresource are those that were authorized.
 fn engine_target(routed: &crate::Target, info: &RequestInfo) -> Target {
     let is_collection = matches!(routed.action, Action::List | Action::Watch | Action::DeleteCollection);
     let is_created = routed.action == Action::Create && info.subresource.is_empty();
@@ -228,7 +239,7 @@ fn media(content: Media) -> pintle_engine::decode::Media {
 mod tests {
     use super::*;
     use crate::negotiate::Accept;
-    use crate::route::{self, Asked};
+    use crate::route::{self, RouteRequest};
     use crate::{query, requestinfo};
 
     /// The verb that a user needs the right to.
@@ -303,7 +314,7 @@ mod tests {
         let accept = Accept::parse("", None, "");
         let content_type =
             if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-        let asked = Asked { method, accept: &accept, content_type, cbor: true };
+        let asked = RouteRequest { method, accept: &accept, content_type, cbor: true };
         if !info.resource_request {
             return false;
         }

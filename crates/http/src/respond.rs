@@ -1,4 +1,4 @@
-//! Answers: `Status` in the negotiated representation, plain text, raw JSON documents.
+//! Builds answers: `Status` in the negotiated encoding, plain text, raw JSON documents.
 
 use crate::api::ApiResponse;
 use crate::negotiate::{Encoding, Media};
@@ -6,7 +6,7 @@ use crate::statuspb;
 use pintle_meta::{Cause, GroupResource, Status};
 use pintle_value::{Value, cbor, json, yaml};
 
-/// A `Status`. `encoding` is what `Accept::for_errors` chose; `None` is indented JSON.
+/// Answers with a `Status`. `encoding` is the result of `Accept::for_errors`; `None` is indented JSON.
 pub fn status(status: &Status, encoding: Option<Encoding>) -> ApiResponse {
     let body = match encoding {
         Some(Encoding::Json { pretty: false }) => status_json(status, false),
@@ -23,7 +23,7 @@ pub fn status(status: &Status, encoding: Option<Encoding>) -> ApiResponse {
     response
 }
 
-/// A tree in a representation that needs no schema (all but protobuf).
+/// Encodes a tree in a media type that needs no schema (all but protobuf).
 pub fn encode(value: &Value, encoding: Encoding) -> Vec<u8> {
     let mut out = Vec::new();
     match encoding {
@@ -45,7 +45,8 @@ pub fn text(code: u16, text: &str) -> ApiResponse {
     response
 }
 
-/// A request that took too long. The status has neither kind nor version, and goes out as text.
+/// The answer to a request that timed out. As in kube-apiserver, its Status has neither kind nor version and is sent as
+/// text.
 pub fn timed_out() -> ApiResponse {
     let status = Status::timeout("request did not complete within the allotted timeout", 0);
     let body = format!(
@@ -57,12 +58,12 @@ pub fn timed_out() -> ApiResponse {
     ApiResponse::new(status.code, "text/plain; charset=utf-8", format!("{body}\n"))
 }
 
-/// `404 page not found`, the answer where no part of the API is.
+/// `404 page not found`, the answer outside the API.
 pub fn page_not_found() -> ApiResponse {
     text(404, "404 page not found")
 }
 
-/// A JSON document that is no API object.
+/// A JSON document that is not an API object.
 pub fn raw_json(code: u16, body: impl Into<crate::Body>) -> ApiResponse {
     ApiResponse::new(code, "application/json", body)
 }
@@ -77,7 +78,7 @@ pub fn method_not_allowed() -> Status {
     router(405, "")
 }
 
-/// 406 of the router: no name in `Accept` is, by the letter, one of these.
+/// The router's 406: no media type in `Accept` literally equals one of these.
 pub fn route_not_acceptable(available: &[&str]) -> Status {
     router(406, &format!("406: Not Acceptable\n\nAvailable representations: {}", available.join(", ")))
 }
@@ -91,7 +92,7 @@ fn router(code: u16, said: &str) -> Status {
     Status::generic_response(code, "", &GroupResource::default(), "", said)
 }
 
-/// 401: who asks is not told why.
+/// 401. The client does not learn the reason.
 pub fn unauthorized() -> Status {
     Status::unauthorized("Unauthorized")
 }
@@ -140,7 +141,7 @@ pub(crate) fn status_json(status: &Status, pretty: bool) -> Vec<u8> {
     out.out
 }
 
-/// Writes the members of an object in the order of calls, in one line or indented by two blanks.
+/// Writes the members of an object in the order of calls, on one line or indented by two spaces.
 struct JsonWriter {
     out: Vec<u8>,
     pretty: bool,

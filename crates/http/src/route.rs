@@ -1,5 +1,4 @@
-//! Routing: from path and method to a kind and what is to be done with it, or to the 404, 405, 406 or 415 that says
-//! why not.
+//! Routing: from path and method to a kind and an action, or to a 404, 405, 406 or 415.
 
 use crate::api::ApiResponse;
 use crate::discovery::{DiscoveryState, Group, Resource};
@@ -16,16 +15,16 @@ use std::sync::Arc;
 pub enum Action {
     Get,
     List,
-    /// A watch of a collection, by `?watch` or by the old path.
+    /// A watch of a collection, by `?watch` or by the legacy path.
     Watch,
-    /// A watch of one object by the old path, which names it.
+    /// A watch of one object by the legacy path, which names it.
     WatchOne,
     Create,
     Update,
     Patch(PatchType),
     Delete,
     DeleteCollection,
-    /// A stream to what a pod, service or node runs.
+    /// A stream to a pod, service or node.
     Connect,
 }
 
@@ -40,7 +39,7 @@ pub enum PatchType {
     ApplyCbor,
 }
 
-/// A kind, one of its versions, perhaps a subresource, and what is to be done.
+/// A kind, one of its versions, possibly a subresource, and the action.
 #[derive(Clone)]
 pub struct Target {
     /// The kind and its version.
@@ -49,7 +48,7 @@ pub struct Target {
     subresource: Option<usize>,
     /// What is to be done.
     pub action: Action,
-    /// In which representation the body of a create or update is.
+    /// The media type of the body of a create or update.
     pub content: Media,
 }
 
@@ -59,7 +58,7 @@ impl Target {
         &self.resource.kind
     }
 
-    /// The version of the kind that the request is in.
+    /// The version that the request uses.
     pub fn version(&self) -> &KindVersion {
         self.resource.kind_version()
     }
@@ -70,15 +69,15 @@ impl Target {
     }
 }
 
-/// A request that has a place to go to, with the representations of its answer and its errors.
+/// A routed request, with the negotiated encodings of its answer and its errors.
 pub(crate) struct Routed {
     pub(crate) target: Target,
     pub(crate) accept: Negotiated,
     pub(crate) errors: Option<Encoding>,
 }
 
-/// What routing looks at beside the path.
-pub(crate) struct Asked<'a> {
+/// What routing considers in addition to the path.
+pub(crate) struct RouteRequest<'a> {
     pub(crate) method: &'a str,
     pub(crate) accept: &'a Accept,
     pub(crate) content_type: &'a str,
@@ -86,21 +85,21 @@ pub(crate) struct Asked<'a> {
     pub(crate) cbor: bool,
 }
 
-/// Why a request has no place to go to.
+/// The reason why a request cannot be routed.
 enum Refusal {
     /// Nothing of the API is there.
     Page,
-    /// The router says no, in what it can write.
+    /// The router's refusal, in the media types that it supports.
     Router(Status),
-    /// The resource says no, in what it can write.
+    /// The resource's refusal, in the media types that it supports.
     Resource(Status),
 }
 
-/// Finds the place of a request for a resource.
+/// Routes a request for a resource.
 pub(crate) fn route(
     state: &DiscoveryState,
     info: &RequestInfo,
-    asked: &Asked<'_>,
+    asked: &RouteRequest<'_>,
 ) -> Result<Routed, ApiResponse> {
     let media = if asked.cbor { Media::ALL } else { Media::WITHOUT_CBOR };
     let errors = asked.accept.for_errors(media);
@@ -116,7 +115,7 @@ pub(crate) fn route(
 fn find(
     state: &DiscoveryState,
     info: &RequestInfo,
-    asked: &Asked<'_>,
+    asked: &RouteRequest<'_>,
     media: &[Media],
 ) -> Result<(Target, Negotiated), Refusal> {
     let group = state.group(&info.group).filter(|_| (info.prefix == "api") == info.group.is_empty());
@@ -141,7 +140,8 @@ fn find(
         let is_log = info.subresource == "log";
         check_by_letter(&action, is_log, asked, media).map_err(Refusal::Router)?;
     }
-    // `/pods//status` was authorized as a list, perhaps with the name of a field selector, not as what the route does.
+    // `/pods//status` was authorized as a list, possibly with a name from a field selector, so it must not be routed to
+    // anything else.
     if subresource.is_some() && info.parts.get(1).is_none_or(String::is_empty) {
         return Err(Refusal::Resource(Status::bad_request("name must be provided")));
     }
@@ -150,11 +150,11 @@ fn find(
     Ok((Target { resource: resource.clone(), subresource, action, content }, accept))
 }
 
-/// The routes of an installed resource: which paths there are follows from scope and verbs.
+/// The routes of a built-in resource, derived from its scope and verbs.
 fn installed(
     resource: &Resource,
     info: &RequestInfo,
-    asked: &Asked<'_>,
+    asked: &RouteRequest<'_>,
 ) -> Result<(Option<usize>, Action), Status> {
     let kind = &resource.kind;
     let verbs = kind.verbs;
@@ -198,8 +198,8 @@ fn installed(
     found.map(|(_, _, action)| (sub, *action)).ok_or_else(respond::method_not_allowed)
 }
 
-/// Old paths: `/watch/pods`, `/watch/namespaces/NAME/pods`, `/watch/namespaces/NAME/pods/NAME`.
-fn installed_watch(kind: &Kind, info: &RequestInfo, asked: &Asked<'_>) -> Result<Action, Status> {
+/// The legacy paths `/watch/pods`, `/watch/namespaces/NAME/pods` and `/watch/namespaces/NAME/pods/NAME`.
+fn installed_watch(kind: &Kind, info: &RequestInfo, asked: &RouteRequest<'_>) -> Result<Action, Status> {
     let action = match info.parts.as_slice() {
         [_] => Action::Watch,
         [_, _] if info.in_namespace || !kind.namespaced => Action::WatchOne,
@@ -246,7 +246,7 @@ fn is_connect(plural: &str, subresource: &str) -> bool {
         && matches!(subresource, "proxy" | "exec" | "attach" | "portforward")
 }
 
-/// Whether a defined resource is to be found at this path: scope and path must agree.
+/// Returns whether a custom resource is served at this path: scope and path must agree.
 fn defined_here(resource: &Resource, info: &RequestInfo) -> bool {
     match (resource.kind.namespaced, !info.namespace.is_empty()) {
         (false, true) => false,
@@ -255,7 +255,7 @@ fn defined_here(resource: &Resource, info: &RequestInfo) -> bool {
     }
 }
 
-/// A defined resource goes by verbs rather than by routes.
+/// A custom resource is dispatched by verb rather than by route.
 fn defined(resource: &Resource, info: &RequestInfo) -> Result<(Option<usize>, Action), Status> {
     let kind = &resource.kind;
     let action = match info.verb.as_str() {
@@ -286,8 +286,13 @@ fn defined(resource: &Resource, info: &RequestInfo) -> Result<(Option<usize>, Ac
         .ok_or_else(|| Status::method_not_supported(&kind.group_resource(), &info.verb))
 }
 
-/// The router compares media types by the letter, before anybody negotiates.
-fn check_by_letter(action: &Action, is_log: bool, asked: &Asked<'_>, media: &[Media]) -> Result<(), Status> {
+/// The router compares media types literally, before negotiation.
+fn check_by_letter(
+    action: &Action,
+    is_log: bool,
+    asked: &RouteRequest<'_>,
+    media: &[Media],
+) -> Result<(), Status> {
     let content = asked.content_type;
     let by_letter = content.split(',').map(|t| t.split(';').next().unwrap_or("").trim_matches(' '));
     if matches!(action, Action::Patch(_))
@@ -311,12 +316,12 @@ fn negotiated(
     resource: &Resource,
     subresource: Option<usize>,
     action: &Action,
-    asked: &Asked<'_>,
+    asked: &RouteRequest<'_>,
     media: &[Media],
 ) -> Result<Negotiated, Status> {
     let protobuf = resource.kind_version().protobuf;
     let standard: Vec<Media> = media.iter().copied().filter(|m| protobuf || *m != Media::Protobuf).collect();
-    // What is only made (reviews, bindings) has no rows, nor have most subresources.
+    // Types that can only be created (reviews, bindings) and most subresources have no Table form.
     let table = match subresource.and_then(|index| resource.kind_version().subresources.get(index)) {
         Some(sub) => matches!(sub.name.as_str(), "status" | "scale"),
         None => resource.kind.verbs.get,
@@ -328,14 +333,14 @@ fn negotiated(
             _ => Ok(accept),
         }
     });
-    // What others answer is negotiated with them.
+    // The answers of other servers are negotiated with them.
     let accept = match accept {
         Err(_) if *action == Action::Connect => {
             Accept::parse("", None, "").for_resource(media, &standard, table)
         }
         other => other,
     };
-    // That a kind is deprecated is said by what comes before the negotiation.
+    // The deprecation warning is added before negotiation, so it accompanies this error as well.
     accept.map_err(|mut status| {
         status.warnings.extend(resource.kind_version().deprecation.as_ref().map(ToString::to_string));
         status
@@ -350,11 +355,11 @@ const PATCH_TYPES: &[(&str, PatchType)] = &[
     ("application/apply-patch+cbor", PatchType::ApplyCbor),
 ];
 
-/// Settles in what the body is: the type of a patch, the representation of an object.
+/// Determines the type of the body: the patch type, or the media type of an object.
 fn checked_body(
     action: Action,
     group: &Group,
-    asked: &Asked<'_>,
+    asked: &RouteRequest<'_>,
     media: &[Media],
 ) -> Result<(Action, Media), Status> {
     match action {

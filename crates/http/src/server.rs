@@ -1,4 +1,4 @@
-//! The listener and its connections: accept, handshake, serve, and end gracefully.
+//! The listener and its connections: accept, handshake, serve, and graceful shutdown.
 
 use crate::Body;
 use crate::chain::{self, Context};
@@ -6,6 +6,7 @@ use crate::connection::{self, Shared};
 use crate::drain::RequestBody;
 use crate::limits::ConnectionLimits;
 use crate::peer::Peer;
+use crate::request_line::LongTarget;
 use crate::respond;
 use arc_swap::ArcSwap;
 use http::{Method, Request, Response};
@@ -21,26 +22,25 @@ use tokio::sync::{mpsc, watch};
 pub use crate::chain::BODY_BYTES_MAX;
 pub use crate::chain::Context as ServerContext;
 
-/// How long to wait when a connection cannot be accepted, such as for want of file descriptors: at first, and at most.
+/// The first and the longest pause after a failed accept, for example because of file descriptor exhaustion.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(5);
 const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// How long connections may take to close once nothing is in flight on them.
+/// How long connections may take to close when nothing is in flight on them.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What a listener is made with.
+/// The configuration of a listener.
 pub struct ServerConfig {
-    /// TLS of new connections; it can be exchanged.
+    /// The TLS configuration of new connections; it can be replaced at run time.
     pub tls: Arc<ArcSwap<rustls::ServerConfig>>,
-    /// Most requests at once on one HTTP/2 connection.
+    /// The limit of concurrent streams on one HTTP/2 connection.
     pub streams_max: u32,
-    /// Most connections at once. Clients that have not said who they are get half of them.
+    /// The limit of concurrent connections. Unauthenticated clients may use half of them.
     pub connections_max: usize,
-    /// How long requests may still take when the server ends.
+    /// How long requests in flight may take during shutdown.
     pub drain_timeout: Duration,
-    /// How long watches are left open after the other requests are answered.
+    /// How long watches stay open after the other requests are answered.
     pub watch_linger: Duration,
-    /// Whether the server listens on while requests in flight finish, and sends new ones away
-    /// (`--shutdown-send-retry-after`).
+    /// Whether the server continues to listen during shutdown and rejects new requests (`--shutdown-send-retry-after`).
     pub sends_retry_after: bool,
 }
 
@@ -62,11 +62,11 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Serves until `stop` is over, then lets requests in flight finish. `end_watches` is called when no other requests are left: it
-    /// must end those that would stay open for ever.
+    /// Serves until `stop` completes, then waits for requests in flight. `end_watches` is called when only long-running
+    /// requests are left and must end them.
     pub async fn run(self, stop: impl Future<Output = ()>, end_watches: impl FnOnce()) {
         let (stopping, stopped) = watch::channel(false);
-        // Every connection holds one end; the other one sees when the last is gone.
+        // Every connection holds a sender; the receiver notices when the last one is dropped.
         let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
         let Server { listener, config, context } = self;
         let lifecycle = Arc::clone(&context.lifecycle);
@@ -76,6 +76,7 @@ impl Server {
                 tls: config.tls,
                 builder: Arc::new(connection::builder(config.streams_max)),
                 context,
+                head_budget: Default::default(),
                 stop: stopped,
             },
             alive,
@@ -93,7 +94,7 @@ impl Server {
         if tokio::time::timeout(config.drain_timeout, lifecycle.drained()).await.is_err() {
             tracing::warn!("some requests did not finish in time");
         }
-        // kube-apiserver leaves watches open for a minute here; their clients may leave by themselves.
+        // kube-apiserver keeps watches open for a minute here, so that clients can reconnect elsewhere by themselves.
         if !config.watch_linger.is_zero() {
             _ = tokio::time::timeout(config.watch_linger, all_gone.recv()).await;
         }
@@ -109,12 +110,12 @@ struct Accepting {
     limits: Arc<ConnectionLimits>,
     shared: Shared,
     alive: mpsc::Sender<Infallible>,
-    /// How long to wait after the next failure.
+    /// The pause after the next failure.
     pause: Duration,
 }
 
 impl Accepting {
-    /// Takes connections and serves them until `stop` is over.
+    /// Accepts and serves connections until `stop` completes.
     async fn until(&mut self, listener: &TcpListener, stop: impl Future<Output = ()>) {
         let mut stop = std::pin::pin!(stop);
         loop {
@@ -147,7 +148,7 @@ impl Accepting {
     }
 }
 
-/// What only reads ends with its client: nobody waits for a watch any more. A write that has begun is brought to its end.
+/// A read is cancelled when its client disconnects: nobody waits for its result. A write that has begun is completed.
 pub(crate) async fn answer(
     context: Arc<Context>,
     peer: Arc<Peer>,
@@ -163,8 +164,8 @@ pub(crate) async fn answer(
     writing.await.unwrap_or_else(|_| failed("the server is going away"))
 }
 
-/// What HTTP itself says about a request, before the API does: a request of HTTP/1.1 names one host, and `OPTIONS *` is
-/// about the server as such. The texts are those of Go's server.
+/// Answers that HTTP itself requires before the API: an HTTP/1.1 request must have one Host, and `OPTIONS *` is about
+/// the server as a whole. The texts are those of Go's server.
 fn answer_by_protocol<B>(request: &Request<B>) -> Option<Response<Body>> {
     if request.method() == Method::OPTIONS && request.uri().path() == "*" {
         return Some(Response::new(Body::empty()));
@@ -180,19 +181,34 @@ fn answer_by_protocol<B>(request: &Request<B>) -> Option<Response<Body>> {
         (Some(host), None) if !host.as_bytes().iter().all(is_host) => "malformed Host header",
         (Some(_), None) => return None,
     };
-    let mut response = Response::new(format!("400 Bad Request: {why}").into());
-    *response.status_mut() = http::StatusCode::BAD_REQUEST;
+    Some(refuse(http::StatusCode::BAD_REQUEST, format!("400 Bad Request: {why}")))
+}
+
+/// What Go's server answers to a head that it cannot read.
+pub(crate) fn bad_request(code: u16) -> Response<Body> {
+    let code = http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::BAD_REQUEST);
+    refuse(code, code.to_string())
+}
+
+/// Answers with plain text and ends the connection.
+fn refuse(code: http::StatusCode, text: String) -> Response<Body> {
+    let mut response = Response::new(text.into());
+    *response.status_mut() = code;
     let headers = response.headers_mut();
     headers.insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("text/plain; charset=utf-8"));
     headers.insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
-    Some(response)
+    response
 }
 
-/// A request whose handling panics is answered 500; the connection and the server go on.
+/// Answers 500 if handling a request panics; the connection and the server continue.
 async fn guarded(context: &Context, peer: &Peer, request: Request<RequestBody>) -> Response<Body> {
     let (method, uri) = (request.method().clone(), request.uri().clone());
+    let is_long = request.extensions().get::<LongTarget>().is_some();
     let handling = AssertUnwindSafe(chain::handle(context, peer, request));
-    match CatchUnwind(Box::pin(handling.0)).await {
+    let handling = CatchUnwind(Box::pin(handling.0));
+    // A long URL takes a while to read, and anyone can send one.
+    let handled = if is_long { context.offload.run(handling).await } else { handling.await };
+    match handled {
         Ok(response) => response,
         Err(()) => {
             tracing::error!(%method, %uri, "a request panicked");

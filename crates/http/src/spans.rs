@@ -1,21 +1,22 @@
-//! The trace of a request: its name, who may continue a trace of its own, and what is logged of slow requests.
+//! The trace of a request: its name, who may continue an incoming trace, and the log of slow requests.
 
 use crate::chain::Context;
-use crate::headers;
+use crate::flow::Classified;
 use crate::requestinfo::RequestInfo;
+use crate::{headers, target};
 use http::request::Parts;
 use pintle_auth::UserInfo;
 use pintle_trace::{Parent, Trace};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Requests that take longer are logged with their parts, of which those are named that take a tenth of it.
+/// Slower requests are logged with those steps that took at least a tenth of the time.
 const SLOW: Duration = Duration::from_millis(500);
 const SLOW_PART: Duration = Duration::from_millis(50);
-/// Groups whose requests may continue a trace that their clients began: others could choose what is sampled.
+/// Groups whose requests may continue their client's trace: others could otherwise choose what is sampled.
 const TRUSTED: [&str; 2] = [UserInfo::MASTERS, "system:monitoring"];
 
-/// Begins the trace of an authenticated request.
+/// Starts the trace of an authenticated request.
 pub(crate) fn begin(
     context: &Context,
     parts: &Parts,
@@ -30,10 +31,9 @@ pub(crate) fn begin(
     let header = headers::first(&parts.headers, "traceparent");
     let is_trusted = TRUSTED.iter().any(|group| user.in_group(group));
     let parent = Parent::parse(&header).filter(|_| is_trusted);
-    let target = parts.uri.path_and_query().map_or("", http::uri::PathAndQuery::as_str);
     let attributes = vec![
         ("http.method", parts.method.to_string()),
-        ("http.target", target.to_string()),
+        ("http.target", target::path_and_query(parts).to_string()),
         ("http.user_agent", headers::first(&parts.headers, "user-agent").into_owned()),
         ("audit-id", id.to_string()),
     ];
@@ -67,20 +67,42 @@ fn name_of(parts: &Parts, info: &RequestInfo) -> String {
     format!("{} {path}", parts.method)
 }
 
-/// What is logged of a request when it is over, if anything is.
+/// What is logged when a request completes, if requests are logged.
 pub(crate) struct RequestLog {
     pub(crate) verb: String,
     pub(crate) uri: String,
     pub(crate) user_agent: String,
     pub(crate) id: String,
     pub(crate) client: String,
+    /// How priority and fairness classified it.
+    pub(crate) classified: Option<Classified>,
 }
 
 impl RequestLog {
-    /// The line of a request, as kube-apiserver's.
+    /// Logs a request in kube-apiserver's format.
     pub(crate) fn write(&self, code: u16, took: Duration) {
-        let latency =
-            pintle_meta::duration::GoDuration(i64::try_from(took.as_nanos()).unwrap_or(i64::MAX)).to_string();
+        let latency = duration_text(took);
+        if let Some(Classified { flow, work, seated }) = &self.classified {
+            let executed = seated.map(|seated| duration_text(seated.elapsed()));
+            tracing::info!(
+                v = 3,
+                verb = self.verb,
+                URI = self.uri,
+                latency,
+                userAgent = self.user_agent,
+                "audit-ID" = self.id,
+                srcIP = self.client,
+                apf_pl = &*flow.level,
+                apf_fs = &*flow.schema,
+                apf_iseats = work.initial_seats,
+                apf_fseats = work.final_seats,
+                apf_additionalLatency = duration_text(work.additional_latency),
+                apf_execution_time = executed,
+                resp = u64::from(code),
+                "HTTP"
+            );
+            return;
+        }
         tracing::info!(
             v = 3,
             verb = self.verb,
@@ -95,7 +117,11 @@ impl RequestLog {
     }
 }
 
-/// Ends a trace; a request that was slow is logged with its parts.
+fn duration_text(time: Duration) -> String {
+    pintle_meta::duration::GoDuration(i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)).to_string()
+}
+
+/// Ends a trace and logs the request with its steps if it was slow.
 pub(crate) fn finish(trace: &Arc<Trace>, is_ordinary: bool, took: Duration, uri: &str) {
     trace.finish();
     if is_ordinary && took >= SLOW {

@@ -1,9 +1,9 @@
-//! `Status` in Kubernetes protobuf: the few messages that the HTTP side writes itself.
+//! `Status` in Kubernetes protobuf: the few messages that the HTTP crate encodes itself.
 
 use pintle_meta::Status;
 use pintle_value::Value;
 
-/// Writes protobuf fields; empty values are written as Go's generated code writes them.
+/// Writes protobuf fields; empty values are written as Go's generated code does.
 #[derive(Default)]
 pub(crate) struct Writer(pub(crate) Vec<u8>);
 
@@ -47,7 +47,7 @@ pub(crate) fn envelope(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> 
     out
 }
 
-/// What stands before an object of `length` bytes.
+/// The part of the envelope before an object of `length` bytes.
 pub(crate) fn envelope_head(api_version: &str, kind: &str, length: usize) -> Vec<u8> {
     let mut out = Writer(b"k8s\0".to_vec());
     out.message(1, |w| {
@@ -59,7 +59,7 @@ pub(crate) fn envelope_head(api_version: &str, kind: &str, length: usize) -> Vec
     out.0
 }
 
-/// What stands behind an object: an empty encoding and an empty type of its content.
+/// The part of the envelope after an object: empty contentEncoding and contentType.
 pub(crate) const ENVELOPE_END: &[u8] = &[3 << 3 | 2, 0, 4 << 3 | 2, 0];
 
 /// A `Status` with its envelope.
@@ -94,7 +94,7 @@ pub(crate) fn encode(status: &Status) -> Vec<u8> {
     envelope("v1", "Status", &out.0)
 }
 
-/// A `Status` in its envelope, as a tree; `None` for anything else.
+/// Decodes a `Status` with its envelope into a tree; `None` for anything else.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Value> {
     let envelope = fields(bytes.strip_prefix(b"k8s\0")?)?;
     let type_ = fields(message(&envelope, 1)?)?;
@@ -145,7 +145,7 @@ enum Field<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message that has numbers and bytes only.
+/// The fields of a message that consists of numbers and byte strings.
 fn fields(mut bytes: &[u8]) -> Option<Vec<(u64, Field<'_>)>> {
     let mut out = Vec::new();
     while !bytes.is_empty() {

@@ -1,5 +1,5 @@
-//! `ClientStream`: a TCP connection whose client has to read. A client that takes nothing for too long is cut off, so
-//! that answers which nobody reads do not stay in memory.
+//! `ClientStream`: a TCP connection with a write time-out. A client that reads nothing for too long is disconnected, so
+//! that unread answers do not stay in memory.
 
 use std::future::Future;
 use std::io::{Error, ErrorKind, IoSlice, Result};
@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
-/// How long the client of one connection may leave a full buffer unread.
+/// How long the client of a connection may leave a full buffer unread.
 pub(crate) struct UnreadLimit {
     answers: Duration,
     upgraded: Duration,
@@ -20,12 +20,12 @@ pub(crate) struct UnreadLimit {
 }
 
 impl UnreadLimit {
-    /// `answers` holds until the connection is upgraded, `upgraded` from then on.
+    /// `answers` applies until the connection is upgraded, `upgraded` from then on.
     pub(crate) fn new(answers: Duration, upgraded: Duration) -> Self {
         UnreadLimit { answers, upgraded, is_upgraded: AtomicBool::new(false) }
     }
 
-    /// Lets the client read slowly from now on: a stream that is piped into a pager waits for a person.
+    /// Switches to the longer limit: a stream that is piped into a pager waits for a person.
     pub(crate) fn set_upgraded(&self) {
         self.is_upgraded.store(true, Ordering::Relaxed);
     }
@@ -39,16 +39,16 @@ impl UnreadLimit {
 pub(crate) struct ClientStream {
     tcp: TcpStream,
     unread_limit: Arc<UnreadLimit>,
-    /// Made when the client first falls behind: most never do.
-    patience: Option<Pin<Box<Sleep>>>,
-    /// Whether the last write found no room.
+    /// Created when the client first falls behind; most never do.
+    write_timeout: Option<Pin<Box<Sleep>>>,
+    /// Whether the last write found the buffer full.
     is_full: bool,
 }
 
 impl ClientStream {
-    /// Cuts the client off when it leaves a full buffer unread for longer than the limit.
+    /// Wraps a connection, which is closed when the client leaves a full buffer unread for longer than the limit.
     pub(crate) fn new(tcp: TcpStream, unread_limit: Arc<UnreadLimit>) -> Self {
-        ClientStream { tcp, unread_limit, patience: None, is_full: false }
+        ClientStream { tcp, unread_limit, write_timeout: None, is_full: false }
     }
 
     fn checked(&mut self, written: Poll<Result<usize>>, cx: &mut Context<'_>) -> Poll<Result<usize>> {
@@ -57,12 +57,12 @@ impl ClientStream {
             return written;
         }
         let limit = self.unread_limit.duration();
-        let patience = self.patience.get_or_insert_with(|| Box::pin(sleep(limit)));
+        let write_timeout = self.write_timeout.get_or_insert_with(|| Box::pin(sleep(limit)));
         if !std::mem::replace(&mut self.is_full, true) {
-            patience.set(sleep(limit));
+            write_timeout.set(sleep(limit));
         }
         let given_up = || Error::new(ErrorKind::TimedOut, "the client does not read");
-        patience.as_mut().poll(cx).map(|()| Err(given_up()))
+        write_timeout.as_mut().poll(cx).map(|()| Err(given_up()))
     }
 }
 
@@ -84,7 +84,7 @@ impl AsyncWrite for ClientStream {
         bufs: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
         let tcp = Pin::new(&mut self.tcp);
-        // Most answers and all events are one TLS record, and for one buffer the kernel has a shorter way.
+        // Most answers and all events are a single TLS record, and the kernel has a faster path for a single buffer.
         let written = match bufs {
             [one] => tcp.poll_write(cx, one),
             many => tcp.poll_write_vectored(cx, many),

@@ -1,4 +1,4 @@
-//! Requests that go through to nodes, pods and services: logs, exec, attach, portforward and proxied paths.
+//! Requests that are forwarded to nodes, pods and services: logs, exec, attach, portforward and proxied paths.
 
 mod translate;
 
@@ -7,7 +7,7 @@ use crate::chain::Context;
 use crate::negotiate::Encoding;
 use crate::requestinfo::RequestInfo;
 use crate::route::Target;
-use crate::{passthrough, respond};
+use crate::{passthrough, respond, target};
 use arc_swap::ArcSwap;
 use http::header::{HOST, HeaderValue, LOCATION, USER_AGENT};
 use http::request::Parts;
@@ -29,40 +29,40 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use translate::Translation;
 
-/// How much of the text of a kubelet's error is told.
+/// How much of a kubelet's error text is returned.
 const REFUSAL_BYTES_MAX: usize = 50_000;
 
 /// How nodes, pods and services are reached.
 pub struct Streams {
-    /// What the flags say of kubelets.
+    /// The flags that concern kubelets.
     pub settings: NodeSettings,
-    /// Headers that claim an identity: they are passed on to nobody.
+    /// Headers that claim an identity, which are never forwarded.
     pub identity: IdentityHeaders,
     certificates: KubeletCertificates,
     dialer: Dialer,
     kubelets: ArcSwap<Kubelets>,
-    /// When the files of the client certificate were last looked at.
+    /// When the client certificate files were last checked.
     looked_at: Mutex<Instant>,
     workload: Arc<Transport>,
     log_tls_failures: AtomicU64,
 }
 
-/// What the flags say of certificates towards kubelets.
+/// The flags about certificates towards kubelets.
 #[derive(Default)]
 pub struct KubeletCertificates {
-    /// Files of the client certificate and its key; they are read again when they change.
+    /// The files of the client certificate and its key, reloaded when they change.
     pub client: Option<(PathBuf, PathBuf)>,
-    /// PEM of the authorities of kubelets; `None`: any certificate is believed.
+    /// The CA bundle for kubelets in PEM; `None` accepts any certificate.
     pub authority: Option<Vec<u8>>,
 }
 
-/// How often the files of the client certificate are looked at, at most.
+/// The shortest interval between checks of the client certificate files.
 const CERTIFICATE_POLL: Duration = Duration::from_secs(5);
 
 /// PEM of a certificate and its key.
 type Pair = (Vec<u8>, Vec<u8>);
 
-/// The ways to kubelets, and the client certificate that they were made with.
+/// The connectors to kubelets, and the client certificate that they were made with.
 struct Kubelets {
     verified: Arc<Transport>,
     unverified: Arc<Transport>,
@@ -94,7 +94,7 @@ impl KubeletCertificates {
 }
 
 impl Streams {
-    /// Transports for the flags. The error says which certificate cannot be used.
+    /// Builds the transports from the flags. The error says which certificate is unusable.
     pub fn new(
         settings: NodeSettings,
         identity: IdentityHeaders,
@@ -115,8 +115,8 @@ impl Streams {
         })
     }
 
-    /// The ways to kubelets, with the client certificate that the files have now. A pair that cannot be used is left
-    /// alone: it may be half written.
+    /// The connectors to kubelets, with the current client certificate. An unusable pair of files is ignored: it may be
+    /// half written.
     fn kubelets(&self) -> Arc<Kubelets> {
         let is_due = self.looked_at.lock().is_ok_and(|mut at| {
             let is_due = at.elapsed() >= CERTIFICATE_POLL;
@@ -155,7 +155,7 @@ impl Streams {
     }
 }
 
-/// A request that goes through to a node, a pod or a service.
+/// A request that is forwarded to a node, a pod or a service.
 pub(crate) struct Streamed<'a> {
     pub(crate) parts: &'a Parts,
     pub(crate) info: &'a RequestInfo,
@@ -166,7 +166,7 @@ pub(crate) struct Streamed<'a> {
 }
 
 impl Streamed<'_> {
-    /// Finds out where it goes, and passes it on.
+    /// Resolves the destination and forwards the request.
     pub(crate) async fn serve(&self, context: &Context, body: RequestBody) -> ApiResponse {
         let streams = &context.streams;
         let path = self.proxied_path();
@@ -193,7 +193,7 @@ impl Streamed<'_> {
         response
     }
 
-    /// What stands behind `proxy`: empty, or with a slash before it.
+    /// The path after `proxy`: empty, or with a leading slash.
     fn proxied_path(&self) -> String {
         let mut path = self.info.parts.get(3..).unwrap_or_default().join("/");
         if !path.is_empty() && !path.starts_with('/') {
@@ -205,7 +205,7 @@ impl Streamed<'_> {
         path
     }
 
-    /// A request to what a pod, a service or a node serves.
+    /// Proxies a request to a pod, a service or a node.
     async fn proxy(
         &self,
         streams: &Streams,
@@ -216,12 +216,12 @@ impl Streamed<'_> {
         let path = join_keeping_slash(&["", &location.path]);
         let upgrades = is_upgrade(&self.parts.headers);
         let method = &self.parts.method;
-        let query = self.parts.uri.query().unwrap_or("");
+        let query = target::query(self.parts);
         if !upgrades && path.is_empty() && (method == Method::GET || method == Method::HEAD) {
             return Ok(self.root_redirect(query));
         }
         let prefix = self.info.path.strip_suffix(path.as_str()).unwrap_or(&self.info.path).to_string();
-        // kube-apiserver does not pass on the query of an upgrade.
+        // kube-apiserver does not forward the query of an upgrade.
         let query = if upgrades { "" } else { query };
         let forward = self.forward(streams, location, path, query.to_string(), Some(prefix));
         if upgrades {
@@ -239,7 +239,7 @@ impl Streamed<'_> {
         response
     }
 
-    /// A stream to a kubelet: exec, attach, portforward.
+    /// Opens a stream to a kubelet: exec, attach, portforward.
     async fn stream(&self, streams: &Streams, location: &Location) -> Result<ApiResponse, Status> {
         if !is_upgrade(&self.parts.headers) {
             return Err(Status::bad_request("Upgrade request required"));
@@ -294,14 +294,19 @@ impl Streamed<'_> {
 }
 
 fn address(location: &Location) -> Address {
-    Address { tls: location.is_tls, host: location.host.clone(), port: location.port }
+    Address {
+        tls: location.is_tls,
+        host: location.host.clone(),
+        port: location.port,
+        checked: location.checked.clone(),
+    }
 }
 
 fn parameters(location: &Location) -> String {
     encode_query(location.query.iter().map(|(key, value)| (key.as_str(), value.as_str())))
 }
 
-/// What a client is told when nobody answered.
+/// The error for a backend that did not answer.
 fn refusal(error: ForwardError) -> Status {
     match error {
         ForwardError::Unreachable(_) => Status::service_unavailable(error.to_string()),
@@ -310,7 +315,7 @@ fn refusal(error: ForwardError) -> Status {
     }
 }
 
-/// The log of a container, as the kubelet sends it.
+/// Streams the log of a container from the kubelet.
 async fn log(streams: &Streams, location: &Location, pod: &str) -> Result<ApiResponse, Status> {
     let to = address(location);
     let query = parameters(location);

@@ -1,4 +1,5 @@
-//! TLS: versions, suites, serving certificates, and client certificates that are asked for but never fail a handshake.
+//! TLS: versions, cipher suites, serving certificates, and client certificates, which are requested but never fail a
+//! handshake.
 
 mod certificates;
 
@@ -24,18 +25,19 @@ pub struct ServingCertificate {
     pub key: PrivateKeyDer<'static>,
 }
 
-/// What `--tls-min-version`, `--tls-cipher-suites` and `--tls-curve-preferences` say.
+/// The values of `--tls-min-version`, `--tls-cipher-suites` and `--tls-curve-preferences`.
 #[derive(Clone, Debug, Default)]
 pub struct TlsSettings {
     /// Whether TLS 1.2 is refused.
     pub only_tls13: bool,
-    /// The suites of TLS 1.2 that may be used, by Go's names; none are all. Those of TLS 1.3 cannot be chosen, as in Go.
+    /// The allowed cipher suites of TLS 1.2, by Go's names; empty means all. Those of TLS 1.3 cannot be chosen, as in
+    /// Go.
     pub cipher_suites: Vec<String>,
-    /// The numbers of the key exchanges that may be used; none are all.
+    /// The numbers of the allowed key exchanges; empty means all.
     pub curves: Vec<u16>,
 }
 
-/// The TLS side of a listener. `hints` are the names of the authorities whose client certificates are believed.
+/// The TLS configuration of a listener. `hints` are the names of the trusted client CAs.
 pub fn server_config(
     certificates: Arc<ServingCertificates>,
     hints: Vec<DistinguishedName>,
@@ -53,7 +55,7 @@ pub fn server_config(
         .with_protocol_versions(versions)?
         .with_client_cert_verifier(verifier)
         .with_cert_resolver(certificates);
-    // Else the client's order counts.
+    // Otherwise the client's order of preference would count.
     config.ignore_client_order = true;
     if http2 {
         config.alpn_protocols.push(b"h2".to_vec());
@@ -68,7 +70,7 @@ const SHORT_KEYS: [CipherSuite; 3] = [
     CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
 ];
 
-/// Keys of 128 bits come first, as in Go: they cost a quarter less than those of 256.
+/// Suites with 128-bit keys come first, as in Go: they cost a quarter less than those with 256 bits.
 pub(crate) fn provider() -> CryptoProvider {
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
     provider.cipher_suites.sort_by_key(|suite| !SHORT_KEYS.contains(&suite.suite()));
@@ -81,7 +83,7 @@ fn restricted_provider(settings: &TlsSettings) -> CryptoProvider {
         provider.cipher_suites.retain(|suite| {
             let name = suite.suite().as_str().unwrap_or("");
             let is_named = |given: &String| {
-                // Two have an older name as well, without the hash.
+                // Two suites also have an older name without the hash.
                 given == name || name.strip_suffix("_SHA256") == Some(given) && given.ends_with("POLY1305")
             };
             suite.tls13().is_some() || settings.cipher_suites.iter().any(is_named)
@@ -93,12 +95,12 @@ fn restricted_provider(settings: &TlsSettings) -> CryptoProvider {
     provider
 }
 
-/// The first bytes of a handshake: record header, message header and the highest version of old clients.
+/// The first bytes of a handshake: record header, message header and the highest version of legacy clients.
 const HELLO_BYTES: usize = 11;
 /// A fatal alert `protocol_version`.
 const PROTOCOL_VERSION_ALERT: [u8; 7] = [21, 3, 1, 0, 2, 2, 70];
 
-/// Tells clients that speak no more than TLS 1.1 so; the library would complain of something else that they lack.
+/// Sends an alert to clients that support at most TLS 1.1; the TLS library would report another reason.
 pub(crate) async fn refuse_old_versions(mut stream: TcpStream) -> std::io::Result<TcpStream> {
     let mut hello = [0; HELLO_BYTES];
     let length = stream.peek(&mut hello).await?;
@@ -113,8 +115,8 @@ pub(crate) async fn refuse_old_versions(mut stream: TcpStream) -> std::io::Resul
     Ok(stream)
 }
 
-/// Takes any client certificate as long as the client has its key. Whether an authority that is believed signed it is
-/// found out when the connection is there: a stranger is to get a 401 that says so, not a broken handshake.
+/// Accepts any client certificate whose key the client has. Trust is checked per request: a client with an untrusted
+/// certificate gets a 401 that says so, not a failed handshake.
 #[derive(Debug)]
 struct AnyCertificate {
     provider: Arc<CryptoProvider>,

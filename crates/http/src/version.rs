@@ -1,4 +1,4 @@
-//! The version that this server answers as.
+//! The Kubernetes version of this server.
 
 /// Version of the API that is served.
 pub const GIT_VERSION: &str = "v1.36.4";
@@ -6,7 +6,7 @@ pub const GIT_VERSION: &str = "v1.36.4";
 /// Major and minor version, as OpenAPI documents name it.
 pub(crate) const MINOR: &str = "1.36";
 
-/// Whether a server may say that it is this version: ours, with anything behind it that a version may have.
+/// Returns whether a server may claim this version: ours, with an optional suffix.
 pub fn may_be_called(name: &str) -> bool {
     let of_version = |c: char| c.is_ascii_alphanumeric() || "-+.".contains(c);
     name.strip_prefix(GIT_VERSION).is_some_and(|rest| {

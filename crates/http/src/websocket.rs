@@ -1,4 +1,4 @@
-//! Watches over WebSocket: the handshake, tokens in subprotocols, and a stream's events as messages.
+//! Watches over WebSocket: the handshake, tokens in subprotocols, and events as messages.
 
 use crate::api::ApiResponse;
 use crate::body::{Body, Chunks};
@@ -12,18 +12,18 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// What a server appends to a client's key before it hashes it.
+/// The GUID that a server appends to a client's key before hashing it.
 const SALT: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// A subprotocol that is a bearer token in base64.
 const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
-/// Bytes of what a client sends that are looked at at once; all of it is thrown away.
+/// The buffer size for a client's messages, which are discarded.
 const READ_BYTES: usize = 1024;
 
 const TEXT: u8 = 0x81;
 const BINARY: u8 = 0x82;
 const CLOSE: [u8; 4] = [0x88, 2, 0x03, 0xe8];
 
-/// Whether a request asks to go on as a WebSocket.
+/// Returns whether a request asks for an upgrade to WebSocket.
 pub(crate) fn asked_for(headers: &HeaderMap) -> bool {
     let has = |name: &str, word: &str| {
         let text = headers::first(headers, name);
@@ -32,8 +32,8 @@ pub(crate) fn asked_for(headers: &HeaderMap) -> bool {
     has("connection", "upgrade") && has("upgrade", "websocket")
 }
 
-/// The `Authorization` that a token among the subprotocols stands for. A token that cannot be read counts as a wrong
-/// one, and so do two of them, and one without a further subprotocol, which the server could agree to.
+/// The `Authorization` value from a token among the subprotocols. An undecodable token counts as a wrong one, and so do
+/// two tokens, or a token without another subprotocol that the server could select.
 pub(crate) fn authorization(headers: &HeaderMap) -> Option<String> {
     if !asked_for(headers) {
         return None;
@@ -47,13 +47,13 @@ pub(crate) fn authorization(headers: &HeaderMap) -> Option<String> {
         standard.push('=');
     }
     let read = base64::decode(&standard).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-    // A header holds one word; no token of several is ever right.
+    // The header must be one word: a token with white space is never valid.
     let is_word = |text: &String| !text.contains(char::is_whitespace);
     let text = read.filter(|text| is_word(text) && is_only_token && all.len() > 1);
     Some(format!("Bearer {}", text.as_deref().unwrap_or("-")))
 }
 
-/// Takes a token out of the subprotocols: it is not passed on to anybody.
+/// Removes the token from the subprotocols, so that it is never forwarded.
 pub(crate) fn remove_token(headers: &mut HeaderMap) {
     let all = protocols(headers);
     let others: Vec<&str> =
@@ -75,7 +75,7 @@ pub(crate) fn protocols(headers: &HeaderMap) -> Vec<String> {
     each.map(str::to_string).collect()
 }
 
-/// Turns an open stream into the answer to a handshake, and sends the stream's events once the protocol has changed.
+/// Turns a stream into the answer to a handshake, and sends its events as messages after the upgrade.
 pub(crate) fn switch(headers: &HeaderMap, upgrade: OnUpgrade, answer: ApiResponse) -> ApiResponse {
     let header = |name: &str| headers::first(headers, name);
     let key = header("sec-websocket-key");
@@ -106,7 +106,7 @@ pub(crate) fn switch(headers: &HeaderMap, upgrade: OnUpgrade, answer: ApiRespons
     switching(&key, &protocol)
 }
 
-/// The answer to a handshake that asks for `protocol` ("" for none), or why it is refused.
+/// The answer to a handshake that selects `protocol` ("" for none), or a refusal.
 pub(crate) fn accept(headers: &HeaderMap, protocol: &str) -> ApiResponse {
     let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or("");
     let key = header("sec-websocket-key");
@@ -121,7 +121,7 @@ pub(crate) fn accept(headers: &HeaderMap, protocol: &str) -> ApiResponse {
     switching(key, protocol)
 }
 
-/// The answer that changes the protocol.
+/// The answer that upgrades the connection.
 fn switching(key: &str, protocol: &str) -> ApiResponse {
     let digest = aws_lc_rs::digest::digest(
         &aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY,
@@ -137,7 +137,7 @@ fn switching(key: &str, protocol: &str) -> ApiResponse {
     response
 }
 
-/// An answer without a type of its content.
+/// A refusal without content type.
 fn refusal(code: u16, text: &'static str) -> ApiResponse {
     let mut response = respond::text(code, text);
     response.headers.remove("content-type");
@@ -146,11 +146,11 @@ fn refusal(code: u16, text: &'static str) -> ApiResponse {
     response
 }
 
-/// Where one event ends and the next begins.
+/// How events are delimited in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
     Lines,
-    /// Four bytes of length before each.
+    /// By a length of four bytes before each.
     Lengths,
     /// As they come.
     Whole,
@@ -165,7 +165,7 @@ impl Framing {
         }
     }
 
-    /// Takes one event off the buffer.
+    /// Splits one event off the buffer.
     fn split(self, buffer: &mut BytesMut) -> Option<Bytes> {
         match self {
             Framing::Lines => {
@@ -186,7 +186,7 @@ impl Framing {
     }
 }
 
-/// Sends events until there are no more or the client is gone.
+/// Sends events until the stream ends or the client disconnects.
 async fn send<I>(io: I, mut stream: Pin<Box<dyn Chunks>>, framing: Framing)
 where
     I: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
@@ -216,12 +216,12 @@ where
             return;
         }
     }
-    // The client may be gone already; there is nobody else to tell.
+    // The client may be gone already, so ignore errors.
     _ = writer.write_all(&CLOSE).await;
     _ = writer.shutdown().await;
 }
 
-/// The head of an unmasked message in one piece.
+/// The header of an unmasked, unfragmented message.
 fn head(opcode: u8, length: usize) -> Vec<u8> {
     let mut out = vec![opcode];
     match (u8::try_from(length), u16::try_from(length)) {

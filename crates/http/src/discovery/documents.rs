@@ -9,7 +9,7 @@ use pintle_kinds::{Subresource, Verbs};
 use pintle_meta::{GroupVersion, GroupVersionKind};
 use std::fmt::Write;
 
-/// `/api`. `address` is where clients inside the cluster reach the server.
+/// `/api`. `address` is the server's address for clients inside the cluster.
 pub(super) fn core_versions(group: Option<&Group>, address: &str) -> Node {
     let versions = group.map(|g| g.versions.as_slice()).unwrap_or_default();
     let server =
@@ -37,7 +37,7 @@ pub(super) fn group(group: &Group) -> Node {
     Node::Object(members)
 }
 
-/// The versions that an old document of a group names: all, where no APIService names any.
+/// The versions that a group's legacy document lists: those with an APIService, or all if none has one.
 pub(super) fn listed(group: &Group) -> Vec<&Listed> {
     let named: Vec<&Listed> = group.listing.iter().filter(|version| version.is_listed).collect();
     if named.is_empty() { group.listing.iter().collect() } else { named }
@@ -125,7 +125,7 @@ fn is_of(gvk: &GroupVersionKind, group: &Group, version: &Version) -> bool {
     gvk.group == group.name && gvk.version == version.name
 }
 
-/// Verbs in the order of discovery: by name, but for resources that objects define.
+/// The verbs in the order of discovery: sorted by name, except for custom resources.
 pub(super) fn verbs(verbs: Verbs, sorted: bool) -> Vec<&'static str> {
     let by_name = [
         ("create", verbs.create),
@@ -139,7 +139,7 @@ pub(super) fn verbs(verbs: Verbs, sorted: bool) -> Vec<&'static str> {
     ];
     let mut names: Vec<&'static str> = by_name.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect();
     if !sorted {
-        // Resources that objects define have `create` between `patch` and `update`.
+        // For custom resources `create` comes between `patch` and `update`.
         names.sort_by_key(|name| match *name {
             "create" => "q",
             other => other,
@@ -167,7 +167,7 @@ fn aggregated_listed(group: &Group, listed: &Listed) -> Option<Node> {
     }
 }
 
-/// A version that an extension server serves, as it said.
+/// A version of an extension server, as that server described it.
 fn aggregated_remote(name: &str, remote: &RemoteVersion) -> Node {
     let kind = |kind: &RemoteKind| {
         Node::Object(vec![
@@ -210,7 +210,7 @@ fn aggregated_remote(name: &str, remote: &RemoteVersion) -> Node {
     Node::Object(members)
 }
 
-/// Whether an extension server could be asked lately.
+/// Whether the extension server's document is current or stale.
 pub(super) fn freshness(remote: &RemoteVersion) -> &'static str {
     if remote.is_stale { "Stale" } else { "Current" }
 }
@@ -254,7 +254,7 @@ fn aggregated_resource(group: &Group, version: &Version, resource: &Resource) ->
     Node::Object(members)
 }
 
-/// Installed groups leave out the group and version where they are the document's own.
+/// Built-in groups omit group and version of a response kind if they equal the document's.
 pub(super) fn response_group_version<'a>(
     group: &Group,
     version: &Version,
@@ -272,7 +272,7 @@ fn response_kind(group: &Group, version: &Version, gvk: &GroupVersionKind) -> No
     ])
 }
 
-/// The aggregated document of groups that are already rendered.
+/// The aggregated document of groups that have been rendered already.
 pub(super) fn aggregated(groups: &[&Bytes]) -> Document {
     let mut json = Vec::with_capacity(
         groups.iter().map(|g| g.len().saturating_add(1)).sum::<usize>().saturating_add(128),

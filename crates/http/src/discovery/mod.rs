@@ -20,13 +20,13 @@ use pintle_value::Str;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-/// All that is served at one moment.
+/// An immutable snapshot of everything that is served.
 #[derive(Default)]
 pub struct DiscoveryState {
     /// Named groups in order of priority.
     groups: OrdMap<order::Rank, Arc<Group>>,
     by_name: OrdMap<Str, Arc<Group>>,
-    /// What APIServices say of each group.
+    /// The facts from APIServices, by group.
     registered: OrdMap<Str, Arc<Registered>>,
     aggregated_core: OnceLock<Document>,
     aggregated_groups: OnceLock<Document>,
@@ -46,30 +46,30 @@ pub(crate) struct Document {
 pub struct Group {
     /// Its name; "" is the core group.
     pub name: String,
-    /// Whether it is part of the server rather than defined by objects. The two answer a little differently where
-    /// something is not there, and write discovery in a different order.
+    /// Whether the group is built in rather than defined by objects. The two differ slightly in NotFound answers and in
+    /// the order of discovery.
     pub installed: bool,
-    /// Its versions, preferred first.
+    /// The versions of this server, preferred first.
     pub versions: Vec<Version>,
-    /// Its versions as clients are told of them, preferred first; those of extension servers are among them.
+    /// The versions that discovery lists, preferred first, including those of extension servers.
     pub(crate) listing: Vec<Listed>,
-    /// Whether an APIService names it: others are left out of the list of groups.
+    /// Whether an APIService names the group; other groups are not listed.
     pub(crate) is_listed: bool,
-    /// What it was made from, to see whether it changed.
+    /// The kinds that it was built from, to detect changes.
     members: Members,
     registered: Option<Arc<Registered>>,
     aggregated: OnceLock<Bytes>,
-    /// Its OpenAPI documents by version; "" is the group's own.
+    /// The OpenAPI documents by version; "" is the group's own.
     pub(crate) openapi: Documents,
-    /// What it adds to the document of OpenAPI v2, if it is part of the server.
+    /// What a built-in group adds to the OpenAPI v2 document.
     pub(crate) part: Part,
 }
 
-/// A version of a group as clients are told of it.
+/// A version of a group as discovery lists it.
 pub(crate) struct Listed {
     /// Its name.
     pub(crate) name: String,
-    /// Whether the old documents name it.
+    /// Whether the legacy documents list it.
     pub(crate) is_listed: bool,
     /// Whose it is.
     pub(crate) source: Source,
@@ -77,27 +77,27 @@ pub(crate) struct Listed {
 
 /// Who serves a version.
 pub(crate) enum Source {
-    /// This server: the index among the group's versions.
+    /// Served by this server; the index among the group's versions.
     Own(usize),
-    /// An extension server, and what it said.
+    /// Served by an extension server, with its last answer.
     Remote(Arc<RemoteVersion>),
 }
 
-/// What APIServices say of one group.
+/// The facts from the APIServices of one group.
 #[derive(Default, PartialEq)]
 struct Registered {
-    /// The greatest priority of the group, and the first APIService that has it.
+    /// The highest priority of the group, and the first APIService that has it.
     priority: i64,
     name: Str,
-    /// Version, its priority, and what the extension server said, if one serves it.
+    /// Version, its priority, and the extension server's answer, if one serves it.
     versions: Vec<(Str, i64, Option<Arc<RemoteVersion>>)>,
 }
 
 impl Registered {
-    /// What APIServices say, by group. Facts that are the same as before are taken from `previous`.
+    /// Collects the facts from APIServices by group. Unchanged ones are taken from `previous`.
     fn all(services: &ApiServices, previous: &OrdMap<Str, Arc<Registered>>) -> OrdMap<Str, Arc<Registered>> {
         let mut by_group: BTreeMap<Str, Registered> = BTreeMap::new();
-        // By name, so that of APIServices with the same priority the first counts.
+        // In order of names, so that among equal priorities the first APIService counts.
         for service in services.iter() {
             let group = by_group.entry(service.group.clone()).or_default();
             if service.group_priority > group.priority || group.versions.is_empty() {
@@ -141,7 +141,7 @@ pub struct Resource {
     pub kind: Arc<Kind>,
     /// Which of its versions.
     pub version: usize,
-    /// What it adds to OpenAPI documents, if it is defined by an object.
+    /// What a custom resource adds to OpenAPI documents.
     pub(crate) openapi: Arc<Part>,
 }
 
@@ -154,8 +154,7 @@ impl Resource {
 }
 
 impl DiscoveryState {
-    /// The state of these groups. Groups that are made of the same kinds and APIServices as in `previous` are taken from
-    /// there.
+    /// Builds the state of these groups. Groups whose kinds and APIServices did not change are taken from `previous`.
     pub fn new(
         members: &OrdMap<Str, Members>,
         services: &ApiServices,
@@ -250,7 +249,7 @@ impl DiscoveryState {
         core_group.into_iter().chain(named)
     }
 
-    /// The hash of the document of OpenAPI v2; `make` is asked the first time.
+    /// The hash of the OpenAPI v2 document; `make` computes it on the first call.
     pub(crate) fn openapi_v2_hash(&self, json: bool, make: impl FnOnce() -> Arc<str>) -> Arc<str> {
         let [in_json, in_protobuf] = &self.openapi_v2_hashes;
         (if json { in_json } else { in_protobuf }).get_or_init(make).clone()
@@ -261,14 +260,14 @@ impl DiscoveryState {
         documents::group_list(self.listed_groups())
     }
 
-    /// The groups of the old list: those that an APIService names.
+    /// The groups of the legacy list: those that an APIService names.
     pub(crate) fn listed_groups(&self) -> impl Iterator<Item = &Group> {
         self.groups.values().map(|group| &**group).filter(|group| group.is_listed)
     }
 }
 
 impl Group {
-    /// A group of these kinds. What was made of kinds that were there before is taken from `previous`.
+    /// Builds a group from these kinds. Parts of kinds that existed before are taken from `previous`.
     fn new(
         name: &str,
         members: Members,
@@ -325,12 +324,12 @@ impl Group {
     }
 }
 
-/// The group of APIServices themselves has none.
+/// The group of the APIServices themselves has no APIService.
 const AGGREGATOR: &str = "apiregistration.k8s.io";
-/// The priority of versions that no APIService names.
+/// The priority of versions without an APIService.
 const VERSION_PRIORITY: i64 = 100;
 
-/// The versions of a group as clients are told of them: its own, and those of extension servers, by priority.
+/// The versions of a group as discovery lists them, by priority: its own and those of extension servers.
 fn listing(versions: &[Version], registered: Option<&Registered>, without_registration: bool) -> Vec<Listed> {
     let facts = registered.map(|facts| facts.versions.as_slice()).unwrap_or_default();
     let of = |name: &str| facts.iter().find(|(version, ..)| version == name);

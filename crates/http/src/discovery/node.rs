@@ -1,4 +1,4 @@
-//! A small document whose members keep their order.
+//! A small document whose members retain their order.
 
 use pintle_value::{Map, Value, json};
 
@@ -25,14 +25,14 @@ impl Node {
         Node::List(items.into_iter().map(|t| Node::text(t.as_ref())).collect())
     }
 
-    /// As JSON: in one line and with a line end, or indented by two blanks.
+    /// Prints JSON: on one line with a line feed, or indented by two spaces.
     pub(crate) fn to_json(&self, pretty: bool) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(&mut out, pretty, 0);
         out
     }
 
-    /// As a tree, whose members are sorted.
+    /// Converts to a tree, whose members are sorted.
     pub(crate) fn to_value(&self) -> Value {
         match self {
             Node::Text(text) => text.as_str().into(),

@@ -3,8 +3,8 @@
 use pintle_value::Str;
 use std::cmp::{Ordering, Reverse};
 
-/// The groups that are part of the server and their priorities: of kinds with the same name, clients take the one whose
-/// group comes first. APIServices may say otherwise.
+/// The built-in groups and their priorities: clients resolve ambiguous kind names to the group that comes first.
+/// APIServices override this.
 const INSTALLED: &[(&str, i64)] = &[
     ("apiregistration.k8s.io", 20001),
     ("apps", 17800),
@@ -30,9 +30,9 @@ const INSTALLED: &[(&str, i64)] = &[
     ("storagemigration.k8s.io", 15900),
 ];
 
-/// The priority of groups that objects define.
+/// The priority of groups that custom resources define.
 const DEFINED: i64 = 1000;
-/// The aggregator's own group comes first, whatever APIServices say.
+/// The aggregator's own group comes first, whatever its APIServices say.
 const AGGREGATOR: &str = "apiregistration.k8s.io";
 
 /// Whether a named group is part of the server.
@@ -40,10 +40,10 @@ pub(super) fn is_installed(group: &str) -> bool {
     INSTALLED.iter().any(|(name, _)| *name == group)
 }
 
-/// What groups are sorted by: the greatest priority of their APIServices, then the name of that APIService.
+/// The sort key of groups: the highest priority of their APIServices, then the name of that APIService.
 pub(super) type Rank = (Reverse<i64>, Str, Str);
 
-/// The rank of a group. `registered` is the greatest priority of its APIServices and the name of the first that has it.
+/// The sort key of a group. `registered` is the highest priority of its APIServices and the first one that has it.
 pub(super) fn group_rank(group: &str, registered: Option<(i64, &Str)>) -> Rank {
     let own = INSTALLED.iter().find(|(name, _)| *name == group).map(|(_, priority)| *priority);
     let (priority, tie) = match registered.filter(|_| group != AGGREGATOR) {
@@ -53,7 +53,8 @@ pub(super) fn group_rank(group: &str, registered: Option<(i64, &Str)>) -> Rank {
     (Reverse(priority), tie, group.into())
 }
 
-/// Best version first: stable before beta before alpha, higher numbers before lower ones, then all other names.
+/// Compares versions, preferred first: stable before beta before alpha, higher numbers before lower ones, then all
+/// other names.
 pub(super) fn compare_versions(a: &str, b: &str) -> Ordering {
     match (parse(a), parse(b)) {
         (Some(a), Some(b)) => Reverse(a).cmp(&Reverse(b)),

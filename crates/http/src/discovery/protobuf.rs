@@ -85,7 +85,7 @@ pub(super) fn resource_list(group: &Group, version: &Version) -> Vec<u8> {
             });
         }
     }
-    // As in JSON, the core group's own document does not say its version.
+    // As in JSON, the core group's document does not state its version.
     envelope(if group.name.is_empty() { "" } else { "v1" }, "APIResourceList", &out.0)
 }
 

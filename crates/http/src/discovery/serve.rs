@@ -1,4 +1,4 @@
-//! Answers to requests for discovery documents.
+//! Answers requests for discovery documents.
 
 use super::node::Node;
 use super::{DiscoveryState, documents, protobuf};
@@ -7,22 +7,22 @@ use crate::negotiate::{Accept, Convert, Encoding, Media, Offer, names};
 use crate::respond;
 use pintle_meta::Status;
 
-/// What a request for discovery brings.
-pub(crate) struct Asked<'a> {
+/// The parts of a discovery request that matter.
+pub(crate) struct DiscoveryRequest<'a> {
     /// Method.
     pub(crate) method: &'a str,
     /// What the client accepts.
     pub(crate) accept: &'a Accept,
     /// `If-None-Match`, or "".
     pub(crate) if_none_match: &'a str,
-    /// Where clients inside the cluster reach the server.
+    /// The server's address for clients inside the cluster.
     pub(crate) address: &'a str,
-    /// Whether CBOR can be asked for.
+    /// Whether CBOR can be negotiated.
     pub(crate) cbor: bool,
 }
 
-/// Answers `/api`, `/apis`, `/apis/GROUP`, `/api/v1`, `/apis/GROUP/VERSION`; `None` where the path is none of them.
-pub(crate) fn serve(state: &DiscoveryState, path: &str, asked: &Asked<'_>) -> Option<ApiResponse> {
+/// Answers `/api`, `/apis`, `/apis/GROUP`, `/api/v1` and `/apis/GROUP/VERSION`; `None` for other paths.
+pub(crate) fn serve(state: &DiscoveryState, path: &str, asked: &DiscoveryRequest<'_>) -> Option<ApiResponse> {
     let parts: Vec<&str> = path.trim_end_matches('/').split('/').skip(1).collect();
     match parts.as_slice() {
         ["api"] => Some(core(state, asked)),
@@ -35,7 +35,7 @@ pub(crate) fn serve(state: &DiscoveryState, path: &str, asked: &Asked<'_>) -> Op
     }
 }
 
-fn core(state: &DiscoveryState, asked: &Asked<'_>) -> ApiResponse {
+fn core(state: &DiscoveryState, asked: &DiscoveryRequest<'_>) -> ApiResponse {
     if let Err(status) = routed(asked, Media::WITHOUT_CBOR) {
         return fail(&status, asked);
     }
@@ -51,16 +51,16 @@ fn core(state: &DiscoveryState, asked: &Asked<'_>) -> ApiResponse {
     )
 }
 
-/// The list of groups answers any method.
-fn groups(state: &DiscoveryState, asked: &Asked<'_>) -> ApiResponse {
+/// Answers the list of groups, for any method.
+fn groups(state: &DiscoveryState, asked: &DiscoveryRequest<'_>) -> ApiResponse {
     if let Some(encoding) = aggregated_encoding(asked) {
         return aggregated(state, false, encoding, asked);
     }
     group_list(state, asked)
 }
 
-/// The old list, which is all that there is behind `/apis/`.
-fn group_list(state: &DiscoveryState, asked: &Asked<'_>) -> ApiResponse {
+/// The legacy list, which is also the only answer for `/apis/`.
+fn group_list(state: &DiscoveryState, asked: &DiscoveryRequest<'_>) -> ApiResponse {
     document(
         asked,
         Media::WITHOUT_CBOR,
@@ -69,8 +69,8 @@ fn group_list(state: &DiscoveryState, asked: &Asked<'_>) -> ApiResponse {
     )
 }
 
-/// So does a group, but for the one that the aggregator itself has installed.
-fn one_group(state: &DiscoveryState, name: &str, asked: &Asked<'_>) -> ApiResponse {
+/// Answers a group, for any method except in the aggregator's own group.
+fn one_group(state: &DiscoveryState, name: &str, asked: &DiscoveryRequest<'_>) -> ApiResponse {
     if name == "apiregistration.k8s.io"
         && let Err(status) = routed(asked, Media::WITHOUT_CBOR)
     {
@@ -84,7 +84,12 @@ fn one_group(state: &DiscoveryState, name: &str, asked: &Asked<'_>) -> ApiRespon
     }
 }
 
-fn resources(state: &DiscoveryState, group: &str, version: &str, asked: &Asked<'_>) -> ApiResponse {
+fn resources(
+    state: &DiscoveryState,
+    group: &str,
+    version: &str,
+    asked: &DiscoveryRequest<'_>,
+) -> ApiResponse {
     let Some(group) = state.group(group).filter(|g| !g.name.is_empty() || group.is_empty()) else {
         return if group.is_empty() {
             fail(&respond::route_not_found(), asked)
@@ -98,7 +103,7 @@ fn resources(state: &DiscoveryState, group: &str, version: &str, asked: &Asked<'
             false => respond::page_not_found(),
         };
     };
-    // Those of custom resources are not written in CBOR.
+    // Discovery of custom resources is not available in CBOR.
     let media = if asked.cbor && group.installed { Media::ALL } else { Media::WITHOUT_CBOR };
     if group.installed
         && let Err(status) = routed(asked, media)
@@ -113,8 +118,8 @@ fn resources(state: &DiscoveryState, group: &str, version: &str, asked: &Asked<'
     )
 }
 
-/// What the router checks before it lets a request through.
-fn routed(asked: &Asked<'_>, media: &[Media]) -> Result<(), Status> {
+/// Checks that kube-apiserver's router makes before it dispatches a request.
+fn routed(asked: &DiscoveryRequest<'_>, media: &[Media]) -> Result<(), Status> {
     if asked.method != "GET" {
         return Err(respond::method_not_allowed());
     }
@@ -122,12 +127,12 @@ fn routed(asked: &Asked<'_>, media: &[Media]) -> Result<(), Status> {
     if asked.accept.names_any_of(&produced) { Ok(()) } else { Err(respond::route_not_acceptable(&produced)) }
 }
 
-fn fail(status: &Status, asked: &Asked<'_>) -> ApiResponse {
+fn fail(status: &Status, asked: &DiscoveryRequest<'_>) -> ApiResponse {
     respond::status(status, asked.accept.for_errors(Media::WITHOUT_CBOR))
 }
 
-/// How the aggregated document is written, if the client takes it at all, however little it wants it.
-fn aggregated_encoding(asked: &Asked<'_>) -> Option<Encoding> {
+/// The encoding of the aggregated document, if the client accepts it with any quality.
+fn aggregated_encoding(asked: &DiscoveryRequest<'_>) -> Option<Encoding> {
     let allows = |_: Media, convert: Option<&Convert>| convert.is_some_and(is_aggregated);
     let offer = Offer { media: Media::WITHOUT_CBOR, allows: &allows, server_version: false };
     let chosen = asked.accept.choose(&offer)?;
@@ -140,7 +145,12 @@ fn is_aggregated(convert: &Convert) -> bool {
         && convert.kind == "APIGroupDiscoveryList"
 }
 
-fn aggregated(state: &DiscoveryState, core: bool, encoding: Encoding, asked: &Asked<'_>) -> ApiResponse {
+fn aggregated(
+    state: &DiscoveryState,
+    core: bool,
+    encoding: Encoding,
+    asked: &DiscoveryRequest<'_>,
+) -> ApiResponse {
     let document = state.aggregated(core);
     let mut response = if asked.if_none_match == document.etag {
         ApiResponse { code: 304, ..ApiResponse::new(304, "application/json", crate::Body::empty()) }
@@ -177,15 +187,15 @@ const AGGREGATED_YAML: &str = "application/yaml;g=apidiscovery.k8s.io;v=v2;as=AP
 const AGGREGATED_PROTOBUF: &str =
     "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// A legacy document in what the client accepts.
+/// Encodes a legacy document in a media type that the client accepts.
 fn document(
-    asked: &Asked<'_>,
+    asked: &DiscoveryRequest<'_>,
     media: &[Media],
     node: impl Fn() -> Node,
     protobuf: impl Fn() -> Vec<u8>,
 ) -> ApiResponse {
     let Some(encoding) = asked.accept.for_errors(media) else {
-        // Nobody negotiated: the error is indented JSON.
+        // Without a negotiated type, the error is indented JSON.
         return respond::status(&Status::not_acceptable(&names(media)), None);
     };
     let body = match encoding {

@@ -1,4 +1,4 @@
-//! `/debug/api_priority_and_fairness/`: levels, queues and requests as tables, laid out as Go's tabwriter does it.
+//! `/debug/api_priority_and_fairness/`: dumps levels, queues and requests as tables, in the layout of Go's tabwriter.
 
 use super::{Detail, Fair, FlowControl};
 use crate::api::ApiResponse;
@@ -51,7 +51,7 @@ const REQUESTS: [&str; 10] = [
 const DETAILS: [&str; 8] =
     ["UserName", "Verb", "APIPath", "Namespace", "Name", "APIVersion", "Resource", "SubResource"];
 
-/// Answers a request for a dump; `None` for paths that are none.
+/// Answers a request for a dump; `None` for other paths.
 pub(crate) fn serve(flow: &FlowControl, path: &str, query: &[(String, String)]) -> Option<ApiResponse> {
     let FlowControl::Fair(fair) = flow else { return None };
     let rows = match path.strip_prefix(FOLDER)? {
@@ -168,7 +168,7 @@ fn detail_row(detail: &Detail) -> Row {
     ]
 }
 
-/// A moment of the controller's clock as Go's `RFC3339Nano` writes it; `None` is Go's zero time.
+/// An instant of the controller's clock in Go's `RFC3339Nano`; `None` is Go's zero time.
 fn time_text(fair: &Fair, at: Option<Duration>) -> String {
     let Some(at) = at else { return "0001-01-01T00:00:00Z".into() };
     let since =
@@ -180,8 +180,8 @@ fn time_text(fair: &Fair, at: Option<Duration>) -> String {
     format!("{}{dot}{fraction}Z", seconds.trim_end_matches('Z'))
 }
 
-/// Cells are followed by commas, and all but the last of a row are as wide as the widest of their column and a space. Line
-/// breaks and tabs within a cell would end it; they become spaces.
+/// Lays out a table: cells are followed by commas, and all but the last of a row are padded to their column's width
+/// plus a space. Line breaks and tabs within a cell become spaces, because they would end it.
 fn layout(rows: &[Row]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let mut widths = vec![0; columns];

@@ -1,4 +1,4 @@
-//! Keeps priority and fairness in step with its objects, and divides the seats anew every ten seconds.
+//! Follows the FlowSchema and PriorityLevelConfiguration objects and reassigns seats every ten seconds.
 
 use super::Fair;
 use pintle_cache::{CloseReason, Filter, Item, Watcher};
@@ -11,11 +11,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
 const SCHEMAS: &str = "/registry/flowschemas/";
 const LEVELS: &str = "/registry/prioritylevelconfigurations/";
-/// How often seats are divided anew.
+/// How often seats are reassigned between levels.
 const ADJUST_EVERY: Duration = Duration::from_secs(10);
-/// Events that are taken together at most before the objects are read.
+/// How many events are batched at most before the objects are read.
 const EVENTS_MAX: usize = 1024;
-/// How often the timer looks when nothing is due.
+/// How long the timer sleeps when nothing is due.
 const IDLE: Duration = Duration::from_secs(3600);
 
 impl Fair {
@@ -47,14 +47,15 @@ impl Fair {
         }
     }
 
-    /// Reads all objects. Must be called once before requests come, or everybody is in the level `catch-all`.
+    /// Reads all objects. Must be called once before the first request; otherwise all requests are in the level
+    /// `catch-all`.
     pub fn configure(&self, engine: &Engine) {
         let levels = objects(engine, LEVELS).iter().filter_map(LevelObject::read).collect();
         let schemas = objects(engine, SCHEMAS).iter().map(SchemaObject::read).collect();
         self.controller.configure(levels, schemas);
     }
 
-    /// Frees seats whose time is over, and forgets levels that are gone and idle. Returns when to come again.
+    /// Frees seats whose time has passed and removes deleted levels that are idle. Returns when to call it again.
     fn maintain(&self, engine: &Engine) -> Instant {
         let (next, is_over) = self.controller.maintain();
         if is_over {
@@ -78,7 +79,7 @@ enum Drained {
     Closed,
 }
 
-/// Takes the events that are there; the objects are read once for all of them.
+/// Takes all pending events; the objects are read once for all of them.
 fn drain(watcher: &mut Watcher, first: Item) -> Drained {
     let mut drained = Drained::Nothing;
     let mut next = Some(first);

@@ -1,9 +1,9 @@
-//! The plain limits: at most so many reads and so many writes at once.
+//! The plain limits: so many concurrent reads and so many concurrent writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Limits on requests in flight; 0 is none.
+/// Limits on requests in flight; 0 means no limit.
 pub struct InFlightLimits {
     reads: Limit,
     writes: Limit,
@@ -14,7 +14,7 @@ struct Limit {
     count: Arc<AtomicU64>,
 }
 
-/// Counts a request until it is dropped.
+/// Counts a request as in flight until it is dropped.
 pub(crate) struct InFlightGuard(Arc<AtomicU64>);
 
 impl InFlightLimits {
@@ -23,7 +23,7 @@ impl InFlightLimits {
         InFlightLimits { reads: limit(reads), writes: limit(writes) }
     }
 
-    /// `None` where there are too many already.
+    /// Returns `None` if the limit is reached.
     pub(super) fn enter(&self, mutating: bool) -> Option<InFlightGuard> {
         let limit = if mutating { &self.writes } else { &self.reads };
         let add = |count: u64| (limit.most == 0 || count < limit.most).then_some(count.saturating_add(1));

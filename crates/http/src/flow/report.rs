@@ -1,4 +1,4 @@
-//! The metrics of priority and fairness: what was counted since the last look goes into the families when somebody asks.
+//! Metrics of priority and fairness: counts since the last scrape are added to the families when `/metrics` is read.
 
 use super::Fair;
 use pintle_flow::{EXEMPT, FlowReport, Histogram, LevelReport, RejectReason};
@@ -6,7 +6,7 @@ use pintle_metrics::{Family, families as f};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Gauges of a flow; `None` where there never was anything to show.
+/// Gauges of a flow; `None` until there is something to report.
 #[derive(Default)]
 struct Gauges {
     queued: Option<[i64; 2]>,
@@ -14,12 +14,12 @@ struct Gauges {
 }
 
 impl Fair {
-    /// Brings the families up to date. Must be called before their text is made.
+    /// Updates the metric families. Must be called before they are rendered.
     pub fn update_metrics(&self) {
-        // kube-apiserver's requests to itself are exempt, so that it shows this series from the start.
+        // kube-apiserver's own requests are exempt, so it has this series from the start.
         _ = f::FLOW_WATCH_COUNT.with(&[EXEMPT, EXEMPT]);
         self.controller.level_reports().iter().for_each(write_level);
-        // Objects that were made anew count in the series of their names.
+        // Objects that were recreated continue the series of their names.
         let mut gauges: BTreeMap<(Arc<str>, Arc<str>), Gauges> = BTreeMap::new();
         for (schema, level, report) in self.controller.flow_reports() {
             write_flow(&[&schema, &level], &report);

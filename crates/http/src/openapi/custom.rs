@@ -1,18 +1,18 @@
-//! Schemas of custom resources, from their definitions: with the members that every object has, and without what a
-//! dialect cannot say.
+//! OpenAPI schemas of custom resources, made from their definitions: with the members that every object has, and
+//! without what an OpenAPI version cannot express.
 
 use super::model::{Dialect, Gvk, object, texts};
 use super::operations::META;
 use super::schemas::{custom_name, reference_with};
 use pintle_value::{Map, Str, Value};
 
-/// Deepest schema that is looked into.
+/// The deepest schema that is processed.
 const DEPTH_MAX: usize = 100;
 
 const CONVENTIONS: &str =
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md";
 
-/// The schema of a version of a definition. `definition` is the CustomResourceDefinition.
+/// The schema of one version of a CustomResourceDefinition.
 pub(super) fn schema(definition: &Value, gvk: &Gvk, dialect: Dialect) -> Value {
     let version =
         definition.items_at(&["spec", "versions"]).iter().find(|v| v.str_at(&["name"]) == gvk.version);
@@ -23,7 +23,7 @@ pub(super) fn schema(definition: &Value, gvk: &Gvk, dialect: Dialect) -> Value {
     };
     let mut out = match source {
         None => object([("type", "object".into())]),
-        // A v2 schema with members would make kubectl refuse all others.
+        // If this v2 schema had properties, kubectl would refuse unknown fields.
         Some(source) if dialect == Dialect::V2 && preserves(source) => object([("type", "object".into())]),
         Some(source) => {
             let mut out = published(source, dialect, 0);
@@ -79,14 +79,14 @@ fn selectable(fields: &Value) -> Value {
     Value::Array(fields.as_array().unwrap_or_default().iter().map(path).collect())
 }
 
-/// The words about `apiVersion` and `kind` of an object and of a list.
+/// The descriptions of `apiVersion` and `kind` of objects and lists.
 const TYPE_WORDS: [&str; 2] = [
     "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized \
      schemas to the latest internal value, and may reject unrecognized values.",
     "Kind is a string value representing the REST resource this object represents. Servers may infer this from the \
      endpoint the client submits requests to. Cannot be updated. In CamelCase.",
 ];
-/// Those of an object within another.
+/// The descriptions of `apiVersion` and `kind` of embedded objects.
 const EMBEDDED_TYPE_WORDS: [&str; 2] = [
     "apiVersion defines the versioned schema of this representation of an object.",
     "kind is a string value representing the type of this object. In CamelCase.",
@@ -153,7 +153,7 @@ fn published(source: &Value, dialect: Dialect, depth: usize) -> Value {
     out
 }
 
-/// An int-or-string says so in the words of JSON schema, too.
+/// Adds `anyOf` integer or string to an int-or-string.
 fn unfold(out: &mut Value) {
     if !is_true(out, INT_OR_STRING) {
         return;
@@ -177,7 +177,7 @@ fn unfold(out: &mut Value) {
     out.set_at(&["allOf"], Value::Array(all));
 }
 
-/// Takes away what OpenAPI v2, or kubectl's reading of it, cannot cope with.
+/// Removes what OpenAPI v2, or kubectl's implementation of it, cannot handle.
 fn simplify(out: &mut Value, source: &Value) {
     for key in ["allOf", "oneOf", "anyOf", "not", "default", "nullable"] {
         out.remove_at(&[key]);

@@ -1,12 +1,11 @@
-//! OpenAPI: documents of what is served, rendered when they are first asked for and kept as long as what they describe
-//! stays the same.
+//! OpenAPI documents, rendered when they are first requested and cached until what they describe changes.
 
+mod clashes;
 mod custom;
 mod model;
 mod operations;
 mod params;
 mod part;
-mod prose;
 mod proto;
 mod schemas;
 pub(crate) mod serve;
@@ -16,6 +15,7 @@ mod v2;
 
 use crate::discovery::{DiscoveryState, Group, Resource, Version};
 use crate::negotiate::{Media, names};
+use aws_lc_rs::digest;
 use model::{Dialect, Gvk, object};
 use operations::{META, Paths, document, id_part, of_resource, of_version, tag};
 pub(crate) use part::Part;
@@ -24,17 +24,17 @@ use pintle_kinds::Kind;
 use pintle_value::{Map, Str, Value, json};
 use schemas::custom_name;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use stitch::{Frame, merged};
 use text::{Text, Texts};
 
-/// The definition of a custom resource, as an object.
+/// Returns the CustomResourceDefinition of a kind.
 pub(crate) type Definitions<'a> = &'a (dyn Fn(&Kind) -> Option<Value> + Sync + 'a);
 
 /// A document in one form.
 pub(crate) struct Rendered {
     texts: Texts,
-    /// What it is made from; the same in both forms.
+    /// The hash of its source; the same in both forms.
     hash: Arc<str>,
 }
 
@@ -46,11 +46,14 @@ impl Rendered {
 }
 
 fn hash(bytes: &[u8]) -> Arc<str> {
-    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA512, bytes);
-    digest.as_ref().iter().map(|b| format!("{b:02X}")).collect::<String>().into()
+    in_hex(digest::digest(&digest::SHA512, bytes).as_ref())
 }
 
-/// Documents by name and form, each made once.
+fn in_hex(digest: &[u8]) -> Arc<str> {
+    digest.iter().map(|b| format!("{b:02X}")).collect::<String>().into()
+}
+
+/// Documents by name and form, each rendered once.
 #[derive(Default)]
 pub(crate) struct Documents(Mutex<BTreeMap<(String, Form), Arc<Rendered>>>);
 
@@ -61,31 +64,32 @@ impl Documents {
         if let Some(known) = locked().get(&key) {
             return Arc::clone(known);
         }
-        // Made without the lock: two who ask at once may both make it.
+        // Render without holding the lock: two concurrent requests may both render it.
         let made = Arc::new(make());
         Arc::clone(locked().entry(key).or_insert(made))
     }
 
-    /// A document of what is part of the server.
-    fn installed(&self, name: &str, form: Form, tree: impl FnOnce() -> Value) -> Arc<Rendered> {
-        let json = self.get(name, Form::Json, || {
-            let mut out = Vec::new();
-            json::print(&tree(), &mut out);
-            let hash = hash(&out);
-            Rendered::whole(out, hash)
-        });
-        match form {
-            Form::Json => json,
-            Form::Protobuf => self.get(name, form, || {
-                let text = json.texts.0.first().map(|text| text.plain().clone()).unwrap_or_default();
-                let tree = json::parse(&text).map(|parsed| parsed.value).unwrap_or_default();
-                Rendered::whole(proto::encode(&tree, Dialect::V3), json.hash.clone())
-            }),
-        }
+    /// Renders a document of built-in types.
+    fn installed(
+        &self,
+        name: &str,
+        form: Form,
+        hash: impl FnOnce() -> Arc<str>,
+        tree: impl FnOnce() -> Value,
+    ) -> Arc<Rendered> {
+        self.get(name, form, || match form {
+            Form::Json => {
+                let mut out = Vec::new();
+                json::print(&tree(), &mut out);
+                out.shrink_to_fit();
+                Rendered::whole(out, hash())
+            }
+            Form::Protobuf => Rendered::whole(proto::encode(&tree(), Dialect::V3), hash()),
+        })
     }
 }
 
-/// The names of all documents of OpenAPI v3, as in their paths.
+/// The names of all OpenAPI v3 documents, as in their paths.
 fn document_names(state: &DiscoveryState) -> Vec<String> {
     let mut all: Vec<String> = OTHERS.iter().map(|(name, ..)| (*name).to_string()).collect();
     all.push("api".into());
@@ -102,7 +106,7 @@ fn document_names(state: &DiscoveryState) -> Vec<String> {
     all
 }
 
-/// Documents of what is no API: (name, path, id, description, tag, schema, media).
+/// Documents of paths outside the API: (name, path, id, description, tag, schema, media).
 type Other =
     (&'static str, &'static str, &'static str, &'static str, &'static str, &'static str, &'static str);
 const OTHERS: [Other; 3] = [
@@ -135,13 +139,29 @@ const OTHERS: [Other; 3] = [
     ),
 ];
 
-/// What documents are made from.
+/// The inputs of documents.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) state: &'a DiscoveryState,
     pub(crate) definitions: Definitions<'a>,
     /// Whether CBOR is served.
     pub(crate) cbor: bool,
+    /// The commit that the server was built from.
+    pub(crate) commit: &'a str,
+}
+
+impl Source<'_> {
+    /// The beginning of a text that identifies a document: which server, with which schemas and descriptions, writes it.
+    fn identity(&self) -> String {
+        static DATA: OnceLock<Arc<str>> = OnceLock::new();
+        let data = DATA.get_or_init(|| {
+            let mut context = digest::Context::new(&digest::SHA512);
+            context.update(pintle_kinds::PUBLISHED_SCHEMAS.as_bytes());
+            pintle_kinds::descriptions::texts().for_each(|text| context.update(text.as_bytes()));
+            in_hex(context.finish().as_ref())
+        });
+        format!("{} {} {data} {}", env!("CARGO_PKG_VERSION"), self.commit, self.cbor)
+    }
 }
 
 /// A document of OpenAPI v3.
@@ -152,12 +172,18 @@ fn v3(source: Source<'_>, name: &str, form: Form) -> Option<Arc<Rendered>> {
         ["api", version] => of_group_version(source, group("")?, version, form),
         ["apis", name] => {
             let group = group(name).filter(|g| g.installed && !g.name.is_empty())?;
-            Some(group.openapi.installed("", form, || installed(&group_paths(group))))
+            let hash = || document_hash(source, &format!("apis/{name}"));
+            Some(group.openapi.installed("", form, hash, || {
+                let mut tree = installed(&group_paths(group));
+                tree.set_at(&["tags"], Value::Array(described_tag(group, "").into_iter().collect()));
+                tree
+            }))
         }
         ["apis", name, version] if !name.is_empty() => of_group_version(source, group(name)?, version, form),
         _ => {
             let paths = other_paths(name)?;
-            Some(source.state.openapi.installed(name, form, || installed(&paths)))
+            let hash = || document_hash(source, name);
+            Some(source.state.openapi.installed(name, form, hash, || installed(&paths)))
         }
     }
 }
@@ -165,12 +191,14 @@ fn v3(source: Source<'_>, name: &str, form: Form) -> Option<Arc<Rendered>> {
 fn of_group_version(source: Source<'_>, group: &Group, version: &str, form: Form) -> Option<Arc<Rendered>> {
     let version = group.version(version)?;
     if group.installed {
-        return Some(group.openapi.installed(&version.name, form, || {
+        let hash = || version_hash(source, group, version);
+        return Some(group.openapi.installed(&version.name, form, hash, || {
             let mut tree = installed(&of_version(group, version, source.cbor));
             let schemas = tree.at_mut(&["components", "schemas"]).and_then(Value::as_object_mut);
             for (_, schema) in schemas.into_iter().flat_map(|s| s.iter_mut()) {
                 schemas::narrow(schema, &group.name, &version.name, true);
             }
+            tree.set_at(&["tags"], Value::Array(described_tag(group, &version.name).into_iter().collect()));
             tree
         }));
     }
@@ -179,7 +207,7 @@ fn of_group_version(source: Source<'_>, group: &Group, version: &str, form: Form
         let parts = custom_parts(source, &all, Dialect::V3, form);
         let uses = parts.iter().flat_map(|part| part.uses.iter().cloned()).collect();
         let shared = schemas::shared(uses, form);
-        // Where a definition takes the name of one of the API's own types, that one stays.
+        // If a definition has the name of a built-in type, the built-in type stays.
         let schemas = merged(parts.iter().flat_map(|part| &part.schemas).chain(&shared));
         let paths = merged(parts.iter().flat_map(|part| &part.paths));
         let info = object([("title", "Kubernetes CRD Swagger".into()), ("version", "v0.1.0".into())]);
@@ -188,14 +216,14 @@ fn of_group_version(source: Source<'_>, group: &Group, version: &str, form: Form
             head: object([("openapi", "3.0.0".into()), ("info", info)]),
             tail: Value::object(),
         };
-        let hash = custom_hash(group, version, source.cbor).unwrap_or_default();
+        let hash = version_hash(source, group, version);
         Rendered { texts: frame.around(form, &paths, &schemas), hash }
     }))
 }
 
-/// From how many parts on all processors make them.
+/// From this number on, parts are rendered on all processors.
 const PARALLEL_MIN: usize = 64;
-/// Room for definitions as deep as the decoders let them be.
+/// A stack large enough for the deepest definition that the decoders accept.
 const STACK_BYTES: usize = 64 << 20;
 
 /// The parts of these custom resources.
@@ -214,7 +242,7 @@ fn custom_parts<'a>(
         std::thread::scope(|scope| {
             for share in missing.chunks(missing.len().div_ceil(threads)) {
                 let work = move || share.iter().for_each(|part| _ = make(part));
-                // Who gets no thread makes them below.
+                // If a thread cannot be spawned, the parts are rendered on this one below.
                 _ = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
             }
         });
@@ -243,21 +271,24 @@ fn custom(
         add(name, &custom::schema(&definition, &gvk, dialect));
         add(list_name, &custom::list_schema(&definition, &gvk));
     }
-    Content { paths: of_resource(group, version, resource, source.cbor), schemas }
+    Content { paths: of_resource(group, version, resource, source.cbor), schemas, installed: false }
 }
 
-/// The hash of a document of definitions, which can be told without making the document: the list of documents names
-/// them all, and most are never asked for. It says which definitions in which state make up the document.
-fn custom_hash(group: &Group, version: &Version, cbor: bool) -> Option<Arc<str>> {
-    if group.installed {
-        return None;
-    }
-    let mut text = format!("{} {cbor}", env!("CARGO_PKG_VERSION"));
+/// The hash of the document of a version. It is computed without rendering the document: the list of documents has the
+/// hashes of all, and most are never requested. It covers which resources, in which state of their definitions, make up
+/// the document.
+fn version_hash(source: Source<'_>, group: &Group, version: &Version) -> Arc<str> {
+    let mut text = source.identity();
     identify(group, version, &mut text);
-    Some(hash(text.as_bytes()))
+    hash(text.as_bytes())
 }
 
-/// Says what the documents of a version are made of.
+/// The hash of a document that has the same content in every server of this build.
+fn document_hash(source: Source<'_>, name: &str) -> Arc<str> {
+    hash(format!("{} {name}", source.identity()).as_bytes())
+}
+
+/// Appends what identifies the content of a version's documents.
 fn identify(group: &Group, version: &Version, text: &mut String) {
     for part in [" ", &group.name, "/", &version.name] {
         text.push_str(part);
@@ -270,17 +301,18 @@ fn identify(group: &Group, version: &Version, text: &mut String) {
     }
 }
 
-/// The hash of a document of OpenAPI v3.
+/// The hash of a document of OpenAPI v3, by one of `document_names`.
 fn v3_hash(source: Source<'_>, name: &str) -> Option<Arc<str>> {
-    let custom =
-        name.strip_prefix("apis/").and_then(|name| name.split_once('/')).and_then(|(group, version)| {
-            let group = source.state.group(group)?;
-            custom_hash(group, group.version(version)?, source.cbor)
-        });
-    custom.or_else(|| v3(source, name, Form::Json).map(|rendered| rendered.hash.clone()))
+    let (group, version) = match name.split_once('/') {
+        Some(("api", version)) => ("", version),
+        Some(("apis", rest)) if rest.contains('/') => rest.split_once('/')?,
+        _ => return Some(document_hash(source, name)),
+    };
+    let group = source.state.group(group)?;
+    Some(version_hash(source, group, group.version(version)?))
 }
 
-/// The document that reads a group.
+/// The operations that read a group's discovery document.
 fn group_paths(group: &Group) -> Paths {
     let id = format!("get{}APIGroup", id_part(&group.name, ""));
     let schema = format!("{META}APIGroup");
@@ -289,7 +321,7 @@ fn group_paths(group: &Group) -> Paths {
     Paths::from([(format!("/apis/{}/", group.name), vec![operation])])
 }
 
-/// Documents that belong to no group.
+/// The operations of documents that belong to no group.
 fn other_paths(name: &str) -> Option<Paths> {
     let media = names(Media::WITHOUT_CBOR);
     let words = "get available API versions";
@@ -310,7 +342,7 @@ fn other_paths(name: &str) -> Option<Paths> {
     Some(Paths::from([(path.to_string(), vec![operation])]))
 }
 
-/// A document of what is part of the server.
+/// Renders a document of built-in types.
 fn installed(paths: &Paths) -> Value {
     let paths = written(paths, Dialect::V3);
     let used = schemas::used_by(&paths, Dialect::V3);
@@ -320,6 +352,12 @@ fn installed(paths: &Paths) -> Value {
     }
     out.set_at(&["components", "securitySchemes"], security());
     out
+}
+
+/// The tag of a group's operations, or of those of one version, with the description of the group.
+fn described_tag(group: &Group, version: &str) -> Option<Value> {
+    let text = pintle_kinds::descriptions::of_group(&group.name)?;
+    Some(object([("name", tag(&group.name, version).into()), ("description", text.into())]))
 }
 
 fn info() -> Value {

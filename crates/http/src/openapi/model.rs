@@ -1,8 +1,9 @@
-//! Operations as both versions of OpenAPI know them, and how each writes them.
+//! Operations in the form common to OpenAPI v2 and v3, and how each renders them.
 
+use super::params;
 use pintle_value::{Map, Str, Value};
 
-/// Group, version and kind of what an operation works on.
+/// Group, version and kind that an operation works on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Gvk {
     pub(super) group: String,
@@ -28,7 +29,7 @@ pub(super) struct Param {
     /// `path` or `query`.
     pub(super) place: &'static str,
     pub(super) type_: &'static str,
-    /// What it means; "" is not written.
+    /// Its description; "" is omitted.
     pub(super) description: String,
 }
 
@@ -51,16 +52,16 @@ pub(super) struct Operation {
     pub(super) action: Option<&'static str>,
     pub(super) gvk: Option<Gvk>,
     pub(super) params: Vec<Param>,
-    /// The body and whether there must be one.
+    /// The body's content and whether it is required.
     pub(super) body: Option<(Content, bool)>,
     pub(super) consumes: Vec<&'static str>,
     pub(super) produces: Vec<&'static str>,
-    /// Codes beside 401, each answered with `answer`.
+    /// Success codes, each with the content `answer`; 401 is implied.
     pub(super) codes: &'static [(u16, &'static str)],
     pub(super) answer: Content,
 }
 
-/// Which version of OpenAPI is written.
+/// The OpenAPI version to render.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     V2,
@@ -68,7 +69,7 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
-    /// What stands before the name of a schema in references.
+    /// A reference to the schema with this name.
     pub(super) fn reference(self, name: &str) -> Value {
         let prefix = if self == Dialect::V2 { "#/definitions/" } else { "#/components/schemas/" };
         Value::String(Str::from(format!("{prefix}{name}")))
@@ -81,7 +82,36 @@ impl Dialect {
         }
     }
 
-    fn param(self, param: &Param) -> Value {
+    /// A parameter where it is used: OpenAPI v2 refers to those that many operations have.
+    fn param_or_reference(self, param: &Param) -> Value {
+        let name = if self == Dialect::V2 { params::shared_name(param) } else { None };
+        name.map_or_else(|| self.param(param), |name| parameter_reference(&name))
+    }
+
+    /// The body as a parameter, which it is in OpenAPI v2.
+    fn body_or_reference(self, content: &Content, required: bool) -> Value {
+        let schema = match content {
+            Content::Schema(name) => name.as_str(),
+            Content::Text => "",
+        };
+        match params::shared_body_name(schema, required) {
+            Some(name) => parameter_reference(&name),
+            None => self.body(schema, required),
+        }
+    }
+
+    /// The definition of a body as a parameter.
+    pub(super) fn body(self, schema: &str, required: bool) -> Value {
+        let mut body = object([("in", "body".into()), ("name", "body".into())]);
+        body.set_at(&["schema", "$ref"], self.reference(schema));
+        if required {
+            body.set_at(&["required"], true.into());
+        }
+        body
+    }
+
+    /// The definition of a parameter.
+    pub(super) fn param(self, param: &Param) -> Value {
         let mut out = object([("in", param.place.into()), ("name", param.name.into())]);
         if !param.description.is_empty() {
             out.set_at(&["description"], param.description.as_str().into());
@@ -97,7 +127,7 @@ impl Dialect {
         out
     }
 
-    /// All operations of a path. What all of them take is said once.
+    /// All operations of a path. Parameters that all of them have are written once.
     pub(super) fn path_item(self, operations: &[Operation]) -> Value {
         let mut common: Vec<&Param> =
             operations.first().map(|o| o.params.iter().collect()).unwrap_or_default();
@@ -108,7 +138,10 @@ impl Dialect {
             item.insert(operation.method, self.operation(operation, &common));
         }
         if !common.is_empty() {
-            item.insert("parameters", Value::Array(common.iter().map(|p| self.param(p)).collect()));
+            item.insert(
+                "parameters",
+                Value::Array(common.iter().map(|p| self.param_or_reference(p)).collect()),
+            );
         }
         item.into()
     }
@@ -116,7 +149,7 @@ impl Dialect {
     fn operation(self, operation: &Operation, common: &[&Param]) -> Value {
         let mut own: Vec<&Param> = operation.params.iter().filter(|p| !common.contains(p)).collect();
         own.sort();
-        let mut params: Vec<Value> = own.into_iter().map(|p| self.param(p)).collect();
+        let mut params: Vec<Value> = own.into_iter().map(|p| self.param_or_reference(p)).collect();
         let mut out = object([
             ("description", operation.description.as_str().into()),
             ("operationId", operation.id.as_str().into()),
@@ -130,12 +163,7 @@ impl Dialect {
         }
         match (self, &operation.body) {
             (Dialect::V2, Some((content, required))) => {
-                let mut body = object([("in", "body".into()), ("name", "body".into())]);
-                body.set_at(&["schema"], self.content(content));
-                if *required {
-                    body.set_at(&["required"], true.into());
-                }
-                params.insert(0, body);
+                params.insert(0, self.body_or_reference(content, *required));
             }
             (Dialect::V3, Some((content, required))) => {
                 out.set_at(&["requestBody", "content"], self.by_media(&operation.consumes, content));
@@ -172,6 +200,10 @@ impl Dialect {
     fn by_media(self, media: &[&'static str], content: &Content) -> Value {
         media.iter().map(|m| (*m, object([("schema", self.content(content))]))).collect::<Map>().into()
     }
+}
+
+fn parameter_reference(name: &str) -> Value {
+    object([("$ref", Value::String(Str::from(format!("#/parameters/{name}"))))])
 }
 
 /// An object of these members.

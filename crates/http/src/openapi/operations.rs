@@ -1,7 +1,7 @@
-//! The operations of a group-version, as its kinds' scopes, verbs and subresources make them.
+//! The operations of a group-version, derived from the scopes, verbs and subresources of its kinds.
 
-use super::model::{Content, Gvk, Operation, Param};
-use super::params::{DELETE, LIST, LOG, PATCH, WRITE, connect, query};
+use super::model::{Content, Gvk, Operation};
+use super::params::{self, DELETE, LIST, LOG, PATCH, PRETTY, READ, WRITE, connect, query};
 use super::schemas::name_of;
 use crate::discovery::{Group, Resource, Version};
 use crate::negotiate::{Media, names, stream_names};
@@ -17,7 +17,7 @@ const OK: (u16, &str) = (200, "OK");
 const CREATED: (u16, &str) = (201, "Created");
 const ACCEPTED: (u16, &str) = (202, "Accepted");
 
-/// The operations of one resource, and what is needed to name them.
+/// Builds the operations of one resource.
 struct Builder<'a> {
     group: &'a Group,
     version: &'a Version,
@@ -55,7 +55,7 @@ fn offered(cbor: bool) -> &'static [Media] {
     if cbor { Media::ALL } else { Media::WITHOUT_CBOR }
 }
 
-/// A document that is read as it is.
+/// The operation that reads a document.
 pub(super) fn document(
     id: String,
     description: &str,
@@ -72,7 +72,7 @@ pub(super) fn document(
         gvk: None,
         params: Vec::new(),
         body: None,
-        // The OpenID documents are added without a word about what they read.
+        // kube-apiserver declares no consumed media types for the OpenID documents.
         consumes: if schema.is_empty() { Vec::new() } else { media.clone() },
         produces: media,
         codes: &[OK],
@@ -111,7 +111,7 @@ fn title(word: &str) -> String {
     letters.next().map(|c| c.to_ascii_uppercase()).into_iter().chain(letters).collect()
 }
 
-/// ` a `, ` an ` or, before a plural, a blank.
+/// ` a `, ` an ` or, before a plural, a space.
 fn article(noun: &str) -> &'static str {
     match noun {
         _ if noun.ends_with('s') && !noun.ends_with("ss") => " ",
@@ -151,25 +151,22 @@ impl Builder<'_> {
 
     fn push(&mut self, path: &str, mut operation: Operation) {
         let kind = operation.gvk.as_ref().map_or("", |gvk| gvk.kind.as_str());
-        let path_param =
-            |name, description: String| Param { name, place: "path", type_: "string", description };
         if path.contains("{name}") {
-            operation.params.push(path_param("name", format!("name of the {kind}")));
+            operation.params.push(params::path("name", format!("name of the {kind}")));
         }
         if path.contains("{namespace}") {
-            let meaning = "object name and auth scope, such as for teams and projects";
-            operation.params.push(path_param("namespace", meaning.to_string()));
+            operation.params.push(params::namespace());
         }
         if path.contains("{path}") {
-            operation.params.push(path_param("path", "path to the resource".to_string()));
+            operation.params.push(params::path_below());
         }
         if operation.action != Some("connect") {
-            operation.params.extend(query(&[("pretty", "string")]));
+            operation.params.extend(query(PRETTY));
         }
         self.paths.entry(path.to_string()).or_default().push(operation);
     }
 
-    /// An operation about which only verb and kind are known.
+    /// An operation of which only verb and kind are known.
     fn operation(&self, method: &'static str, action: &'static str, verb: &str, suffix: &str) -> Operation {
         let kind = &self.resource.kind;
         let version = self.resource.kind_version();
@@ -271,7 +268,7 @@ impl Builder<'_> {
             let mut read = base("get", "get", "read");
             read.description = format!("read{of} the specified {kind}");
             if !installed {
-                read.params = query(&[("resourceVersion", "string")]);
+                read.params = query(READ);
             }
             if suffix == "Log" {
                 read.params = query(LOG);
@@ -311,7 +308,7 @@ impl Builder<'_> {
             delete.params = query(DELETE);
             delete.body = Some((Content::Schema(format!("{META}DeleteOptions")), false));
             delete.codes = &[OK, ACCEPTED];
-            // The published document keeps silent about namespaces, whose deletion answers with the object.
+            // The published document omits that deleting a namespace returns the object.
             if !self.resource.kind.rules.delete_returns_object || kind == "Namespace" {
                 delete.answer = Content::Schema(format!("{META}Status"));
             }
@@ -334,7 +331,7 @@ impl Builder<'_> {
         types
     }
 
-    /// Streams: each method that may open one, and for proxies all that is below them.
+    /// The operations of a connect subresource: one per method, and for proxies also those of the paths below.
     fn connect(&mut self, path: &str, sub: &Subresource) {
         let kind = self.resource.kind.kind.clone();
         let proxy = sub.name == "proxy";
@@ -398,7 +395,7 @@ impl Builder<'_> {
     }
 }
 
-/// What the documents say custom resources are read and written in.
+/// The media types that the documents declare for custom resources.
 const CUSTOM_MEDIA: [&str; 2] = ["application/json", "application/yaml"];
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
-//! Parts of documents: the paths and schemas of one custom resource, or of one group of the server, rendered when a
-//! document with them is first asked for and kept as long as what they describe stays the same.
+//! Parts of OpenAPI documents: the paths and schemas of one custom resource or built-in group, rendered when first
+//! requested and cached until what they describe changes.
 
 use super::model::Dialect;
 use super::operations::Paths;
 use super::proto;
 use super::schemas;
 use super::text::Text;
-use pintle_controllers::aggregation::RemoteSpec;
 use pintle_value::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -18,13 +17,15 @@ pub(super) enum Form {
     Protobuf,
 }
 
-/// What a part consists of, before it is written.
+/// The content of a part before it is rendered.
 pub(super) struct Content {
     pub(super) paths: Paths,
     pub(super) schemas: Map,
+    /// Whether it is part of the server rather than of a custom resource.
+    pub(super) installed: bool,
 }
 
-/// A part in all the ways it was asked for.
+/// A part in every form that was requested.
 #[derive(Default)]
 pub(crate) struct Part {
     v2: Forms,
@@ -49,7 +50,7 @@ pub(super) struct Members {
 #[derive(Clone)]
 pub(super) struct Member {
     pub(super) name: Arc<str>,
-    /// With a comma before it in JSON, as a whole field in protobuf.
+    /// In JSON with a leading comma, in protobuf as a whole field.
     pub(super) text: Arc<Text>,
 }
 
@@ -59,12 +60,12 @@ impl Part {
         if form == Form::Json { &forms.json } else { &forms.protobuf }
     }
 
-    /// Whether it has been asked for.
+    /// Returns whether this form has been rendered.
     pub(super) fn is_made(&self, dialect: Dialect, form: Form) -> bool {
         self.cell(dialect, form).get().is_some()
     }
 
-    /// What it consists of; `content` is asked the first time.
+    /// The rendered members; `content` is called the first time.
     pub(super) fn members(
         &self,
         dialect: Dialect,
@@ -76,11 +77,10 @@ impl Part {
 }
 
 impl Members {
-    /// The part of an extension server's document.
-    pub(super) fn of_spec(spec: &RemoteSpec, form: Form) -> Self {
-        let paths = spec.paths.iter().map(|(name, item)| Member::path(name, item, Dialect::V2, form));
-        let schemas =
-            spec.definitions.iter().map(|(name, item)| Member::schema(name, item, Dialect::V2, form));
+    /// Paths and definitions of a document of OpenAPI v2.
+    pub(super) fn of_trees(paths: &[(String, Value)], definitions: &[(String, Value)], form: Form) -> Self {
+        let paths = paths.iter().map(|(name, item)| Member::path(name, item, Dialect::V2, form));
+        let schemas = definitions.iter().map(|(name, item)| Member::schema(name, item, Dialect::V2, form));
         Members { paths: paths.collect(), schemas: schemas.collect(), uses: BTreeSet::new() }
     }
 
@@ -89,8 +89,9 @@ impl Members {
         let mut paths = Vec::with_capacity(content.paths.len());
         for (path, operations) in &content.paths {
             let item = dialect.path_item(operations);
-            // Only documents of OpenAPI v3 leave out what nobody refers to.
-            if dialect == Dialect::V3 {
+            // The document of OpenAPI v2 has all that the operations of the server refer to. Custom resources refer
+            // to nothing else in it, and there may be very many.
+            if dialect == Dialect::V3 || content.installed {
                 schemas::references(&item, 0, &mut uses);
             }
             paths.push(Member::path(path, &item, dialect, form));

@@ -1,4 +1,4 @@
-//! Documents in protobuf, by tables of the messages: which member has which number, and how it is written.
+//! Encodes OpenAPI documents in protobuf, driven by tables of the messages: the number and type of each member.
 
 use super::model::Dialect;
 use crate::statuspb::Writer;
@@ -17,31 +17,33 @@ enum How {
     Anys,
     One(&'static Message),
     Many(&'static Message),
-    /// A type's name, or names, in a message of its own.
+    /// One or several type names, in a message of their own.
     TypeItem,
-    /// A schema, or what else may stand there, in a message of its own.
+    /// A schema or one of its alternatives, in a message of its own.
     In(u64, &'static Message),
-    /// The same with `true` or `false` in the second field.
+    /// The same, with `true` or `false` as alternative in the second field.
     InOrBool(&'static Message),
     /// A map: a message of named values in its first field.
     Map(&'static Message),
     /// A default: a number, a boolean or text.
     Default,
-    /// Parameters of v2: which message it is says where the parameter stands.
+    /// Parameters of v2; the parameter's location decides which message it is.
     Parameters,
-    /// Ways to authenticate of v2: keys.
+    /// Parameters of v2 that operations refer to.
+    NamedParameters,
+    /// Authentication by API keys, in v2.
     ApiKeys,
-    /// What must be there to authenticate: names and their scopes.
+    /// Security requirements: names and their scopes.
     Requirements,
 }
 
-/// A message: its members, and the number of what begins with `x-`.
+/// A message: its members, and the field number of `x-` extensions.
 struct Message {
     members: &'static [(&'static str, u64, How)],
     extensions: u64,
-    /// A message that is either what `members` says in this field, or a reference in the next.
+    /// The message is a union: the members in this field, or a reference in the next one.
     wrapped: u64,
-    /// For maps without names of their own: values, by any key.
+    /// The values of a map with arbitrary keys.
     values: Option<(u64, &'static Message)>,
 }
 
@@ -55,7 +57,7 @@ pub(super) fn encode(tree: &Value, dialect: Dialect) -> Vec<u8> {
     out.0
 }
 
-/// One path, as a field of the message of all paths.
+/// Encodes one path as a field of the paths message.
 pub(super) fn path(name: &str, item: &Value, dialect: Dialect) -> Vec<u8> {
     let (number, message) = match dialect {
         Dialect::V2 => (2, &V2_PATH_ITEM),
@@ -64,7 +66,7 @@ pub(super) fn path(name: &str, item: &Value, dialect: Dialect) -> Vec<u8> {
     field(number, name, item, message)
 }
 
-/// One schema, as a field of the message of all schemas.
+/// Encodes one schema as a field of the message of all schemas.
 pub(super) fn schema(name: &str, schema: &Value, dialect: Dialect) -> Vec<u8> {
     field(1, name, schema, if dialect == Dialect::V2 { &V2_SCHEMA } else { &V3_SCHEMA })
 }
@@ -76,13 +78,13 @@ fn field(number: u64, name: &str, value: &Value, message: &Message) -> Vec<u8> {
     out.0
 }
 
-/// What stands before paths of so many bytes.
+/// Writes the header of the paths message, whose size is given.
 pub(super) fn begin_paths(out: &mut Vec<u8>, size: usize, dialect: Dialect) {
     begin(out, if dialect == Dialect::V2 { 8 } else { 4 }, size);
 }
 
-/// What stands before schemas of so many bytes. In OpenAPI v3 they are among the components, which are there even if
-/// there are no schemas.
+/// Writes the header of the schemas message. In OpenAPI v3 it is part of the components, which are present even without
+/// schemas.
 pub(super) fn begin_schemas(out: &mut Vec<u8>, size: Option<usize>, dialect: Dialect) {
     if dialect == Dialect::V2 {
         return begin(out, 9, size.unwrap_or(0));
@@ -188,6 +190,14 @@ fn member(out: &mut Writer, number: u64, value: &Value, how: &How) {
             other => double(w, 1, other),
         }),
         How::Parameters => items.iter().for_each(|item| out.message(number, |w| parameter(w, item))),
+        How::NamedParameters => out.message(number, |w| {
+            for (name, value) in value.as_object().into_iter().flat_map(|m| m.iter()) {
+                w.message(1, |w| {
+                    w.string(1, name);
+                    w.message(2, |w| parameter_definition(w, value));
+                });
+            }
+        }),
         How::ApiKeys => out.message(number, |w| {
             for (name, key) in value.as_object().into_iter().flat_map(|m| m.iter()) {
                 w.message(1, |w| {
@@ -210,11 +220,18 @@ fn member(out: &mut Writer, number: u64, value: &Value, how: &How) {
 }
 
 fn parameter(out: &mut Writer, value: &Value) {
-    out.message(1, |w| match value.str_at(&["in"]) {
-        "body" => w.message(1, |w| write(w, value, &V2_BODY)),
-        "path" => w.message(2, |w| w.message(4, |w| write(w, value, &V2_PATH))),
-        _ => w.message(2, |w| w.message(3, |w| write(w, value, &V2_QUERY))),
-    });
+    match value.get("$ref").and_then(Value::as_str) {
+        Some(target) => out.message(2, |w| w.string(1, target)),
+        None => out.message(1, |w| parameter_definition(w, value)),
+    }
+}
+
+fn parameter_definition(out: &mut Writer, value: &Value) {
+    match value.str_at(&["in"]) {
+        "body" => out.message(1, |w| write(w, value, &V2_BODY)),
+        "path" => out.message(2, |w| w.message(4, |w| write(w, value, &V2_PATH))),
+        _ => out.message(2, |w| w.message(3, |w| write(w, value, &V2_QUERY))),
+    }
 }
 
 static V2_DOCUMENT: Message = Message {
@@ -223,11 +240,14 @@ static V2_DOCUMENT: Message = Message {
         ("info", 2, How::One(&V2_INFO)),
         ("paths", 8, How::One(&V2_PATHS)),
         ("definitions", 9, How::Map(&V2_SCHEMA)),
+        ("parameters", 10, How::NamedParameters),
         ("security", 12, How::Requirements),
         ("securityDefinitions", 13, How::ApiKeys),
+        ("tags", 14, How::Many(&TAG)),
     ],
     ..NO
 };
+static TAG: Message = Message { members: &[("name", 1, How::Text), ("description", 2, How::Text)], ..NO };
 static V2_INFO: Message = Message { members: &[("title", 1, How::Text), ("version", 2, How::Text)], ..NO };
 static V2_PATHS: Message = Message { values: Some((2, &V2_PATH_ITEM)), ..NO };
 static V2_PATH_ITEM: Message = Message {
@@ -349,6 +369,7 @@ static V3_DOCUMENT: Message = Message {
         ("info", 2, How::One(&V3_INFO)),
         ("paths", 4, How::One(&V3_PATHS)),
         ("components", 5, How::One(&V3_COMPONENTS)),
+        ("tags", 7, How::Many(&TAG)),
     ],
     ..NO
 };

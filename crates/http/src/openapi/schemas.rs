@@ -1,17 +1,16 @@
-//! Published schemas: those of the API's own types from a table, those of custom resources from their definitions.
+//! Published schemas: built-in types from a table, custom resources from their definitions.
 
 use super::model::{Dialect, object};
 use super::part::{Form, Member};
-use super::prose;
-use pintle_kinds::PUBLISHED_SCHEMAS;
+use pintle_kinds::{PUBLISHED_SCHEMAS, descriptions};
 use pintle_value::{Map, Str, Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
 
-/// Deepest schema that is looked into.
+/// The deepest schema that is processed.
 const DEPTH_MAX: usize = 100;
 
-/// The schemas of the API's types, read once.
+/// The schemas of the built-in types, parsed once.
 fn table() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(Table::read)
@@ -29,12 +28,7 @@ impl Table {
         let mut by_kind = HashMap::new();
         for line in PUBLISHED_SCHEMAS.lines().filter(|l| !l.starts_with('#')) {
             let Some((name, text)) = line.split_once(' ') else { continue };
-            let Ok(mut parsed) = json::parse(text.as_bytes()) else { continue };
-            if name == prose::OBJECT_META {
-                for (member, words) in prose::MEMBERS {
-                    parsed.value.set_at(&["properties", member, "description"], words.into());
-                }
-            }
+            let Ok(parsed) = json::parse(text.as_bytes()) else { continue };
             for gvk in parsed.value.items_at(&["x-kubernetes-group-version-kind"]) {
                 let part = |key| gvk.str_at(&[key]).to_string();
                 by_kind.insert((part("group"), part("version"), part("kind")), name);
@@ -54,12 +48,12 @@ pub(super) fn name_of(group: &str, version: &str, kind: &str) -> String {
     }
 }
 
-/// Writes all schemas of the API's types.
+/// Renders all schemas of the built-in types.
 pub(super) fn all(dialect: Dialect) -> Map {
-    table().by_name.iter().map(|(name, s)| (Str::from(*name), written(s, dialect, 0))).collect()
+    table().by_name.iter().map(|(name, s)| (Str::from(*name), described(name, s, dialect))).collect()
 }
 
-/// Writes the schemas that `document` refers to, and those that they refer to.
+/// Renders the schemas that `document` refers to, directly or indirectly.
 pub(super) fn used_by(document: &Value, dialect: Dialect) -> Map {
     let mut wanted = BTreeSet::new();
     references(document, 0, &mut wanted);
@@ -67,7 +61,7 @@ pub(super) fn used_by(document: &Value, dialect: Dialect) -> Map {
     while let Some(name) = wanted.pop_first() {
         let found = table().by_name.get(name.as_str());
         let Some(schema) = found.filter(|_| !done.contains_key(&name)) else { continue };
-        let written = written(schema, dialect, 0);
+        let written = described(&name, schema, dialect);
         let mut more = BTreeSet::new();
         references(&written, 0, &mut more);
         done.insert(name, written);
@@ -76,7 +70,19 @@ pub(super) fn used_by(document: &Value, dialect: Dialect) -> Map {
     done.into_iter().map(|(name, schema)| (Str::from(name), schema)).collect()
 }
 
-/// A schema of the API's types as the documents of OpenAPI v3 of custom resources have it.
+/// The names of the API's types in `wanted`, and of those that they refer to.
+pub(super) fn reachable(mut wanted: BTreeSet<String>) -> BTreeSet<String> {
+    let mut done = BTreeSet::new();
+    while let Some(name) = wanted.pop_first() {
+        let found = table().by_name.get(name.as_str());
+        let Some(schema) = found.filter(|_| !done.contains(&name)) else { continue };
+        references(schema, 0, &mut wanted);
+        done.insert(name);
+    }
+    done
+}
+
+/// A schema of a built-in type, rendered for the OpenAPI v3 documents of custom resources.
 #[derive(Default)]
 struct Shared {
     json: OnceLock<(Member, BTreeSet<String>)>,
@@ -88,7 +94,7 @@ impl Shared {
         let cell = if form == Form::Json { &self.json } else { &self.protobuf };
         cell.get_or_init(|| {
             let source = table().by_name.get(name).unwrap_or(&Value::Null);
-            let mut schema = written(source, Dialect::V3, 0);
+            let mut schema = described(name, source, Dialect::V3);
             let mut more = BTreeSet::new();
             references(&schema, 0, &mut more);
             narrow(&mut schema, "", "", false);
@@ -97,7 +103,7 @@ impl Shared {
     }
 }
 
-/// Those of the API's schemas that documents of custom resources need which refer to `wanted`. All of them share them.
+/// The built-in schemas for documents of custom resources that refer to `wanted`. All such documents share them.
 pub(super) fn shared(mut wanted: BTreeSet<String>, form: Form) -> Vec<Member> {
     static SHARED: OnceLock<BTreeMap<&'static str, Shared>> = OnceLock::new();
     let all = SHARED.get_or_init(|| table().by_name.keys().map(|name| (*name, Shared::default())).collect());
@@ -111,7 +117,7 @@ pub(super) fn shared(mut wanted: BTreeSet<String>, form: Form) -> Vec<Member> {
     done.into_values().collect()
 }
 
-/// The name of the schema of a custom resource: its group backwards, version and kind.
+/// The schema name of a custom resource: its group reversed, version and kind.
 pub(super) fn custom_name(group: &str, version: &str, kind: &str) -> String {
     let mut parts: Vec<&str> = group.split('.').collect();
     parts.reverse();
@@ -139,8 +145,23 @@ pub(super) fn references(part: &Value, depth: usize, names: &mut BTreeSet<String
     }
 }
 
-/// A schema in the words of a dialect. OpenAPI v2 has no defaults here, refers without a wrapper, and knows one type
-/// of a value only.
+/// A schema of the API's types in a dialect, with the descriptions of the type and its fields.
+fn described(name: &str, schema: &Value, dialect: Dialect) -> Value {
+    let mut out = written(schema, dialect, 0);
+    if let Some(text) = descriptions::of_type(name, schema) {
+        out.set_at(&["description"], text.as_ref().into());
+    }
+    let fields = out.get_mut("properties").and_then(Value::as_object_mut);
+    for (field, of) in fields.into_iter().flat_map(|fields| fields.iter_mut()) {
+        if let Some(text) = descriptions::of_field(name, schema, field) {
+            of.set_at(&["description"], text.as_ref().into());
+        }
+    }
+    out
+}
+
+/// Renders a schema in a dialect. OpenAPI v2 has no defaults here, references without `allOf`, and a single type per
+/// value.
 pub(super) fn written(schema: &Value, dialect: Dialect, depth: usize) -> Value {
     let Value::Object(members) = schema else { return schema.clone() };
     if depth > DEPTH_MAX {
@@ -184,8 +205,8 @@ pub(super) fn written(schema: &Value, dialect: Dialect, depth: usize) -> Value {
     out.into()
 }
 
-/// Types that all group-versions know are listed with the core one and the document's own, in documents of custom
-/// resources with all that clients know.
+/// Restricts the group-version-kinds of types that all group-versions have: to the core one and the document's own, or
+/// in documents of custom resources to all known ones.
 pub(super) fn narrow(schema: &mut Value, group: &str, version: &str, installed: bool) {
     const LIST: &str = "x-kubernetes-group-version-kind";
     const UNKNOWN: [&str; 4] =
@@ -199,7 +220,7 @@ pub(super) fn narrow(schema: &mut Value, group: &str, version: &str, installed: 
     });
 }
 
-/// A reference beside which other things may be said.
+/// A reference that may have sibling members.
 pub(super) fn reference_with(name: &str, description: &str) -> Value {
     let target = object([("$ref", Value::String(Str::from(name)))]);
     object([("allOf", Value::Array(vec![target])), ("description", description.into())])

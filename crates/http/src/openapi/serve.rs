@@ -1,4 +1,4 @@
-//! Answers to requests for OpenAPI documents: representations, entity tags, addresses with a hash.
+//! Answers requests for OpenAPI documents: media types, entity tags, URLs with a hash.
 
 use super::part::Form;
 use super::v2::{v2, v2_hash};
@@ -10,8 +10,8 @@ use crate::{Body, query};
 use pintle_value::{Map, Str, Value, json};
 use std::sync::Arc;
 
-/// What a request for a document brings.
-pub(crate) struct Asked<'a> {
+/// The parts of a document request that matter.
+pub(crate) struct DocumentRequest<'a> {
     /// Path.
     pub(crate) path: &'a str,
     /// Query parameters.
@@ -22,16 +22,16 @@ pub(crate) struct Asked<'a> {
     pub(crate) if_none_match: &'a str,
 }
 
-/// Where a client finds a document.
+/// The path of the OpenAPI v3 index.
 const V3: &str = "/openapi/v3";
 
-/// Answers `/openapi/v2` and all of `/openapi/v3`; `None` where the path is none of them.
-pub(crate) fn serve(source: Source<'_>, asked: &Asked<'_>) -> Option<ApiResponse> {
+/// Answers `/openapi/v2` and everything under `/openapi/v3`; `None` for other paths.
+pub(crate) fn serve(source: Source<'_>, asked: &DocumentRequest<'_>) -> Option<ApiResponse> {
     match asked.path {
         "/openapi/v2" => Some(match representation(asked.accept, &V2_TYPES) {
             Some(content_type) => {
                 let form = form(content_type);
-                // The tag of v2's protobuf is its own; v3 has one for both.
+                // The protobuf form of v2 has its own entity tag; both forms of v3 share one.
                 document(&v2_hash(source, form), || v2(source, form), content_type, asked)
             }
             None => empty(406),
@@ -52,7 +52,7 @@ fn form(content_type: &str) -> Form {
     if content_type == "application/json" { Form::Json } else { Form::Protobuf }
 }
 
-/// The names of a representation and the one it is sent under.
+/// The accepted names of a media type and the one that is returned.
 type Types = [(&'static str, &'static str); 3];
 const V2_TYPES: Types = [
     ("json", "application/json"),
@@ -67,7 +67,7 @@ const V3_TYPES: Types = [
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
 
-/// The first representation that the client accepts.
+/// The first media type that the client accepts.
 fn representation(accept: &Accept, types: &Types) -> Option<&'static str> {
     accept.ranges().iter().find_map(|(type_, subtype)| {
         let fits =
@@ -76,8 +76,8 @@ fn representation(accept: &Accept, types: &Types) -> Option<&'static str> {
     })
 }
 
-/// The list of documents. It has no entity tag: it is put together anew each time.
-fn index(source: Source<'_>, asked: &Asked<'_>) -> ApiResponse {
+/// The index of documents. It has no entity tag, because it is assembled for each request.
+fn index(source: Source<'_>, asked: &DocumentRequest<'_>) -> ApiResponse {
     if asked.if_none_match.split(',').any(|tag| tag.trim() == "*") {
         return empty(304);
     }
@@ -110,12 +110,12 @@ fn address(name: &str, hash: &str) -> String {
     format!("{V3}/{name}?hash={hash}")
 }
 
-/// A document under its address: a wrong hash leads to the right one, the right one never changes.
+/// A document under a URL with a hash: a wrong hash redirects to the current one, whose content never changes.
 fn versioned(
     name: &str,
     rendered: &Arc<Rendered>,
     content_type: &'static str,
-    asked: &Asked<'_>,
+    asked: &DocumentRequest<'_>,
 ) -> ApiResponse {
     let wanted = query::first(asked.query, "hash").unwrap_or("");
     if !wanted.is_empty() && wanted != &*rendered.hash {
@@ -131,12 +131,12 @@ fn versioned(
     response
 }
 
-/// A document with its tag; to who has it already only the tag, for which it need not be made.
+/// A document with its entity tag. A client that has it gets only the tag, for which the document is not rendered.
 fn document(
     hash: &str,
     rendered: impl FnOnce() -> Arc<Rendered>,
     content_type: &'static str,
-    asked: &Asked<'_>,
+    asked: &DocumentRequest<'_>,
 ) -> ApiResponse {
     let tag = format!("\"{hash}\"");
     let known = |given: &str| {

@@ -1,4 +1,4 @@
-//! Documents put together from parts.
+//! Assembles documents from parts.
 
 use super::model::Dialect;
 use super::part::{Form, Member};
@@ -7,7 +7,7 @@ use super::text::{Text, Texts};
 use pintle_value::{Value, json};
 use std::sync::Arc;
 
-/// A document without its paths and schemas: what protobuf writes before and behind them. JSON is sorted.
+/// A document without its paths and schemas: what comes before, between and after them.
 pub(super) struct Frame {
     pub(super) dialect: Dialect,
     pub(super) head: Value,
@@ -15,7 +15,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// The document with these paths and schemas, each sorted.
+    /// Assembles the document with these paths and schemas, each sorted.
     pub(super) fn around(&self, form: Form, paths: &[Member], schemas: &[Member]) -> Texts {
         match form {
             Form::Json => self.json(paths, schemas),
@@ -67,7 +67,7 @@ fn text(bytes: &[u8]) -> Arc<Text> {
     Arc::new(Text::new(bytes.to_vec()))
 }
 
-/// Members in JSON; the first one goes without its comma.
+/// Appends members in JSON; the first one without its comma.
 fn add(out: &mut Vec<Arc<Text>>, members: &[Member]) {
     let mut members = members.iter();
     if let Some(first) = members.next() {
@@ -76,14 +76,14 @@ fn add(out: &mut Vec<Arc<Text>>, members: &[Member]) {
     out.extend(members.map(|m| m.text.clone()));
 }
 
-/// The bytes up to the end of `mark`, and the rest. The frame holds nothing but the server's own words, so the mark
-/// is found where it is meant; where it is not there at all, nothing comes before.
+/// Splits after `mark`. The frame contains only the server's own text, so the first occurrence is the right one;
+/// without an occurrence the first part is empty.
 fn split_after<'a>(bytes: &'a [u8], mark: &str) -> (&'a [u8], &'a [u8]) {
     let found = bytes.windows(mark.len()).position(|window| window == mark.as_bytes());
     bytes.split_at(found.map_or(0, |at| at.saturating_add(mark.len())))
 }
 
-/// Members in order of their names; of those with the same name the last one stays.
+/// Sorts members by name; of several with the same name the last one wins.
 pub(super) fn merged<'a>(members: impl Iterator<Item = &'a Member>) -> Vec<Member> {
     let mut all: Vec<&Member> = members.collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));

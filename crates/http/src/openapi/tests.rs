@@ -2,7 +2,7 @@
 
 use super::v2::{v2, v2_hash};
 use super::*;
-use std::sync::OnceLock;
+use std::collections::BTreeSet;
 
 fn state() -> DiscoveryState {
     let kinds: Vec<Arc<Kind>> = pintle_kinds::builtin().kinds.into_iter().map(Arc::new).collect();
@@ -14,7 +14,7 @@ fn parsed(rendered: &Rendered) -> Value {
 }
 
 fn source(state: &DiscoveryState, cbor: bool) -> Source<'_> {
-    Source { state, definitions: &|_| None, cbor }
+    Source { state, definitions: &|_| None, cbor, commit: "" }
 }
 
 #[test]
@@ -44,6 +44,71 @@ fn what_all_operations_take_is_said_once() {
     let list = document.at(&["paths", "/api/v1/pods", "get"]).unwrap();
     assert_eq!(list.str_at(&["operationId"]), "listCoreV1PodForAllNamespaces");
     assert!(list.get("parameters").is_none());
+}
+
+/// The targets of all references that begin with `prefix`.
+fn targets(document: &[u8], prefix: &str) -> BTreeSet<String> {
+    let text = String::from_utf8(document.to_vec()).unwrap();
+    let mark = format!("\"$ref\":\"{prefix}");
+    text.split(&mark).skip(1).map(|rest| rest.split('"').next().unwrap().to_string()).collect()
+}
+
+#[test]
+fn operations_of_v2_refer_to_the_parameters_there_are() {
+    let text = v2(source(&state(), true), Form::Json).texts.whole();
+    let document = json::parse(&text).unwrap().value;
+    let parameters = document.get("parameters").and_then(Value::as_object).unwrap();
+    let known: BTreeSet<String> = parameters.iter().map(|(name, _)| name.to_string()).collect();
+    assert_eq!(targets(&text, "#/parameters/"), known);
+    let definitions = document.get("definitions").and_then(Value::as_object).unwrap();
+    let known: BTreeSet<String> = definitions.iter().map(|(name, _)| name.to_string()).collect();
+    assert_eq!(targets(&text, "#/definitions/"), known, "all that is referred to, and nothing else");
+    let pod = document.at(&["paths", "/api/v1/namespaces/{namespace}/pods/{name}"]).unwrap();
+    let names: Vec<String> = pod
+        .items_at(&["parameters"])
+        .iter()
+        .map(|p| format!("{}{}", p.str_at(&["name"]), p.str_at(&["$ref"])))
+        .collect();
+    let [name, namespace, pretty] = &names[..] else { panic!("{names:?}") };
+    assert_eq!((name.as_str(), namespace.as_str()), ("name", "#/parameters/namespace-vgWSWtn3"));
+    assert!(pretty.starts_with("#/parameters/pretty-"), "{pretty}");
+    let put = pod.items_at(&["put", "parameters"]);
+    let inline: Vec<&str> = put.iter().map(|p| p.str_at(&["name"])).collect();
+    assert_eq!(inline, ["body", "dryRun", "", "fieldValidation"]);
+}
+
+#[test]
+fn types_and_fields_are_described() {
+    let (state, path) = (state(), ["properties", "creationTimestamp", "description"]);
+    let name = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+    let begin = "CreationTimestamp is a timestamp";
+    let v3_document = parsed(&v3(source(&state, false), "api/v1", Form::Json).unwrap());
+    let v2_document = parsed(&v2(source(&state, false), Form::Json));
+    for meta in [v3_document.at(&["components", "schemas", name]), v2_document.at(&["definitions", name])] {
+        let meta = meta.unwrap();
+        assert!(meta.str_at(&path).starts_with(begin), "{meta:?}");
+        assert!(!meta.str_at(&["description"]).is_empty());
+    }
+    let find = |bytes: &[u8]| bytes.windows(begin.len()).any(|window| window == begin.as_bytes());
+    assert!(find(&v3(source(&state, false), "api/v1", Form::Protobuf).unwrap().texts.whole()));
+    assert!(find(&v2(source(&state, false), Form::Protobuf).texts.whole()));
+}
+
+#[test]
+fn hashes_are_known_before_documents_are_rendered() {
+    let state = state();
+    let all: Vec<_> = document_names(&state)
+        .into_iter()
+        .map(|name| (v3_hash(source(&state, false), &name), name))
+        .collect();
+    for (hash, name) in &all {
+        let rendered = v3(source(&state, false), name, Form::Json).unwrap();
+        assert_eq!(hash.as_deref(), Some(&*rendered.hash), "{name}");
+    }
+    let hashes: BTreeSet<_> = all.iter().map(|(hash, _)| hash.clone()).collect();
+    assert_eq!(hashes.len(), all.len(), "documents differ");
+    let other = Source { commit: "other", ..source(&state, false) };
+    assert!(!hashes.contains(&v3_hash(other, "api/v1")), "a new build has new hashes");
 }
 
 /// Kinds as definitions make them: (group, plural, kind).
@@ -91,7 +156,7 @@ fn documents_of_parts_are_those_of_the_whole() {
         ("a.example", "boxes", "Box"),
     ];
     let state = state_with(&custom, None);
-    let source = Source { state: &state, definitions: &definition, cbor: false };
+    let source = Source { state: &state, definitions: &definition, cbor: false, commit: "" };
     let document = |dialect, form| match dialect {
         Dialect::V2 => v2(source, form),
         Dialect::V3 => v3(source, "apis/zz.example/v1", form).unwrap(),
@@ -118,9 +183,9 @@ fn a_change_renders_its_own_part_only() {
         definition(kind)
     };
     let before = state_with(&[one], None);
-    let first = v2(Source { state: &before, definitions: &counted, cbor: false }, Form::Json);
+    let first = v2(Source { state: &before, definitions: &counted, cbor: false, commit: "" }, Form::Json);
     let after = state_with(&[one, two], Some(&before));
-    let source = Source { state: &after, definitions: &counted, cbor: false };
+    let source = Source { state: &after, definitions: &counted, cbor: false, commit: "" };
     assert_ne!(v2_hash(source, Form::Json), first.hash);
     assert_eq!(rendered.load(std::sync::atomic::Ordering::Relaxed), 1);
     let second = String::from_utf8(v2(source, Form::Json).texts.whole()).unwrap();

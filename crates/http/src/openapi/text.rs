@@ -10,12 +10,12 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 
-/// What is passed on at once; smaller texts are gathered.
+/// The chunk size of bodies; smaller texts are combined.
 const CHUNK_BYTES: usize = 64 * 1024;
 const GZIP_CHUNK_BYTES: usize = 16 * 1024;
-/// One of so many names begins a run.
+/// On average one of so many names starts a run.
 const RUN_NAMES: u32 = 16;
-/// What goes before and behind the compressed data of gzip: no name, no time, unknown system; an empty last block.
+/// The gzip header (no name, no time, unknown system) and the empty last block of the data.
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff];
 const LAST_BLOCK: [u8; 2] = [3, 0];
 
@@ -23,11 +23,11 @@ const LAST_BLOCK: [u8; 2] = [3, 0];
 pub(super) struct Text {
     plain: Bytes,
     begins_run: bool,
-    /// The run that it begins, as it was last asked for.
+    /// The compressed run that starts with this text, cached from the last request.
     run: Mutex<Option<Arc<Run>>>,
 }
 
-/// Texts as blocks of deflate that end at a byte and look back at nothing before them.
+/// A run of texts as deflate blocks that end at a byte boundary and do not refer to earlier data.
 struct Run {
     /// The texts after the first.
     others: Vec<Weak<Text>>,
@@ -36,7 +36,7 @@ struct Run {
 }
 
 impl Text {
-    /// What stands between the members of a document.
+    /// Wraps a text.
     pub(super) fn new(plain: impl Into<Bytes>) -> Self {
         Text { plain: plain.into(), begins_run: true, run: Mutex::default() }
     }
@@ -48,7 +48,7 @@ impl Text {
         Text { begins_run: crc.sum().is_multiple_of(RUN_NAMES), ..Text::new(plain) }
     }
 
-    /// The first member without what stands between it and another one.
+    /// The text without the separator at its start, for the first member.
     pub(super) fn first(&self, separator: usize) -> Self {
         Text { begins_run: false, ..Text::new(self.plain.slice(separator..)) }
     }
@@ -59,7 +59,7 @@ impl Text {
 }
 
 impl Run {
-    /// The run of these texts: that of the last time, if they are still the same.
+    /// The compressed run of these texts; the cached one if they are unchanged.
     fn of(texts: &[Arc<Text>]) -> Option<Arc<Run>> {
         let (first, others) = texts.split_first()?;
         let kept = || first.run.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,9 +86,9 @@ fn deflate(plain: &[u8]) -> Bytes {
     loop {
         let done = usize::try_from(encoder.total_in()).unwrap_or(usize::MAX);
         let rest = plain.get(done..).unwrap_or_default();
-        // It fails only where its state is broken, and this one is new.
+        // Compression only fails if its state is invalid, and this one is new.
         let failed = encoder.compress_vec(rest, &mut out, FlushCompress::Sync).is_err();
-        // Room that is left says that all is written.
+        // Spare capacity means that everything was written.
         if failed || out.len() < out.capacity() {
             out.shrink_to_fit();
             return out.into();
@@ -106,7 +106,7 @@ impl Texts {
         self.0.iter().map(|text| text.plain.len()).sum()
     }
 
-    /// A body that is gathered while the client reads.
+    /// A body that is assembled while the client reads.
     pub(super) fn body(&self) -> Body {
         match &*self.0 {
             [one] => Body::Full(one.plain.clone()),
@@ -143,7 +143,7 @@ impl Chunks for Plain {
     }
 }
 
-/// The next texts up to the size of a chunk; a large one stays where it is.
+/// The next texts up to the size of a chunk; a large one is sent without copying.
 fn gather(texts: &Texts, next: &mut usize) -> Bytes {
     let mut out = BytesMut::new();
     while let Some(text) = texts.0.get(*next) {
@@ -163,7 +163,7 @@ fn gather(texts: &Texts, next: &mut usize) -> Bytes {
     out.freeze()
 }
 
-/// The same as gzip, of runs that are compressed when they are first needed.
+/// The body in gzip, from runs that are compressed when they are first needed.
 struct Gzip {
     texts: Texts,
     next: usize,

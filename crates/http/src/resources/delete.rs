@@ -1,4 +1,4 @@
-//! Deletions of objects and collections.
+//! Deletes objects and collections.
 
 use super::{Resources, media};
 use crate::api::{ApiRequest, ApiResponse};
@@ -9,7 +9,7 @@ use pintle_engine::{Deleted, Target};
 use pintle_meta::Status;
 use pintle_meta::options::{DeleteOptions, Query};
 
-/// The verb of deletions that do not look at the object.
+/// The verb for deleting objects that cannot be read.
 const UNSAFE_DELETE: &str = "unsafe-delete-ignore-read-errors";
 
 impl Resources {
@@ -29,7 +29,7 @@ impl Resources {
                 Ok(respond::status(&status, Some(request.accept.encoding)))
             }
             Deleted::Object { object, gone } => {
-                // Only who asks in the old way for dependents to go too is told that the object waits.
+                // Only clients that set the deprecated `orphanDependents: false` get 202 while the object waits.
                 let code = if !gone && options.orphan_dependents == Some(false) { 202 } else { 200 };
                 self.object_response(request, target, &object, code).await
             }
@@ -41,7 +41,7 @@ impl Resources {
         })
     }
 
-    /// Deleting what cannot be read is a verb of its own.
+    /// Authorizes the deletion of an unreadable object, which is a verb of its own.
     async fn authorize_unsafe(&self, request: &ApiRequest, target: &Target) -> Result<(), Status> {
         let attributes = Attributes {
             user: request.user.clone(),
@@ -83,7 +83,7 @@ impl Resources {
         Ok(response)
     }
 
-    /// The options in the body, or in the query where there is none.
+    /// Parses the options from the body, or from the query if there is no body.
     fn delete_options(&self, request: &ApiRequest) -> Result<DeleteOptions, Status> {
         if request.body.is_empty() {
             return DeleteOptions::from_query(Query(&request.query));
@@ -104,7 +104,7 @@ impl Resources {
     }
 }
 
-/// What is said to a deletion that leaves open what becomes of dependents.
+/// The warning for a deletion of a Job without propagation policy.
 fn warning(target: &Target, options: &DeleteOptions) -> Option<String> {
     let open = options.propagation.is_none() && options.orphan_dependents.is_none();
     target.kind.hooks.unsaid_propagation_warning().filter(|_| open).map(str::to_string)

@@ -1,5 +1,4 @@
-//! Objects as bytes: the kept JSON as it is wherever that is what is asked for, other encodings made once and
-//! kept beside it.
+//! Encodes objects: uses the stored JSON unchanged if possible, and caches other encodings beside it.
 
 use super::Resources;
 use crate::api::{ApiRequest, ApiResponse};
@@ -14,7 +13,7 @@ use pintle_value::{Value, cbor, json, yaml};
 use std::sync::Arc;
 
 impl Resources {
-    /// An object as the answer to a request.
+    /// Answers a request with an object.
     pub(super) async fn object_response(
         &self,
         request: &ApiRequest,
@@ -37,14 +36,14 @@ impl Resources {
         Ok(ApiResponse::new(code, encoding.media().name(), body))
     }
 
-    /// An object in an encoding, with its resourceVersion.
+    /// Encodes an object with its resourceVersion.
     pub(super) fn object_bytes(
         &self,
         target: &Target,
         object: &Object,
         encoding: Encoding,
     ) -> Result<Bytes, Status> {
-        if encoding == Encoding::JSON && self.engine.shows_kept_bytes(target) {
+        if encoding == Encoding::JSON && self.engine.can_send_stored_bytes(target) {
             let mut out = Vec::with_capacity(object.json_len_max().saturating_add(1));
             object.write_json(0, &mut out);
             out.push(b'\n');
@@ -56,7 +55,7 @@ impl Resources {
             let message = protobuf_message(&self.engine, target, object)?;
             return Ok(envelope(&api_version, &target.kind.kind, &message).into());
         }
-        // What is not in the store has no place to keep its encodings for others.
+        // An object that is not in the store cannot share its encodings.
         object.encoded(encoding_key(target.version, encoding), |object| {
             let tree = self.engine.tree_in(target, object, object.revision())?;
             let mut out = Vec::new();
@@ -65,7 +64,7 @@ impl Resources {
         })
     }
 
-    /// A tree of a kind that is no resource, or that is made for this answer.
+    /// Answers with a tree that is not stored.
     pub(super) fn tree_response(
         &self,
         request: &ApiRequest,
@@ -94,7 +93,7 @@ impl Resources {
     }
 }
 
-/// The message of an object in protobuf, without an envelope: as it stands in lists.
+/// The protobuf message of an object without envelope, as in lists.
 pub(super) fn protobuf_message(engine: &Engine, target: &Target, object: &Object) -> Result<Bytes, Status> {
     object.encoded(encoding_key(target.version, Encoding::Protobuf), |object| {
         let tree = engine.tree_in(target, object, object.revision())?;
@@ -104,17 +103,17 @@ pub(super) fn protobuf_message(engine: &Engine, target: &Target, object: &Object
     })
 }
 
-/// Bytes to be kept, without the room that was left for more of them.
+/// Copies bytes for the cache, without spare capacity.
 pub(super) fn exact(bytes: &[u8]) -> Bytes {
     Bytes::copy_from_slice(bytes)
 }
 
-/// Names an encoding of a version.
+/// The cache key of an encoding of a version.
 pub(super) fn encoding_key(version: usize, encoding: Encoding) -> EncodingKey {
     form_key(version, 0, encoding)
 }
 
-/// Names an encoding of another form of a version; 0 is the object itself, the others are `transform`'s.
+/// The cache key of another form of a version; form 0 is the object itself, the others are those of `transform`.
 pub(super) fn form_key(version: usize, form: u16, encoding: Encoding) -> EncodingKey {
     let kind = match encoding {
         Encoding::Json { pretty: false } => 0,
@@ -127,20 +126,20 @@ pub(super) fn form_key(version: usize, form: u16, encoding: Encoding) -> Encodin
     EncodingKey(version << VERSION_SHIFT | form << FORM_SHIFT | kind)
 }
 
-/// Names the metadata of an object in compact JSON, which is the same in all versions of custom resources.
+/// The cache key of an object's metadata in compact JSON, which is the same in all versions of custom resources.
 pub(super) fn metadata_key() -> EncodingKey {
     EncodingKey(METADATA)
 }
 
-/// The form of an object without its type, as lists of built-in kinds have it.
+/// The form of an object without its type, as in lists of built-in kinds.
 pub(super) const LIST_ITEM: u16 = 31;
-/// The row of a Table without its object, as `transform::row` keeps it.
+/// The form of a Table row without its object, as `transform::row` caches it.
 pub(super) const ROW: u16 = 30;
 
-/// Keys are made of a version, a form and an encoding.
+/// A key consists of a version, a form and an encoding.
 const FORM_SHIFT: u32 = 3;
 const VERSION_SHIFT: u32 = 8;
-/// An encoding that is none of those above.
+/// A value that no encoding has.
 const METADATA: u16 = 7;
 
 /// Appends a whole document.

@@ -1,4 +1,4 @@
-//! Lists: a header, the kept bytes of each item, a footer; large ones are written as the client reads.
+//! Lists: a header, the stored bytes of each item, a footer. Large ones are written while the client reads.
 
 use super::Resources;
 use super::encode::{LIST_ITEM, exact, form_key, protobuf_message};
@@ -15,9 +15,9 @@ use pintle_schema::{proto, typed};
 use pintle_value::{Value, cbor, json, yaml};
 use std::sync::Arc;
 
-/// Lists up to this size are written at once.
+/// Lists up to this size are written in one piece.
 const WHOLE_BYTES_MAX: usize = 64 * 1024;
-/// Larger lists are written in pieces of about this size. A connection takes up to sixteen of them ahead of its client.
+/// Larger lists are written in chunks of about this size. A connection buffers up to sixteen of them.
 pub(super) const CHUNK_BYTES: usize = 16 * 1024;
 
 impl Resources {
@@ -27,7 +27,7 @@ impl Resources {
         self.list_response(request, &list.target, listed)
     }
 
-    /// A list as the answer to a request.
+    /// Answers a request with a list.
     pub(super) fn list_response(
         &self,
         request: &ApiRequest,
@@ -48,7 +48,7 @@ impl Resources {
             return Ok(ApiResponse::new(200, media, transformer.list(listed)?));
         }
         let body = match encoding {
-            Encoding::Json { pretty } if self.engine.shows_kept_bytes(target) => match pretty {
+            Encoding::Json { pretty } if self.engine.can_send_stored_bytes(target) => match pretty {
                 false => json_list(target, listed),
                 true => pieces::body(pieces::indented(ItemChunks::new(target, listed).map(Ok)))?,
             },
@@ -63,7 +63,7 @@ impl Resources {
         Ok(ApiResponse::new(200, media, body))
     }
 
-    /// The list in JSON of a version other than the kept one.
+    /// The list in JSON, in a version other than the stored one.
     fn json_pieces(&self, target: &Target, listed: Listed) -> Pieces {
         let (header, footer) = json_frame(target, &listed);
         let (engine, target) = (self.engine.clone(), target.clone());
@@ -75,7 +75,7 @@ impl Resources {
         pieces_of(listed, header, b",", Box::new(write), footer.into())
     }
 
-    /// The list in YAML, whose keys are sorted: the items stand before the kind.
+    /// The list in YAML, whose keys are sorted: the items come before the kind.
     fn yaml_pieces(&self, target: &Target, listed: Listed) -> Pieces {
         let (mut header, mut footer) = (Vec::new(), Vec::new());
         let mut head = list_head(target, &listed);
@@ -92,7 +92,7 @@ impl Resources {
         pieces_of(listed, header, b"", Box::new(write), footer)
     }
 
-    /// The list in protobuf: its own message, then the kept messages of its items.
+    /// The list in protobuf: its own message, then the cached messages of its items.
     fn protobuf_list(&self, target: &Target, listed: Listed) -> Result<Body, Status> {
         let head = list_head(target, &listed);
         let names = (head.str_at(&["apiVersion"]), head.str_at(&["kind"]));
@@ -105,7 +105,7 @@ impl Resources {
         protobuf::list(names, &message, listed.items, Box::new(item))
     }
 
-    /// The list in CBOR, from the kept encodings of its items; shorter keys come first.
+    /// The list in CBOR, from the cached encodings of its items; shorter keys come first.
     fn cbor_pieces(&self, target: &Target, listed: Listed) -> Pieces {
         let head = list_head(target, &listed);
         let (mut header, mut footer) = (Vec::new(), Vec::new());
@@ -138,7 +138,7 @@ fn pieces_of(
     Pieces { header, items: listed.items.into_iter(), between, write, footer: Some(footer), is_first: true }
 }
 
-/// An item as it stands in a list: without its type where the kind is built in.
+/// An item as it appears in a list: built-in kinds omit its type.
 fn item_tree(engine: &Engine, target: &Target, object: &Object) -> Result<Value, Status> {
     let mut tree = engine.tree_in(target, object, object.revision())?;
     if target.kind_version().protobuf {
@@ -163,7 +163,7 @@ fn list_head(target: &Target, listed: &Listed) -> Value {
     head.set_at(&["kind"], Value::String(target.kind.list_kind.clone()));
     head.set_at(&["apiVersion"], pintle_engine::decode::api_version(&version.group, &version.name).into());
     head.set_at(&["metadata"], list_metadata(listed));
-    // Lists of custom resources always name a continuation: they are maps in Go, not structs.
+    // Lists of custom resources always have a `continue` member: in Go they are maps, not structs.
     if !version.protobuf {
         head.set_at(&["metadata", "continue"], listed.continue_token.clone().into());
     }
@@ -173,7 +173,9 @@ fn list_head(target: &Target, listed: &Listed) -> Value {
 /// The metadata of a list.
 fn list_metadata(listed: &Listed) -> Value {
     let mut metadata = Value::object();
-    metadata.set_at(&["resourceVersion"], listed.revision.to_string().into());
+    if listed.revision > 0 {
+        metadata.set_at(&["resourceVersion"], listed.revision.to_string().into());
+    }
     if !listed.continue_token.is_empty() {
         metadata.set_at(&["continue"], listed.continue_token.clone().into());
     }
@@ -183,7 +185,7 @@ fn list_metadata(listed: &Listed) -> Value {
     metadata
 }
 
-/// The list in JSON, from the kept bytes of its items.
+/// The list in JSON, from the stored bytes of its items.
 fn json_list(target: &Target, listed: Listed) -> Body {
     let mut chunks = ItemChunks::new(target, listed);
     let items = chunks.items.as_slice();
@@ -204,7 +206,7 @@ fn json_list(target: &Target, listed: Listed) -> Body {
     Body::lazy(chunks, u64::try_from(total).ok())
 }
 
-/// What stands before and behind the items.
+/// The text before and after the items.
 fn json_frame(target: &Target, listed: &Listed) -> (Vec<u8>, Bytes) {
     let version = target.kind_version();
     let mut out = Vec::with_capacity(256);
@@ -230,7 +232,9 @@ fn json_frame(target: &Target, listed: &Listed) -> (Vec<u8>, Bytes) {
     out.push(b',');
     text("apiVersion", &api_version, &mut out);
     out.extend_from_slice(b",\"metadata\":{");
-    text("resourceVersion", &listed.revision.to_string(), &mut out);
+    if listed.revision > 0 {
+        text("resourceVersion", &listed.revision.to_string(), &mut out);
+    }
     if !listed.continue_token.is_empty() {
         out.push(b',');
         text("continue", &listed.continue_token, &mut out);
@@ -243,28 +247,28 @@ fn json_frame(target: &Target, listed: &Listed) -> (Vec<u8>, Bytes) {
     (out, Bytes::from_static(b"]}\n"))
 }
 
-/// How long `"kind":"…","apiVersion":"…",` is at the beginning of each kept object.
+/// The length of `"kind":"…","apiVersion":"…",` at the start of each stored object.
 fn item_type_len(target: &Target) -> usize {
     let version = target.kind.storage_version();
     let api_version = pintle_engine::decode::api_version(&version.group, &version.name);
     r#""kind":"","apiVersion":"","#.len().saturating_add(target.kind.kind.len()).saturating_add(api_version.len())
 }
 
-/// The pieces of a list, each made when the connection can take it.
+/// The chunks of a list, each produced when the connection can send it.
 struct ItemChunks {
     header: Vec<u8>,
     footer: Option<Bytes>,
     items: std::vec::IntoIter<Arc<Object>>,
     skip: usize,
     first: bool,
-    /// The rest of a large object, which is sent as it is kept.
+    /// The rest of a large object, which is sent without copying.
     large: Option<Bytes>,
 }
 
 impl ItemChunks {
     fn new(target: &Target, listed: Listed) -> Self {
         let (header, footer) = json_frame(target, &listed);
-        // Items of built-in lists leave out their type; those of custom resources, sorted maps, have it.
+        // Items of built-in lists omit their type; those of custom resources, which are sorted maps, have it.
         let skip = if target.kind_version().protobuf { item_type_len(target) } else { 0 };
         let items = listed.items.into_iter();
         ItemChunks { header, footer: Some(footer), items, skip, first: true, large: None }

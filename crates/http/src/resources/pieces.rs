@@ -1,4 +1,4 @@
-//! Lists of which no encoding is kept: the items are made one after another, while the client reads.
+//! Lists without cached encodings: the items are encoded one after another while the client reads.
 
 use super::list::CHUNK_BYTES;
 use crate::Body;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Appends an item.
 pub(super) type WriteItem = Box<dyn Fn(&Object, &mut Vec<u8>) -> Result<(), Status> + Send>;
 
-/// The pieces of a list: what stands before the items, the items with something between them, what stands behind.
+/// The pieces of a list: a header, the items with separators, a footer.
 pub(super) struct Pieces {
     pub(super) header: Vec<u8>,
     pub(super) items: std::vec::IntoIter<Arc<Object>>,
@@ -47,7 +47,7 @@ impl Iterator for Pieces {
     }
 }
 
-/// The body that pieces make. What goes wrong at the beginning is an error like any other; later the answer is cut off.
+/// The body made of pieces. A failure in the first chunk is an ordinary error; a later one ends the answer prematurely.
 pub(super) fn body(
     mut pieces: impl Iterator<Item = Result<Bytes, Status>> + Send + Unpin + 'static,
 ) -> Result<Body, Status> {
@@ -57,7 +57,7 @@ pub(super) fn body(
     Ok(Body::attempt(all.map(|piece| piece.map_err(|status| Aborted(status.message)))))
 }
 
-/// Spreads pieces of compact JSON over lines.
+/// Indents pieces of compact JSON.
 pub(super) fn indented<I>(pieces: I) -> impl Iterator<Item = Result<Bytes, Status>> + use<I>
 where
     I: Iterator<Item = Result<Bytes, Status>>,

@@ -1,4 +1,4 @@
-//! Lists in protobuf: the messages kept beside each object, one after another, written while the client reads.
+//! Lists in protobuf: the cached messages of the objects, one after another, written while the client reads.
 
 use super::list::CHUNK_BYTES;
 use crate::Body;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The field of every list message that holds an item.
 const ITEMS: u64 = 2;
 
-/// Finds the kept message of an object, or makes it.
+/// Returns the cached message of an object, or encodes it.
 pub(super) type Message = Box<dyn Fn(&Object) -> Result<Bytes, Status> + Send>;
 
 /// A list of a kind: `head` is its message without items.
@@ -37,12 +37,12 @@ pub(super) fn list(
     Ok(Body::lazy(chunks, u64::try_from(total).ok()))
 }
 
-/// The pieces of a list, each made when the connection can take it.
+/// The chunks of a list, each produced when the connection can send it.
 struct ItemChunks {
     header: Vec<u8>,
     items: std::vec::IntoIter<Arc<Object>>,
     message: Message,
-    /// The message of a large object, which is sent as it is kept.
+    /// The message of a large object, which is sent without copying.
     large: Option<Bytes>,
     is_over: bool,
 }
@@ -57,7 +57,7 @@ impl Iterator for ItemChunks {
         let mut out = Writer(std::mem::take(&mut self.header));
         out.0.reserve(CHUNK_BYTES + CHUNK_BYTES / 8);
         while out.0.len() < CHUNK_BYTES && !self.is_over {
-            // It was found or made a moment ago. Were it not now, the answer would be too short, and cut off.
+            // The message was available a moment ago. If it no longer is, the answer is too short and ends prematurely.
             match self.items.next().map(|object| (self.message)(&object)) {
                 Some(Ok(item)) if item.len() > CHUNK_BYTES => {
                     out.varint(ITEMS << 3 | 2);

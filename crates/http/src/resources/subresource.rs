@@ -1,4 +1,4 @@
-//! Subresources of another kind than their parent, and resources that are only created.
+//! Subresources with a kind of their own, and resources that can only be created.
 
 use super::Resources;
 use super::write::write_request;
@@ -10,7 +10,7 @@ use pintle_meta::options::{GetOptions, Query};
 use pintle_value::Value;
 
 impl Resources {
-    /// A request for a subresource of another kind: `scale` is read and written, the others are created.
+    /// A request for a subresource with a kind of its own: `scale` is read and written, the others are created.
     pub(super) async fn other_kind(
         &self,
         request: &ApiRequest,
@@ -37,7 +37,7 @@ impl Resources {
         }
     }
 
-    /// A create that stores nothing under its own name: reviews, bindings, evictions, tokens.
+    /// A create that stores no object of its own: reviews, bindings, evictions, tokens.
     pub(super) async fn create_virtual(
         &self,
         request: &ApiRequest,
@@ -45,7 +45,8 @@ impl Resources {
     ) -> Result<ApiResponse, Status> {
         let write = write_request(request, target)?;
         let made = self.engine.create_virtual(&write, &self.access).await?;
-        // What fails without an error, such as an eviction that several budgets are in the way of, says its code.
+        // A result that is a failure without being an error, such as an eviction blocked by several budgets, has its
+        // own code.
         let code = made.tree.at(&["code"]).and_then(Value::as_int).and_then(|code| u16::try_from(code).ok());
         let mut response = self.tree_response(request, &made.tree, code.unwrap_or(201))?;
         response.warnings.extend(made.warnings);

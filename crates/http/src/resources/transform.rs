@@ -1,5 +1,5 @@
-//! Other forms of objects: Tables and metadata only. All of them are written as compact JSON first, from the kept
-//! bytes wherever that can be; other encodings are made of that.
+//! Transformed answers: Tables and metadata only. All are written as compact JSON first, from stored bytes if possible;
+//! other encodings are made from that.
 
 mod json;
 mod list;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// The annotation of the bookmark that ends the initial events.
 pub(super) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// Turns the objects of one request into the form that it asked for.
+/// Transforms the objects of one request into the requested form.
 pub(super) struct Transformer {
     engine: Arc<Engine>,
     target: Target,
@@ -37,24 +37,24 @@ pub(super) struct Transformer {
     partial_list: Schema,
 }
 
-/// What objects are turned into.
+/// The requested form.
 enum Form {
     Partial,
     PartialList,
     Table { printer: Printer, include: IncludeObject },
 }
 
-/// An object that is to be turned.
+/// An object to transform.
 #[derive(Clone, Copy)]
 pub(super) enum Source<'a> {
-    /// A kept one, with the resourceVersion to show.
+    /// A stored object, with the resourceVersion to return.
     Kept(&'a Object, u64),
-    /// A tree of the request's version that is made for this answer.
+    /// A tree in the request's version that is not stored.
     Tree(&'a Value),
 }
 
 impl Resources {
-    /// What turns the objects of this request into another form, if it asks for one.
+    /// Returns the transformer of this request, if it asks for a transformation.
     pub(super) fn transformer(
         &self,
         request: &ApiRequest,
@@ -90,9 +90,9 @@ impl Resources {
 }
 
 impl Transformer {
-    /// One object as the whole answer.
+    /// Transforms one object as the whole answer.
     pub(super) fn object(&self, object: &Object) -> Result<Bytes, Status> {
-        // Cells show ages: only metadata is the same whenever it is asked for.
+        // Table cells contain ages, so only metadata can be cached.
         match self.form {
             Form::Partial if self.encoding != Encoding::JSON => {
                 object.encoded(self.key(), |object| self.document(Source::Kept(object, object.revision())))
@@ -101,7 +101,7 @@ impl Transformer {
         }
     }
 
-    /// An object that is made for this answer, as the whole answer.
+    /// Transforms a tree that is not stored as the whole answer.
     pub(super) fn tree(&self, tree: &Value) -> Result<Bytes, Status> {
         self.document(Source::Tree(tree))
     }
@@ -115,8 +115,8 @@ impl Transformer {
         self.encoded(compact, &self.partial)
     }
 
-    /// One object as it stands in an event of a watch; `None` where it cannot take this form, which ends a watch.
-    /// Only the first one of a Table has columns.
+    /// Transforms one object of a watch event; `None` if that is impossible, which ends the watch. Only the first Table
+    /// has columns.
     pub(super) fn event_object(&self, source: Source<'_>, with_columns: bool) -> Option<Vec<u8>> {
         if matches!(self.form, Form::PartialList) {
             return None;
@@ -134,12 +134,12 @@ impl Transformer {
         }
     }
 
-    /// Whether events differ in having columns or not.
+    /// Returns whether events differ by having columns.
     pub(super) fn has_columns(&self) -> bool {
         matches!(self.form, Form::Table { .. })
     }
 
-    /// Names this form of an object in this encoding.
+    /// The cache key of this form of an object in this encoding.
     pub(super) fn key(&self) -> EncodingKey {
         form_key(self.target.version, self.code(), self.encoding)
     }
@@ -165,7 +165,7 @@ impl Transformer {
         Timestamp { seconds, nanos }
     }
 
-    /// A finished document in compact JSON in the encoding of the answer.
+    /// Converts a document in compact JSON to the encoding of the answer.
     fn encoded(&self, mut compact: Vec<u8>, schema: &Schema) -> Result<Bytes, Status> {
         let mut out = Vec::new();
         match self.encoding {
@@ -184,7 +184,7 @@ impl Transformer {
         Ok(out.into())
     }
 
-    /// The error for a list that is asked for as one object.
+    /// The error for a list that is requested as a single object.
     fn is_a_list(&self) -> Status {
         let type_ = go_type(&self.target.kind, self.is_go(), true);
         let why =
@@ -192,7 +192,7 @@ impl Transformer {
         Status::new(406, Reason::NotAcceptable, why)
     }
 
-    /// The error for one object that is asked for as a list.
+    /// The error for a single object that is requested as a list.
     fn is_no_list(&self) -> Status {
         if !self.is_go() {
             return Status::unclassified("content is not a list");
@@ -208,13 +208,13 @@ impl Transformer {
         self.target.kind_version().schema.is_go()
     }
 
-    /// Whether objects are kept in the version that the request speaks.
+    /// Returns whether the request's version is the storage version.
     fn speaks_stored(&self) -> bool {
-        self.engine.shows_kept_bytes(&self.target)
+        self.engine.can_send_stored_bytes(&self.target)
     }
 }
 
-/// What Go calls the type that a request's object has inside the server.
+/// The internal Go type of a request's object.
 fn go_type(kind: &Kind, is_go: bool, is_list: bool) -> String {
     let list = if is_list { "List" } else { "" };
     if !is_go {
@@ -234,7 +234,7 @@ fn api_version(version: MetaVersion) -> &'static str {
     }
 }
 
-/// The tree of what was written just now.
+/// Parses what was just written.
 fn read(compact: &[u8]) -> Result<Value, Status> {
     let parsed = pintle_value::json::parse(compact);
     parsed.map(|parsed| parsed.value).map_err(|error| Status::internal(&error.to_string()))

@@ -1,9 +1,9 @@
-//! Watches: a stream of frames, each encoded once for all who are told the same.
+//! Watches: a stream of frames, each encoded once for all watchers that receive it.
 
 use super::Resources;
 use super::encode::{encoding_key, write_tree};
 use super::transform::{INITIAL_EVENTS_END, Source, Transformer};
-use super::watch_figures::WatchFigures;
+use super::watch_metrics::WatchMetrics;
 use crate::Body;
 use crate::api::{ApiRequest, ApiResponse};
 use crate::body::{Aborted, Chunks};
@@ -20,14 +20,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// How often a watch that wants bookmarks gets one.
+/// The interval of bookmarks.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// How long before its end a watch that wants bookmarks gets its last.
+/// How long before its end a watch with bookmarks gets the last one.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// Frames that are ready together go out together, up to about this size. A connection holds up to sixteen pieces for a
+/// Frames that are ready are sent together, up to about this size. A connection buffers up to sixteen such pieces for a
 /// client that does not read.
 const PIECE_BYTES: usize = 16 * 1024;
-/// How long a watch waits at first before it asks again a webhook that did not convert an object, and at most.
+/// The first and the longest delay before a watch retries a webhook that failed to convert an object.
 const CONVERSION_RETRY: Duration = Duration::from_millis(800);
 const CONVERSION_RETRY_MAX: Duration = Duration::from_secs(5);
 
@@ -50,7 +50,7 @@ impl Resources {
         let bookmarks = list.options.allow_watch_bookmarks;
         let body = match self.engine.watch(&list).await {
             Ok(watched) => Body::Chunks(Box::pin(Stream::new(frames, watched, bookmarks, timeout))),
-            // A revision that is gone, or that does not come, is told within the stream.
+            // An expired or unreachable revision is reported within the stream.
             Err(status) if matches!(status.code, 410 | 504) => {
                 Body::lazy(std::iter::once(frames.error(&status)), None)
             }
@@ -60,8 +60,8 @@ impl Resources {
     }
 }
 
-/// How long a client wants to watch; `None` leaves it to the server. kube-apiserver counts in nanoseconds of 64 bits, without a
-/// check: numbers that are too large start over, and a negative time is over at once.
+/// The watch duration that a client requests; `None` leaves it to the server. kube-apiserver converts to 64-bit
+/// nanoseconds without a check: too large numbers wrap around, and a negative time has passed at once.
 fn watch_timeout(seconds: Option<i64>) -> Option<Duration> {
     let nanoseconds = seconds?.wrapping_mul(1_000_000_000);
     (nanoseconds != 0).then(|| Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0)))
@@ -76,26 +76,26 @@ fn stream_type(encoding: Encoding) -> &'static str {
     }
 }
 
-/// The body of a watch: what the watcher delivers until it ends or the time is up. It is asked for more when the
-/// connection can take it, so nothing piles up for a client that does not read.
+/// The body of a watch: events until the watcher ends or the time is up. It is only polled when the connection can
+/// send, so nothing accumulates for a client that does not read.
 struct Stream {
     frames: Frames,
     watcher: Watcher,
     announces_initial_end: bool,
-    /// Whether a last bookmark is still to come.
+    /// Whether the last bookmark has yet to be sent.
     last_bookmark: bool,
-    /// The last bookmark, then the end.
+    /// Fires for the last bookmark, then for the end.
     due: Pin<Box<Sleep>>,
     end: Instant,
-    /// What is left to select once objects are converted.
+    /// The selectors that apply to converted objects.
     selection: Selection,
-    /// An event whose object a webhook is converting; nothing overtakes it.
+    /// An event whose object a webhook is converting. Later events wait for it.
     conversion: Option<Conversion>,
     is_over: bool,
-    figures: WatchFigures,
+    metrics: WatchMetrics,
 }
 
-/// What is left of an event once its object is converted.
+/// The result of converting an event's object: the event, or nothing if it is no longer selected.
 type Conversion = Pin<Box<dyn Future<Output = Option<Delivery>> + Send>>;
 
 impl Stream {
@@ -106,9 +106,9 @@ impl Stream {
             true => watched.watcher.with_bookmarks(BOOKMARK_EVERY),
             false => watched.watcher,
         };
-        // A watch that is shorter than that has no last bookmark.
+        // A shorter watch has no last bookmark.
         let last = end.checked_sub(BOOKMARK_BEFORE_END).filter(|at| bookmarks && *at >= now);
-        let figures = WatchFigures::new(&frames.target);
+        let metrics = WatchMetrics::new(&frames.target);
         Stream {
             frames,
             watcher,
@@ -119,7 +119,7 @@ impl Stream {
             selection: watched.selection,
             conversion: None,
             is_over: false,
-            figures,
+            metrics,
         }
     }
 
@@ -132,11 +132,11 @@ impl Stream {
             }
             Item::Event(delivery) => {
                 let frame = self.frames.event(&delivery);
-                self.figures.event(frame.as_ref().map_or(0, Bytes::len));
+                self.metrics.event(frame.as_ref().map_or(0, Bytes::len));
                 frame
             }
             Item::InitialEventsEnd(revision) => {
-                self.figures.initial_end(&self.frames.target, self.announces_initial_end);
+                self.metrics.initial_end(&self.frames.target, self.announces_initial_end);
                 match self.announces_initial_end {
                     true => self.frames.bookmark(revision, true),
                     false => Some(Bytes::new()),
@@ -147,16 +147,16 @@ impl Stream {
         }
     }
 
-    /// The frames that are ready, beginning with that of `item`: one as it is, several put together, once for all who are
-    /// told the same.
+    /// The frames that are ready, beginning with that of `item`. A run of frames is joined once for all watchers that
+    /// receive it.
     fn piece(&mut self, item: Item) -> Bytes {
         let shared = match &item {
             Item::Event(delivery) => self.frames.shared_key().map(|key| (delivery.clone(), key)),
             _ => None,
         };
         if let Some(run) = shared.as_ref().and_then(|(first, key)| self.watcher.take_run(first, *key)) {
-            // Several events at once; their sizes are not known any more.
-            self.figures.event(run.len());
+            // Several events at once; their individual sizes are no longer known.
+            self.metrics.event(run.len());
             return run;
         }
         let first = self.frame(item);
@@ -173,7 +173,7 @@ impl Stream {
         piece
     }
 
-    /// Frames put together, as far as they are ready, and whether all after the first are those of events.
+    /// Joins the frames that are ready. Also returns whether all after the first are events.
     fn join(&mut self, first: Bytes, mut item: Item) -> (Bytes, bool) {
         let mut has_only_events = true;
         let mut length = first.len();
@@ -192,18 +192,18 @@ impl Stream {
         }
     }
 
-    /// Whether a piece of this length is sent before more is asked for.
+    /// Returns whether a piece of this length is sent before more frames are added.
     fn is_complete(&self, bytes: usize) -> bool {
         self.is_over || self.conversion.is_some() || bytes >= PIECE_BYTES
     }
 
-    /// The event that a webhook converts, if there is one, else the next ones of the watcher.
+    /// Polls the conversion of an event if one is in progress, otherwise the watcher.
     fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let Some(conversion) = &mut self.conversion else {
             return Poll::Ready(ready!(self.watcher.poll_next(cx)).map(|item| self.piece(item)));
         };
         let Poll::Ready(seen) = conversion.as_mut().poll(cx) else {
-            // A webhook that does not do its job holds the watch up, but not longer than its resource is there.
+            // A failing webhook delays the watch, but not beyond the end of the watch or of its resource.
             return self.watcher.poll_cut_off(cx).map(|()| None);
         };
         self.conversion = None;
@@ -213,14 +213,14 @@ impl Stream {
         })
     }
 
-    /// `None` when the time is up; a little earlier the last bookmark.
+    /// Returns `None` when the time is up, and the last bookmark shortly before.
     fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         ready!(self.due.as_mut().poll(cx));
         if !std::mem::take(&mut self.last_bookmark) {
             return Poll::Ready(None);
         }
         self.due.as_mut().reset(self.end);
-        // The watcher has come as far as the event that is being converted, the client has not.
+        // During a conversion the watcher is ahead of the client, so its progress must not be reported.
         let progress = self.watcher.progress().filter(|_| self.conversion.is_none());
         let bookmark = progress.and_then(|revision| self.frames.bookmark(revision, false));
         Poll::Ready(Some(bookmark.unwrap_or_default()))
@@ -231,7 +231,7 @@ impl Chunks for Stream {
     fn poll_chunk(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Aborted>>> {
         let this = &mut *self;
         while !this.is_over {
-            // First the time: a watch with ever more events ends too.
+            // Check the time first: a watch with a steady flow of events must end, too.
             let piece = match this.poll_due(cx) {
                 Poll::Ready(bookmark) => bookmark,
                 Poll::Pending => ready!(this.poll_events(cx)),
@@ -257,13 +257,13 @@ struct Frames {
 }
 
 impl Frames {
-    /// Whether showing an object may need a webhook.
+    /// Returns whether converting an object may need a webhook.
     fn converts(&self) -> bool {
         self.target.kind.conversion.is_some()
     }
 
-    /// Has the objects of an event converted, and tries again until that is done: as in kube-apiserver the watch waits
-    /// for the webhook rather than lose the event.
+    /// Converts the objects of an event and retries until it succeeds: as in kube-apiserver, the watch waits for the
+    /// webhook and does not lose the event.
     fn convert(&self, delivery: Delivery, selection: Selection) -> Conversion {
         let (engine, target) = (self.engine.clone(), self.target.clone());
         Box::pin(async move {
@@ -282,7 +282,7 @@ impl Frames {
         })
     }
 
-    /// Names the encoding of frames that are the same for others; the first one of a Table is not.
+    /// The cache key of frames that watchers share; the first frame of a Table is not shared.
     fn shared_key(&self) -> Option<EncodingKey> {
         match &self.transformer {
             _ if self.converts() => None,
@@ -292,7 +292,7 @@ impl Frames {
         }
     }
 
-    /// The frame of an event; `None` where it cannot be told, which ends the watch.
+    /// Encodes the frame of an event; `None` if that is impossible, which ends the watch.
     fn event(&mut self, delivery: &Delivery) -> Option<Bytes> {
         let Some(transformer) = &self.transformer else {
             let key = encoding_key(self.target.version, self.encoding);
@@ -308,7 +308,7 @@ impl Frames {
             let object = transformer.event_object(source, with_columns).ok_or(())?;
             Ok::<Bytes, ()>(self.wrap(delivery.kind().as_str(), &object))
         };
-        // The first one is this watcher's own, later ones are the same for all.
+        // The first frame has columns and belongs to this watcher; later ones are shared.
         let frame = match transformer.has_columns() && !self.has_columns {
             true => make(delivery, true),
             false => delivery.frame(transformer.key(), |delivery| make(delivery, false)),
@@ -320,7 +320,7 @@ impl Frames {
     fn make(&self, delivery: &Delivery) -> Bytes {
         let object = delivery.object();
         let kind = delivery.kind().as_str();
-        if self.encoding.media() == Media::Json && self.engine.shows_kept_bytes(&self.target) {
+        if self.encoding.media() == Media::Json && self.engine.can_send_stored_bytes(&self.target) {
             let mut out = Vec::with_capacity(object.json_len_max().saturating_add(40));
             out.extend_from_slice(b"{\"type\":\"");
             out.extend_from_slice(kind.as_bytes());
@@ -335,7 +335,7 @@ impl Frames {
         }
     }
 
-    /// A bookmark: an object of the kind with a resourceVersion and nothing else.
+    /// A bookmark: an object of the kind with only a resourceVersion.
     fn bookmark(&mut self, revision: u64, ends_initial_events: bool) -> Option<Bytes> {
         let version = self.target.kind_version();
         let mut tree = Value::object();

@@ -1,4 +1,5 @@
-//! WebSocket clients of kubelets that speak SPDY: commands of `v5.channel.k8s.io`, and port forwarding in tunnels.
+//! Translates between WebSocket clients and kubelets that use SPDY: commands of `v5.channel.k8s.io`, and port
+//! forwarding in tunnels.
 
 use super::{Streamed, Streams, address, parameters};
 use crate::api::ApiResponse;
@@ -19,23 +20,23 @@ use std::sync::Arc;
 const STREAM_CLOSE: &str = "v5.channel.k8s.io";
 const TUNNEL_PREFIX: &str = "SPDY/3.1+";
 const TUNNEL_SUFFIX: &str = ".k8s.io";
-/// What a kubelet is offered, the best first.
+/// The subprotocols offered to the kubelet, the preferred one first.
 const STREAM_PROTOCOLS: [&str; 5] =
     ["v5.channel.k8s.io", "v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"];
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("x-stream-protocol-version");
-/// How much of the text of a kubelet's error is told.
+/// How much of a kubelet's error text is returned.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
-/// What a WebSocket client of a kubelet needs done for it.
+/// The translation that a WebSocket client needs.
 pub(super) enum Translation {
-    /// Its messages become the streams of a command.
+    /// Its messages become the streams of a remote command.
     Command,
-    /// Its messages hold SPDY: these protocols are offered to the kubelet.
+    /// Its messages contain SPDY frames; these subprotocols are offered to the kubelet.
     Tunnel(Vec<String>),
 }
 
 impl Translation {
-    /// What a request needs; `None` where the kubelet reads it as it is.
+    /// The translation that a request needs; `None` if the kubelet handles it itself.
     pub(super) fn of(headers: &HeaderMap, subresource: &str) -> Option<Self> {
         if !websocket::asked_for(headers) {
             return None;
@@ -53,7 +54,7 @@ impl Translation {
 }
 
 impl Streamed<'_> {
-    /// A command: the client's connection switches first, and whatever goes wrong is told over its error channel.
+    /// Runs a remote command: the client's connection is upgraded first, and all errors go to its error channel.
     pub(super) fn command(&self, streams: &Streams, location: &Location) -> ApiResponse {
         let accepted = websocket::accept(&self.parts.headers, STREAM_CLOSE);
         let Some(upgrade) = self.parts.extensions.get::<OnUpgrade>().filter(|_| accepted.code == 101) else {
@@ -69,7 +70,7 @@ impl Streamed<'_> {
             tty: wants("tty"),
         };
         let kubelet = Kubelet::new(self, streams, location, &STREAM_PROTOCOLS);
-        // The task ends with the client or the command.
+        // This task ends with the client or the command.
         tokio::spawn(async move {
             if let Ok(client) = upgrade.await {
                 run(client, kubelet, options).await;
@@ -78,7 +79,7 @@ impl Streamed<'_> {
         accepted
     }
 
-    /// Port forwarding: the kubelet's connection switches first, because it chooses the protocol.
+    /// Forwards ports: the kubelet's connection is upgraded first, because it chooses the subprotocol.
     pub(super) async fn tunnel(
         &self,
         streams: &Streams,
@@ -106,7 +107,7 @@ impl Streamed<'_> {
             return Ok(accepted);
         };
         let upgrade = upgrade.clone();
-        // The task ends with either side.
+        // This task ends when either side closes.
         tokio::spawn(async move {
             if let Ok(client) = upgrade.await {
                 translate::tunnel(TokioIo::new(client), TokioIo::new(*backend)).await;
@@ -116,7 +117,7 @@ impl Streamed<'_> {
     }
 }
 
-/// A request to a kubelet for SPDY.
+/// A SPDY request to a kubelet.
 struct Kubelet {
     forward: Forward,
     transport: Arc<Transport>,
@@ -152,7 +153,7 @@ impl Kubelet {
         Kubelet { forward, transport: streams.transport(location.backend), url }
     }
 
-    /// The connection and the protocol that the kubelet chose. The error is client-go's.
+    /// Connects and returns the connection and the subprotocol that the kubelet chose. The error has client-go's text.
     async fn connect(self) -> Result<(Upgraded, String), String> {
         let sending = |why: &str| format!("error sending request: Post \"{}\": {why}", self.url);
         match self.forward.upgrade(&self.transport).await {
@@ -186,7 +187,7 @@ async fn text(mut body: ProxyBody) -> String {
     String::from_utf8_lossy(&all).into_owned()
 }
 
-/// A command from its beginning to its end.
+/// Runs a command to its end.
 async fn run(client: Upgraded, kubelet: Kubelet, options: StreamOptions) {
     let mut client = TokioIo::new(client);
     if translate::greet(&mut client, options).await.is_err() {
@@ -203,7 +204,7 @@ async fn run(client: Upgraded, kubelet: Kubelet, options: StreamOptions) {
     }
 }
 
-/// How a command ended, as clients are told: a `Status` without kind and version.
+/// The result of a command for the client: a `Status` without kind and version.
 fn status(ended: &Ended) -> Vec<u8> {
     match ended {
         Ended::Success => br#"{"metadata":{},"status":"Success"}"#.to_vec(),

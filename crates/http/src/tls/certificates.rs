@@ -1,5 +1,5 @@
-//! The certificates that the server shows: the usual one, and those for certain names (`--tls-sni-cert-key`). They can be replaced
-//! while the server runs; open connections keep theirs.
+//! The serving certificates: the default one, and those for certain names (`--tls-sni-cert-key`). They can be replaced
+//! at run time; open connections keep theirs.
 
 use super::{ServingCertificate, provider};
 use arc_swap::ArcSwap;
@@ -13,7 +13,7 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 pub struct NamedCertificate {
     /// The certificate.
     pub certificate: ServingCertificate,
-    /// Names that clients ask for, `*.example.com` among them; none are those of the certificate.
+    /// The names it is used for, including `*.example.com`; empty means those in the certificate.
     pub names: Vec<String>,
 }
 
@@ -32,21 +32,21 @@ struct Chosen {
 #[derive(Debug)]
 struct Known {
     key: Arc<CertifiedKey>,
-    /// Names that were given for it.
+    /// The names given on the command line.
     names: Vec<String>,
-    /// The subject, where it is a name.
+    /// The subject's common name, if it is a host name.
     common_name: Option<String>,
     /// Names in the certificate.
     dns_names: Vec<String>,
 }
 
 impl ServingCertificates {
-    /// The usual certificate and those for names; keys must belong to their certificates.
+    /// The default certificate and those for names. Keys must match their certificates.
     pub fn new(usual: ServingCertificate, named: Vec<NamedCertificate>) -> Result<Self, Error> {
         Ok(ServingCertificates { current: ArcSwap::from_pointee(Chosen::new(usual, named)?) })
     }
 
-    /// Shows other certificates to new connections. After an error the old ones are still shown.
+    /// Replaces the certificates for new connections. On an error the old ones stay.
     pub fn replace(&self, usual: ServingCertificate, named: Vec<NamedCertificate>) -> Result<(), Error> {
         self.current.store(Arc::new(Chosen::new(usual, named)?));
         Ok(())
@@ -69,8 +69,8 @@ impl Chosen {
         Ok(Chosen { usual, named: named? })
     }
 
-    /// The certificate for a name. As in Go: names that were given, names of certificates for which none were given, then
-    /// whichever certificate is valid for the name.
+    /// The certificate for a name, in Go's order: given names, names in certificates without given ones, then any
+    /// certificate that is valid for the name.
     fn of(&self, name: Option<&str>) -> &Known {
         let Some(name) = name else { return &self.usual };
         let wildcard = name.split_once('.').map(|(_, rest)| format!("*.{rest}"));
@@ -101,7 +101,7 @@ impl Known {
     }
 }
 
-/// The subject of a certificate, where it could be the name of a host, and the names in its extension.
+/// The subject's common name, if it could be a host name, and the subject alternative names.
 fn names_of(der: &[u8]) -> (Option<String>, Vec<String>) {
     let Ok((_, certificate)) = X509Certificate::from_der(der) else { return Default::default() };
     let common = certificate.subject().iter_common_name().next().and_then(|name| name.as_str().ok());

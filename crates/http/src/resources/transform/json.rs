@@ -1,4 +1,4 @@
-//! Rows, Tables and metadata as compact JSON, from kept bytes where they can be copied.
+//! Writes rows, Tables and metadata as compact JSON, copying stored bytes if possible.
 
 use super::{Form, INITIAL_EVENTS_END, Source, Transformer, api_version};
 use crate::negotiate::MetaVersion;
@@ -13,13 +13,13 @@ use pintle_schema::typed;
 use pintle_value::{Value, json};
 use std::borrow::Cow;
 
-/// What metadata alone begins with.
+/// The beginning of a PartialObjectMetadata.
 const PARTIAL_V1: &[u8] = br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#;
 const PARTIAL_V1BETA1: &[u8] =
     br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1beta1","metadata":"#;
 
 impl Transformer {
-    /// Appends one object in its form.
+    /// Appends one object in the requested form.
     pub(super) fn write(
         &self,
         source: Source<'_>,
@@ -50,7 +50,7 @@ impl Transformer {
         Ok(())
     }
 
-    /// Appends an object's metadata as an object.
+    /// Appends an object's metadata as a PartialObjectMetadata.
     pub(super) fn write_partial(&self, source: Source<'_>, out: &mut Vec<u8>) -> Result<(), Status> {
         out.extend_from_slice(match self.version {
             MetaVersion::V1 => PARTIAL_V1,
@@ -89,7 +89,7 @@ impl Transformer {
             object.write_part(place, revision, out);
             return Ok(());
         }
-        // Custom resources are kept with sorted members, metadata alone has those of its type in their order.
+        // Custom resources are stored with sorted members, but PartialObjectMetadata has its type's order.
         let make = |object: &Object| -> Result<_, Status> {
             let mut part = Vec::new();
             object.write_part(place.clone(), revision, &mut part);
@@ -191,7 +191,9 @@ pub(super) fn write_columns(columns: &[Column], out: &mut Vec<u8>) {
 /// Appends the metadata of a list.
 pub(super) fn write_list_metadata(listed: &Listed, out: &mut Vec<u8>) {
     out.push(b'{');
-    write_member("resourceVersion", &listed.revision.to_string(), out);
+    if listed.revision > 0 {
+        write_member("resourceVersion", &listed.revision.to_string(), out);
+    }
     if !listed.continue_token.is_empty() {
         out.push(b',');
         write_member("continue", &listed.continue_token, out);
@@ -203,7 +205,7 @@ pub(super) fn write_list_metadata(listed: &Listed, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// Appends a member whose value is a text.
+/// Appends a member with a string value.
 pub(super) fn write_member(key: &str, value: &str, out: &mut Vec<u8>) {
     json::write_string(key, out);
     out.push(b':');

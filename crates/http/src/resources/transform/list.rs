@@ -1,4 +1,4 @@
-//! Lists in other forms; long ones are written while the client reads.
+//! Transformed lists; long ones are written while the client reads.
 
 use super::json::{write_columns, write_list_metadata};
 use super::protobuf;
@@ -34,7 +34,7 @@ impl Transformer {
         }
     }
 
-    /// Some kinds have rows in another order than that of names.
+    /// Some kinds sort their rows in another order than by name.
     fn put_in_order(&self, items: &mut [Arc<Object>]) {
         let Form::Table { printer, .. } = &self.form else { return };
         let Some(order) = printer.order() else { return };
@@ -57,7 +57,7 @@ impl Rows {
     fn new(transformer: Transformer, listed: Listed) -> Self {
         let mut header =
             Vec::with_capacity(CHUNK_BYTES.min(listed.items.len().saturating_mul(256).saturating_add(1024)));
-        // Lists of nothing have no list in Go, but for Tables that are made with one.
+        // In Go, an empty list is null here, except in Tables that are created with one.
         let is_nothing = match &transformer.form {
             Form::Table { printer, .. } => {
                 transformer.write_kind("Table", &mut header);
@@ -82,7 +82,7 @@ impl Rows {
         Rows { transformer, items: listed.items.into_iter(), header, footer, first: true, now }
     }
 
-    /// All of it, in the encoding of the answer.
+    /// The whole list in the encoding of the answer.
     fn whole(mut self) -> Result<Bytes, Status> {
         let mut out = std::mem::take(&mut self.header);
         while let Some(object) = self.items.next() {
@@ -119,7 +119,7 @@ impl Iterator for Rows {
             };
             let (length, first) = (out.len(), self.first);
             if self.write(&object, &mut out).is_err() {
-                // The answer has begun: what cannot be read is left out.
+                // The answer has already begun, so an object that cannot be transformed is omitted.
                 out.truncate(length);
                 self.first = first;
             }

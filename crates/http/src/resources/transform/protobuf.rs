@@ -1,4 +1,4 @@
-//! Lists of metadata in protobuf, put together from what is kept beside each object.
+//! Lists of metadata in protobuf, assembled from cached messages.
 
 use super::json::write_list_metadata;
 use super::{Source, Transformer, api_version, read};

@@ -1,5 +1,5 @@
-//! Rows of Tables. What of a row stays as it is while its object does is kept beside the object as JSON; where it shows
-//! the object's age stands a zero byte, which JSON never has.
+//! Rows of Tables. The part of a row that only changes with its object is cached beside the object as JSON; a zero
+//! byte, which JSON never contains, marks where the age goes.
 
 use super::{Source, Transformer};
 use crate::negotiate::Encoding;
@@ -13,9 +13,9 @@ use pintle_meta::{Status, Timestamp};
 use pintle_value::{Value, json};
 use std::convert::Infallible;
 
-/// Stands for the age in a kept row.
+/// Marks the age in a cached row.
 const AGE: u8 = 0;
-/// A kept row begins with when the object was created, in seconds.
+/// A cached row starts with the creation time in seconds.
 const CREATED_BYTES: usize = size_of::<i64>();
 
 impl Transformer {
@@ -28,12 +28,12 @@ impl Transformer {
         now: Timestamp,
         out: &mut Vec<u8>,
     ) -> Result<(), Status> {
-        let kept = match source {
-            Source::Kept(object, revision) if revision == object.revision() => kept(object, printer),
+        let cached_row = match source {
+            Source::Kept(object, revision) if revision == object.revision() => cached_row(object, printer),
             Source::Kept(..) | Source::Tree(_) => None,
         };
-        match kept {
-            Some(kept) => write_kept(&kept, now, out),
+        match cached_row {
+            Some(cached_row) => write_cached_row(&cached_row, now, out),
             None => {
                 let row = printer.row(&*self.printed(source, printer)?, now);
                 let cells: Vec<LastingCell> = row.cells.into_iter().map(LastingCell::Fixed).collect();
@@ -46,20 +46,20 @@ impl Transformer {
     }
 }
 
-/// The kept row of an object, for kinds and objects that have one.
-fn kept(object: &Object, printer: &Printer) -> Option<Bytes> {
-    // A definition can get other columns while its objects stay.
+/// The cached row of an object, for kinds and objects that can have one.
+fn cached_row(object: &Object, printer: &Printer) -> Option<Bytes> {
+    // A definition's columns can change without its objects.
     if printer.is_versioned() {
         return None;
     }
     let make = |object: &Object| -> Result<Bytes, Infallible> {
         let tree = printer.read(object.json(), object.revision());
         let row = tree.and_then(|tree| printer.lasting_row(&tree));
-        // Rows that cannot be kept are remembered as nothing.
+        // Rows that cannot be cached are recorded as empty.
         Ok(row.map_or_else(Bytes::new, |row| exact(&template(&row))))
     };
-    let Ok(kept) = object.encoded(form_key(0, ROW, Encoding::JSON), make);
-    (!kept.is_empty()).then_some(kept)
+    let Ok(cached_row) = object.encoded(form_key(0, ROW, Encoding::JSON), make);
+    (!cached_row.is_empty()).then_some(cached_row)
 }
 
 fn template(row: &LastingRow) -> Vec<u8> {
@@ -68,19 +68,19 @@ fn template(row: &LastingRow) -> Vec<u8> {
     out
 }
 
-fn write_kept(kept: &[u8], now: Timestamp, out: &mut Vec<u8>) {
-    let Some((created, text)) = kept.split_first_chunk::<CREATED_BYTES>() else { return };
+fn write_cached_row(cached_row: &[u8], now: Timestamp, out: &mut Vec<u8>) {
+    let Some((created, text)) = cached_row.split_first_chunk::<CREATED_BYTES>() else { return };
     let created = Timestamp::from_seconds(i64::from_le_bytes(*created));
     for (at, part) in text.split(|byte| *byte == AGE).enumerate() {
         if at > 0 {
-            // An age has nothing that JSON would escape but the brackets of `<invalid>`.
+            // An age contains nothing that JSON escapes except the brackets of `<invalid>`.
             json::write_string(&human(GoDuration(now.nanos_since(&created))), out);
         }
         out.extend_from_slice(part);
     }
 }
 
-/// Appends a row up to its object.
+/// Appends the part of a row before its object.
 fn write_cells(cells: &[LastingCell], conditions: &[Value], out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"cells\":[");
     for (at, cell) in cells.iter().enumerate() {
@@ -129,10 +129,10 @@ mod tests {
             conditions: Vec::new(),
             created: Timestamp::from_seconds(1000),
         };
-        let kept = template(&row);
+        let cached_row = template(&row);
         for (now, age) in [(1000, "0s"), (1090, "90s"), (990, "\\u003cinvalid\\u003e")] {
             let mut out = Vec::new();
-            write_kept(&kept, Timestamp::from_seconds(now), &mut out);
+            write_cached_row(&cached_row, Timestamp::from_seconds(now), &mut out);
             let expected = format!(r#"{{"cells":["a\u0000\"","{age}",2],"object":"#);
             assert_eq!(String::from_utf8(out).unwrap(), expected);
         }

@@ -1,11 +1,11 @@
-//! What is counted of a watch: its events, their sizes, and how long it took to send what was there when it began.
+//! Metrics of a watch: its events, their sizes, and how long the initial events took.
 
 use pintle_engine::Target;
 use pintle_metrics::{Handle, families};
 use std::time::Instant;
 
-/// The series of one watch, looked up once.
-pub(super) struct WatchFigures {
+/// The series of one watch, resolved once.
+pub(super) struct WatchMetrics {
     began: Instant,
     is_initial: bool,
     sent: u64,
@@ -14,12 +14,12 @@ pub(super) struct WatchFigures {
     dispatched: Handle,
 }
 
-impl WatchFigures {
+impl WatchMetrics {
     /// A watch of these objects that begins now.
     pub(super) fn new(target: &Target) -> Self {
         let (group, resource) = (target.kind.group.as_str(), target.kind.plural.as_str());
         let version = target.kind_version().name.as_str();
-        WatchFigures {
+        WatchMetrics {
             began: Instant::now(),
             is_initial: true,
             sent: 0,
@@ -29,7 +29,7 @@ impl WatchFigures {
         }
     }
 
-    /// An event of this many bytes is sent.
+    /// Counts an event of this size.
     pub(super) fn event(&mut self, bytes: usize) {
         self.sent = self.sent.saturating_add(u64::from(self.is_initial));
         self.events.add(1);
@@ -38,7 +38,7 @@ impl WatchFigures {
         self.sizes.observe(families::WATCH_EVENT_BYTES.buckets(), bytes as f64);
     }
 
-    /// What was there at the beginning is sent.
+    /// Records that the initial events have been sent.
     pub(super) fn initial_end(&mut self, target: &Target, announces: bool) {
         self.is_initial = false;
         let (group, resource) = (target.kind.group.as_str(), target.kind.plural.as_str());

@@ -1,4 +1,4 @@
-//! What is counted of the steps before a request is handled: authentication, authorization, and the sizes of bodies.
+//! Metrics of the steps before a request is handled: authentication, authorization and body sizes.
 
 use crate::peer::Peer;
 use crate::requestinfo::RequestInfo;
@@ -14,7 +14,7 @@ pub(crate) enum Filter {
     Authorization,
 }
 
-/// Series with one label, looked up once.
+/// Series with one label, resolved once.
 type Series<const N: usize> = LazyLock<[Handle; N]>;
 
 const FILTERS: [&str; 2] = ["authentication", "authorization"];
@@ -40,7 +40,7 @@ pub(crate) fn filter(filter: Filter, took: Duration) {
     observe(&FILTER_SECONDS, filter as usize, &families::REQUEST_FILTER, took);
 }
 
-/// Counts an authentication, and the time that the certificate of the client is still good for.
+/// Counts an authentication and observes the remaining validity of the client certificate.
 pub(crate) fn authenticated(peer: &Peer, user: Option<&UserInfo>, took: Duration) {
     filter(Filter::Authentication, took);
     let result = usize::from(user.is_none());
@@ -53,7 +53,7 @@ pub(crate) fn authenticated(peer: &Peer, user: Option<&UserInfo>, took: Duration
     }
 }
 
-/// Counts the authentication of a token. Nothing is cached here, so each is looked up.
+/// Counts the authentication of a token. Nothing is cached here, so each one is a lookup.
 pub(crate) fn token_authenticated(succeeded: bool, took: Duration) {
     static SERIES: LazyLock<[Handle; 5]> = LazyLock::new(|| {
         families::TOKEN_FETCHES_ACTIVE.set(&["blocked"], 0.0);
@@ -71,7 +71,7 @@ pub(crate) fn token_authenticated(succeeded: bool, took: Duration) {
     if succeeded { ok } else { failed }.add(1);
 }
 
-/// Names of users would be too many series: kube-apiserver counts a few by name.
+/// User names would make too many series; kube-apiserver counts only a few by name.
 fn user_group(name: &str) -> usize {
     match name {
         "admin" => 0,

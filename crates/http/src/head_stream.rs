@@ -1,0 +1,317 @@
+//! `HeadStream`: a connection whose HTTP/1.1 heads pass through `request_line` before hyper reads them. Bodies, upgraded
+//! connections and HTTP/2 pass unchanged.
+//!
+//! hyper alone decides what a request is. This holds back a head until it is complete and hands hyper one head at a time; it
+//! touches bytes only where it knows that a head begins: at the start of the connection, and behind a body whose length one plain
+//! `Content-Length` says. From anything else on (chunks, upgrades) nothing is touched any more.
+
+use crate::head_budget::{HeadBudget, HeadShare};
+use crate::request_line::{HEAD_BYTES_MAX, Head, HeadTarget, Next, head_end};
+use std::collections::VecDeque;
+use std::io::{IoSlice, Result};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
+
+/// Bytes that are read at once while a head is awaited: also the most that is held back behind a head.
+const READ_BYTES: usize = 4096;
+/// Line ends before a request line that are skipped, as Go's server does after a body that a client ended with one too many.
+const LEADING_LINE_ENDS_MAX: usize = 4;
+/// A buffer that had to grow beyond this is given back once its head is handed over.
+const BUFFER_BYTES_KEPT: usize = 16 * 1024;
+/// Reads of a refused connection that are thrown away per poll.
+const DISCARDS_PER_POLL: usize = 16;
+
+/// What is known of the heads that hyper has not made requests of yet, in order.
+#[derive(Clone, Default)]
+pub(crate) struct Targets(Arc<Mutex<VecDeque<HeadTarget>>>);
+
+impl Targets {
+    /// The target of the next request of an HTTP/1.1 connection.
+    pub(crate) fn next(&self) -> HeadTarget {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front().unwrap_or(HeadTarget::Plain)
+    }
+
+    fn push(&self, target: HeadTarget) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(target);
+    }
+}
+
+enum State {
+    /// A head begins with `received`.
+    Head,
+    /// So many bytes of a body follow.
+    Body(u64),
+    /// Nothing is touched any more.
+    Unchanged,
+    /// A head was refused: what follows is thrown away.
+    Refused,
+}
+
+/// A connection to a client.
+pub(crate) struct HeadStream<S> {
+    /// Limited to the body while there is one.
+    inner: Take<S>,
+    state: State,
+    targets: Targets,
+    /// Bytes of the client that hyper has not got, and how many of them are known to hold no end of a head.
+    received: Vec<u8>,
+    searched: usize,
+    share: HeadShare,
+    /// A head for hyper, and how much of it hyper has got.
+    head: Vec<u8>,
+    head_read: usize,
+}
+
+impl<S: AsyncRead + Unpin> HeadStream<S> {
+    /// `is_http2`: the client and the server agreed on HTTP/2, which has no such heads.
+    pub(crate) fn new(inner: S, is_http2: bool, budget: &HeadBudget) -> Self {
+        HeadStream {
+            inner: inner.take(u64::MAX),
+            state: if is_http2 { State::Unchanged } else { State::Head },
+            targets: Targets::default(),
+            received: Vec::new(),
+            searched: 0,
+            share: budget.share(),
+            head: Vec::new(),
+            head_read: 0,
+        }
+    }
+
+    /// What is known of the targets of the requests.
+    pub(crate) fn targets(&self) -> Targets {
+        self.targets.clone()
+    }
+
+    /// Moves bytes from `received` to `buf`, at most `limit`; returns how many.
+    fn give_received(&mut self, buf: &mut ReadBuf<'_>, limit: usize) -> usize {
+        let count = self.received.len().min(buf.remaining()).min(limit);
+        buf.put_slice(self.received.get(..count).unwrap_or_default());
+        self.received.drain(..count);
+        count
+    }
+
+    fn give_head(&mut self, buf: &mut ReadBuf<'_>) {
+        let left = self.head.get(self.head_read..).unwrap_or_default();
+        let count = left.len().min(buf.remaining());
+        buf.put_slice(left.get(..count).unwrap_or_default());
+        self.head_read = self.head_read.saturating_add(count);
+        if self.head_read >= self.head.len() {
+            self.head_read = 0;
+            self.head.clear();
+            self.head.shrink_to(BUFFER_BYTES_KEPT);
+        }
+    }
+
+    /// Takes a head out of `received` if one is complete, or if none can become complete any more.
+    fn take_head(&mut self) {
+        if self.searched == 0 {
+            let is_line_end = |byte: &&u8| matches!(byte, b'\r' | b'\n');
+            let skipped = self.received.iter().take(LEADING_LINE_ENDS_MAX).take_while(is_line_end).count();
+            self.received.drain(..skipped);
+        }
+        let head = match head_end(&self.received, self.searched) {
+            Some(end) if end <= HEAD_BYTES_MAX => {
+                let rest = self.received.split_off(end);
+                Head::read(std::mem::replace(&mut self.received, rest))
+            }
+            None if self.received.len() <= HEAD_BYTES_MAX && self.share.grow_to(self.received.len()) => {
+                self.searched = self.received.len();
+                return;
+            }
+            // Go: Request Header Fields Too Large.
+            _ => Head::refused(431),
+        };
+        self.searched = 0;
+        self.share.release();
+        self.state = match (&head.target, head.next) {
+            (Some(HeadTarget::Refused(_)), _) => State::Refused,
+            (_, Next::Body(length)) => State::Body(length),
+            (_, Next::Unknown) => State::Unchanged,
+        };
+        if let Some(target) = head.target {
+            self.targets.push(target);
+        }
+        self.head = head.bytes;
+    }
+
+    /// Reads more of a head. The client's end of the connection ends the head, too.
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let mut bytes = [0; READ_BYTES];
+        let mut piece = ReadBuf::new(&mut bytes);
+        ready!(Pin::new(&mut self.inner).poll_read(cx, &mut piece))?;
+        if piece.filled().is_empty() {
+            self.state = State::Unchanged;
+        }
+        self.received.extend_from_slice(piece.filled());
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads and forgets, so that closing the connection does not reset it before the client has its answer.
+    fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.received = Vec::new();
+        for _ in 0..DISCARDS_PER_POLL {
+            let mut bytes = [0; READ_BYTES];
+            let mut piece = ReadBuf::new(&mut bytes);
+            ready!(Pin::new(&mut self.inner).poll_read(cx, &mut piece))?;
+            if piece.filled().is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for HeadStream<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        let this = self.get_mut();
+        if buf.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        loop {
+            if !this.head.is_empty() {
+                this.give_head(buf);
+                return Poll::Ready(Ok(()));
+            }
+            match this.state {
+                State::Head => {
+                    // A head that is complete is handed over before anything else is read.
+                    if this.received.len() > this.searched {
+                        this.take_head();
+                    }
+                    if this.head.is_empty() && matches!(this.state, State::Head) {
+                        ready!(this.poll_receive(cx))?;
+                    }
+                }
+                State::Body(0) => {
+                    this.inner.set_limit(u64::MAX);
+                    this.state = State::Head;
+                }
+                State::Body(left) => {
+                    let limit = usize::try_from(left).unwrap_or(usize::MAX);
+                    let mut count = this.give_received(buf, limit);
+                    if count == 0 {
+                        this.inner.set_limit(left);
+                        let before = buf.filled().len();
+                        ready!(Pin::new(&mut this.inner).poll_read(cx, buf))?;
+                        count = buf.filled().len().saturating_sub(before);
+                    }
+                    let left = left.saturating_sub(u64::try_from(count).unwrap_or(u64::MAX));
+                    this.state = State::Body(left);
+                    return Poll::Ready(Ok(()));
+                }
+                State::Unchanged => {
+                    if this.give_received(buf, usize::MAX) > 0 {
+                        return Poll::Ready(Ok(()));
+                    }
+                    this.received = Vec::new();
+                    this.inner.set_limit(u64::MAX);
+                    return Pin::new(&mut this.inner).poll_read(cx, buf);
+                }
+                State::Refused => return this.poll_discard(cx),
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for HeadStream<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<Result<usize>> {
+        Pin::new(self.inner.get_mut()).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        Pin::new(self.inner.get_mut()).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.get_ref().is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(self.inner.get_mut()).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(self.inner.get_mut()).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt;
+
+    /// What hyper reads of what a client sends in pieces of `piece` bytes.
+    async fn pass(sent: &[u8], piece: usize) -> (Vec<u8>, Vec<HeadTarget>) {
+        let (mut client, server) = tokio::io::duplex(1 << 16);
+        let mut stream = HeadStream::new(server, false, &HeadBudget::default());
+        let targets = stream.targets();
+        let sent = sent.to_vec();
+        let sending = tokio::spawn(async move {
+            for part in sent.chunks(piece) {
+                client.write_all(part).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        });
+        let mut got = Vec::new();
+        stream.read_to_end(&mut got).await.unwrap();
+        sending.await.unwrap();
+        let mut queue = targets.0.lock().unwrap();
+        (got, queue.drain(..).collect())
+    }
+
+    async fn check(sent: &str, want: &str, requests: usize) {
+        for piece in [1, 2, 7, 4096, 1 << 20] {
+            let (got, targets) = pass(sent.as_bytes(), piece).await;
+            assert_eq!(String::from_utf8_lossy(&got), want, "pieces of {piece}");
+            assert_eq!(targets.len(), requests, "pieces of {piece}");
+        }
+    }
+
+    #[tokio::test]
+    async fn request_lines_are_rewritten_and_bodies_are_not() {
+        check(
+            "POST /a< HTTP/1.1\r\ncontent-length: 22\r\n\r\nGET /b< HTTP/1.1\r\na: <GET /c> HTTP/1.1\r\n\r\n",
+            "POST /a%3C HTTP/1.1\r\ncontent-length: 22\r\n\r\nGET /b< HTTP/1.1\r\na: <GET /c%3E HTTP/1.1\r\n\r\n",
+            2,
+        )
+        .await;
+        // A line end too many after a body.
+        check(
+            "GET / HTTP/1.1\r\n\r\n\r\nGET /< HTTP/1.1\r\n\r\n",
+            "GET / HTTP/1.1\r\n\r\nGET /%3C HTTP/1.1\r\n\r\n",
+            2,
+        )
+        .await;
+    }
+
+    #[tokio::test]
+    async fn nothing_is_touched_where_hyper_alone_knows_the_framing() {
+        let chunked =
+            "POST /a HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\nGET /b< HTTP/1.1\r\n\r\n";
+        check(chunked, chunked, 1).await;
+        let upgrade = "GET /a HTTP/1.1\r\nupgrade: x\r\n\r\nGET /b< HTTP/1.1\r\n\r\n";
+        check(upgrade, upgrade, 1).await;
+        let http2 = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04GET /b< HTTP/1.1\r\n\r\n";
+        check(http2, http2, 0).await;
+        // A head that never ends.
+        check("GET /b< HTTP/1.1\r\na: b\r\n", "GET /b< HTTP/1.1\r\na: b\r\n", 0).await;
+    }
+
+    #[tokio::test]
+    async fn a_refused_head_ends_what_hyper_reads() {
+        let (got, targets) = pass(b"GET /\x01 HTTP/1.1\r\n\r\nGET /secret HTTP/1.1\r\n\r\n", 4096).await;
+        assert_eq!(got, Head::refused(400).bytes);
+        assert_eq!(targets, [HeadTarget::Refused(400)]);
+        let endless = "a".repeat(HEAD_BYTES_MAX + READ_BYTES);
+        let (got, targets) = pass(format!("GET /{endless}").as_bytes(), 4096).await;
+        assert_eq!(got, Head::refused(431).bytes);
+        assert_eq!(targets, [HeadTarget::Refused(431)]);
+    }
+}

@@ -1,0 +1,281 @@
+//! The head of an HTTP/1.1 request as Go's server reads it: which bytes a URL may have, how long it may be, and where the next
+//! head begins. Everything else about a head is decided by hyper alone.
+//!
+//! The `http` crate refuses URLs that have raw `<`, `>` or bytes outside of UTF-8 or that are longer than 64 KiB; Go's server
+//! accepts them. The first are percent-encoded here, which means the same in a path and in a query; the second get a
+//! placeholder, and the request carries the real one as a `LongTarget`.
+
+use std::fmt::Write as _;
+
+/// Most bytes of the head of a request: Go's `DefaultMaxHeaderBytes` and the slop of its reader.
+pub(crate) const HEAD_BYTES_MAX: usize = 1024 * 1024 + 4096;
+/// Longest URL that the `http` crate takes.
+const URI_BYTES_MAX: usize = 65_534;
+/// What hyper sees in place of a head that is refused. Nothing of the client's bytes is in it.
+const REFUSED_HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: -\r\nconnection: close\r\n\r\n";
+/// The beginning of an HTTP/2 connection, which is no request.
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
+
+/// A URL that `http::Uri` cannot hold, percent-encoded: an extension of its request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LongTarget(pub(crate) std::sync::Arc<str>);
+
+/// What is known of the URL of a request before hyper reads it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum HeadTarget {
+    /// `http::Uri` holds it.
+    Plain,
+    /// Its request line has a placeholder.
+    Long(LongTarget),
+    /// The request is answered with this code, and the connection ends.
+    Refused(u16),
+}
+
+/// What follows a head.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// A body of so many bytes, and then the next head.
+    Body(u64),
+    /// Something that only hyper can tell the end of: chunks, an upgraded connection, HTTP/2.
+    Unknown,
+}
+
+/// A head for hyper.
+#[derive(Debug)]
+pub(crate) struct Head {
+    /// The bytes that hyper reads.
+    pub(crate) bytes: Vec<u8>,
+    /// `None` if no request has this head.
+    pub(crate) target: Option<HeadTarget>,
+    pub(crate) next: Next,
+}
+
+/// Where the head at the start of `bytes` ends, behind its empty line. The first `searched` bytes are known to hold no end.
+pub(crate) fn head_end(bytes: &[u8], searched: usize) -> Option<usize> {
+    let mut from = searched.saturating_sub(2);
+    while let Some(at) = bytes.get(from..)?.iter().position(|byte| *byte == b'\n') {
+        from = from.saturating_add(at).saturating_add(1);
+        match bytes.get(from..)? {
+            [b'\n', ..] => return from.checked_add(1),
+            [b'\r', b'\n', ..] => return from.checked_add(2),
+            _ => {}
+        }
+    }
+    None
+}
+
+impl Head {
+    /// A request that is refused before anything of it is read.
+    pub(crate) fn refused(code: u16) -> Self {
+        Head { bytes: REFUSED_HEAD.to_vec(), target: Some(HeadTarget::Refused(code)), next: Next::Unknown }
+    }
+
+    /// Reads one complete head. Where the first line is no request line, nothing of the head is passed on.
+    pub(crate) fn read(bytes: Vec<u8>) -> Self {
+        if bytes == HTTP2_PREFACE {
+            return Head { bytes, target: None, next: Next::Unknown };
+        }
+        let next = what_follows(&bytes);
+        let Some(range) = target_range(&bytes) else { return Head::refused(400) };
+        let target = bytes.get(range.clone()).unwrap_or_default();
+        // Go refuses control bytes in URLs, and what is no percent-encoding in their paths.
+        if target.iter().any(u8::is_ascii_control) || !is_path_encoded(target) {
+            return Head::refused(400);
+        }
+        let is_long = target.len() > URI_BYTES_MAX;
+        if !is_long && target.iter().all(|byte| is_accepted(*byte)) {
+            return Head { bytes, target: Some(HeadTarget::Plain), next };
+        }
+        // The authority of an absolute URL is not percent-encoded.
+        if !target.starts_with(b"/") && !is_encodable_absolute(target) {
+            return Head { bytes, target: Some(HeadTarget::Plain), next };
+        }
+        let encoded = percent_encoded(target);
+        let (line, target) = match encoded.len() > URI_BYTES_MAX {
+            true => ("/".to_string(), HeadTarget::Long(LongTarget(encoded.into()))),
+            false => (encoded, HeadTarget::Plain),
+        };
+        let mut rewritten = bytes;
+        rewritten.splice(range, line.into_bytes());
+        Head { bytes: rewritten, target: Some(target), next }
+    }
+}
+
+/// Bytes that `http::Uri` takes in every part of a URL and that mean there what they mean to Go. It would cut the URL at `#`.
+fn is_accepted(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !matches!(byte, b'"' | b'#' | b'<' | b'>' | b'`')
+}
+
+/// Whether each `%` of the path stands before two hexadecimal digits. Go reads queries more liberally.
+fn is_path_encoded(target: &[u8]) -> bool {
+    let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+    let mut parts = path.split(|byte| *byte == b'%').skip(1);
+    parts.all(|part| part.get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit)))
+}
+
+fn percent_encoded(target: &[u8]) -> String {
+    let mut text = String::with_capacity(target.len());
+    for byte in target {
+        match is_accepted(*byte) {
+            true => text.push(char::from(*byte)),
+            // Writing to a `String` does not fail.
+            false => drop(write!(text, "%{byte:02X}")),
+        }
+    }
+    text
+}
+
+/// Whether only the path or the query of an absolute URL has bytes that must be encoded.
+fn is_encodable_absolute(target: &[u8]) -> bool {
+    let authority = scheme_end(target).and_then(|end| target.get(end..)).unwrap_or_default();
+    let authority = authority.split(|byte| matches!(byte, b'/' | b'?')).next().unwrap_or_default();
+    authority.iter().all(|byte| is_accepted(*byte)) && target.len() <= URI_BYTES_MAX
+}
+
+/// Where the authority of an absolute URL begins.
+fn scheme_end(target: &[u8]) -> Option<usize> {
+    target.windows(3).take(16).position(|three| three == b"://")?.checked_add(3)
+}
+
+/// Where the target stands in `METHOD TARGET HTTP/1.x`; `None` if the first line is anything else.
+fn target_range(head: &[u8]) -> Option<std::ops::Range<usize>> {
+    let line = head.split(|byte| *byte == b'\n').next()?;
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let mut blanks = line.iter().enumerate().filter(|(_, byte)| **byte == b' ').map(|(at, _)| at);
+    let (first, second) = (blanks.next()?, blanks.next()?);
+    let protocol = line.get(second.checked_add(1)?..)?;
+    let start = first.checked_add(1)?;
+    let is_url = match line.get(start..second)? {
+        b"*" => true,
+        target => target.starts_with(b"/") || line.starts_with(b"CONNECT ") || scheme_end(target).is_some(),
+    };
+    let is_request = first > 0 && is_url && matches!(protocol, b"HTTP/1.1" | b"HTTP/1.0");
+    is_request.then_some(start..second)
+}
+
+/// Where the next head begins. What hyper takes for a head has one header in each line, so that both agree on the length of the
+/// body; where anything but one plain `Content-Length` decides, this does not guess.
+fn what_follows(head: &[u8]) -> Next {
+    let mut length = None;
+    let mut lines = head.split(|byte| *byte == b'\n');
+    if lines.next().is_some_and(|line| line.starts_with(b"CONNECT ")) {
+        return Next::Unknown;
+    }
+    for line in lines {
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
+        let (name, value) = line.split_at(colon);
+        if name.eq_ignore_ascii_case(b"transfer-encoding") || name.eq_ignore_ascii_case(b"upgrade") {
+            return Next::Unknown;
+        }
+        if name.eq_ignore_ascii_case(b"content-length") {
+            let digits = value.strip_prefix(b":").unwrap_or(value).trim_ascii();
+            let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+            let number = std::str::from_utf8(digits).ok().filter(|_| is_number).and_then(|d| d.parse().ok());
+            match (length, number) {
+                (None, Some(number)) => length = Some(number),
+                _ => return Next::Unknown,
+            }
+        }
+    }
+    Next::Body(length.unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &[u8], headers: &str) -> Head {
+        let head = [line, b"\r\n", headers.as_bytes(), b"\r\n"].concat();
+        assert_eq!(head_end(&head, 0), Some(head.len()));
+        Head::read(head)
+    }
+
+    fn request_line(line: &[u8]) -> String {
+        let head = read(line, "host: x\r\n");
+        let text = String::from_utf8_lossy(&head.bytes).into_owned();
+        format!("{} {:?}", text.lines().next().unwrap(), head.target.unwrap())
+    }
+
+    #[test]
+    fn bytes_that_go_reads_in_urls_are_percent_encoded() {
+        for (line, want) in [
+            (&b"GET /a<b>c?d=<e> HTTP/1.1"[..], "GET /a%3Cb%3Ec?d=%3Ce%3E HTTP/1.1 Plain"),
+            (b"GET /a#b?c#d HTTP/1.1", "GET /a%23b?c%23d HTTP/1.1 Plain"),
+            (b"GET /\xc3\xa9\xff?\x80 HTTP/1.0", "GET /%C3%A9%FF?%80 HTTP/1.0 Plain"),
+            (b"GET /a\"`{}|\\^[] HTTP/1.1", "GET /a%22%60{}|\\^[] HTTP/1.1 Plain"),
+            (b"GET /%3c<?%zz< HTTP/1.1", "GET /%3c%3C?%zz%3C HTTP/1.1 Plain"),
+            (b"GET http://foo/a<b HTTP/1.1", "GET http://foo/a%3Cb HTTP/1.1 Plain"),
+            // Untouched: nothing to encode, or nothing that could be.
+            (b"GET /plain?a=b HTTP/1.1", "GET /plain?a=b HTTP/1.1 Plain"),
+            (b"GET http://foo<bar/ HTTP/1.1", "GET http://foo<bar/ HTTP/1.1 Plain"),
+            (b"OPTIONS * HTTP/1.1", "OPTIONS * HTTP/1.1 Plain"),
+            (b"CONNECT a:1 HTTP/1.1", "CONNECT a:1 HTTP/1.1 Plain"),
+            // Go answers these 400.
+            (b"GET < HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
+            (b"GET api HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
+            (b"GET /a< b HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
+            (b"GET /a< HTTP/1.1 ", "GET / HTTP/1.1 Refused(400)"),
+            (b"GET  /a HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
+            (b"GET /a< HTTP/2.0", "GET / HTTP/1.1 Refused(400)"),
+            (b"GET /a<", "GET / HTTP/1.1 Refused(400)"),
+            (b" /a< HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
+            (b"", "GET / HTTP/1.1 Refused(400)"),
+            (b"GET /%zz HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
+            (b"GET /%4 HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
+            (b"GET /a\x00 HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
+            (b"GET /a\tb HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
+            (b"GET /a\rb HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
+            (b"GET /a\x7f HTTP/1.1", "GET / HTTP/1.1 Refused(400)"),
+        ] {
+            assert_eq!(request_line(line), want);
+        }
+    }
+
+    #[test]
+    fn long_urls_travel_beside_the_request() {
+        let long = format!("/api?x={}", "<".repeat(30_000));
+        let head = read(format!("GET {long} HTTP/1.1").as_bytes(), "host: x\r\n");
+        assert_eq!(head.bytes, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+        assert_eq!(head.target, Some(HeadTarget::Long(LongTarget(long.replace('<', "%3C").into()))));
+        let at_limit = format!("/{}", "a".repeat(URI_BYTES_MAX - 1));
+        assert_eq!(read(format!("GET {at_limit} HTTP/1.1").as_bytes(), "").target, Some(HeadTarget::Plain));
+    }
+
+    #[test]
+    fn the_next_head_is_found_only_where_the_length_is_plain() {
+        for (headers, want) in [
+            ("host: x\r\n", Next::Body(0)),
+            ("Content-Length: 12\r\n", Next::Body(12)),
+            ("content-length:\t12 \r\n", Next::Body(12)),
+            ("content-length: +12\r\n", Next::Unknown),
+            ("content-length: 1 2\r\n", Next::Unknown),
+            ("content-length:\r\n", Next::Unknown),
+            ("content-length: 99999999999999999999999\r\n", Next::Unknown),
+            ("content-length: 1\r\ncontent-length: 1\r\n", Next::Unknown),
+            ("Transfer-Encoding: identity\r\n", Next::Unknown),
+            ("content-length: 1\r\ntransfer-encoding: chunked\r\n", Next::Unknown),
+            ("upgrade: websocket\r\n", Next::Unknown),
+        ] {
+            assert_eq!(read(b"POST / HTTP/1.1", headers).next, want, "{headers:?}");
+        }
+        assert_eq!(read(b"CONNECT a:1 HTTP/1.1", "").next, Next::Unknown);
+        assert!(Head::read(HTTP2_PREFACE.to_vec()).target.is_none());
+    }
+
+    #[test]
+    fn the_end_of_a_head_is_an_empty_line() {
+        for (text, want) in [
+            ("a\r\nb\r\n\r\nc", Some(8)),
+            ("a\nb\n\nc", Some(5)),
+            ("a\n\r\nc", Some(4)),
+            ("a\r\n\r", None),
+            ("a\r\n", None),
+            ("", None),
+        ] {
+            assert_eq!(head_end(text.as_bytes(), 0), want, "{text:?}");
+            // However the bytes arrive, the same end is found.
+            let found = (0..=text.len()).find_map(|n| head_end(&text.as_bytes()[..n], n.saturating_sub(1)));
+            assert_eq!(found, want, "{text:?} byte by byte");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! `GET …/NAME?history=true`: the retained versions of an object. It is authorized as the get that it is; kube-apiserver
+//! ignores the parameter.
+
+use super::Resources;
+use crate::api::{ApiRequest, ApiResponse};
+use crate::negotiate::Encoding;
+use pintle_engine::{ObjectHistory, ObjectVersion, Target};
+use pintle_meta::Status;
+use pintle_meta::options::Query;
+use pintle_meta::time::Timestamp;
+use std::fmt::Write;
+
+/// Versions in an answer unless the client asks for another number, and the most that it can have.
+const DEFAULT_LIMIT: usize = 100;
+const LIMIT_MAX: usize = 1000;
+
+/// Whether a request asks for the history of an object.
+pub(super) fn is_asked_for(request: &ApiRequest, target: &Target) -> bool {
+    target.subresource.is_empty() && Query(&request.query).switch("history") == Some(true)
+}
+
+impl Resources {
+    /// The versions as a JSON document, whatever the client accepts: there is no other form of it.
+    pub(super) async fn history(&self, request: &ApiRequest, target: &Target) -> Result<ApiResponse, Status> {
+        let query = Query(&request.query);
+        let before = query.int("before")?.and_then(|number| u64::try_from(number).ok());
+        let limit = match query.int("limit")?.and_then(|number| usize::try_from(number).ok()) {
+            None | Some(0) => DEFAULT_LIMIT,
+            Some(number) => number.min(LIMIT_MAX),
+        };
+        let history = self.engine.history(target, before, limit).await?;
+        let body = self.write_history(target, &history)?;
+        Ok(ApiResponse::new(200, "application/json", body))
+    }
+
+    fn write_history(&self, target: &Target, history: &ObjectHistory) -> Result<Vec<u8>, Status> {
+        let mut head = String::from(r#"{"kind":"ObjectHistory","apiVersion":"pintle.dev/v1","metadata":{},"#);
+        _ = write!(head, r#""since":"{}","hasOlder":{},"items":["#, history.since, history.has_older);
+        let mut out = head.into_bytes();
+        for (index, version) in history.versions.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            let mut item =
+                format!(r#"{{"type":"{}","resourceVersion":"{}""#, change_type(version), version.revision);
+            if let Some(time) = version.time_ms.and_then(timestamp) {
+                _ = write!(item, r#","time":"{time}""#);
+            }
+            out.extend_from_slice(item.as_bytes());
+            if let Some(object) = &version.object {
+                out.extend_from_slice(br#","object":"#);
+                out.extend_from_slice(self.object_bytes(target, object, Encoding::JSON)?.trim_ascii_end());
+            }
+            out.push(b'}');
+        }
+        out.extend_from_slice(b"]}\n");
+        Ok(out)
+    }
+}
+
+/// What watches call the change; `OLDEST` where it is not known what was there before.
+fn change_type(version: &ObjectVersion) -> &'static str {
+    match (&version.object, version.is_new) {
+        (None, _) => "DELETED",
+        (Some(_), Some(true)) => "ADDED",
+        (Some(_), Some(false)) => "MODIFIED",
+        (Some(_), None) => "OLDEST",
+    }
+}
+
+fn timestamp(time_ms: u64) -> Option<String> {
+    let seconds = i64::try_from(time_ms / 1000).ok()?;
+    let nanos = u32::try_from(time_ms % 1000).ok()?.saturating_mul(1_000_000);
+    Some(Timestamp { seconds, nanos }.rfc3339_micro().to_string())
+}

@@ -1,0 +1,44 @@
+//! The URL of a request. Everyone asks here: `http::Uri` holds no long URLs, so that they travel beside the request.
+
+use crate::request_line::LongTarget;
+use http::request::Parts;
+
+/// Path and query as they were sent.
+pub(crate) fn path_and_query(parts: &Parts) -> &str {
+    match parts.extensions.get::<LongTarget>() {
+        Some(LongTarget(target)) => target,
+        None => parts.uri.path_and_query().map_or("", http::uri::PathAndQuery::as_str),
+    }
+}
+
+/// The path as it was sent.
+pub(crate) fn path(parts: &Parts) -> &str {
+    match parts.extensions.get::<LongTarget>() {
+        Some(LongTarget(target)) => target.split_once('?').map_or(target, |(path, _)| path),
+        None => parts.uri.path(),
+    }
+}
+
+/// The query as it was sent, or "".
+pub(crate) fn query(parts: &Parts) -> &str {
+    match parts.extensions.get::<LongTarget>() {
+        Some(LongTarget(target)) => target.split_once('?').map_or("", |(_, query)| query),
+        None => parts.uri.query().unwrap_or(""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_target_replaces_that_of_the_request() {
+        let request = http::Request::builder().uri("/a?b").body(()).unwrap();
+        let (mut parts, ()) = request.into_parts();
+        assert_eq!((path(&parts), query(&parts), path_and_query(&parts)), ("/a", "b", "/a?b"));
+        parts.extensions.insert(LongTarget("/c?d?e".into()));
+        assert_eq!((path(&parts), query(&parts), path_and_query(&parts)), ("/c", "d?e", "/c?d?e"));
+        parts.extensions.insert(LongTarget("/f".into()));
+        assert_eq!((path(&parts), query(&parts)), ("/f", ""));
+    }
+}
