@@ -1,4 +1,4 @@
-//! AlwaysDeny: nothing may be changed.
+//! AlwaysDeny: refuses every request.
 
 use crate::{Attributes, ClusterState, Plugin};
 use pintle_meta::Status;

@@ -1,4 +1,5 @@
-//! AlwaysPullImages: images are pulled whenever a pod starts, so that who has no right to one cannot use a copy.
+//! AlwaysPullImages: sets the pull policy to Always, so that a pod cannot use a cached image without the right to pull
+//! it.
 
 use crate::{Attributes, ClusterState, Plugin};
 use pintle_meta::Status;

@@ -1,4 +1,4 @@
-//! LimitPodHardAntiAffinityTopology: pods may keep others off their node, but not off a whole zone.
+//! LimitPodHardAntiAffinityTopology: required pod anti-affinity may only use the topology of a single node.
 
 use crate::{Attributes, ClusterState, Plugin};
 use pintle_meta::Status;

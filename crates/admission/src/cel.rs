@@ -1,5 +1,5 @@
-//! Expressions of admission at run time: what they are evaluated over, what they may cost, and how they fail. Knows
-//! neither policies nor webhooks.
+//! CEL expressions of admission at run time: their variables, cost limits and errors. Independent of policies and
+//! webhooks.
 
 mod conditions;
 mod request_authorizer;

@@ -1,4 +1,4 @@
-//! The certificate plugins: who may approve and sign requests, and what no request may ask for.
+//! The certificate plugins: who may approve and sign certificate requests, and what they must not request.
 
 use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_auth::authz::Attributes as Question;
@@ -16,7 +16,7 @@ fn is_ours(request: &Attributes<'_>, operation: Operation, subresource: &str) ->
         && request.subresource == subresource
 }
 
-/// Whether a user may do this with requests to a signer, by its name or by its domain.
+/// Returns whether a user may use a verb on a signer, by its name or by its domain.
 fn may(authorizer: &dyn Authorizer, user: &UserInfo, verb: &str, signer: &str) -> bool {
     let domain = signer.split('/').next().unwrap_or("");
     [signer.to_string(), format!("{domain}/*")].into_iter().any(|name| {
@@ -34,7 +34,7 @@ fn may(authorizer: &dyn Authorizer, user: &UserInfo, verb: &str, signer: &str) -
     })
 }
 
-/// Who approves must be allowed to approve for the signer.
+/// Requires the right to approve for the signer.
 pub(crate) struct CertificateApproval(pub(crate) Arc<dyn Authorizer>);
 
 impl Plugin for CertificateApproval {
@@ -61,7 +61,7 @@ impl Plugin for CertificateApproval {
     }
 }
 
-/// Who signs must be allowed to sign for the signer.
+/// Requires the right to sign for the signer.
 pub(crate) struct CertificateSigning(pub(crate) Arc<dyn Authorizer>);
 
 impl Plugin for CertificateSigning {
@@ -90,7 +90,7 @@ impl Plugin for CertificateSigning {
     }
 }
 
-/// No client certificate may be asked for that belongs to the group of those who may do anything.
+/// Refuses requests for client certificates of the group `system:masters`.
 pub(crate) struct CertificateSubjectRestriction;
 
 impl Plugin for CertificateSubjectRestriction {
@@ -118,7 +118,7 @@ impl Plugin for CertificateSubjectRestriction {
     }
 }
 
-/// Whether the subject of a request in PEM has this organization. What does not parse was refused before.
+/// Returns whether the subject of a PEM request has this organization. Unparsable requests were refused before.
 fn names_organization(pem: &[u8], organization: &str) -> bool {
     let text = String::from_utf8_lossy(pem);
     let body: String = text
@@ -128,7 +128,7 @@ fn names_organization(pem: &[u8], organization: &str) -> bool {
         .take_while(|l| !l.starts_with("-----"))
         .collect();
     let Ok(der) = base64::decode(body.trim()) else { return false };
-    // An organization is its identifier (2.5.4.10), followed by a string of one of the text types.
+    // The organization attribute: the identifier 2.5.4.10, followed by one of the string types.
     const IDENTIFIER: [u8; 5] = [0x06, 0x03, 0x55, 0x04, 0x0a];
     let wanted = organization.as_bytes();
     der.windows(IDENTIFIER.len().saturating_add(2).saturating_add(wanted.len())).any(|window| {

@@ -1,4 +1,4 @@
-//! The plugins in force, in kube-apiserver's order, made of flags and of the configuration file.
+//! The enabled plugins, in kube-apiserver's order, built from flags and the configuration file.
 
 use crate::config::{AdmissionConfiguration, ConfigError, PluginConfig};
 use crate::durations::{Durations, Step};
@@ -11,7 +11,7 @@ use pintle_value::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// All plugins that kube-apiserver knows, in the order in which it asks them.
+/// All plugins of kube-apiserver, in the order in which it calls them.
 const ORDER: [&str; 41] = [
     "AlwaysAdmit",
     "NamespaceAutoProvision",
@@ -56,7 +56,7 @@ const ORDER: [&str; 41] = [
     "AlwaysDeny",
 ];
 
-/// Plugins that must be asked for.
+/// Plugins that are only enabled by a flag.
 const OFF_BY_DEFAULT: [&str; 14] = [
     "AlwaysAdmit",
     "AlwaysDeny",
@@ -80,9 +80,9 @@ pub struct Settings {
     pub enabled: Vec<String>,
     /// `--disable-admission-plugins`
     pub disabled: Vec<String>,
-    /// `--admission-control`: the plugins in force, and no others.
+    /// `--admission-control`: exactly the enabled plugins.
     pub only: Vec<String>,
-    /// `--admission-control-config-file`
+    /// The value of `--admission-control-config-file`.
     pub config_file: Option<PathBuf>,
     /// Whether webhooks and policies may come from files (`ManifestBasedAdmissionControlConfig`).
     pub allows_manifests: bool,
@@ -90,7 +90,7 @@ pub struct Settings {
     pub not_ready_seconds: i64,
     /// `--default-unreachable-toleration-seconds`
     pub unreachable_seconds: i64,
-    /// Who decides what users may do.
+    /// Authorizes what plugins check.
     pub authorizer: Arc<dyn Authorizer>,
 }
 
@@ -110,16 +110,16 @@ impl Settings {
     }
 }
 
-/// Why the chain cannot be made, in kube-apiserver's words.
+/// The reason why the chain cannot be built, with kube-apiserver's text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// The flags contradict each other or name plugins that there are not.
+    /// The flags contradict each other or name unknown plugins.
     #[error("{0}")]
     Flags(String),
     /// A configuration cannot be used.
     #[error("failed to apply admission: {0}")]
     Apply(String),
-    /// The file that the configuration of a plugin is in cannot be read.
+    /// The file with the configuration of a plugin cannot be read.
     #[error("{0}")]
     PluginFile(ConfigError),
 }
@@ -137,7 +137,7 @@ impl From<ConfigError> for SettingsError {
 pub struct Chain {
     plugins: Vec<Box<dyn Plugin>>,
     durations: Durations,
-    /// The names of all plugins in force, also of those that other parts of the server stand for.
+    /// The names of all enabled plugins, including those that other parts of the server implement.
     names: Vec<&'static str>,
     authorizer: Arc<dyn Authorizer>,
     limited_resources: Vec<LimitedResource>,
@@ -146,7 +146,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// The plugins that are on by default and those that are enabled, without the disabled ones.
+    /// Builds the chain: the plugins that are enabled by default or by flag, without the disabled ones.
     pub fn new(settings: Settings) -> Result<Self, SettingsError> {
         let names = names(&settings)?;
         let configuration = match &settings.config_file {
@@ -177,7 +177,8 @@ impl Chain {
         Ok(chain)
     }
 
-    /// Makes one plugin of its configuration. Those that other parts of the server stand for leave theirs with the chain.
+    /// Builds one plugin from its configuration. The chain keeps the configuration of plugins that other parts of the
+    /// server implement.
     fn add(
         &mut self,
         name: &str,
@@ -201,27 +202,27 @@ impl Chain {
         Ok(())
     }
 
-    /// Whether a plugin is in force.
+    /// Returns whether a plugin is enabled.
     pub fn is_on(&self, name: &str) -> bool {
         self.names.contains(&name)
     }
 
-    /// The resources that are only given where a quota counts them.
+    /// The resources that need a matching quota (`limitedResources`).
     pub fn limited_resources(&self) -> &[LimitedResource] {
         &self.limited_resources
     }
 
-    /// How the plugin is configured that asks webhooks which may change objects.
+    /// The configuration of the plugin MutatingAdmissionWebhook.
     pub fn mutating_webhooks(&self) -> &WebhookConfig {
         &self.mutating_webhooks
     }
 
-    /// How the plugin is configured that asks webhooks which may refuse objects.
+    /// The configuration of the plugin ValidatingAdmissionWebhook.
     pub fn validating_webhooks(&self) -> &WebhookConfig {
         &self.validating_webhooks
     }
 
-    /// Lets every plugin change the object.
+    /// Runs all plugins that can change the object.
     pub fn mutate(
         &self,
         request: &Attributes<'_>,
@@ -233,7 +234,7 @@ impl Chain {
         })
     }
 
-    /// Refuses an object that would grant what is not its writer's own. Asked when nobody changes it any more.
+    /// Refuses an object that grants rights its writer does not have. Must be called after all mutations.
     pub fn check_escalation(
         &self,
         request: &Attributes<'_>,
@@ -243,7 +244,7 @@ impl Chain {
         escalation::check(request, object, cluster, &*self.authorizer)
     }
 
-    /// Lets every plugin refuse the object.
+    /// Runs all plugins that can refuse the object.
     pub async fn validate(
         &self,
         request: &Attributes<'_>,
@@ -269,7 +270,7 @@ impl Chain {
     }
 }
 
-/// The names of the plugins in force, in their order.
+/// The names of the enabled plugins, in their order.
 fn names(settings: &Settings) -> Result<Vec<&'static str>, SettingsError> {
     let Settings { enabled, disabled, only, .. } = settings;
     let mut faults = Vec::new();
@@ -307,7 +308,7 @@ fn names(settings: &Settings) -> Result<Vec<&'static str>, SettingsError> {
     Ok(ORDER.into_iter().filter(is_on).collect())
 }
 
-/// The plugin of a name; none where there is nothing to do for it, or where another part of the server stands for it.
+/// Builds the plugin with this name; `None` if it does nothing or another part of the server implements it.
 fn plugin(
     name: &str,
     config: Option<&PluginConfig>,

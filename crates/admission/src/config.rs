@@ -1,4 +1,4 @@
-//! The file of `--admission-control-config-file`: how plugins are configured. Files are read once, when the server starts.
+//! The file of `--admission-control-config-file`, which configures plugins. Files are read once, at start.
 
 use pintle_meta::field::quoted;
 use pintle_value::quote::go_general;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// The largest file that is read.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// Why a plugin cannot be configured.
+/// The reason why a plugin cannot be configured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be used.
@@ -23,12 +23,12 @@ pub enum ConfigError {
         path: String,
         /// What was tried.
         op: &'static str,
-        /// The number of the system's error.
+        /// The operating system's error number.
         errno: i32,
     },
 }
 
-/// What the file says: names of plugins and where their configuration is.
+/// The content of the file: the names of plugins and their configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AdmissionConfiguration {
     plugins: Vec<Entry>,
@@ -44,21 +44,20 @@ struct Entry {
 /// The configuration of one plugin.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PluginConfig {
-    /// The document as it stands, for errors.
+    /// The document's text, for errors.
     pub(crate) text: String,
     /// The same read.
     tree: Result<Value, String>,
-    /// What a strict reader finds wrong with the text itself.
+    /// The complaints of strict parsing.
     strict_error: Option<String>,
 }
 
 impl AdmissionConfiguration {
-    /// Reads the file at `path`. `enabled` are the plugins in force: a file without kind configures two of them, as it did
-    /// before there were kinds.
+    /// Reads the file at `path`. `enabled` are the enabled plugins: a legacy file without kind configures two of them.
     pub fn load(path: &Path, enabled: &[&str]) -> Result<Self, ConfigError> {
         let shown = path.display().to_string();
         let text = read(path).map_err(|error| {
-            let why = format!("open {shown}: {}", in_words(&error));
+            let why = format!("open {shown}: {}", go_error_text(&error));
             ConfigError::File(format!(
                 "unable to read admission control configuration from {} [{why}]",
                 quoted(&shown)
@@ -76,7 +75,7 @@ impl AdmissionConfiguration {
             Err(DecodeError::Invalid(why)) => return Err(why),
         };
         let folder = path.parent().unwrap_or(Path::new(""));
-        // kube-apiserver quotes what it cannot read as it stands in a file of JSON.
+        // kube-apiserver quotes an invalid JSON file as it is.
         let is_json = config.text.trim_start().starts_with('{');
         let plugins = member(&config.text, "plugins").map(items).unwrap_or_default();
         let entry = |(index, plugin): (usize, &Value)| {
@@ -114,7 +113,7 @@ impl AdmissionConfiguration {
     }
 }
 
-/// The text of a member of a JSON object. The JSON is valid: it was parsed before.
+/// The text of a member of a JSON object, which was parsed successfully before.
 fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     let parts = items(object);
     let pair = |part: &'a str| {
@@ -126,7 +125,7 @@ fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     parts.into_iter().rev().find_map(pair)
 }
 
-/// The texts between the commas of a JSON list or object.
+/// The texts of the items of a JSON list or members of an object.
 fn items(list: &str) -> Vec<&str> {
     let mut rest = list.trim().get(1..).unwrap_or("");
     let mut out = Vec::new();
@@ -148,7 +147,7 @@ fn items(list: &str) -> Vec<&str> {
     }
 }
 
-/// Where the JSON value ends that a text begins with.
+/// The end of the JSON value at the start of a text.
 fn value_end(text: &str) -> usize {
     let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
     for (at, byte) in text.bytes().enumerate() {
@@ -172,7 +171,7 @@ fn value_end(text: &str) -> usize {
     text.len()
 }
 
-/// A file of the time before there were kinds, which is itself the configuration of two plugins.
+/// Reads a legacy file without kind, which is itself the configuration of two plugins.
 fn legacy(config: &PluginConfig, path: &Path, enabled: &[&str]) -> Option<AdmissionConfiguration> {
     let tree = config.tree.as_ref().ok()?;
     if tree.get("imagePolicy").is_none() && tree.get("podNodeSelectorPluginConfig").is_none() {
@@ -191,8 +190,8 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     }
 }
 
-/// What Go says of an error of the system.
-pub(crate) fn in_words(error: &std::io::Error) -> String {
+/// Go's text for an error of the operating system.
+pub(crate) fn go_error_text(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".to_string(),
         std::io::ErrorKind::PermissionDenied => "permission denied".to_string(),
@@ -207,18 +206,18 @@ pub(crate) enum Shape {
     Bool,
     /// Of Go's `int32`.
     Int32,
-    /// Of Go's `int64`, or a type made of it.
+    /// Go's `int64`, or a named type based on it.
     Int64(&'static str),
-    /// A text of one of Go's named types.
+    /// A string of a named Go type.
     Named(&'static str),
-    /// Items of a shape, and how Go calls the list.
+    /// A list: the shape of its items and the Go type's name.
     List(&'static Shape, &'static str),
     Struct(&'static Struct),
     /// Whatever is there.
     Any,
 }
 
-/// A type of Go: its name and its fields.
+/// A Go struct: its name and its fields.
 pub(crate) struct Struct {
     pub(crate) name: &'static str,
     pub(crate) fields: &'static [(&'static str, Shape)],
@@ -234,12 +233,12 @@ pub(crate) struct Scheme {
     pub(crate) place: &'static str,
 }
 
-/// Why a document is of no kind that is known.
+/// The reason why a document cannot be decoded as a known kind.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DecodeError {
     /// The kind is missing or unknown.
     Unknown(String),
-    /// The document does not follow its kind.
+    /// The document does not fit its kind.
     Invalid(String),
 }
 
@@ -263,7 +262,7 @@ const V1ALPHA1: Struct = Struct {
     name: "AdmissionConfiguration",
     fields: &[("plugins", Shape::List(&Shape::Struct(&PLUGIN), "[]v1alpha1.AdmissionPluginConfiguration"))],
 };
-/// A kind that the scheme has, too, whatever its fields are.
+/// A kind of the scheme whose fields do not matter here.
 const OTHER: Struct = Struct { name: "", fields: &[] };
 const SCHEME: Scheme = Scheme {
     kinds: &[
@@ -303,12 +302,12 @@ impl PluginConfig {
         }
     }
 
-    /// The tree, where the text can be read at all.
+    /// The parsed document.
     pub(crate) fn tree(&self) -> Result<&Value, String> {
         self.tree.as_ref().map_err(Clone::clone)
     }
 
-    /// The document as one of the scheme's kinds, and which. The error is in the words of kube-apiserver.
+    /// Decodes the document as one of the scheme's kinds and returns which. The error has kube-apiserver's text.
     pub(crate) fn decode(&self, scheme: &Scheme) -> Result<(&'static str, Value), DecodeError> {
         let unread =
             |why: String| DecodeError::Invalid(format!("couldn't get version/kind; json parse error: {why}"));
@@ -343,12 +342,12 @@ impl PluginConfig {
     }
 }
 
-/// Whether a document that has no kind is of a shape. The error is that of Go's decoder.
+/// Checks that a document without kind has a shape. The error has the text of Go's decoder.
 pub(crate) fn check_shape(value: &Value, shape: &Shape) -> Result<(), String> {
     check(value, shape, &mut Trail::default(), &mut Vec::new())
 }
 
-/// Where in a document a value is: the path with indices, the same without, and the type that has the last field.
+/// The position of a value in a document: the path with indices, the path without them, and the type of the last field.
 #[derive(Default)]
 struct Trail {
     path: String,

@@ -1,4 +1,4 @@
-//! DefaultStorageClass and DefaultIngressClass: claims and ingresses that name no class get the default one.
+//! DefaultStorageClass and DefaultIngressClass: set the default class on claims and ingresses without one.
 
 use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_meta::Status;
@@ -68,7 +68,7 @@ fn is_create(request: &Attributes<'_>) -> bool {
     request.operation == Operation::Create && request.subresource.is_empty()
 }
 
-/// The name of the newest class that is marked as default; of two of one age, the first by name.
+/// The newest class that is marked as default; of two with the same age, the first by name.
 fn newest(mut classes: Vec<Value>, marks: &[&str]) -> Option<String> {
     classes.retain(|c| marks.iter().any(|mark| c.str_at(&["metadata", "annotations", mark]) == "true"));
     let time = |c: &Value| c.str_at(&["metadata", "creationTimestamp"]).to_string();

@@ -1,4 +1,4 @@
-//! DefaultTolerationSeconds: pods stay for a while on nodes that are not ready or not reachable.
+//! DefaultTolerationSeconds: lets pods tolerate nodes that are not ready or unreachable for some time.
 
 use crate::{Attributes, ClusterState, Plugin};
 use pintle_meta::Status;

@@ -1,4 +1,4 @@
-//! How long plugins take, by plugin and by step. Series are looked up once and then counted without a lock.
+//! Durations of plugins and steps. Series are resolved once and then updated without a lock.
 
 use crate::{Operation, Plugin};
 use pintle_meta::Status;
@@ -44,7 +44,7 @@ impl Durations {
         Some(Measuring { series, operation, step: name, began, before: began, asked: 0 })
     }
 
-    /// Asks each plugin until one refuses, and measures them.
+    /// Runs the plugins until one refuses, and measures each.
     pub(crate) fn measure(
         &self,
         step: Step,
@@ -67,7 +67,7 @@ impl Durations {
     }
 }
 
-/// A step that is measured: its plugins are asked one after the other.
+/// Measures one step, whose plugins run one after the other.
 pub(crate) struct Measuring<'a> {
     series: &'a StepSeries,
     operation: Operation,
@@ -78,7 +78,7 @@ pub(crate) struct Measuring<'a> {
 }
 
 impl Measuring<'_> {
-    /// Counts the plugin that was just asked; one that refuses ends the step.
+    /// Records the plugin that just ran; a refusal ends the step.
     pub(crate) fn observe(&mut self, plugin: &dyn Plugin, outcome: &Result<(), Status>) {
         let now = Instant::now();
         let seconds = now.duration_since(self.before).as_secs_f64();
@@ -97,7 +97,7 @@ impl Measuring<'_> {
         }
     }
 
-    /// Counts the step, in which no plugin refused.
+    /// Records a step in which no plugin refused.
     pub(crate) fn end(self) {
         let total = self.before.duration_since(self.began).as_secs_f64();
         self.series.step.observe(families::ADMISSION_STEP.buckets(), total);

@@ -1,5 +1,5 @@
-//! Nobody grants rights that they do not have: whoever writes a role must have its rules, whoever binds a role must
-//! have the rules of that role, unless they may `escalate` or `bind`. Not a plugin: it cannot be turned off.
+//! Prevents privilege escalation: writing a role needs all rights in it or `escalate`, and binding a role needs its
+//! rights or `bind`. This is not a plugin and cannot be disabled.
 
 use crate::{Attributes, ClusterState, Operation};
 use pintle_auth::authz::Attributes as Question;
@@ -74,6 +74,10 @@ fn check_binding(
     if !plural.is_empty() && may(request, authorizer, "bind", plural, name) {
         return Ok(());
     }
+    // kube-apiserver reads the role in the namespace of the binding, which has none.
+    if plural == "roles" && request.namespace.is_empty() {
+        return Err(Status::bad_request("Namespace parameter required."));
+    }
     let policy = policy(cluster);
     let rules = match policy.role_rules(kind, name, request.namespace) {
         Ok(rules) => rules.to_vec(),
@@ -104,7 +108,7 @@ fn may(
     authorizer.authorize(&question).wait().is_allowed()
 }
 
-/// The policy as the objects say it at this moment.
+/// The RBAC policy from the current objects.
 fn policy(cluster: &dyn ClusterState) -> Policy {
     let mut policy = Policy::default();
     for (plural, kind) in [
@@ -156,7 +160,7 @@ fn no_rule() -> Rule {
     }
 }
 
-/// A rule as rules of one verb on one thing.
+/// Splits a rule into rules of one verb on one resource.
 fn atoms(rule: &Rule) -> Vec<Rule> {
     let one = |text: &String| vec![text.clone()];
     let names: Vec<Vec<String>> = match rule.resource_names.as_slice() {
@@ -187,7 +191,7 @@ fn atoms(rule: &Rule) -> Vec<Rule> {
     out
 }
 
-/// Whether a rule allows all that a rule of one verb on one thing does.
+/// Returns whether a rule covers a rule of one verb on one resource.
 fn covers(rule: &Rule, atom: &Rule) -> bool {
     let has = |set: &[String], item: &str| set.iter().any(|own| own == item);
     let any = |set: &[String]| has(set, "*");
@@ -213,7 +217,7 @@ fn covers(rule: &Rule, atom: &Rule) -> bool {
         && names
 }
 
-/// Rules of one resource that differ only in their verbs, as one.
+/// Merges rules for one resource that differ only in their verbs.
 fn compact(rules: Vec<Rule>) -> Vec<Rule> {
     let mut out: Vec<Rule> = Vec::new();
     for rule in rules {
@@ -247,13 +251,13 @@ fn describe(rule: &Rule) -> String {
     format!("{{{}}}", parts.collect::<Vec<_>>().join(", "))
 }
 
-/// A list of texts as Go's `%q` writes it.
+/// A list of strings in Go's `%q` format.
 fn list(items: &[String]) -> String {
     let items: Vec<String> = items.iter().map(|item| quoted(item)).collect();
     format!("[{}]", items.join(" "))
 }
 
-/// Whether an update changes only what garbage collection needs to change.
+/// Returns whether an update only changes fields that garbage collection changes.
 fn only_for_gc(object: &Value, old: &Value) -> bool {
     let stripped = |value: &Value| {
         let mut value = value.clone();

@@ -1,4 +1,5 @@
-//! EventRateLimit: how many events may be written in a second, by all, in a namespace, by a user, or of one source and object.
+//! EventRateLimit: limits how many events are written per second, in all, per namespace, per user, or per source and
+//! object.
 
 use crate::config::{PluginConfig, Scheme, Shape, Struct};
 use crate::{Attributes, ClusterState, Operation, Plugin};
@@ -9,9 +10,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Buckets of one limit where its configuration does not say.
+/// The default number of buckets of one limit.
 const BUCKETS_DEFAULT: usize = 4096;
-/// Buckets that one limit may have at most; more would only cost memory.
+/// The largest number of buckets of one limit; more would only cost memory.
 const BUCKETS_MAX: usize = 1 << 20;
 
 const TYPES: [&str; 4] = ["Namespace", "Server", "SourceAndObject", "User"];
@@ -38,7 +39,7 @@ const SCHEME: Scheme = Scheme {
 pub(crate) struct EventRateLimit(Vec<Limit>);
 
 impl EventRateLimit {
-    /// Reads the configuration; without one there are no limits, which is refused.
+    /// Parses the configuration. A missing configuration has no limits and is refused.
     pub(crate) fn new(config: Option<&PluginConfig>) -> Result<Self, String> {
         let tree = match config {
             Some(config) => config.decode(&SCHEME).map_err(|error| error.text())?.1,
@@ -92,12 +93,12 @@ impl Plugin for EventRateLimit {
     ) -> Result<(), Status> {
         let kind = request.kind_in(request.version);
         let writes = matches!(request.operation, Operation::Create | Operation::Update);
-        // Events of the group events.k8s.io are not limited: kube-apiserver looks at the group of the request.
+        // Events of the group events.k8s.io are not limited: kube-apiserver checks the group of the request.
         if !writes || !kind.group.is_empty() || kind.kind != "Event" || request.dry_run {
             return Ok(());
         }
         let now = Instant::now();
-        // Every limit is asked, and counts the event, even where another one refuses it.
+        // Every limit counts the event, even if another one refuses it.
         let mut reached: Vec<String> = Vec::new();
         for limit in &self.0 {
             let key = limit.key(request, object);
@@ -122,11 +123,11 @@ struct Limit {
     buckets: Mutex<Buckets>,
 }
 
-/// The buckets of a limit. The one that was used longest ago goes when there are too many.
+/// The buckets of a limit. The least recently used ones are evicted.
 #[derive(Default)]
 struct Buckets {
     by_key: HashMap<String, Bucket>,
-    /// Keys by their use, with the number of the use: entries of older uses are skipped.
+    /// Keys in order of use, with the number of that use; entries of older uses are skipped.
     uses: VecDeque<(String, u64)>,
     last_use: u64,
 }
@@ -167,7 +168,7 @@ impl Limit {
         }
     }
 
-    /// Takes a token of a key's bucket, where it has one.
+    /// Takes a token from a key's bucket, if one is left.
     fn accept(&self, key: &str, now: Instant) -> bool {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let use_ = buckets.last_use.saturating_add(1);
@@ -189,7 +190,7 @@ impl Limit {
 }
 
 impl Buckets {
-    /// Removes the buckets beyond `max` that were used longest ago, and what is known of older uses.
+    /// Evicts the least recently used buckets beyond `max`, and entries of older uses.
     fn forget(&mut self, max: usize) {
         while let Some((key, use_)) = self.uses.front() {
             let is_last_use = self.by_key.get(key).is_some_and(|bucket| bucket.used == *use_);
@@ -202,7 +203,7 @@ impl Buckets {
             }
             self.uses.pop_front();
         }
-        // A key that is used again and again behind an old one that is not.
+        // A frequently used key may have accumulated entries behind an old one.
         if self.uses.len() > max.saturating_mul(2) {
             let by_key = &self.by_key;
             self.uses.retain(|(key, use_)| by_key.get(key).is_some_and(|bucket| bucket.used == *use_));

@@ -1,4 +1,4 @@
-//! ExtendedResourceToleration: pods that ask for a device tolerate the taint that keeps others off its nodes.
+//! ExtendedResourceToleration: adds a toleration for the taint of each extended resource that a pod requests.
 
 use crate::{Attributes, ClusterState, Plugin};
 use pintle_kinds::is_extended_resource;
@@ -37,7 +37,7 @@ fn extended(pod: &Value) -> BTreeSet<String> {
     names.filter(|name| is_extended_resource(name)).map(str::to_string).collect()
 }
 
-/// Takes the place of a toleration of the same taint, whatever its life; else comes last.
+/// Replaces a toleration of the same taint, or appends one.
 fn tolerate(pod: &mut Value, key: &str) {
     let mut toleration = Value::object();
     for (field, text) in [("key", key), ("operator", "Exists"), ("effect", "NoSchedule")] {

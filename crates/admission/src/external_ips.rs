@@ -1,4 +1,4 @@
-//! DenyServiceExternalIPs: services may not begin to answer at addresses of others.
+//! DenyServiceExternalIPs: refuses new `externalIPs` of services.
 
 use crate::{Attributes, ClusterState, Plugin};
 use pintle_meta::Status;

@@ -1,4 +1,4 @@
-//! ImagePolicyWebhook: a webhook decides which images pods may run. Its answers are remembered for a while.
+//! ImagePolicyWebhook: a webhook decides which images pods may run. Its answers are cached for some time.
 
 use crate::config::{PluginConfig, Shape, Struct, check_shape};
 use crate::{Attributes, Operation, Plugin, Reviewing};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Answers that are remembered.
 const ANSWERS_MAX: usize = 1024;
-/// The largest question whose answer is remembered.
+/// The largest request whose answer is cached, in bytes.
 const QUESTION_BYTES_MAX: usize = 64 << 10;
 
 const API_VERSION: &str = "imagepolicy.k8s.io/v1alpha1";
@@ -37,7 +37,7 @@ pub(crate) struct ImagePolicyWebhook {
     client: ReviewClient,
     allow_life: Duration,
     deny_life: Duration,
-    /// Whether pods are allowed when the webhook cannot be asked.
+    /// Whether pods are allowed if the webhook cannot be called.
     fails_open: bool,
     answers: Mutex<HashMap<String, (Answer, Instant)>>,
 }
@@ -66,13 +66,13 @@ impl ImagePolicyWebhook {
         let allow_life = allow.read(number("allowTTL"), second)?;
         let deny_life = deny.read(number("denyTTL"), second)?;
         let kubeconfig = Kubeconfig::load(Path::new(tree.str_at(&["imagePolicy", "kubeConfigFile"])))?;
-        // kube-apiserver does not name itself to this webhook.
+        // kube-apiserver sends no User-Agent of its own to this webhook.
         let client = ReviewClient::new(kubeconfig, None)?.with_pause(pause).with_agent("Go-http-client/1.1");
         let fails_open = tree.at(&["imagePolicy", "defaultAllow"]).and_then(Value::as_bool).unwrap_or(false);
         Ok(ImagePolicyWebhook { client, allow_life, deny_life, fails_open, answers: Mutex::default() })
     }
 
-    /// What the webhook says of these images, from memory or by asking.
+    /// The webhook's answer for these images, from the cache or by a call.
     async fn answer(&self, spec: Value) -> Result<Answer, ReviewError> {
         let mut key = Vec::new();
         json::print(&spec, &mut key);
@@ -125,7 +125,7 @@ impl ImagePolicyWebhook {
                 pintle_audit::annotate(&format!("{AUDIT_PREFIX}failed-open"), || "true".to_string());
                 return Ok(());
             }
-            // A webhook that forbids by its code speaks for itself.
+            // A webhook that answers 403 is reported in its own words.
             Err(ReviewError { status: Some(status), .. }) if is_forbidden(&status) => return Err(*status),
             Err(error) => return Err(request.forbidden(Some(pod), &error.why)),
         };
@@ -170,7 +170,7 @@ impl Plugin for ImagePolicyWebhook {
     }
 }
 
-/// What is asked about a pod. What is empty is left out.
+/// The review's spec for a pod. Empty members are omitted.
 fn spec(request: &Attributes<'_>, pod: &Value, lists: &[&str]) -> Value {
     let containers = lists.iter().flat_map(|list| pod.items_at(&["spec", list]));
     let image = |container: &Value| {
@@ -200,7 +200,7 @@ fn spec(request: &Attributes<'_>, pod: &Value, lists: &[&str]) -> Value {
     out
 }
 
-/// The answer in a review. One that does not say what it is counts as a review.
+/// The answer in a review. A document without kind counts as a review.
 fn read(received: &[u8]) -> Result<Answer, String> {
     let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     let tree = match received.trim_ascii_start().starts_with(b"{") {
@@ -236,7 +236,7 @@ fn read(received: &[u8]) -> Result<Answer, String> {
     })
 }
 
-/// What a length of time in the configuration may be.
+/// The allowed range of a duration in the configuration.
 struct Limits {
     least: Duration,
     most: Duration,
@@ -244,7 +244,7 @@ struct Limits {
 }
 
 impl Limits {
-    /// A number of `unit`s; 0 stands for the default and -1 for none.
+    /// Converts a number of `unit`s; 0 stands for the default and -1 for none.
     fn read(&self, number: i64, unit: Duration) -> Result<Duration, String> {
         match number {
             -1 => return Ok(Duration::ZERO),

@@ -1,4 +1,5 @@
-//! LimitRanger: the limits of a namespace give containers their defaults and bound what pods and claims ask for.
+//! LimitRanger: applies a namespace's default requests and limits to containers, and enforces its bounds on pods and
+//! claims.
 
 use crate::resources::{self, ResourceList};
 use crate::{Attributes, ClusterState, Operation, Plugin};
@@ -6,7 +7,7 @@ use pintle_meta::{Quantity, Status};
 use pintle_value::Value;
 
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
-/// Beyond this a thousandth of a unit no longer fits.
+/// Larger values cannot be expressed in thousandths.
 const MILLI_VALUE_MAX: i64 = i64::MAX / 1000;
 
 pub(crate) struct LimitRanger;
@@ -52,7 +53,7 @@ impl Plugin for LimitRanger {
     }
 }
 
-/// New pods, pods that are resized, and claims; nothing that is being deleted.
+/// Returns whether LimitRanger applies: new pods, resized pods, and claims, unless they are being deleted.
 fn applies(request: &Attributes<'_>) -> bool {
     if request.old.is_some_and(|old| old.at(&["metadata", "deletionTimestamp"]).is_some()) {
         return false;
@@ -97,7 +98,7 @@ fn set_defaults(pod: &mut Value, range: &Value) {
     }
 }
 
-/// Sets what is not there; answers with the names of it, in order.
+/// Sets missing values; returns their names, in order.
 fn fill(container: &mut Value, side: &str, defaults: &Value) -> Vec<String> {
     let mut set = Vec::new();
     for (name, amount) in defaults.as_object().into_iter().flat_map(|map| map.iter()) {

@@ -1,4 +1,4 @@
-//! Which requests a webhook or a policy is about: rules, selectors, and the version in which it wants to see them.
+//! Matches requests to webhooks and policies: rules, selectors, and the version in which they see objects.
 
 use crate::{Attributes, ClusterState, Operation};
 use pintle_kinds::KindVersion;
@@ -6,7 +6,7 @@ use pintle_meta::selector::LabelSelector;
 use pintle_meta::{GroupResource, GroupVersionKind, Status};
 use pintle_value::{Str, Value};
 
-/// Kinds that decide about requests; they are not asked about themselves.
+/// The kinds that configure admission; webhooks and policies do not apply to them.
 const EXEMPT_KINDS: [&str; 6] = [
     "ValidatingWebhookConfiguration",
     "MutatingWebhookConfiguration",
@@ -16,25 +16,25 @@ const EXEMPT_KINDS: [&str; 6] = [
     "MutatingAdmissionPolicyBinding",
 ];
 
-/// Whether nobody else is asked about a request, since it is about who is asked.
+/// Returns whether webhooks and policies are skipped, because the request changes their own configuration.
 pub fn is_exempt(request: &Attributes<'_>) -> bool {
     request.kind.group == "admissionregistration.k8s.io" && EXEMPT_KINDS.contains(&request.kind.kind.as_str())
 }
 
-/// Where a request matched: in which of the kind's versions, and what it is called there.
+/// The version of the kind that matched, and its names there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Matched {
-    /// Position among the kind's versions.
+    /// Index among the kind's versions.
     pub version: usize,
     /// Group of the resource.
     pub group: Str,
     /// Version of the resource.
     pub version_name: Str,
-    /// Kind of the object; that of the subresource, where it has its own.
+    /// Kind of the object; for a subresource with a kind of its own, that kind.
     pub kind: GroupVersionKind,
 }
 
-/// Operations, groups, versions and resources that somebody is interested in.
+/// Operations, groups, versions and resources that a rule selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Rule {
     operations: Vec<Str>,
@@ -43,7 +43,7 @@ struct Rule {
     /// Resource and subresource.
     resources: Vec<(Str, Str)>,
     scope: RuleScope,
-    /// Names of objects; none are all.
+    /// Names of objects; empty means all.
     names: Vec<Str>,
 }
 
@@ -56,16 +56,16 @@ enum RuleScope {
     Unknown,
 }
 
-/// What a webhook or a policy is interested in, read once.
+/// The requests that a webhook or a policy applies to, parsed once.
 #[derive(Clone, Debug)]
 pub struct Matcher {
     rules: Vec<Rule>,
     excluded: Vec<Rule>,
     namespaces: Result<LabelSelector, String>,
     objects: Result<LabelSelector, String>,
-    /// Whether other versions of the same resource match, too.
+    /// Whether other versions of the same resource match as well.
     equivalent: bool,
-    /// Whether no rules mean everything.
+    /// Whether an empty list of rules matches everything.
     matches_without_rules: bool,
 }
 
@@ -80,7 +80,7 @@ impl Matcher {
         }
     }
 
-    /// Reads the `matchConstraints` of a policy or the `matchResources` of a binding.
+    /// Parses the `matchConstraints` of a policy or the `matchResources` of a binding.
     pub fn of_policy(resources: &Value) -> Self {
         let selector = |key: &str| LabelSelector::from_value(resources.get(key).unwrap_or(&Value::Null));
         Matcher {
@@ -93,8 +93,8 @@ impl Matcher {
         }
     }
 
-    /// Where the request matches, if it does. `object` is the new object; its labels are the same in all versions.
-    /// An error is only told of those that would match.
+    /// Returns the matched version, if the request matches. `object` is the new object; its labels are the same in all
+    /// versions. Selector errors are only returned for requests that would match otherwise.
     pub fn matched(
         &self,
         request: &Attributes<'_>,
@@ -151,7 +151,7 @@ impl Matcher {
         Ok(selector.is_empty() || candidates.any(|object| selector.matches_object(object)))
     }
 
-    /// The request's own version where a rule names it, else the first equivalent one that a rule names.
+    /// The request's own version if a rule names it, else the first equivalent version that a rule names.
     fn place(&self, rules: &[Rule], request: &Attributes<'_>) -> Option<Matched> {
         if rules.iter().any(|rule| rule.matches(request, request.version)) {
             return own_place(request);
@@ -167,7 +167,7 @@ impl Matcher {
             let found = others.find(|(_, version)| {
                 let is_there =
                     request.subresource.is_empty() || version.subresource(request.subresource).is_some();
-                // All versions of a definition count, but only those of the others that are served.
+                // For custom resources all versions count, for built-in kinds only those that are served.
                 let counts = version.served || !version.schema.is_go();
                 counts && is_there && rule.matches(request, version)
             });
@@ -176,7 +176,7 @@ impl Matcher {
     }
 }
 
-/// The place of a request in its own version.
+/// The request's own version.
 pub fn own_place(request: &Attributes<'_>) -> Option<Matched> {
     let own = request.version;
     let at = request.kind.versions.iter().position(|v| v.name == own.name && v.group == own.group)?;
@@ -208,7 +208,7 @@ impl Rule {
     }
 
     fn fits_scope(&self, request: &Attributes<'_>) -> bool {
-        // The namespace of a namespace is its own name.
+        // For a Namespace object, the selector applies to its own labels.
         let is_cluster_wide = request.namespace.is_empty() || request.is("", "namespaces");
         match self.scope {
             RuleScope::All => true,

@@ -1,4 +1,4 @@
-//! NamespaceExists: nothing is written to a namespace that is not there. NamespaceLifecycle says the same and more.
+//! NamespaceExists: refuses writes to a namespace that does not exist. NamespaceLifecycle includes this check.
 
 use crate::{Attributes, ClusterState, Plugin};
 use pintle_meta::{GroupResource, Status};

@@ -1,11 +1,11 @@
-//! NamespaceLifecycle: nothing is created in a namespace that is missing or ending, and the namespaces the
-//! system needs stay.
+//! NamespaceLifecycle: refuses creates in a namespace that is missing or terminating, and the deletion of system
+//! namespaces.
 
 use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_meta::{Cause, GroupResource, Status};
 use pintle_value::Value;
 
-/// Namespaces that may not be deleted.
+/// Namespaces that cannot be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 pub(crate) struct NamespaceLifecycle;
@@ -57,7 +57,7 @@ fn terminating(request: &Attributes<'_>, object: &Value) -> Status {
     let namespace = request.namespace;
     let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
     let mut status = request.forbidden(Some(object), &why);
-    // Events are one kind in two groups; the text names the group of the request.
+    // Events are one kind in two groups; the error names the group of the request.
     let resource = GroupResource::new(&request.version.group, &request.kind.plural);
     if resource != request.kind.group_resource() {
         status = Status::forbidden(&resource, &status.details.name, &why);

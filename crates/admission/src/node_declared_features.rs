@@ -1,4 +1,4 @@
-//! NodeDeclaredFeatureValidator: what a change of a pod asks of its node is among what the node says it can do.
+//! NodeDeclaredFeatureValidator: a pod update may only need features that its node declares.
 
 use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_meta::Status;
@@ -31,7 +31,7 @@ impl Plugin for NodeDeclaredFeatureValidator {
         if name.is_empty() || generation(pod) == generation(old) {
             return Ok(());
         }
-        let mut asked = asked_for(pod, old);
+        let mut asked = needed_features(pod, old);
         if asked.is_empty() {
             return Ok(());
         }
@@ -49,8 +49,8 @@ impl Plugin for NodeDeclaredFeatureValidator {
     }
 }
 
-/// The features that a node needs for this change.
-fn asked_for(pod: &Value, old: &Value) -> Vec<&'static str> {
+/// The node features that this update needs.
+fn needed_features(pod: &Value, old: &Value) -> Vec<&'static str> {
     let mut out = Vec::new();
     if pod.at(&["spec", "resources"]) != old.at(&["spec", "resources"]) {
         out.push(POD_RESIZE);

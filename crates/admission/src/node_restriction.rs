@@ -1,4 +1,4 @@
-//! NodeRestriction: what a kubelet may change, whatever its roles say: its own node, and the pods and leases of it.
+//! NodeRestriction: restricts kubelets to their own node and to its pods and leases, whatever their roles allow.
 
 mod references;
 
@@ -65,7 +65,7 @@ impl Plugin for NodeRestriction {
     }
 }
 
-/// The node that a user is: `None` for all who are no nodes.
+/// The node name of a kubelet's user; `None` for other users.
 fn node_of(user: &UserInfo) -> Option<&str> {
     user.name.strip_prefix(USER_PREFIX).filter(|_| user.in_group(NODES_GROUP))
 }
@@ -133,7 +133,7 @@ impl Case<'_> {
         self.cluster.object("", "pods", self.request.namespace, name).ok_or_else(missing)
     }
 
-    /// Whether a pod runs on the node.
+    /// Returns whether a pod runs on the node.
     fn runs(&self, pod: &Value) -> bool {
         pod.str_at(&["spec", "nodeName"]) == self.node
     }
@@ -283,7 +283,7 @@ impl Case<'_> {
         self.unless(rest(old) == rest(self.object), &why)
     }
 
-    /// A token must be for a pod on the node, and for an audience that the pod has, or that the node may ask for.
+    /// Allows a token only for a pod on the node and for an audience that the pod uses or that the node may request.
     fn token(&self, authorizer: &dyn Authorizer) -> Result<(), Status> {
         let reference = self.object.at(&["spec", "boundObjectRef"]).unwrap_or(&Value::Null);
         let name = reference.str_at(&["name"]);
@@ -363,7 +363,7 @@ impl Case<'_> {
     }
 }
 
-/// Labels that differ and that no kubelet may set, comma separated.
+/// Changed labels that kubelets may not set, comma separated.
 fn forbidden_labels(new: &Value, old: &Value) -> String {
     let labels = |object: &Value| {
         object.at(&["metadata", "labels"]).and_then(Value::as_object).cloned().unwrap_or_default()

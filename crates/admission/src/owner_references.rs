@@ -1,5 +1,5 @@
-//! OwnerReferencesPermissionEnforcement: who lets an object be deleted with another must be allowed to delete it,
-//! and who lets it hold up that other's deletion must be allowed to do so.
+//! OwnerReferencesPermissionEnforcement: setting owner references needs the right to delete the object, and
+//! `blockOwnerDeletion` the right to update the owner's finalizers.
 
 use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_auth::Authorizer;
@@ -23,7 +23,7 @@ impl Plugin for OwnerReferencesPermissionEnforcement {
         _warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
         let Some(object) = object.filter(|_| request.operation != Operation::Delete) else { return Ok(()) };
-        // Old kubelets sent such updates; the endpoint itself keeps the owners as they are.
+        // Old kubelets sent such updates; the status endpoint does not change owner references anyway.
         let is_pod_status = request.is("", "pods") && request.subresource == "status";
         let (new, old) = (owners(object), request.old.map(owners).unwrap_or_default());
         if is_pod_status || new == old {
@@ -46,7 +46,7 @@ impl Plugin for OwnerReferencesPermissionEnforcement {
 }
 
 impl OwnerReferencesPermissionEnforcement {
-    /// The reason of a refusal, if it is one.
+    /// Returns the reason if the authorizer denies the request.
     fn may(&self, question: Question) -> Result<(), String> {
         match self.0.authorize(&question).wait() {
             Decision::Allow(_) => Ok(()),
@@ -96,7 +96,7 @@ fn blocks(owner: &Value) -> bool {
     owner.get("blockOwnerDeletion").and_then(Value::as_bool) == Some(true)
 }
 
-/// May the user do this to the object of the request?
+/// The authorizer's attributes for a verb on the request's object.
 fn question(request: &Attributes<'_>, verb: &str, subresource: &str) -> Question {
     Question {
         user: request.user.clone(),
@@ -112,7 +112,7 @@ fn question(request: &Attributes<'_>, verb: &str, subresource: &str) -> Question
     }
 }
 
-/// May the user set finalizers of anything?
+/// The authorizer's attributes for setting finalizers on any resource.
 fn anything(request: &Attributes<'_>) -> Question {
     let all = || "*".to_string();
     Question {

@@ -1,4 +1,4 @@
-//! PodNodeSelector: a namespace, or else the cluster, says on which nodes pods may run.
+//! PodNodeSelector: restricts the nodes of pods by namespace annotation or cluster configuration.
 
 use crate::config::PluginConfig;
 use crate::{Attributes, ClusterState, Operation, Plugin};
@@ -7,19 +7,19 @@ use pintle_value::{Path, Value};
 use std::collections::BTreeMap;
 
 const ANNOTATION: &str = "scheduler.alpha.kubernetes.io/node-selector";
-/// The entry of the configuration that counts for namespaces that say nothing.
+/// The configuration key for namespaces without annotation.
 const CLUSTER_DEFAULT: &str = "clusterDefaultNodeSelector";
 
-/// Selectors by namespace: all that its pods may select; and the one for namespaces without annotation.
+/// The allowed node selectors by namespace, and the default for namespaces without annotation.
 #[derive(Default)]
 pub(crate) struct PodNodeSelector(BTreeMap<String, String>);
 
 impl PodNodeSelector {
-    /// Reads the configuration. kube-apiserver ignores what it cannot read of it.
+    /// Parses the configuration. kube-apiserver ignores parts that it cannot parse.
     pub(crate) fn new(config: Option<&PluginConfig>) -> Self {
         let tree = config.and_then(|config| config.tree().ok());
         let entries = tree.and_then(Value::as_object).into_iter().flat_map(|map| map.iter());
-        // Go's decoder does not mind the case of this name.
+        // Go's decoder ignores the case of this name.
         let listed = entries.filter(|(key, _)| key.eq_ignore_ascii_case("podNodeSelectorPluginConfig"));
         let pairs = listed.filter_map(|(_, value)| value.as_object()).flat_map(|map| map.iter());
         let text =
@@ -31,7 +31,7 @@ impl PodNodeSelector {
         parse(self.0.get(name).map_or("", String::as_str))
     }
 
-    /// What the annotation of the namespace says, or else the cluster.
+    /// The node selector from the namespace's annotation, or else from the configuration.
     fn selector(
         &self,
         request: &Attributes<'_>,

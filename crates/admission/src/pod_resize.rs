@@ -1,4 +1,4 @@
-//! PodResizeValidator: a pod that runs on a node may not grow beyond it.
+//! PodResizeValidator: a resized pod must fit on its node.
 
 use crate::{Attributes, ClusterState, Operation, Plugin, resources};
 use pintle_meta::field::quoted;
@@ -43,7 +43,7 @@ impl Plugin for PodResizeValidator {
             let why = format!("pod resize is only supported on linux nodes, node {name} is {system}");
             return refuse(why, "UnsupportedPlatform");
         }
-        match beyond(pod, &node) {
+        match excess_requests(pod, &node) {
             Some(what) => {
                 refuse(format!("node didn't have enough allocatable resources: {what}"), "NodeCapacity")
             }
@@ -52,8 +52,8 @@ impl Plugin for PodResizeValidator {
     }
 }
 
-/// What a pod asks for beyond what its node has to give.
-fn beyond(pod: &Value, node: &Value) -> Option<String> {
+/// Returns what a pod requests beyond its node's allocatable resources.
+fn excess_requests(pod: &Value, node: &Value) -> Option<String> {
     let mut requests = resources::of_pod(pod, "requests");
     resources::add(&mut requests, &resources::list(pod.at(&["spec", "overhead"])));
     let allocatable = resources::list(node.at(&["status", "allocatable"]));

@@ -1,4 +1,4 @@
-//! PodSecurity: the labels of a namespace say which pods it takes, and of which it warns.
+//! PodSecurity: enforces, audits and warns according to the pod security labels of a namespace.
 
 mod checks;
 mod policy;
@@ -13,7 +13,7 @@ use policy::{Level, LevelVersion, Policy};
 use settings::Settings;
 use std::collections::{BTreeMap, HashSet};
 
-/// How many pods of a namespace are looked at when its policy changes.
+/// How many pods of a namespace are checked when its policy changes.
 const PODS_MAX: usize = 3000;
 
 const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
@@ -65,7 +65,7 @@ impl Plugin for PodSecurity {
 }
 
 impl PodSecurity {
-    /// The labels must make sense; pods that a stricter policy would not take are named.
+    /// Validates a namespace's labels, and warns about existing pods that violate a stricter policy.
     fn namespace(
         &self,
         request: &Attributes<'_>,
@@ -202,7 +202,7 @@ impl PodSecurity {
         Ok(())
     }
 
-    /// Warns of what a controller would create; it is never refused.
+    /// Warns about the pod template of a controller, which is never refused.
     fn controller(
         &self,
         request: &Attributes<'_>,
@@ -232,7 +232,7 @@ impl PodSecurity {
         warn(policy.warn, template, warnings);
     }
 
-    /// Names the pods of a namespace that violate its new policy, each reason once.
+    /// Warns about the pods of a namespace that violate its new policy, grouped by reason.
     fn warn_of_pods(
         &self,
         namespace: &str,
@@ -289,7 +289,7 @@ impl PodSecurity {
     }
 }
 
-/// Annotates the audit event of a request whose namespace has labels that make no sense.
+/// Annotates the audit event if the namespace's labels are invalid.
 fn annotate_errors(errors: &FieldErrors) {
     if !errors.is_empty() {
         pintle_audit::annotate("pod-security.kubernetes.io/error", || {
@@ -298,7 +298,7 @@ fn annotate_errors(errors: &FieldErrors) {
     }
 }
 
-/// Annotates the audit event of a request that violates the level to be audited.
+/// Annotates the audit event if the pod violates the audited level.
 fn audit(level: LevelVersion, pod: &Value) {
     let violations = checks::evaluate(level, pod.get("metadata"), pod.get("spec"));
     if !violations.is_empty() {
@@ -317,7 +317,7 @@ fn warn(level: LevelVersion, pod: &Value, warnings: &mut Vec<String>) {
     }
 }
 
-/// Whether an update changes what the policy looks at: containers come or go, or run another image.
+/// Returns whether an update changes what the policy checks: the set of containers or their images.
 fn is_significant(pod: &Value, old: &Value) -> bool {
     let images = |pod: &Value, list: &str| -> Vec<String> {
         pod.items_at(&["spec", list]).iter().map(|c| c.str_at(&["image"]).to_string()).collect()

@@ -1,4 +1,4 @@
-//! PodTolerationRestriction: a namespace, or else the cluster, says which tolerations pods get and which they may have.
+//! PodTolerationRestriction: default and allowed tolerations of pods, by namespace annotation or cluster configuration.
 
 use crate::config::{PluginConfig, Scheme, Shape, Struct, check_shape};
 use crate::quota::is_best_effort;
@@ -35,7 +35,7 @@ const SCHEME: Scheme = Scheme {
     place: "pkg/admission/podtolerationrestriction/config.go:32",
 };
 
-/// What the cluster says where a namespace does not.
+/// The cluster-wide configuration, for namespaces without annotation.
 #[derive(Default)]
 pub(crate) struct PodTolerationRestriction {
     defaults: Vec<Toleration>,
@@ -52,7 +52,7 @@ impl PodTolerationRestriction {
             validate_tolerations(tree.items_at(&[list]), &root.field(list), &mut errors);
         }
         if !errors.is_empty() {
-            // kube-apiserver prints the list of errors as Go does: without commas.
+            // kube-apiserver prints the list of errors with Go's formatting, without commas.
             let texts: Vec<String> = errors.0.iter().map(ToString::to_string).collect();
             return Err(format!("invalid config: [{}]", texts.join(" ")));
         }
@@ -139,7 +139,7 @@ fn of_pod(pod: &Value) -> Vec<Toleration> {
     pod.items_at(&["spec", "tolerations"]).iter().map(Toleration::of).collect()
 }
 
-/// What an annotation of the namespace says; `None` where it has none.
+/// The value of a namespace's annotation; `None` if it is absent.
 fn of_namespace(
     request: &Attributes<'_>,
     annotation: &str,

@@ -1,4 +1,4 @@
-//! PodTopologyLabels: a pod says in its labels in which zone and region its node is.
+//! PodTopologyLabels: copies zone and region labels from a node to its pods.
 
 use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_meta::Status;
@@ -24,7 +24,7 @@ impl Plugin for PodTopologyLabels {
         }
         let node = match request.subresource {
             "" => object.str_at(&["spec", "nodeName"]),
-            // The pod gets the labels of its binding.
+            // The pod gets the labels from its binding.
             "binding" if object.str_at(&["target", "kind"]) == "Node" => object.str_at(&["target", "name"]),
             _ => return Ok(()),
         };

@@ -1,6 +1,6 @@
-//! Admission policies: expressions that others write about requests. Policies are compiled when they change; what a
-//! request asks of them is found here, and [`validating`] and [`mutating`] say what comes of it. No I/O: objects are
-//! shown in other versions by the caller.
+//! Admission policies: CEL expressions about requests. Policies are compiled when they change. This module finds the
+//! policies for a request; [`validating`] and [`mutating`] evaluate them. There is no I/O here: the caller converts
+//! objects to other versions.
 
 pub mod mutating;
 mod params;
@@ -12,8 +12,10 @@ pub mod validating;
 use crate::matching::{Matched, Matcher};
 use crate::{Attributes, ClusterState};
 use params::{ParamKind, ParamRef};
+use pintle_metrics::families;
 use pintle_value::{Str, Value};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The group of policies and bindings.
 pub const GROUP: &str = "admissionregistration.k8s.io";
@@ -36,6 +38,18 @@ const EXEMPT: [(&str, &str); 10] = [
 /// Whether no policy is asked about a request.
 pub fn is_exempt(request: &Attributes<'_>) -> bool {
     EXEMPT.iter().any(|(group, plural)| request.is(group, plural))
+}
+
+/// The label `error_type` of what a policy says. As in kube-apiserver, a refusal is an error like others, and what begins with
+/// the word is one of compilation.
+fn error_type(message: &str) -> &'static str {
+    if message.starts_with("compilation") {
+        "compile_error"
+    } else if message.starts_with("validation failed due to running out of cost budget") {
+        "out_of_budget"
+    } else {
+        "invalid_error"
+    }
 }
 
 /// What a policy's expressions compile to.
@@ -100,6 +114,13 @@ pub struct Asked<'p, E> {
     pub matched: Matched,
     /// What `params` is, each in turn.
     pub params: Vec<Option<Value>>,
+}
+
+/// Counts that a mutation of a policy was applied, or why it was not.
+pub fn count_mutation(asked: &Asked<'_, mutating::Mutator>, error: Option<&str>, took: Duration) {
+    let labels = [error.map_or("no_error", error_type), asked.policy.name.as_str(), &asked.binding.name];
+    families::MUTATING_POLICY_CHECKS.inc(&labels);
+    families::MUTATING_POLICY_SECONDS.observe(&labels, took.as_secs_f64());
 }
 
 impl<E: Evaluator> Policies<E> {

@@ -1,4 +1,4 @@
-//! Priority: pods get the number of their priority class; there is at most one default class.
+//! Priority: resolves the priority class of pods to a number, and allows only one default class.
 
 use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_meta::Status;
@@ -104,7 +104,7 @@ fn resolve(request: &Attributes<'_>, pod: &mut Value, cluster: &dyn ClusterState
     Ok(())
 }
 
-/// The class of pods that name none; the lowest one, should there be several.
+/// The default class for pods without one; the one with the lowest value if there are several.
 fn default_class(cluster: &dyn ClusterState) -> Option<Value> {
     let all = cluster.objects("scheduling.k8s.io", "priorityclasses", "");
     let defaults = all.into_iter().filter(|c| c.get("globalDefault").and_then(Value::as_bool) == Some(true));

@@ -16,16 +16,16 @@ use pintle_value::{Map, Str, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use usage::{has_cross_namespace_affinity, is_extended, is_terminating, selects};
 
-/// What a quota's usage becomes.
+/// The new usage of a quota.
 pub struct Charge {
-    /// The quota as it was when its usage was computed.
+    /// The quota at the time when its usage was computed.
     pub quota: Value,
     /// Its `status.used`.
     pub used: Value,
 }
 
-/// What a write uses of the quotas of its namespace, or the refusal: where a quota is exceeded, or where `limited` wants one
-/// that is not there.
+/// Computes the quota usage of a write, or denies it if a quota is exceeded or a quota that `limited` requires is
+/// missing.
 pub fn charge(
     request: &Attributes<'_>,
     object: &Value,
@@ -83,7 +83,7 @@ struct Matched<'a> {
     quota: &'a Value,
     hard: ResourceList,
     used: ResourceList,
-    /// The resources that it limits and the kind has.
+    /// The resources that the quota limits and the kind uses.
     tracked: Vec<String>,
     /// What the write adds.
     delta: ResourceList,
@@ -114,7 +114,7 @@ impl<'a> Matched<'a> {
         Ok(Some(Matched { quota, hard, used, tracked, delta: ResourceList::new() }))
     }
 
-    /// What the usage becomes; none where nothing is added that this quota limits.
+    /// The new usage; `None` if nothing is added that this quota limits.
     fn charge(mut self, request: &Attributes<'_>, object: &Value) -> Result<Option<Charge>, Status> {
         self.delta.retain(|resource, _| self.hard.contains_key(resource));
         let Matched { quota, hard, used, delta, .. } = self;
@@ -151,7 +151,7 @@ pub fn to_value(list: &BTreeMap<String, Quantity>) -> Value {
     entries.collect::<Map>().into()
 }
 
-/// All that the objects of a namespace use of a quota; `status.used` as it should be.
+/// Recomputes `status.used` of a quota from all objects of a namespace.
 pub fn recount(quota: &Value, namespace: &str, kinds: &[(Str, Str)], cluster: &dyn ClusterState) -> Value {
     let hard = resources::list(quota.at(&["spec", "hard"]));
     let mut used = ResourceList::new();
@@ -174,15 +174,15 @@ pub fn recount(quota: &Value, namespace: &str, kinds: &[(Str, Str)], cluster: &d
     to_value(&used)
 }
 
-/// What is counted of a kind of object.
+/// What quotas count for a kind of object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Counted {
     Pods,
     Services,
     Claims,
-    /// Only how many there are, under these names.
+    /// Only the number of objects, under these names.
     Number(Vec<String>),
-    /// Reviews, events and other things that quotas do not know.
+    /// Nothing: reviews, events and others.
     Nothing,
 }
 
@@ -205,7 +205,7 @@ impl Counted {
         }
     }
 
-    /// Whether this write can change what is used.
+    /// Returns whether this write can change the usage.
     fn handles(&self, request: &Attributes<'_>, object: &Value) -> bool {
         let create = request.operation == Operation::Create;
         match (self, request.subresource) {
@@ -219,7 +219,7 @@ impl Counted {
         }
     }
 
-    /// Whether a name in a quota is about this kind.
+    /// Returns whether a resource name of a quota concerns this kind.
     fn tracks(&self, name: &str) -> bool {
         match self {
             Counted::Pods => {
@@ -268,7 +268,7 @@ impl Counted {
         }
     }
 
-    /// What containers must say because a quota counts it: `cpu for: a,b; memory for: a`.
+    /// The resources that containers must specify because a quota counts them: `cpu for: a,b; memory for: a`.
     fn unspecified(&self, tracked: &[String], object: &Value) -> Option<String> {
         const REQUIRED: [&str; 6] =
             ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
@@ -296,7 +296,7 @@ impl Counted {
         Some(parts.collect::<Vec<_>>().join("; "))
     }
 
-    /// Whether an object is in all scopes of a quota.
+    /// Returns whether an object is in all scopes of a quota.
     fn in_scopes(&self, quota: &Value, object: &Value) -> bool {
         let plain = quota.items_at(&["spec", "scopes"]).iter().filter_map(Value::as_str);
         let selected = quota.items_at(&["spec", "scopeSelector", "matchExpressions"]);

@@ -1,14 +1,14 @@
-//! A request as those outside of the server see it: the `AdmissionRequest` of reviews and of expressions.
+//! The `AdmissionRequest` that webhooks and expressions see.
 
 use crate::matching::Matched;
 use crate::{Attributes, Operation};
 use pintle_meta::options::{DeleteOptions, FieldValidation};
 use pintle_value::{Map, Str, Value};
 
-/// What a client asked for beside the object.
+/// The options of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Options<'a> {
-    /// Of a create, or of an update (which a patch is).
+    /// Of a create or of an update; a patch counts as an update.
     Write {
         /// `fieldManager`, as it was given.
         field_manager: &'a str,
@@ -22,7 +22,7 @@ pub enum Options<'a> {
 }
 
 impl Operation {
-    /// The name that rules and reviews know it by.
+    /// The name of the operation in rules and reviews.
     pub fn name(self) -> &'static str {
         match self {
             Operation::Create => "CREATE",
@@ -33,7 +33,7 @@ impl Operation {
     }
 }
 
-/// The request without its objects, as it looks in the version that somebody asked for.
+/// The request without its objects, in the version that matched.
 pub fn admission_request(request: &Attributes<'_>, matched: &Matched, uid: &str) -> Value {
     let mut out = Map::new();
     let mut put = |key: &'static str, value: Value| {
@@ -91,7 +91,7 @@ fn user_info(request: &Attributes<'_>) -> Value {
     out
 }
 
-/// The options as an object; null where there are none.
+/// The options as an object; null if there are none.
 fn options(request: &Attributes<'_>) -> Value {
     let mut out = match request.options {
         Options::None => return Value::Null,

@@ -1,4 +1,4 @@
-//! Lists of resources (`cpu: 1`) and what a pod asks for as a whole.
+//! Resource lists (`cpu: 1`) and the resources of a whole pod.
 
 use pintle_meta::Quantity;
 use pintle_value::Value;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// Amounts by name.
 pub(crate) type ResourceList = BTreeMap<String, Quantity>;
 
-/// Reads a list; what is no quantity is left out.
+/// Parses a resource list; invalid quantities are dropped.
 pub(crate) fn list(value: Option<&Value>) -> ResourceList {
     let map = value.and_then(Value::as_object);
     let entries = map.into_iter().flat_map(|map| map.iter());
@@ -32,8 +32,8 @@ fn raise(to: &mut ResourceList, least: &ResourceList) {
     }
 }
 
-/// What a pod asks for as a whole; `side` is `requests` or `limits`. Init containers run one after another, those
-/// that go on running beside the others.
+/// The resources of a whole pod; `side` is `requests` or `limits`. Init containers run one after another, sidecars
+/// beside the other containers.
 pub(crate) fn of_pod(pod: &Value, side: &str) -> ResourceList {
     let of = |container: &Value| list(container.at(&["resources", side]));
     let mut total = ResourceList::new();
@@ -66,7 +66,7 @@ fn is_pod_level(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
 }
 
-/// Several errors as one sentence.
+/// Joins several errors into one sentence.
 pub(crate) fn sentence(errors: Vec<String>) -> Option<String> {
     let mut unique: Vec<String> = Vec::new();
     for error in errors {

@@ -1,4 +1,4 @@
-//! RuntimeClass: pods get the overhead and the scheduling of their runtime class.
+//! RuntimeClass: sets the overhead and scheduling constraints of a pod's runtime class.
 
 use crate::tolerations::{Toleration, merge};
 use crate::{Attributes, ClusterState, Operation, Plugin};
@@ -86,7 +86,7 @@ fn is_empty(value: &Value) -> bool {
     value.as_object().is_none_or(|map| map.is_empty())
 }
 
-/// Whether two lists of quantities are the same amounts.
+/// Returns whether two resource lists have equal amounts.
 fn same_quantities(a: Option<&Value>, b: Option<&Value>) -> bool {
     let parsed = |value: Option<&Value>| -> Vec<(String, Option<Quantity>)> {
         let map = value.and_then(Value::as_object);

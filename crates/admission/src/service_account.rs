@@ -1,4 +1,4 @@
-//! ServiceAccount: every pod runs as a service account that exists, and has its token mounted.
+//! ServiceAccount: requires an existing service account for every pod and mounts its token.
 
 use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_meta::{GroupResource, Status};
@@ -32,7 +32,7 @@ impl Plugin for ServiceAccount {
             return check_mirror(request, pod);
         }
         if pod.str_at(&["spec", "serviceAccountName"]).is_empty() {
-            // The old name of the field is kept in step.
+            // Keep the deprecated field in step.
             pod.set_at(&["spec", "serviceAccountName"], "default".into());
             pod.set_at(&["spec", "serviceAccount"], "default".into());
         }
@@ -93,13 +93,13 @@ fn find_account(request: &Attributes<'_>, pod: &Value, cluster: &dyn ClusterStat
     })
 }
 
-/// The pod's wish counts, then the account's.
+/// The pod's setting counts, then the account's.
 fn automounts(account: &Value, pod: &Value) -> bool {
     let of_pod = pod.at(&["spec", "automountServiceAccountToken"]).and_then(Value::as_bool);
     of_pod.or_else(|| account.get("automountServiceAccountToken").and_then(Value::as_bool)).unwrap_or(true)
 }
 
-/// Mounts the token into every container that has nothing at its place yet.
+/// Mounts the token into every container that has nothing mounted at its path.
 fn mount_token(pod: &mut Value, cluster: &dyn ClusterState) {
     let existing = pod
         .items_at(&["spec", "volumes"])
@@ -146,7 +146,7 @@ fn token_volume(name: &str) -> Value {
     volume
 }
 
-/// The pod of a node's own file may not refer to what only the API server knows.
+/// Refuses a mirror pod that refers to API objects.
 fn check_mirror(request: &Attributes<'_>, pod: &Value) -> Result<(), Status> {
     if !pod.str_at(&["spec", "serviceAccountName"]).is_empty() {
         return Err(request.forbidden(Some(pod), "a mirror pod may not reference service accounts"));
@@ -163,7 +163,7 @@ fn check_mirror(request: &Attributes<'_>, pod: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// Whether a pod refers to a secret anywhere.
+/// Returns whether a pod refers to any secret.
 pub(crate) fn names_secrets(pod: &Value) -> bool {
     let of_containers = ["containers", "initContainers", "ephemeralContainers"].iter().any(|list| {
         pod.items_at(&["spec", list]).iter().any(|container| {
@@ -198,7 +198,7 @@ fn enforces(account: &Value) -> bool {
     matches!(flag, "1" | "t" | "T" | "TRUE" | "true" | "True")
 }
 
-/// Where the account says so, a pod may only refer to the secrets of its account.
+/// If the account enforces it, refuses references to secrets that the account does not list.
 fn check_secrets(request: &Attributes<'_>, pod: &Value, account: &Value) -> Result<(), Status> {
     if !enforces(account) {
         return Ok(());
@@ -234,7 +234,7 @@ fn check_secrets(request: &Attributes<'_>, pod: &Value, account: &Value) -> Resu
     Ok(())
 }
 
-/// The first secret in the environment of containers that the account does not have.
+/// The first secret in the environment of containers that the account does not list.
 fn unreferenced(containers: &[Value], word: &str, account: &Value) -> Option<String> {
     let owner = account.str_at(&["metadata", "name"]);
     let has = |secret: &str| account.items_at(&["secrets"]).iter().any(|s| s.str_at(&["name"]) == secret);

@@ -6,7 +6,7 @@ use pintle_value::Value;
 
 const STORAGE_BETA: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// Volumes, claims and their classes get a finalizer, so that they stay while they are in use.
+/// Adds a finalizer to volumes, claims and classes, so that they are not removed while in use.
 pub(crate) struct StorageObjectInUseProtection;
 
 impl Plugin for StorageObjectInUseProtection {
@@ -38,7 +38,7 @@ impl Plugin for StorageObjectInUseProtection {
     }
 }
 
-/// Claims may grow only where their class allows it.
+/// Allows claims to grow only if their storage class allows expansion.
 pub(crate) struct PersistentVolumeClaimResize;
 
 impl Plugin for PersistentVolumeClaimResize {

@@ -1,4 +1,4 @@
-//! TaintNodesByCondition: new nodes take no pods until they are known to be ready.
+//! TaintNodesByCondition: adds the not-ready taint to new nodes.
 
 use crate::{Attributes, ClusterState, Operation, Plugin};
 use pintle_meta::Status;

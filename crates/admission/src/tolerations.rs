@@ -1,8 +1,8 @@
-//! Tolerations of pods: which of them cover others, and how lists of them are merged.
+//! Tolerations of pods: which ones cover others, and how lists are merged.
 
 use pintle_value::Value;
 
-/// All tolerations but those that another one covers. Of equal ones the first stays.
+/// Removes tolerations that another one covers. Of equal ones the first stays.
 pub(crate) fn merge(all: Vec<Toleration>) -> Vec<Toleration> {
     let mut merged: Vec<Toleration> = Vec::new();
     for (index, one) in all.iter().enumerate() {
@@ -55,7 +55,7 @@ impl Toleration {
         out
     }
 
-    /// Whether this one tolerates all that the other does.
+    /// Returns whether this toleration covers the other.
     pub(crate) fn covers(&self, other: &Toleration) -> bool {
         if self == other {
             return true;
@@ -73,7 +73,7 @@ impl Toleration {
             return false;
         }
         match self.operator.as_str() {
-            // As in kube-apiserver, an empty operator means Equal on this side and not on the other.
+            // As in kube-apiserver, an empty operator means Equal on this side but not on the other.
             "Equal" | "" => other.operator == "Equal" && other.value == self.value,
             operator => operator == "Exists",
         }

@@ -1,4 +1,4 @@
-//! Webhooks that are asked about requests: what their configurations say, read once for each change of one.
+//! Admission webhooks, parsed from their configurations once per change.
 
 pub mod review;
 
@@ -11,30 +11,30 @@ use pintle_value::{Str, Value};
 use review::ReviewVersion;
 use std::time::Duration;
 
-/// How long a webhook may take that says nothing of it.
+/// The default time-out of a webhook in seconds.
 const TIMEOUT_SECONDS: i64 = 10;
 
 /// One webhook of a configuration.
 pub struct Webhook {
     /// Its name, which need not be unique.
     pub name: Str,
-    /// What tells it from all others: configuration, name, and how many of that name came before it.
+    /// Identifies the webhook: configuration, name, and its number among those of the same name.
     pub id: String,
-    /// The requests that it wants to see.
+    /// The requests that it applies to.
     pub matcher: Matcher,
-    /// Conditions that requests must meet beside.
+    /// Its match conditions.
     pub conditions: Conditions,
-    /// Where it is; none where its configuration does not say.
+    /// Its endpoint; `None` if the configuration has none.
     pub endpoint: Option<Endpoint>,
     /// How long it may take.
     pub timeout: Duration,
-    /// Whether requests go on when it cannot be asked.
+    /// Whether requests continue if it cannot be called (failurePolicy Ignore).
     pub fails_open: bool,
-    /// The version of reviews that both sides know.
+    /// The review version that both sides support.
     pub review_version: Option<ReviewVersion>,
-    /// Whether it wants to be asked again after others changed the object.
+    /// Whether it is called again after others changed the object (reinvocationPolicy IfNeeded).
     pub reinvocable: bool,
-    /// Whether asking it changes nothing, at least when nothing will be stored.
+    /// The value of `sideEffects`.
     side_effects: Str,
 }
 
@@ -56,7 +56,7 @@ impl Webhook {
         }
     }
 
-    /// Refuses a request that will not be stored, where asking about it may have effects.
+    /// Refuses a dry run if calling the webhook may have side effects.
     pub fn check_dry_run(&self) -> Result<(), Status> {
         if matches!(self.side_effects.as_str(), "None" | "NoneOnDryRun") {
             return Ok(());
@@ -65,7 +65,7 @@ impl Webhook {
         Err(Status::bad_request(format!("admission webhook {name} does not support dry run")))
     }
 
-    /// The refusal of a request by this webhook, which gave this `v1.Status`.
+    /// The denial of a request by this webhook, from the `v1.Status` in its answer.
     pub fn denial(&self, result: &Value) -> Status {
         let mut status = Status::from_value(result);
         let denied = format!("admission webhook {} denied the request", quoted(&self.name));
@@ -78,7 +78,7 @@ impl Webhook {
     }
 }
 
-/// The webhooks of configurations, in the order in which they are asked: by name, then as they are listed.
+/// The webhooks of all configurations, in the order of calls: by configuration name, then as listed.
 pub fn webhooks(mut configurations: Vec<Value>) -> Vec<Webhook> {
     configurations.sort_by(|a, b| a.str_at(&["metadata", "name"]).cmp(b.str_at(&["metadata", "name"])));
     configurations.iter().flat_map(of_configuration).collect()

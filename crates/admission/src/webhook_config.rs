@@ -1,6 +1,6 @@
-//! The configuration of the plugins that ask webhooks and policies: credentials for webhooks.
+//! The configuration of the webhook and policy plugins: credentials for webhooks.
 
-use crate::config::{PluginConfig, Scheme, Shape, Struct, in_words};
+use crate::config::{PluginConfig, Scheme, Shape, Struct, go_error_text};
 use pintle_meta::FieldErrors;
 use pintle_value::{Path as FieldPath, Value};
 use pintle_webhook::Credentials;
@@ -29,12 +29,12 @@ const POLICY_SCHEME: Scheme = Scheme {
 /// The configuration of a plugin that asks webhooks.
 #[derive(Clone, Default)]
 pub struct WebhookConfig {
-    /// What webhooks are shown, by their host.
+    /// The credentials to send, by the webhook's host.
     pub credentials: Credentials,
 }
 
 impl WebhookConfig {
-    /// Reads the configuration of a webhook plugin. `allows_manifests` is whether the feature is on.
+    /// Parses the configuration of a webhook plugin. `allows_manifests` is whether the feature gate is on.
     pub(crate) fn of_webhooks(config: Option<&PluginConfig>, allows_manifests: bool) -> Result<Self, String> {
         let Some(config) = config else { return Ok(WebhookConfig::default()) };
         let (_, tree) = config.decode(&WEBHOOK_SCHEME).map_err(|error| error.text())?;
@@ -50,7 +50,7 @@ impl WebhookConfig {
         Ok(WebhookConfig { credentials })
     }
 
-    /// Checks the configuration of a policy plugin, which must be of this kind.
+    /// Validates the configuration of a policy plugin, which must be of this kind.
     pub(crate) fn check_policies(
         config: Option<&PluginConfig>,
         kind: &str,
@@ -65,8 +65,8 @@ impl WebhookConfig {
     }
 }
 
-/// Refuses a folder of webhook configurations or policies that are no API objects: as kube-apiserver does where the feature is
-/// off or the folder is none, and otherwise because it is not read here.
+/// Refuses `staticManifestsDir`: with kube-apiserver's error if the feature is off or the folder does not exist,
+/// otherwise because it is not supported here.
 fn refuse_manifests(tree: &Value, allowed: bool) -> Result<(), String> {
     const FIELD: &str = "staticManifestsDir";
     let folder = tree.str_at(&[FIELD]);
@@ -85,10 +85,10 @@ fn refuse_manifests(tree: &Value, allowed: bool) -> Result<(), String> {
     }
     match std::fs::metadata(folder) {
         Err(error) => {
-            Err(invalid(FIELD, folder, &format!("unable to read: stat {folder}: {}", in_words(&error))))
+            Err(invalid(FIELD, folder, &format!("unable to read: stat {folder}: {}", go_error_text(&error))))
         }
         Ok(found) if !found.is_dir() => Err(invalid(FIELD, folder, "must be a directory")),
-        // What is in it would be admitted otherwise.
+        // Ignoring the folder would leave its policies unenforced.
         Ok(_) => Err("staticManifestsDir is not available here".to_string()),
     }
 }

@@ -1,14 +1,14 @@
-//! Encodings of one immutable thing, made on first use and shared by everyone after that.
+//! Encodings of one immutable object, made on first use and then shared.
 
 use crate::options::ENCODINGS_MAX;
 use bytes::Bytes;
 use std::sync::OnceLock;
 
-/// Names one encoding (version and format); the caller gives out the numbers.
+/// Identifies one encoding (version and format); the caller assigns the numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EncodingKey(pub u16);
 
-/// An append-only list: reading takes no lock, and empty it is one word and a flag.
+/// An append-only list that is read without a lock; while empty it takes one word and a flag.
 #[derive(Default)]
 pub(crate) struct Encodings {
     head: OnceLock<Box<Node>>,
@@ -21,8 +21,8 @@ struct Node {
 }
 
 impl Encodings {
-    /// The encoding under `key`, made by `make` if there is none. Two callers at the same moment
-    /// may both make it; one of the results is kept.
+    /// The encoding under `key`, made by `make` if it is missing. Two concurrent callers may both make it; one result
+    /// is cached.
     pub(crate) fn get_or_make<E>(
         &self,
         key: u32,
@@ -50,7 +50,7 @@ impl Encodings {
         self.keep_up_to(ENCODINGS_MAX, key, bytes)
     }
 
-    /// Keeps `bytes` under `key` unless there are `max` encodings or one under this key. Answers with what stays.
+    /// Caches `bytes` under `key`, unless there are `max` encodings or one under this key. Returns the cached one.
     pub(crate) fn keep_up_to(&self, max: usize, key: u32, bytes: Bytes) -> Bytes {
         let mut cell = &self.head;
         for _ in 0..max {

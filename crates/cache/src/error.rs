@@ -1,9 +1,9 @@
-//! Why a read or a watch at some revision cannot be answered.
+//! Errors of reads and watches at a revision.
 
 /// A revision that cannot be served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RevisionError {
-    /// Too old: what happened since is no longer known in full.
+    /// Too old: changes since then are no longer retained.
     #[error("revision {requested} is too old; the oldest retained is {oldest}")]
     Expired {
         /// The revision asked for.
@@ -16,7 +16,7 @@ pub enum RevisionError {
     Future {
         /// The revision asked for.
         requested: u64,
-        /// The revision the cache is at.
+        /// The current revision of the cache.
         current: u64,
     },
 }
@@ -27,6 +27,6 @@ pub enum RevisionError {
 pub struct WaitTimeout {
     /// The revision waited for.
     pub requested: u64,
-    /// The revision the cache was at when time was up.
+    /// The revision of the cache when the time was up.
     pub current: u64,
 }

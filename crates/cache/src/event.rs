@@ -1,4 +1,4 @@
-//! What happened to one object, and how one watcher sees it.
+//! One change of one object, and how a watcher sees it.
 
 use crate::encodings::{EncodingKey, Encodings};
 use crate::key::ObjectKey;
@@ -7,10 +7,12 @@ use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
 
-/// How many bits of a place number the changes of one revision.
+/// About what an allocation takes beside its content: counters, and what the allocator rounds up.
+const ALLOCATION_BYTES: usize = 64;
+/// How many bits of a place number the changes within one revision.
 const ORDINAL_BITS: u32 = 16;
 
-/// A place in the order of all changes: the revision, then the change's number within it, since the changes of one
+/// A position in the order of all changes: the revision, then the change's number within it, because the changes of one
 /// etcd transaction share a revision. No two events of a cache have the same place.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(crate) struct Place(u64);
@@ -23,7 +25,7 @@ impl Place {
         Place(revision << ORDINAL_BITS | ordinal.min((1 << ORDINAL_BITS) - 1))
     }
 
-    /// Behind all changes of a revision.
+    /// The place after all changes of a revision.
     pub(crate) fn end_of(revision: u64) -> Place {
         Place::new(revision.min(u64::MAX >> ORDINAL_BITS), u64::MAX)
     }
@@ -90,9 +92,24 @@ impl Event {
         self.previous.as_ref()
     }
 
+    /// When the change was committed, or seen if the store does not say: milliseconds since 1970.
+    pub fn at_ms(&self) -> u64 {
+        self.at_ms
+    }
+
     /// The object bytes that this event may keep alive.
     pub(crate) fn weight(&self) -> usize {
         self.previous.as_ref().map_or(0, |previous| previous.value().len())
+    }
+
+    /// The memory that this event takes, with what it may keep alive.
+    pub(crate) fn memory(&self) -> usize {
+        let object =
+            self.previous.as_ref().map_or(0, |_| size_of::<Object>().saturating_add(ALLOCATION_BYTES));
+        size_of::<Event>()
+            .saturating_add(ALLOCATION_BYTES)
+            .saturating_add(object)
+            .saturating_add(self.weight())
     }
 }
 
@@ -102,19 +119,19 @@ impl fmt::Debug for Event {
     }
 }
 
-/// What a watcher is told happened.
+/// The type of an event, as a watcher sees it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum EventType {
-    /// The object came into being or into the selection.
+    /// The object was created or is now selected.
     Added,
-    /// The object changed within the selection.
+    /// The object changed and is still selected.
     Modified,
-    /// The object went away or out of the selection.
+    /// The object was deleted or is no longer selected.
     Deleted,
 }
 
 impl EventType {
-    /// What a change is to someone who sees only what `passes`; `None` when it is nothing.
+    /// The type of a change for a watcher that selects by `passes`; `None` if the watcher does not see it.
     pub(crate) fn of(event: &Event, passes: impl Fn(&Object) -> bool) -> Option<EventType> {
         let now = event.object.as_ref().is_some_and(|object| passes(object));
         let before = event.previous.as_ref().is_some_and(|object| passes(object));
@@ -158,7 +175,7 @@ impl Delivery {
         Delivery { kind: EventType::Added, source: Source::Initial(object) }
     }
 
-    /// The same as somebody sees it who sees only the objects that `passes` lets through; `None` when it is nothing.
+    /// The same event for a watcher that also selects by `passes`; `None` if the watcher does not see it.
     pub fn within(&self, passes: impl Fn(&Object) -> bool) -> Option<Delivery> {
         match &self.source {
             Source::Initial(object) => passes(object).then(|| self.clone()),
@@ -169,7 +186,7 @@ impl Delivery {
         }
     }
 
-    /// The objects that it depends on what the watcher is told: before and after.
+    /// The objects before and after the change, which decide the event's type.
     pub fn objects(&self) -> Vec<Arc<Object>> {
         match &self.source {
             Source::Initial(object) => vec![object.clone()],
@@ -177,12 +194,12 @@ impl Delivery {
         }
     }
 
-    /// What the watcher is told happened.
+    /// The event's type for the watcher.
     pub fn kind(&self) -> EventType {
         self.kind
     }
 
-    /// The revision to show as the object's resourceVersion.
+    /// The resourceVersion to return with the object.
     pub fn revision(&self) -> u64 {
         match &self.source {
             Source::Event(event) => event.revision(),
@@ -190,8 +207,7 @@ impl Delivery {
         }
     }
 
-    /// The content to show: the last known one for what is deleted, always to be written with
-    /// [`Delivery::revision`].
+    /// The object to return: the last state of a deleted one. Always encode it with [`Delivery::revision`].
     pub fn object(&self) -> &Arc<Object> {
         match &self.source {
             Source::Initial(object) => object,
@@ -199,7 +215,7 @@ impl Delivery {
         }
     }
 
-    /// The event behind it; `None` for an object of the initial state.
+    /// The underlying event; `None` for an object of the initial state.
     pub fn source(&self) -> Option<&Arc<Event>> {
         match &self.source {
             Source::Event(event) => Some(event),
@@ -207,7 +223,7 @@ impl Delivery {
         }
     }
 
-    /// The frame in one encoding, made once for all watchers that are told the same.
+    /// The frame in one encoding, made once for all watchers that receive the same event.
     pub fn frame<E>(
         &self,
         key: EncodingKey,
@@ -223,7 +239,7 @@ impl Delivery {
     }
 }
 
-/// Events without any object are never made, so one of the two is always there.
+/// An event always has at least one of the two objects.
 fn content(kind: EventType, event: &Event) -> &Arc<Object> {
     let (first, second) = match kind {
         EventType::Deleted => (&event.previous, &event.object),
@@ -235,9 +251,9 @@ fn content(kind: EventType, event: &Event) -> &Arc<Object> {
 /// Why a watch ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CloseReason {
-    /// The watcher fell so far behind that what it missed is no longer retained.
+    /// The watcher fell behind the retained events.
     Slow,
-    /// The resource was unregistered or registered anew.
+    /// The resource was unregistered or registered again.
     Gone,
     /// The cache was shut down.
     Shutdown,
@@ -246,9 +262,9 @@ pub enum CloseReason {
 /// What a watcher gets.
 #[derive(Clone, Debug)]
 pub enum Item {
-    /// Something happened to a selected object.
+    /// A selected object changed.
     Event(Delivery),
-    /// All objects of the initial state, which is that of this revision, were delivered.
+    /// All objects of the initial state, at this revision, were delivered.
     InitialEventsEnd(u64),
     /// All events up to this revision were delivered.
     Bookmark(u64),

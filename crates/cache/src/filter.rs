@@ -1,4 +1,4 @@
-//! Which objects a watcher selects, and what a change looks like from inside that selection.
+//! The selection of a watcher, and how a change appears within it.
 
 use crate::Str;
 use crate::event::{Event, EventType};
@@ -7,7 +7,7 @@ use crate::object::Object;
 use std::fmt;
 use std::sync::Arc;
 
-/// Decides about one object: label and field selectors, compiled by the caller.
+/// Returns whether an object is selected: label and field selectors, compiled by the caller.
 pub type Matches = Arc<dyn Fn(&Object) -> bool + Send + Sync>;
 
 /// A selection of objects. The default selects all.
@@ -17,8 +17,8 @@ pub struct Filter {
     pub namespace: Option<Str>,
     /// Only objects of this name.
     pub name: Option<Str>,
-    /// Only objects whose selectable field of this index has this value. Watchers are indexed by
-    /// it: when another object changes, this one is not even woken.
+    /// Only objects whose selectable field with this index has this value. Watchers are indexed by it, so changes of
+    /// other objects do not wake this one.
     pub field: Option<(usize, Str)>,
     /// Everything else.
     pub matches: Option<Matches>,
@@ -39,31 +39,31 @@ impl Filter {
         namespace.is_none() && name.is_none() && field.is_none() && matches.is_none()
     }
 
-    /// What this change is to someone who sees only the selection; `None` when it is nothing.
+    /// The type of this change within the selection; `None` if it is not visible.
     pub fn classify(&self, event: &Event) -> Option<EventType> {
         EventType::of(event, |object| self.passes(object))
     }
 
-    /// The smallest group that has all events this filter can pass.
+    /// The smallest group that contains all events this filter can select.
     pub(crate) fn group(&self, namespaced: bool) -> GroupKey {
         match (&self.namespace, &self.name, &self.field) {
             (Some(namespace), Some(name), _) if namespaced => {
                 GroupKey::Name(Str::from(format!("{namespace}/{name}")))
             }
             (_, Some(name), _) if !namespaced => GroupKey::Name(name.clone()),
-            // Objects that lack the field count as empty, and those are not indexed.
+            // Objects without the field have an empty value, and those are not indexed.
             (_, _, Some((index, value))) if !value.is_empty() => GroupKey::Field(*index, value.clone()),
             (Some(namespace), _, _) => GroupKey::Namespace(namespace.clone()),
             _ => GroupKey::All,
         }
     }
 
-    /// What is left to check for events of the filter's own group.
+    /// The checks that remain for events of the filter's own group.
     pub(crate) fn within(mut self, group: &GroupKey) -> Filter {
         match group {
             GroupKey::Name(_) => (self.namespace, self.name) = (None, None),
             GroupKey::Namespace(_) => self.namespace = None,
-            // The field may have had another value before, so it must still be looked at.
+            // The previous value of the field may differ, so it must still be checked.
             GroupKey::Field(..) | GroupKey::All => {}
         }
         self

@@ -24,7 +24,7 @@ pub(crate) enum GroupKey {
     Namespace(Str),
     /// Those of one object.
     Name(Str),
-    /// Those of objects whose field has a value, before or after.
+    /// Objects whose field has this value, before or after the change.
     Field(usize, Str),
 }
 
@@ -62,18 +62,18 @@ impl Segment {
     }
 }
 
-/// The end of the chain: what the group itself keeps alive.
+/// The end of the chain: the segments that the group itself keeps alive.
 struct Tail {
     segments: VecDeque<Arc<Segment>>,
     last: Arc<Segment>,
     used: usize,
-    /// Events since the watchers were woken.
+    /// Events since the watchers were last woken.
     untold: usize,
     /// The last event's.
     place: Place,
 }
 
-/// The watchers of the same events.
+/// Watchers that receive the same events.
 pub(crate) struct Group {
     tail: Mutex<Tail>,
     slots: usize,
@@ -112,12 +112,12 @@ impl Group {
         })
     }
 
-    /// Wakes the watchers of a group that was queued; what happens next may wait for a while.
+    /// Wakes the watchers of a queued group; later events may be delayed.
     pub(crate) fn release(&self, now: Instant) {
-        // First the flag: an event pushed from here on queues the group again.
+        // Clear the flag first: an event that is pushed from here on queues the group again.
         self.queued.swap(false, Ordering::AcqRel);
         let untold = {
-            // Under the lock: an event that comes after the look at the last one also comes after what is released here.
+            // Under the lock: an event that is pushed after reading the last one comes after what is released here.
             let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
             self.released.store(tail.place.raw(), Ordering::Release);
             std::mem::take(&mut tail.untold)
@@ -126,13 +126,13 @@ impl Group {
         self.wake.notify_waiters();
     }
 
-    /// Wakes the watchers; nothing waits.
+    /// Wakes the watchers without any delay.
     pub(crate) fn release_all(&self) {
         self.released.store(Place::MAX.raw(), Ordering::Release);
         self.wake.notify_waiters();
     }
 
-    /// Up to which place watchers may be sent events.
+    /// The place up to which watchers may receive events.
     pub(crate) fn released(&self) -> Place {
         Place::from_raw(self.released.load(Ordering::Acquire))
     }
@@ -146,7 +146,7 @@ impl Group {
         self.wake_batching.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends an event. Wakes nobody: that is done once for many events.
+    /// Appends an event without waking watchers, which is done once for many events.
     pub(crate) fn push(&self, event: &Arc<Event>) {
         let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
         if tail.used == tail.last.slots.len() {
@@ -168,7 +168,7 @@ impl Group {
         let full = std::mem::replace(&mut tail.last, new);
         tail.segments.push_back(full);
         tail.used = 0;
-        // The oldest goes when no cursor stands in it: the only way in is from one that is gone.
+        // The oldest segment is dropped when no cursor is in it: a cursor can only enter it from an older one.
         while tail.segments.len() >= self.segments_max
             || tail.segments.front().is_some_and(|oldest| Arc::strong_count(oldest) == 1)
         {
@@ -185,7 +185,7 @@ impl Group {
     }
 }
 
-/// A watcher's place in the chain.
+/// A watcher's position in the chain.
 pub(crate) struct Cursor {
     segment: Arc<Segment>,
     index: usize,
@@ -196,14 +196,14 @@ pub(crate) enum Next<'a> {
     Event(&'a Arc<Event>),
     /// Nothing yet.
     Empty,
-    /// One that is not to be told yet.
+    /// The next event is delayed.
     Held,
     /// The next segment is gone.
     Lost,
 }
 
 impl Cursor {
-    /// The next event, if it is one up to this place.
+    /// The next event, if its place is at most `released`.
     pub(crate) fn next(&mut self, released: Place) -> Next<'_> {
         if self.index == self.segment.slots.len() {
             match self.segment.next.get().map(Weak::upgrade) {
@@ -233,7 +233,7 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// The group with this key, with one watcher more.
+    /// Returns the group with this key and counts one more watcher.
     pub(crate) fn join(&mut self, key: &GroupKey, events_max: usize) -> Arc<Group> {
         let new = || Group::new(key.segment_events(), events_max);
         let group = match key {
@@ -248,7 +248,7 @@ impl Groups {
         group.clone()
     }
 
-    /// One watcher less; the last one takes the group with it.
+    /// Counts one watcher less and removes the group with the last one.
     pub(crate) fn leave(&mut self, key: &GroupKey, group: &Group) {
         if group.watchers.fetch_sub(1, Ordering::Relaxed) > 1 {
             return;
@@ -269,7 +269,7 @@ impl Groups {
         }
     }
 
-    /// Appends the event to every group that has it and tells which these are.
+    /// Appends the event to every group that contains it and reports these groups.
     pub(crate) fn push(&self, event: &Arc<Event>, mut pushed: impl FnMut(&Arc<Group>)) {
         let mut push = |group: Option<&Arc<Group>>| {
             if let Some(group) = group {
@@ -294,7 +294,7 @@ impl Groups {
         }
     }
 
-    /// Every group, to wake them all.
+    /// All groups.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Group>> {
         let parts = self.namespaces.values().chain(self.names.values());
         let fields = self.fields.values().flat_map(HashMap::values);

@@ -15,7 +15,7 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// The part of `full` after `prefix`; `None` when it does not begin with that, or is just that.
+    /// The part of `full` after `prefix`; `None` if it does not begin with it or is equal to it.
     pub fn new(full: &Key, prefix: &str) -> Option<ObjectKey> {
         let rest = full.strip_prefix(prefix)?;
         let start = u32::try_from(prefix.len()).ok()?;

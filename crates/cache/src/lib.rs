@@ -19,6 +19,7 @@ mod orphans;
 mod resource;
 mod run;
 mod shared;
+mod stores;
 mod view;
 mod wake_batching;
 mod watch;

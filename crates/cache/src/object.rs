@@ -1,4 +1,4 @@
-//! One version of one object: its bytes, what selectors ask about, and its other encodings.
+//! One version of one object: its bytes, what selectors need, and its other encodings.
 
 use crate::Str;
 use crate::encodings::{EncodingKey, Encodings};
@@ -11,28 +11,27 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Tells converted objects from their encodings.
+/// Distinguishes converted objects from encodings.
 const CONVERTED: u32 = 1 << 16;
 
 /// Bytes in front of the JSON in a stored value.
 const HEADER_BYTES: usize = 4;
 
-/// What a stored value begins with: where in the JSON after it `,"resourceVersion":"N"` belongs.
-/// 0 stands for nowhere.
+/// The header of a stored value: the offset in the JSON after it at which `,"resourceVersion":"N"` belongs, or 0 for
+/// none.
 pub fn value_header(rv_offset: u32) -> [u8; HEADER_BYTES] {
     rv_offset.to_le_bytes()
 }
 
-/// Set in the header of a value whose object would be stored differently today: under another encryption key, in
-/// another encoding or version. Such a value equals no value of a writer, so that a write which changes nothing
-/// stores it anew.
+/// Marks a value that would now be stored differently: with another encryption key, encoding or version. Such a value
+/// equals no value of a writer, so that even a write without changes stores it again.
 const OUTDATED: u32 = 1 << 31;
-/// The header of a value that holds no JSON but the reason why the stored one cannot be read.
+/// The header of a value that contains the reason why the stored value cannot be decoded.
 const UNREADABLE: u32 = u32::MAX;
-/// The same of a value that cannot even be decrypted.
+/// The header of a value that contains the reason why the stored value cannot be decrypted.
 const UNTRANSFORMABLE: u32 = u32::MAX - 1;
 
-/// The same value, to be stored anew by the next write of its object.
+/// Marks a value to be stored again by the next write of its object.
 pub fn mark_outdated(value: Bytes) -> Bytes {
     let mut out = value.to_vec();
     if let Some(header) = out.first_chunk_mut::<HEADER_BYTES>() {
@@ -41,7 +40,7 @@ pub fn mark_outdated(value: Bytes) -> Bytes {
     Bytes::from(out)
 }
 
-/// The same value without the mark of [`mark_outdated`].
+/// Removes the mark of [`mark_outdated`].
 pub fn clear_outdated(value: Bytes) -> Bytes {
     if !is_outdated(&value) {
         return value;
@@ -53,17 +52,17 @@ pub fn clear_outdated(value: Bytes) -> Bytes {
     Bytes::from(out)
 }
 
-/// Whether a value is to be stored anew by the next write of its object.
+/// Returns whether a value has the mark of [`mark_outdated`].
 pub fn is_outdated(value: &[u8]) -> bool {
     header(value) & OUTDATED != 0 && unreadable_reason(value).is_none()
 }
 
-/// The value of an object that cannot be decoded, for this reason.
+/// The value of an object that cannot be decoded.
 pub fn unreadable_value(why: &str) -> Bytes {
     reason_value(UNREADABLE, why)
 }
 
-/// The value of an object that cannot be decrypted, for this reason.
+/// The value of an object that cannot be decrypted.
 pub fn untransformable_value(why: &str) -> Bytes {
     reason_value(UNTRANSFORMABLE, why)
 }
@@ -73,13 +72,13 @@ fn reason_value(header: u32, why: &str) -> Bytes {
     [header.to_le_bytes().as_slice(), why.as_bytes()].concat().into()
 }
 
-/// Why the object of a value cannot be read, if it cannot.
+/// The reason why a value's object cannot be read, if it cannot.
 pub fn unreadable_reason(value: &[u8]) -> Option<String> {
     let is_reason = matches!(header(value), UNREADABLE | UNTRANSFORMABLE);
     is_reason.then(|| String::from_utf8_lossy(json(value)).into_owned())
 }
 
-/// What selectors ask about and the cache cannot see in the bytes.
+/// What selectors need and the cache cannot read from the bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Extracted {
     /// The labels, sorted by key.
@@ -90,13 +89,12 @@ pub struct Extracted {
     pub uid: Str,
 }
 
-/// Reads an object's JSON; one for each registered resource.
+/// Decodes an object's JSON; one for each registered resource.
 pub trait Extract: Send + Sync {
-    /// Labels, fields and uid of the object in `json`, which has no resourceVersion. Of an object
-    /// that cannot be read, nothing.
+    /// Labels, fields and uid of the object in `json`, which has no resourceVersion. Empty for an undecodable object.
     fn extract(&self, json: &[u8]) -> Extracted;
 
-    /// How a value reads that this server has just written.
+    /// How a value that this server has just written differs when it is read.
     fn standing(&self, value: &Bytes) -> Standing {
         let _ = value;
         Standing::AsStored
@@ -108,34 +106,63 @@ pub trait Extract: Send + Sync {
     }
 }
 
-/// How a stored value reads today.
+/// How a stored value differs when it is read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Standing {
     /// As it was written.
     AsStored,
-    /// As this value, which it would be written as today: its kind has new defaults, another stored version.
+    /// Reads as this value, as which it would now be written: its kind has new defaults or another storage version.
     Revised(Bytes),
-    /// As this value, which differs in white space and escapes alone. Writers see the stored bytes.
+    /// Reads as this value, which only differs in white space and escapes. Writers see the stored bytes.
     Compacted(Bytes),
     /// Not at all, for this reason.
     Unreadable(Box<str>),
 }
 
-/// One version of one object. Immutable and shared by views, events and the store's bytes.
+/// One version of one object, immutable and shared by views and events.
 pub struct Object {
     key: ObjectKey,
     revision: u64,
     created: u64,
     value: Bytes,
-    standing: Standing,
-    extracted: Extracted,
+    /// `None` of an object that reads as it is stored, as most do.
+    standing: Option<Box<Standing>>,
+    /// Labels and the values of selectable fields; `None` of an object that has neither.
+    selectable: Option<Box<Selectable>>,
+    uid: Uid,
     encodings: Encodings,
-    /// Where the metadata begins and ends in the JSON, once somebody has looked; 0 before that.
+    /// The range of the metadata in the JSON, once it was determined; 0 before.
     metadata: AtomicU64,
 }
 
+#[derive(Clone)]
+struct Selectable {
+    labels: Box<[(Str, Str)]>,
+    fields: Box<[Str]>,
+}
+
+/// Where the uid is. In millions of objects a second copy of it is worth avoiding.
+#[derive(Clone)]
+enum Uid {
+    /// At this place of the stored value.
+    At(u32, u32),
+    /// It is not in the stored value as it is.
+    Own(Box<str>),
+}
+
+impl Uid {
+    fn new(uid: &str, value: &[u8]) -> Uid {
+        let found =
+            memchr::memmem::find(value, uid.as_bytes()).map(|at| (at.try_into(), uid.len().try_into()));
+        match found {
+            Some((Ok(at), Ok(length))) => Uid::At(at, length),
+            _ => Uid::Own(uid.into()),
+        }
+    }
+}
+
 impl Object {
-    /// Puts an object together; `None` when the stored value has no valid header.
+    /// Creates an object; `None` if the stored value has no valid header.
     pub(crate) fn new(
         key: ObjectKey,
         revision: u64,
@@ -143,38 +170,42 @@ impl Object {
         value: Bytes,
         extracted: Extracted,
     ) -> Option<Object> {
+        let Extracted { labels, fields, uid } = extracted;
+        let selects_nothing = labels.is_empty() && fields.is_empty();
         is_valid(&value).then(|| Object {
             key,
             revision,
             created,
+            uid: Uid::new(&uid, &value),
             value,
-            standing: Standing::AsStored,
-            extracted,
+            standing: None,
+            selectable: (!selects_nothing).then(|| Box::new(Selectable { labels, fields })),
             encodings: Encodings::default(),
             metadata: AtomicU64::new(0),
         })
     }
 
-    /// The same object, as it reads today.
+    /// The object with the form in which it is read.
     pub(crate) fn standing(mut self, standing: Standing) -> Object {
         self.standing = match standing {
-            Standing::Revised(value) | Standing::Compacted(value) if !is_valid(&value) => Standing::AsStored,
-            standing => standing,
+            Standing::AsStored => None,
+            Standing::Revised(value) | Standing::Compacted(value) if !is_valid(&value) => None,
+            standing => Some(Box::new(standing)),
         };
         self.metadata = AtomicU64::new(0);
         self
     }
 
-    /// Whether readers see what is stored.
+    /// Returns whether readers see the stored form.
     pub fn is_as_stored(&self) -> bool {
-        self.standing == Standing::AsStored
+        self.standing.is_none()
     }
 
-    /// Why the object cannot be read, if it cannot.
+    /// The reason why the object cannot be decoded, if it cannot.
     pub fn unreadable(&self) -> Option<&str> {
-        match &self.standing {
-            Standing::Unreadable(why) => Some(why),
-            Standing::AsStored | Standing::Revised(_) | Standing::Compacted(_) => None,
+        match self.standing.as_deref() {
+            Some(Standing::Unreadable(why)) => Some(why),
+            _ => None,
         }
     }
 
@@ -184,14 +215,14 @@ impl Object {
     }
 
     fn current(&self) -> &Bytes {
-        match &self.standing {
-            Standing::Revised(value) | Standing::Compacted(value) => value,
-            Standing::AsStored | Standing::Unreadable(_) => &self.value,
+        match self.standing.as_deref() {
+            Some(Standing::Revised(value) | Standing::Compacted(value)) => value,
+            _ => &self.value,
         }
     }
 
-    /// An object that is not in the store: the answer of a dry run, or the last state of what is gone. At
-    /// revision 0 it is written without resourceVersion.
+    /// An object that is not in the store: the result of a dry run, or the last state of a deleted object. At revision
+    /// 0 it is written without resourceVersion.
     pub fn unstored(
         key: ObjectKey,
         revision: u64,
@@ -230,7 +261,7 @@ impl Object {
 
     /// The labels, sorted by key.
     pub fn labels(&self) -> &[(Str, Str)] {
-        &self.extracted.labels
+        self.selectable.as_ref().map_or(&[], |selectable| &selectable.labels)
     }
 
     /// The value of one label.
@@ -242,17 +273,23 @@ impl Object {
 
     /// The values of the kind's selectable fields, in the kind's order.
     pub fn fields(&self) -> &[Str] {
-        &self.extracted.fields
+        self.selectable.as_ref().map_or(&[], |selectable| &selectable.fields)
     }
 
     /// The value of one selectable field; empty when the object does not have it.
     pub fn field(&self, index: usize) -> &str {
-        self.extracted.fields.get(index).map_or("", Str::as_str)
+        self.fields().get(index).map_or("", Str::as_str)
     }
 
     /// The uid.
     pub fn uid(&self) -> &str {
-        &self.extracted.uid
+        match &self.uid {
+            Uid::At(at, length) => {
+                let place = *at as usize..(*at as usize).saturating_add(*length as usize);
+                self.value.get(place).and_then(|uid| std::str::from_utf8(uid).ok()).unwrap_or_default()
+            }
+            Uid::Own(uid) => uid,
+        }
     }
 
     /// The value as the store has it.
@@ -265,10 +302,10 @@ impl Object {
         self.current().slice(HEADER_BYTES..)
     }
 
-    /// The JSON without resourceVersion as it is stored; clients may see another form of it.
+    /// The stored JSON without resourceVersion; clients may see another form.
     pub fn stored_json(&self) -> &[u8] {
-        match self.standing {
-            Standing::Compacted(_) => json(&self.value),
+        match self.standing.as_deref() {
+            Some(Standing::Compacted(_)) => json(&self.value),
             _ => self.json(),
         }
     }
@@ -278,7 +315,7 @@ impl Object {
         json(self.current())
     }
 
-    /// Where in the JSON the resourceVersion belongs.
+    /// The offset of the resourceVersion in the JSON.
     pub fn rv_offset(&self) -> usize {
         rv_offset(self.current())
     }
@@ -297,13 +334,13 @@ impl Object {
         self.json().len().saturating_sub(skip.min(self.json().len())).saturating_add(version)
     }
 
-    /// Writes the JSON with its resourceVersion. `skip` bytes after the opening brace are left out:
-    /// the length of `"kind":…,"apiVersion":…,` for items of built-in lists, otherwise 0.
+    /// Writes the JSON with its resourceVersion, without the first `skip` bytes after the opening brace: the length of
+    /// `"kind":…,"apiVersion":…,` for items of built-in lists, otherwise 0.
     pub fn write_json(&self, skip: usize, out: &mut impl BufMut) {
         self.write_json_at(self.revision, skip, out);
     }
 
-    /// The same with another resourceVersion: a deleted object is shown at its deletion's revision.
+    /// Like `write_json`, with another resourceVersion: a deleted object has that of its deletion.
     pub fn write_json_at(&self, revision: u64, skip: usize, out: &mut impl BufMut) {
         let (before, after) = self.halves(skip);
         if skip > 0 {
@@ -316,8 +353,8 @@ impl Object {
         out.put_slice(after);
     }
 
-    /// Begins [`Object::write_json`]: writes what stands before the end of the resourceVersion and returns the rest,
-    /// which is not copied.
+    /// Starts [`Object::write_json`]: writes everything up to the end of the resourceVersion and returns the rest
+    /// without copying.
     pub fn write_json_head(&self, skip: usize, out: &mut impl BufMut) -> Bytes {
         let (before, after) = self.halves(skip);
         if skip > 0 {
@@ -330,7 +367,7 @@ impl Object {
         self.body().slice(self.json().len().saturating_sub(after.len())..)
     }
 
-    /// Writes a part of [`Object::json`], with a resourceVersion if that belongs into the part.
+    /// Writes a part of [`Object::json`], including the resourceVersion if its offset is in the part.
     pub fn write_part(&self, part: Range<usize>, revision: u64, out: &mut impl BufMut) {
         let slot = self.rv_offset();
         if !part.contains(&slot) || revision == 0 || slot == 0 {
@@ -349,7 +386,7 @@ impl Object {
         out
     }
 
-    /// Where the metadata stands in [`Object::json`]. `find` is asked the first time, its answer is remembered.
+    /// The range of the metadata in [`Object::json`]; `find` is called the first time and its result cached.
     pub fn metadata_place(&self, find: impl FnOnce(&[u8]) -> Option<Range<usize>>) -> Option<Range<usize>> {
         let known = self.metadata.load(Ordering::Relaxed);
         if known != 0 {
@@ -362,7 +399,7 @@ impl Object {
         Some(found)
     }
 
-    /// Another encoding of this version, kept beside it once made.
+    /// Another encoding of this version, cached once made.
     pub fn encoded<E>(
         &self,
         key: EncodingKey,
@@ -371,13 +408,12 @@ impl Object {
         self.encodings.get_or_make(u32::from(key.0), || make(self))
     }
 
-    /// This object as somebody else turned it into another version of its kind, if that was done: JSON without
-    /// resourceVersion.
+    /// This object in another version of its kind, if a webhook has converted it: JSON without resourceVersion.
     pub fn converted(&self, version: u16) -> Option<Bytes> {
         self.encodings.get(CONVERTED | u32::from(version))
     }
 
-    /// The same object with nothing that was made of it.
+    /// The same object without cached encodings and conversions.
     pub fn without_encodings(&self) -> Object {
         Object {
             key: self.key.clone(),
@@ -385,13 +421,14 @@ impl Object {
             created: self.created,
             value: self.value.clone(),
             standing: self.standing.clone(),
-            extracted: self.extracted.clone(),
+            selectable: self.selectable.clone(),
+            uid: self.uid.clone(),
             encodings: Encodings::default(),
             metadata: AtomicU64::new(0),
         }
     }
 
-    /// Keeps this object as it is in another version of its kind.
+    /// Caches this object in another version of its kind.
     pub fn keep_converted(&self, version: u16, json: Bytes) {
         self.encodings.keep_up_to(ENCODINGS_MAX + CONVERTED_MAX, CONVERTED | u32::from(version), json);
     }
@@ -413,7 +450,7 @@ fn put_version(revision: u64, out: &mut impl BufMut) {
     out.put_slice(b"\"");
 }
 
-/// What a resourceVersion adds beside its digits.
+/// What a resourceVersion adds in addition to its digits.
 const RV_FRAME_BYTES: usize = b",\"resourceVersion\":\"\"".len();
 /// The most that a resourceVersion adds: its name, twenty digits and punctuation.
 const RV_BYTES_MAX: usize = RV_FRAME_BYTES + 20;
@@ -443,8 +480,8 @@ fn header(value: &[u8]) -> u32 {
     value.first_chunk::<HEADER_BYTES>().map_or(0, |header| u32::from_le_bytes(*header))
 }
 
-/// What a writer knows about an object before it has a revision. It travels with the write as the
-/// note, so that the sink has nothing to parse; afterwards the writer finds the object in it.
+/// What a writer knows about an object before it has a revision. It is the write's note, so that the sink need not
+/// parse; afterwards the writer finds the committed object in it.
 pub struct Draft {
     resource: u64,
     extracted: Mutex<Option<Extracted>>,
@@ -456,12 +493,12 @@ impl Draft {
         Arc::new(Draft { resource, extracted: Mutex::new(Some(extracted)), object: OnceLock::new() })
     }
 
-    /// The note to send along with the write of this object. A draft is good for one write.
+    /// The note for the write of this object. A draft can be used once.
     pub fn note(self: &Arc<Draft>) -> Note {
         Note(Some(self.clone()))
     }
 
-    /// The object as it was committed; there once the write is acknowledged.
+    /// The committed object, available once the write is acknowledged.
     pub fn committed(&self) -> Option<&Arc<Object>> {
         self.object.get()
     }
@@ -471,7 +508,7 @@ impl Draft {
         note.0.as_ref()?.downcast_ref()
     }
 
-    /// What was prepared, once, and only for the resource it was prepared for.
+    /// Takes the prepared data, once, and only for the resource it was prepared for.
     pub(crate) fn take(&self, resource: u64) -> Option<Extracted> {
         if self.resource != resource {
             return None;

@@ -1,4 +1,4 @@
-//! What the store holds under prefixes that nobody has registered (yet): kept unparsed.
+//! Entries of the store under prefixes that are not registered (yet), retained unparsed.
 
 use crate::options::ORPHAN_EVENTS_MAX;
 use pintle_store::{Change, Entry, Key, Loaded, Note};
@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 pub(crate) struct Orphans {
     entries: BTreeMap<Key, Entry>,
     history: BTreeMap<(Key, u64), Change>,
-    /// Of no orphan is history known up to here.
+    /// History up to this revision is unknown for all of them.
     compacted: u64,
-    /// No history is older than this.
+    /// The time before which there is no history.
     since_ms: u64,
 }
 
-/// What a new resource takes over.
+/// What a newly registered resource takes over.
 #[derive(Default)]
 pub(crate) struct Orphaned {
     pub(crate) entries: Vec<(Key, Entry)>,
@@ -37,7 +37,13 @@ impl Orphans {
         self.since_ms = now_ms;
     }
 
-    /// A change that belongs to no resource.
+    /// Drops what belongs to another store.
+    pub(crate) fn retain(&mut self, is_own: impl Fn(&str) -> bool) {
+        self.entries.retain(|key, _| is_own(key));
+        self.history.retain(|(key, _), _| is_own(key));
+    }
+
+    /// Applies a change that belongs to no resource.
     pub(crate) fn apply(&mut self, change: &Change, now_ms: u64) {
         if self.history.is_empty() {
             self.since_ms = now_ms;
@@ -57,25 +63,25 @@ impl Orphans {
         }
     }
 
-    /// An entry of a resource that was unregistered.
+    /// Adds an entry of a resource that was unregistered.
     pub(crate) fn put(&mut self, key: Key, entry: Entry) {
         self.entries.insert(key, entry);
     }
 
-    /// From here on, history before `revision` is not known.
+    /// Drops all history before `revision`.
     pub(crate) fn forget_history(&mut self, revision: u64) {
         self.compacted = self.compacted.max(revision);
         self.history.clear();
     }
 
-    /// Drops all history once some of it is from before `at_ms`; `revision` is the current one.
+    /// Drops all history once some of it is older than `at_ms`; `revision` is the current one.
     pub(crate) fn age(&mut self, at_ms: u64, revision: u64) {
         if self.since_ms < at_ms && !self.history.is_empty() {
             self.forget_history(revision);
         }
     }
 
-    /// Hands over what begins with `prefix`.
+    /// Removes and returns everything under `prefix`.
     pub(crate) fn take(&mut self, prefix: &str) -> Orphaned {
         let entries = take_range(&mut self.entries, Key::from(prefix), |key| key.starts_with(prefix));
         let history =
@@ -86,7 +92,7 @@ impl Orphans {
     }
 }
 
-/// Removes and returns the run of keys from `from` on that satisfies `within`.
+/// Removes and returns the keys from `from` on while `within` holds.
 fn take_range<K: Ord + Clone, V>(
     map: &mut BTreeMap<K, V>,
     from: K,

@@ -1,6 +1,6 @@
-//! One registered resource: its current index, its window, and the groups of its watchers.
+//! One registered resource: its current index, its event window, and its groups of watchers.
 
-use crate::error::RevisionError;
+use crate::error::{RevisionError, WaitTimeout};
 use crate::event::{Event, Place};
 use crate::filter::Filter;
 use crate::group::{Cursor, Group, GroupKey, Groups};
@@ -8,7 +8,7 @@ use crate::key::ObjectKey;
 use crate::object::{Draft, Extract, Extracted, Object, Standing};
 use crate::orphans::Orphaned;
 use crate::shared::Shared;
-use crate::view::{Index, View};
+use crate::view::{Index, Indexed, View};
 use crate::watch::{WatchStart, Watcher};
 use crate::window::{Stretch, Window};
 use arc_swap::ArcSwap;
@@ -18,11 +18,12 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-/// What the cache must know about a resource.
+/// The registration of a resource.
 #[derive(Clone)]
 pub struct Registration {
-    /// What its keys begin with, for example `/registry/configmaps/`. No prefix may contain another.
+    /// The prefix of its keys, for example `/registry/configmaps/`. No prefix may contain another.
     pub prefix: Arc<str>,
     /// Whether keys are `namespace/name`.
     pub namespaced: bool,
@@ -40,15 +41,15 @@ pub struct Resource {
     live: Mutex<Live>,
     snapshots: Mutex<VecDeque<(u64, View)>>,
     gone: AtomicBool,
-    /// Whether there was an object that cannot be read.
-    unreadable: AtomicBool,
-    /// Counts how often all watches were ended.
+    /// When the first object came that cannot be read, in milliseconds of the clock; `u64::MAX` if there was none.
+    unreadable_since_ms: AtomicU64,
+    /// How often all watches were ended.
     epoch: AtomicU64,
-    /// Changes that came from the store.
+    /// The number of changes from the store.
     events: AtomicU64,
 }
 
-/// What the sink changes; readers of views never wait for it.
+/// The state that the sink changes; readers of views never wait for it.
 struct Live {
     index: Index,
     /// The revision of the last change.
@@ -57,18 +58,19 @@ struct Live {
     groups: Groups,
 }
 
-/// What a replaying watcher finds.
+/// The result of a replay step.
 pub(crate) enum Replay {
     /// Some events, and the live cursor if there are no more.
     Events(Stretch, Option<Cursor>),
-    /// What it asks for is no longer retained.
+    /// The requested events are no longer retained.
     Expired,
 }
 
 impl Resource {
     pub(crate) fn new(shared: &Arc<Shared>, registration: Registration, orphaned: Orphaned) -> Resource {
         static IDS: AtomicU64 = AtomicU64::new(1);
-        let (window, groups) = (Window::new(0, &shared.options), Groups::default());
+        let (window, groups) =
+            (Window::new(0, &shared.options, shared.history_bytes.clone()), Groups::default());
         let live = Live { index: Index::new(), revision: 0, window, groups };
         let resource = Resource {
             shared: shared.clone(),
@@ -79,7 +81,7 @@ impl Resource {
             live: Mutex::new(live),
             snapshots: Mutex::default(),
             gone: AtomicBool::new(false),
-            unreadable: AtomicBool::new(false),
+            unreadable_since_ms: AtomicU64::new(u64::MAX),
             epoch: AtomicU64::new(0),
             events: AtomicU64::new(0),
         };
@@ -97,16 +99,30 @@ impl Resource {
         self.registration.namespaced
     }
 
-    /// The current state. What is written and acknowledged before the call is in it; its revision
-    /// is the one to answer a list with.
+    /// The current state. It contains everything acknowledged before the call; its revision is that of a list.
     pub fn view(&self) -> View {
-        // The order matters: the view has everything up to the revision published before it is taken.
+        // Read the published revision first: the view then contains everything up to it.
         let published = self.shared.published();
         let view = self.view.load();
         View { revision: view.revision.max(published), index: view.index.clone() }
     }
 
-    /// The revision of the last change; none while there are no objects.
+    /// The revision up to which every change of the resource's store is visible.
+    pub fn revision(&self) -> u64 {
+        self.shared.published()
+    }
+
+    /// Waits until [`Resource::revision`] is `revision` or later.
+    pub async fn wait_for(&self, revision: u64, limit: Duration) -> Result<(), WaitTimeout> {
+        self.shared.wait_for(revision, limit).await
+    }
+
+    /// Whether the store cannot tell of changes for now, so that no watch of a client should begin.
+    pub fn is_interrupted(&self) -> bool {
+        self.shared.is_interrupted()
+    }
+
+    /// The revision of the last change; `None` without objects.
     pub fn changed_at(&self) -> Option<u64> {
         let view = self.view.load();
         (!view.is_empty()).then_some(view.revision)
@@ -137,7 +153,7 @@ impl Resource {
         }
     }
 
-    /// Keeps a view at hand for [`Resource::view_at`]: a paged list will come back for it.
+    /// Retains a view for [`Resource::view_at`]: the next page of a list will need it.
     pub fn pin(&self, view: &View) {
         let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
         snapshots.retain(|(_, pinned)| pinned.revision != view.revision);
@@ -163,22 +179,28 @@ impl Resource {
         self.events.load(Ordering::Relaxed)
     }
 
-    /// Reads an object's JSON as the cache itself would.
+    /// Extracts what selectors need from an object's JSON.
     pub fn extract(&self, json: &[u8]) -> Extracted {
         self.reader.load().extract(json)
     }
 
-    /// From now on, objects are read by `reader`. Those that are here stay as they are: they must read alike.
+    /// From now on, objects are decoded by `reader`. Existing ones stay, so they must decode alike.
     pub fn set_reader(&self, reader: Arc<dyn Extract>) {
         self.reader.store(Arc::new(reader));
     }
 
-    /// Whether there may be objects that cannot be read; where not, nobody needs to look for them.
+    /// Returns whether there may be undecodable objects.
     pub fn may_have_unreadable(&self) -> bool {
-        self.unreadable.load(Ordering::Relaxed)
+        self.unreadable_since_ms.load(Ordering::Relaxed) != u64::MAX
     }
 
-    /// Prepares what is known of an object before it is written, so that the sink need not parse.
+    /// For how long there have been objects that cannot be read.
+    pub fn unreadable_for(&self) -> Duration {
+        let since = self.unreadable_since_ms.load(Ordering::Relaxed);
+        Duration::from_millis(self.now_ms().saturating_sub(since))
+    }
+
+    /// Prepares what is known about an object before it is written, so that the sink need not parse.
     pub fn draft(&self, extracted: Extracted) -> Arc<Draft> {
         Draft::new(self.id, extracted)
     }
@@ -213,13 +235,13 @@ impl Resource {
         undo(&mut index, &events);
         let view = View { revision, index };
         if !events.is_empty() {
-            // Whoever asks for an earlier revision mostly asks again for the next page.
+            // A client that lists an older revision usually wants the next page as well.
             self.pin(&view);
         }
         Ok(view)
     }
 
-    /// One watcher more that has seen everything up to `from`, or up to now; says which that is.
+    /// Adds a watcher that has seen everything up to `from`, or up to now; returns that place.
     pub(crate) fn join(&self, key: &GroupKey, from: Option<u64>) -> Result<(Arc<Group>, u64), RevisionError> {
         let mut live = self.lock();
         let oldest = live.window.compacted();
@@ -234,8 +256,8 @@ impl Resource {
         self.lock().groups.leave(key, group);
     }
 
-    /// The group's events after `position`. When these are all, the cursor for what follows: taken
-    /// under the same lock, so that nothing can fall between.
+    /// The group's events after `position`. If these are all, also the live cursor, taken under the same lock so that
+    /// nothing is missed.
     pub(crate) fn replay(&self, position: Place, key: &GroupKey, group: &Group) -> Replay {
         let live = self.lock();
         match live.window.stretch(position, key) {
@@ -247,8 +269,8 @@ impl Resource {
         }
     }
 
-    /// Applies changes of this resource, in order, and names the groups to wake. The first is change number `ordinal`
-    /// of its revision.
+    /// Applies changes of this resource, in order, and collects the groups to wake. The first is change number
+    /// `ordinal` of its revision.
     pub(crate) fn apply(&self, changes: &[Change], mut ordinal: u64, wake: &mut Vec<Arc<Group>>) {
         let at_ms = self.now_ms();
         let mut live = self.lock();
@@ -266,7 +288,7 @@ impl Resource {
             }
         }
         self.events.fetch_add(u64::try_from(events.len()).unwrap_or(0), Ordering::Relaxed);
-        // First the view: whoever hears of an event finds the object changed.
+        // Update the view first: a watcher that receives an event must find the object changed.
         self.view.store(Arc::new(View { revision: live.revision, index: live.index.clone() }));
         for event in events {
             self.announce(&live.groups, &event, wake);
@@ -289,12 +311,12 @@ impl Resource {
 
     fn event(&self, index: &Index, change: &Change, place: Place, at_ms: u64) -> Option<Event> {
         let key = ObjectKey::new(&change.key, self.prefix())?;
-        let previous = index.get(key.as_str()).cloned();
+        let previous = index.get(key.as_str()).map(|indexed| indexed.0.clone());
         let object = match &change.value {
             None => None,
             Some(value) => {
                 let revision = change.revision.0;
-                // The index has the key already; sharing it saves a copy of each key.
+                // Share the key of the previous entry to save a copy.
                 let key = previous.as_ref().map_or_else(|| key.clone(), |previous| previous.key().clone());
                 let created = previous.as_ref().map_or(revision, |previous| previous.created());
                 let draft = Draft::of(&change.note);
@@ -325,7 +347,7 @@ impl Resource {
             None => self.reader.load().read(value),
         };
         if let Standing::Unreadable(_) = standing {
-            self.unreadable.store(true, Ordering::Relaxed);
+            self.unreadable_since_ms.fetch_min(self.now_ms(), Ordering::Relaxed);
         }
         let object = Object::new(key, revision, created, value.clone(), extracted);
         if object.is_none() {
@@ -345,7 +367,8 @@ impl Resource {
         let mut live = self.lock();
         live.index = Index::new();
         live.revision = orphaned.compacted;
-        live.window = Window::new(orphaned.compacted, &self.shared.options);
+        live.window =
+            Window::new(orphaned.compacted, &self.shared.options, self.shared.history_bytes.clone());
         let mut known: HashMap<Key, Arc<Object>> = HashMap::new();
         for change in &orphaned.history {
             let Some(key) = ObjectKey::new(&change.key, self.prefix()) else { continue };
@@ -368,13 +391,17 @@ impl Resource {
                 live.window.push(Arc::new(event));
             }
         }
-        for (key, entry) in &orphaned.entries {
-            let seen = known.get(key).filter(|object| object.revision() == entry.modified.0).cloned();
-            if let Some(object) = seen.or_else(|| self.entry_object(key, entry)) {
-                live.revision = live.revision.max(object.revision());
-                live.index.insert(object.key().clone(), object);
-            }
-        }
+        let objects: Vec<Indexed> = orphaned
+            .entries
+            .iter()
+            .filter_map(|(key, entry)| {
+                let seen = known.get(key).filter(|object| object.revision() == entry.modified.0).cloned();
+                seen.or_else(|| self.entry_object(key, entry)).map(Indexed)
+            })
+            .collect();
+        let newest = objects.iter().map(|indexed| indexed.0.revision()).max();
+        live.revision = live.revision.max(newest.unwrap_or(0));
+        live.index = Index::from_items(objects);
         self.view.store(Arc::new(View { revision: live.revision, index: live.index.clone() }));
     }
 
@@ -382,10 +409,26 @@ impl Resource {
     pub(crate) fn age(&self) {
         let options = &self.shared.options;
         let now = self.now_ms();
-        self.lock().window.age(now.saturating_sub(options.retention.as_millis() as u64));
+        let at_ms = now.saturating_sub(options.retention.as_millis() as u64);
+        while !self.take_old(|event| event.at_ms < at_ms).is_empty() {}
         let oldest = now.saturating_sub(options.snapshot_age_max.as_millis() as u64);
         let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
         snapshots.retain(|(used, _)| *used >= oldest);
+    }
+
+    /// Takes out some of the oldest events; they are dropped by the caller, while the sink does not wait.
+    fn take_old(&self, old: impl Fn(&Event) -> bool) -> Vec<Arc<Event>> {
+        self.lock().window.take_old(old)
+    }
+
+    /// The place of the oldest event that is retained.
+    pub(crate) fn oldest_event(&self) -> Option<Place> {
+        self.lock().window.oldest()
+    }
+
+    /// Drops some of the events before `place`.
+    pub(crate) fn drop_events_before(&self, place: Place) {
+        drop(self.take_old(|event| event.place < place));
     }
 
     /// Drops the events up to `revision`.
@@ -395,19 +438,48 @@ impl Resource {
         snapshots.retain(|(_, view)| view.revision >= revision);
     }
 
-    /// Drops all views that paged lists would come back for.
+    /// Drops all snapshots that are retained for paged lists.
     pub(crate) fn forget_snapshots(&self) {
         self.snapshots.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// The resource as it was at a revision that only the store still has.
+    /// The resource at a revision that only the store still has.
     pub fn view_of(&self, stored: &Snapshot) -> View {
         let entries = stored.iter().filter_map(|(key, entry)| self.entry_object(key, entry));
-        let index = entries.map(|object| (object.key().clone(), object)).collect();
+        let index = entries.map(Indexed).collect();
         View { revision: stored.revision().0, index }
     }
 
-    /// Ends the watches that there are; new ones may begin, with all history.
+    /// The events of one object that are in memory, oldest first, and the revision after which none is missing.
+    pub fn events_of(&self, key: &str) -> (u64, Vec<Arc<Event>>) {
+        let live = self.lock();
+        let oldest = live.window.compacted();
+        let mut events = live.window.since(oldest);
+        drop(live);
+        events.retain(|event| event.key().as_str() == key);
+        (oldest, events)
+    }
+
+    /// Takes up the values of now for objects that could not be decrypted and have not changed since. Watches end, as there is no
+    /// event for what did not change.
+    pub fn reread(&self, stored: &Snapshot) {
+        let mut live = self.lock();
+        for (key, entry) in stored.iter() {
+            let Some(of) = ObjectKey::new(key, self.prefix()) else { continue };
+            let is_lost = live.index.get(of.as_str()).is_some_and(|Indexed(object)| {
+                object.is_untransformable() && object.revision() == entry.modified.0
+            });
+            if is_lost && let Some(object) = self.entry_object(key, entry) {
+                live.index.insert(Indexed(object));
+            }
+        }
+        self.view.store(Arc::new(View { revision: live.revision, index: live.index.clone() }));
+        drop(live);
+        self.forget_snapshots();
+        self.end_watches();
+    }
+
+    /// Ends all current watches; new ones can start, with full history.
     pub fn end_watches(&self) {
         self.epoch.fetch_add(1, Ordering::Release);
         self.wake_all();
@@ -423,7 +495,7 @@ impl Resource {
         self.wake_all();
     }
 
-    /// Wakes all watchers so that they see how things ended.
+    /// Wakes all watchers so that they notice the end.
     pub(crate) fn wake_all(&self) {
         for group in self.lock().groups.iter() {
             group.wake.notify_waiters();
@@ -443,18 +515,18 @@ impl Live {
     fn change(&mut self, event: &Event) {
         self.revision = event.revision();
         match &event.object {
-            Some(object) => drop(self.index.insert(event.key.clone(), object.clone())),
+            Some(object) => drop(self.index.insert(Indexed(object.clone()))),
             None => drop(self.index.remove(event.key.as_str())),
         }
     }
 }
 
-/// Takes back events, given oldest first: what was there before an object's first one counts.
+/// Reverts events, given oldest first: the state before an object's first event counts.
 fn undo(index: &mut Index, events: &[Arc<Event>]) {
     let mut seen = HashSet::new();
     for event in events.iter().filter(|event| seen.insert(event.key.as_str())) {
         match &event.previous {
-            Some(previous) => drop(index.insert(event.key.clone(), previous.clone())),
+            Some(previous) => drop(index.insert(Indexed(previous.clone()))),
             None => drop(index.remove(event.key.as_str())),
         }
     }

@@ -1,4 +1,4 @@
-//! Runs: events that follow one another, framed and put together once for all watchers of a group.
+//! Runs: consecutive events, encoded and joined once for all watchers of a group.
 
 use crate::encodings::EncodingKey;
 use crate::event::Place;
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Which run it is: who has read so far and speaks this encoding is told the same.
+/// Identifies a run: watchers at the same position with the same encoding share it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RunKey {
     /// Registration of the resource.
@@ -17,7 +17,7 @@ pub(crate) struct RunKey {
     pub(crate) encoding: EncodingKey,
 }
 
-/// The frames, and up to which place they tell everything.
+/// The frames, and the place up to which they contain all events.
 #[derive(Clone)]
 pub(crate) struct Run {
     pub(crate) bytes: Bytes,

@@ -1,30 +1,43 @@
-//! What all resources of a cache share: the published revision, the wake-up queue and the end.
+//! What the resources of one store share (the published revision), and what those of all stores share (the wake-up queue
+//! and the end).
 
+use crate::error::WaitTimeout;
 use crate::group::Group;
 use crate::options::{Options, SEGMENT_EVENTS_ALL, WAKE_DIRECT_MAX};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
-/// Owned by the cache, held by every resource and watcher.
+/// What concerns the resources of one store. Owned by the cache, held by every resource and watcher.
 pub(crate) struct Shared {
     pub(crate) options: Options,
+    common: Arc<Common>,
     published: AtomicU64,
+    /// The memory of the events of all windows.
+    pub(crate) history_bytes: Arc<AtomicUsize>,
     /// Views of earlier revisions are gone, see [`crate::Cache::compact_lists`].
     compacted: AtomicU64,
-    /// Lists of revisions before this one are refused, because the store's backend refuses them.
+    /// Lists at revisions before this one are refused, because the store's backend refuses them.
     lists_from: AtomicU64,
-    /// Counts how often everything was loaded anew.
+    /// How often everything was reloaded.
     resets: AtomicU64,
-    /// Whether the store cannot tell of changes for now.
+    /// Whether the store cannot deliver changes for now.
     interrupted: AtomicBool,
     announced: watch::Sender<u64>,
-    closed: AtomicBool,
     /// The watchers of all resources at once.
     pub(crate) wildcard: Arc<Group>,
+}
+
+/// What concerns the resources of all stores.
+#[derive(Default)]
+struct Common {
+    closed: AtomicBool,
+    /// Counts how often any store was loaded anew.
+    resets: AtomicU64,
     queue: Mutex<Vec<Arc<Group>>>,
-    pub(crate) queued: Notify,
+    queued: Notify,
     dispatching: AtomicBool,
 }
 
@@ -40,19 +53,27 @@ impl Shared {
     }
 
     pub(crate) fn new(options: Options) -> Shared {
+        let wildcard = Group::new(SEGMENT_EVENTS_ALL, options.wildcard_events_max);
+        Shared::with(options, wildcard, Arc::default())
+    }
+
+    /// The same for a further store of the same cache.
+    pub(crate) fn of_another_store(&self) -> Shared {
+        Shared::with(self.options.clone(), self.wildcard.clone(), self.common.clone())
+    }
+
+    fn with(options: Options, wildcard: Arc<Group>, common: Arc<Common>) -> Shared {
         Shared {
-            wildcard: Group::new(SEGMENT_EVENTS_ALL, options.wildcard_events_max),
             options,
+            common,
             published: AtomicU64::new(0),
+            history_bytes: Arc::default(),
             compacted: AtomicU64::new(0),
             lists_from: AtomicU64::new(0),
             resets: AtomicU64::new(0),
             interrupted: AtomicBool::new(false),
             announced: watch::Sender::new(0),
-            closed: AtomicBool::new(false),
-            queue: Mutex::new(Vec::new()),
-            queued: Notify::new(),
-            dispatching: AtomicBool::new(false),
+            wildcard,
         }
     }
 
@@ -90,45 +111,65 @@ impl Shared {
 
     /// Ends all watches: what they followed is void.
     pub(crate) fn count_reset(&self) {
+        self.common.resets.fetch_add(1, Ordering::AcqRel);
         self.resets.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How often any store of the cache was loaded anew.
+    pub(crate) fn resets_of_all(&self) -> u64 {
+        self.common.resets.load(Ordering::Acquire)
+    }
+
+    /// Waits until the published revision is `revision` or later.
+    pub(crate) async fn wait_for(&self, revision: u64, limit: Duration) -> Result<(), WaitTimeout> {
+        if self.published() >= revision {
+            return Ok(());
+        }
+        let mut announcements = self.announced.subscribe();
+        let reached = announcements.wait_for(|current| *current >= revision || self.is_closed());
+        // The outcome is read from the revision itself: all that counts is whether it was reached.
+        let _ = timeout(limit, reached).await;
+        let current = self.published();
+        if current >= revision { Ok(()) } else { Err(WaitTimeout { requested: revision, current }) }
+    }
+
+    /// Waits until there are watchers to wake.
+    pub(crate) async fn queued(&self) {
+        self.common.queued.notified().await;
     }
 
     pub(crate) fn wake_wildcard(&self) {
         self.wildcard.wake.notify_waiters();
     }
 
-    pub(crate) fn announcements(&self) -> watch::Receiver<u64> {
-        self.announced.subscribe()
-    }
-
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
+        self.common.closed.load(Ordering::Acquire)
     }
 
     pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.common.closed.store(true, Ordering::Release);
         self.announced.send_modify(|_| ());
         self.wildcard.wake.notify_waiters();
-        self.queued.notify_one();
+        self.common.queued.notify_one();
     }
 
-    /// Wakes the watchers of a group: the few here, the many by the dispatcher, so that a write is
-    /// not held up by a thousand wake-ups.
+    /// Wakes the watchers of a group: few of them here, many by the dispatcher, so that a write is not delayed by a
+    /// thousand wake-ups.
     pub(crate) fn wake(&self, group: &Arc<Group>) {
         let few = group.watchers.load(Ordering::Relaxed) <= WAKE_DIRECT_MAX;
-        if few || !self.dispatching.load(Ordering::Acquire) {
+        if few || !self.common.dispatching.load(Ordering::Acquire) {
             return group.release_all();
         }
         if !group.queued.swap(true, Ordering::AcqRel) {
-            self.queue.lock().unwrap_or_else(PoisonError::into_inner).push(group.clone());
-            self.queued.notify_one();
+            self.common.queue.lock().unwrap_or_else(PoisonError::into_inner).push(group.clone());
+            self.common.queued.notify_one();
         }
     }
 
-    /// Wakes the watchers of the groups that were left to the dispatcher, but for those that rest. Returns until when.
+    /// Wakes the watchers of queued groups, except for delayed ones. Returns the end of the shortest delay.
     pub(crate) fn dispatch(&self) -> Option<Instant> {
         let now = Instant::now();
-        let queue = || self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = || self.common.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next: Option<Instant> = None;
         let mut resting = std::mem::take(&mut *queue());
         resting.retain(|group| match group.delays_until(now) {
@@ -145,10 +186,10 @@ impl Shared {
         next
     }
 
-    /// Says whether someone calls [`Shared::dispatch`]; groups already queued are woken.
+    /// Sets whether [`Shared::dispatch`] is called; groups already queued are woken.
     pub(crate) fn set_dispatching(&self, dispatching: bool) {
-        self.dispatching.store(dispatching, Ordering::Release);
-        for group in std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner)) {
+        self.common.dispatching.store(dispatching, Ordering::Release);
+        for group in std::mem::take(&mut *self.common.queue.lock().unwrap_or_else(PoisonError::into_inner)) {
             group.queued.swap(false, Ordering::AcqRel);
             group.release_all();
         }

@@ -1,12 +1,20 @@
-//! A resource at one revision. Cloning is free and later changes do not show.
+//! A resource at one revision. Cloning is cheap, and later changes are not visible.
 
-use crate::key::ObjectKey;
 use crate::object::Object;
-use imbl::OrdMap;
-use std::ops::Bound;
+use pintle_store::{Keyed, Tree};
 use std::sync::Arc;
 
-pub(crate) type Index = OrdMap<ObjectKey, Arc<Object>>;
+pub(crate) type Index = Tree<Indexed>;
+
+/// An object as the index holds it.
+#[derive(Clone)]
+pub(crate) struct Indexed(pub(crate) Arc<Object>);
+
+impl Keyed for Indexed {
+    fn key(&self) -> &str {
+        self.0.key().as_str()
+    }
+}
 
 /// All objects of a resource at one revision, ordered by key as in the store.
 #[derive(Clone)]
@@ -23,7 +31,7 @@ impl View {
 
     /// The object under `namespace/name` or `name`.
     pub fn get(&self, key: &str) -> Option<&Arc<Object>> {
-        self.index.get(key)
+        self.index.get(key).map(|indexed| &indexed.0)
     }
 
     /// How many objects there are.
@@ -38,7 +46,7 @@ impl View {
 
     /// All objects in key order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Object>> + '_ {
-        self.index.values()
+        self.index.iter().map(|indexed| &indexed.0)
     }
 
     /// The objects of one namespace, or all, in key order; beginning with `from` (a key that need
@@ -48,23 +56,54 @@ impl View {
         namespace: Option<&str>,
         from: Option<&str>,
     ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
-        let prefix = namespace.map_or_else(String::new, |namespace| format!("{namespace}/"));
-        let start = from.filter(|from| *from > prefix.as_str()).unwrap_or(&prefix).to_owned();
-        let bounds: (Bound<&str>, Bound<&str>) = (Bound::Included(&start), Bound::Unbounded);
+        let prefix = namespace_prefix(namespace);
+        let start = from.filter(|from| *from > prefix.as_str()).unwrap_or(&prefix);
         self.index
-            .range::<_, str>(bounds)
-            .take_while(move |(key, _)| key.starts_with(&*prefix))
-            .map(|(_, object)| object)
+            .iter_from(start)
+            .map(|indexed| &indexed.0)
+            .take_while(move |object| object.key().starts_with(&*prefix))
+    }
+
+    /// How many objects of one namespace, or of all, come after the key `after`. Does not walk over them.
+    pub fn count_after(&self, namespace: Option<&str>, after: &str) -> usize {
+        let prefix = namespace_prefix(namespace);
+        let end = self.index.position(|key| key < prefix.as_str() || key.starts_with(&*prefix));
+        end.saturating_sub(self.index.position(|key| key < prefix.as_str() || key <= after))
     }
 
     /// The first objects after the key `after`, at most `limit` of them, within `prefix`.
     pub(crate) fn chunk(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<Arc<Object>> {
-        let from = match after {
-            Some(after) => Bound::Excluded(after),
-            None => Bound::Included(prefix),
+        let objects = self.index.iter_from(after.unwrap_or(prefix)).map(|indexed| &indexed.0);
+        let later = objects.skip_while(|object| after == Some(object.key().as_str()));
+        later.take_while(|object| object.key().starts_with(prefix)).take(limit).cloned().collect()
+    }
+}
+
+fn namespace_prefix(namespace: Option<&str>) -> String {
+    namespace.map_or_else(String::new, |namespace| format!("{namespace}/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::ObjectKey;
+    use crate::object::{Extracted, Standing, value_header};
+
+    #[test]
+    fn counts_what_is_left_as_a_walk_would() {
+        let object = |key: &str| {
+            let key = ObjectKey::new(&format!("/r/{key}").into(), "/r/").unwrap();
+            let value = [value_header(0).as_slice(), b"{}"].concat();
+            Object::unstored(key, 1, value.into(), Extracted::default(), Standing::AsStored).unwrap()
         };
-        let bounds: (Bound<&str>, Bound<&str>) = (from, Bound::Unbounded);
-        let range = self.index.range::<_, str>(bounds).take_while(|(key, _)| key.starts_with(prefix));
-        range.take(limit).map(|(_, object)| object.clone()).collect()
+        let names = ["a-b", "a", "b", "a/b"].map(|ns| (0..40).map(move |n| format!("{ns}/{n:02}")));
+        let index = names.into_iter().flatten().map(|key| Indexed(object(&key))).collect();
+        let view = View { revision: 1, index };
+        for namespace in [None, Some("a"), Some("a-b"), Some("b"), Some("c"), Some("")] {
+            for after in view.iter().map(|object| object.key().as_str()).chain(["", "a/", "zz"]) {
+                let left = view.range(namespace, Some(after)).filter(|object| object.key().as_str() > after);
+                assert_eq!(view.count_after(namespace, after), left.count(), "{namespace:?} {after}");
+            }
+        }
     }
 }

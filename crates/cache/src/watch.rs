@@ -122,7 +122,7 @@ impl Watcher {
 
     pub(crate) fn wildcard(shared: &Arc<Shared>, filter: Filter) -> Watcher {
         let group = shared.wildcard.clone();
-        let resets = shared.resets();
+        let resets = shared.resets_of_all();
         // First counted, then placed: from here on the sink appends for us.
         group.watchers.fetch_add(1, Ordering::SeqCst);
         let position = Place::end_of(shared.published());
@@ -273,7 +273,11 @@ impl Watcher {
 
     /// Whether everything was loaded anew since the watch began.
     fn is_void(&self) -> bool {
-        self.resets != self.shared.resets()
+        let resets = match self.resource {
+            Some(_) => self.shared.resets(),
+            None => self.shared.resets_of_all(),
+        };
+        self.resets != resets
     }
 
     fn step(&mut self) -> Step {
@@ -309,7 +313,8 @@ impl Watcher {
                 }
             },
             Phase::Live(cursor) => match cursor.next(self.group.released()) {
-                Next::Event(event) if event.place <= self.position => Step::Again,
+                // A watcher of all resources never replays, and revisions of several stores do not compare.
+                Next::Event(event) if self.resource.is_some() && event.place <= self.position => Step::Again,
                 Next::Event(event) => {
                     // As in `deliver`, without touching the count of an event that is not selected.
                     self.position = event.place;

@@ -2,9 +2,10 @@
 
 use crate::event::{Event, Place};
 use crate::group::GroupKey;
-use crate::options::{Options, REPLAY_EVENTS_MAX, REPLAY_SCAN_MAX};
+use crate::options::{DROP_EVENTS_MAX, Options, REPLAY_EVENTS_MAX, REPLAY_SCAN_MAX};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The events after `compacted`, every one.
 pub(crate) struct Window {
@@ -13,6 +14,8 @@ pub(crate) struct Window {
     bytes: usize,
     events_max: usize,
     bytes_max: usize,
+    /// The memory of the events of all windows.
+    memory: Arc<AtomicUsize>,
 }
 
 /// A stretch of the window.
@@ -26,10 +29,11 @@ pub(crate) struct Stretch {
 }
 
 impl Window {
-    pub(crate) fn new(compacted: u64, options: &Options) -> Window {
+    /// A window that adds to and takes from `memory` what its events take.
+    pub(crate) fn new(compacted: u64, options: &Options, memory: Arc<AtomicUsize>) -> Window {
         let (events_max, bytes_max) = (options.window_events_max, options.window_bytes_max);
         let compacted = Place::end_of(compacted);
-        Window { events: VecDeque::new(), compacted, bytes: 0, events_max, bytes_max }
+        Window { events: VecDeque::new(), compacted, bytes: 0, events_max, bytes_max, memory }
     }
 
     /// The oldest revision from which everything is known.
@@ -43,26 +47,36 @@ impl Window {
 
     pub(crate) fn push(&mut self, event: Arc<Event>) {
         self.bytes = self.bytes.saturating_add(event.weight());
+        self.memory.fetch_add(event.memory(), Ordering::Relaxed);
         self.events.push_back(event);
         while self.events.len() > self.events_max || self.bytes > self.bytes_max {
-            if !self.pop() {
+            if self.pop().is_none() {
                 break;
             }
         }
     }
 
-    fn pop(&mut self) -> bool {
-        let Some(event) = self.events.pop_front() else { return false };
+    fn pop(&mut self) -> Option<Arc<Event>> {
+        let event = self.events.pop_front()?;
         self.bytes = self.bytes.saturating_sub(event.weight());
+        self.memory.fetch_sub(event.memory(), Ordering::Relaxed);
         self.compacted = event.place;
-        true
+        Some(event)
     }
 
-    /// Drops the events from before `at_ms`.
-    pub(crate) fn age(&mut self, at_ms: u64) {
-        while self.events.front().is_some_and(|event| event.at_ms < at_ms) {
-            self.pop();
+    /// The place of the oldest event.
+    pub(crate) fn oldest(&self) -> Option<Place> {
+        self.events.front().map(|event| event.place)
+    }
+
+    /// Takes out the oldest events as long as they are `old`, at most [`DROP_EVENTS_MAX`]; the caller drops them, and
+    /// comes again if there are any.
+    pub(crate) fn take_old(&mut self, old: impl Fn(&Event) -> bool) -> Vec<Arc<Event>> {
+        let mut taken = Vec::new();
+        while taken.len() < DROP_EVENTS_MAX && self.events.front().is_some_and(|event| old(event)) {
+            taken.extend(self.pop());
         }
+        taken
     }
 
     /// Drops the events up to `revision`.
@@ -100,5 +114,12 @@ impl Window {
 
     fn after(&self, place: Place) -> usize {
         self.events.partition_point(|event| event.place <= place)
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        let memory: usize = self.events.iter().map(|event| event.memory()).sum();
+        self.memory.fetch_sub(memory, Ordering::Relaxed);
     }
 }

@@ -1,6 +1,6 @@
-//! APIServices: which server answers for a version of a group, whether it is available, and what it says of itself in
-//! discovery and OpenAPI. One task follows the objects; every extension server is checked by a task of its own, so that
-//! a dead one slows nothing down.
+//! APIServices: which server serves a version of a group, whether it is available, and its discovery and OpenAPI
+//! documents. One task follows the objects; every extension server is checked by its own task, so that a dead one
+//! delays nothing.
 
 mod availability;
 mod discovery;
@@ -27,22 +27,22 @@ const ENDPOINT_SLICES: &str = "/registry/endpointslices/";
 /// The label that names the service of an EndpointSlice.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 const MANAGER: &str = "kube-apiserver";
-/// How often every extension server is checked, whatever happens.
+/// How often every extension server is checked.
 const RESYNC: Duration = Duration::from_secs(30);
-/// How long the first and the last retry after a failed check wait.
+/// The first and the longest delay before a failed check is retried.
 const RETRY_MIN: Duration = Duration::from_millis(5);
 const RETRY_MAX: Duration = Duration::from_secs(30);
-/// How often the files of the client certificate are looked at.
+/// How often the client certificate files are checked.
 const CERTIFICATE_POLL: Duration = Duration::from_secs(5);
 
-/// What the flags say of aggregation.
+/// The flags of aggregation.
 #[derive(Clone, Default)]
 pub struct AggregationSettings {
     /// How extension servers are reached.
     pub dialer: Dialer,
-    /// Files of the certificate and key that this server shows them.
+    /// The client certificate and key files for extension servers.
     pub client_certificate: Option<(PathBuf, PathBuf)>,
-    /// Whether requests go to the endpoints of services rather than to their addresses.
+    /// Whether requests go to the endpoints of services rather than to their cluster IPs.
     pub routes_to_endpoints: bool,
 }
 
@@ -57,19 +57,19 @@ pub struct ServiceReference {
     pub port: u16,
 }
 
-/// An APIService as requests need it.
+/// An APIService, as request handling needs it.
 pub struct ApiService {
     /// Its name.
     pub name: Str,
-    /// Group and version that it answers for.
+    /// The group and version that it serves.
     pub group: Str,
     /// See `group`.
     pub version: Str,
-    /// What sorts its group among groups and its version among versions.
+    /// The sort priorities of its group and its version.
     pub group_priority: i64,
     /// See `group_priority`.
     pub version_priority: i64,
-    /// Where it is served; `None`: here.
+    /// Its extension server; `None` if this server serves it.
     pub remote: Option<Remote>,
 }
 
@@ -79,11 +79,11 @@ pub struct Remote {
     pub service: ServiceReference,
     /// Whether the last check succeeded.
     pub is_available: bool,
-    /// How it is reached. The error says why it cannot be.
+    /// The transport to reach it. The error says why there is none.
     pub transport: Result<Arc<Transport>, String>,
-    /// What the transport was made with.
+    /// What the transport was built from.
     trust: RemoteTrust,
-    /// What it said of this version; `None` before the first answer.
+    /// Its discovery of this version; `None` before the first answer.
     pub document: Option<Arc<RemoteVersion>>,
 }
 
@@ -91,11 +91,11 @@ pub struct Remote {
 struct RemoteTrust {
     bundle: Vec<u8>,
     insecure: bool,
-    /// Which reading of the client certificate.
+    /// The generation of the client certificate.
     certificate: u64,
 }
 
-/// All APIServices at one moment.
+/// An immutable snapshot of all APIServices.
 #[derive(Clone, Default)]
 pub struct ApiServices {
     by_name: OrdMap<Str, Arc<ApiService>>,
@@ -115,18 +115,18 @@ impl ApiServices {
     }
 }
 
-/// Follows APIServices and knows their extension servers.
+/// Follows APIServices and tracks their extension servers.
 pub struct Aggregation {
     engine: Arc<Engine>,
     settings: AggregationSettings,
     services: ArcSwap<ApiServices>,
-    /// Counts readings of the client certificate that differ.
+    /// Increases whenever the client certificate changes.
     certificate: AtomicU64,
     pem: ArcSwap<Option<(Vec<u8>, Vec<u8>)>>,
 }
 
 impl Aggregation {
-    /// Reads the APIServices that there are. The rest of the work is done by [`Aggregation::run`].
+    /// Reads the existing APIServices. [`Aggregation::run`] does the rest.
     pub fn new(engine: Arc<Engine>, settings: AggregationSettings) -> Arc<Self> {
         let aggregation = Aggregation {
             engine,
@@ -140,12 +140,12 @@ impl Aggregation {
         Arc::new(aggregation)
     }
 
-    /// The APIServices of this moment.
+    /// The current APIServices.
     pub fn services(&self) -> arc_swap::Guard<Arc<ApiServices>> {
         self.services.load()
     }
 
-    /// Where a request to an extension server goes now. The error says why it goes nowhere.
+    /// Resolves the current address of an extension server. The error says why that fails.
     pub fn resolve(&self, service: &ServiceReference) -> Result<Address, String> {
         resolve::resolve(&self.engine, service, self.settings.routes_to_endpoints)
     }
@@ -205,7 +205,7 @@ impl Aggregation {
         }
     }
 
-    /// Looks at one event: what it changes, and whose extension server is to be checked.
+    /// Handles one event: what it changes, and which extension servers to check.
     fn note(&self, work: &mut Work, resource: &str, object: &pintle_cache::Object, is_gone: bool) {
         match resource {
             PREFIX => {
@@ -256,15 +256,15 @@ impl Aggregation {
         });
     }
 
-    /// Publishes a changed table. Called by one task only.
+    /// Publishes a changed snapshot. Only one task may call this.
     fn change(&self, change: impl FnOnce(&mut ApiServices)) {
         let mut services = ApiServices::clone(&self.services.load());
         change(&mut services);
-        services.changes += 1;
+        services.changes = services.changes.wrapping_add(1);
         self.services.store(Arc::new(services));
     }
 
-    /// An APIService as requests need it. What is known of its extension server is taken over from `old`.
+    /// Parses an APIService. The state of its extension server is taken over from `old`.
     fn read(&self, object: &pintle_cache::Object, old: Option<&ApiService>) -> Option<ApiService> {
         let tree = json::parse(object.json()).ok()?.value;
         let spec = tree.get("spec")?;
@@ -316,13 +316,13 @@ impl Aggregation {
         Ok(Arc::new(Transport::new(self.settings.dialer.clone(), Some(options))))
     }
 
-    /// Reads the client certificate; whether it is another one now.
+    /// Reads the client certificate; returns whether it has changed.
     fn read_certificate(&self) -> bool {
         let Some((certificate, key)) = &self.settings.client_certificate else { return false };
         let (Ok(certificate), Ok(key)) = (std::fs::read(certificate), std::fs::read(key)) else {
             return false;
         };
-        // A pair that does not fit is half written: the next look finds the rest.
+        // A certificate and key that do not match are half written; the next check reads them again.
         if Identity::from_pem(&certificate, &key).is_err() {
             return false;
         }
@@ -335,14 +335,14 @@ impl Aggregation {
         true
     }
 
-    /// Remembers what an extension server said of itself.
+    /// Stores the documents of an extension server.
     fn take_documents(&self, name: &str, outcome: &Outcome) {
         let services = self.services();
         let Some(known) = services.by_name.get(name).cloned() else { return };
         let Some(remote) = &known.remote else { return };
         let document = match (&outcome.document, &remote.document) {
             (Some(document), _) => document.clone(),
-            // What was known stays known, but it is stale.
+            // Keep the last known documents and mark them stale.
             (None, Some(old)) => RemoteVersion { is_stale: true, ..RemoteVersion::clone(old) },
             (None, None) => RemoteVersion { is_stale: true, ..RemoteVersion::default() },
         };
@@ -375,12 +375,12 @@ impl Aggregation {
 /// What a check brought.
 #[derive(Default)]
 pub(crate) struct Outcome {
-    /// Whether it is to be tried again soon.
+    /// Whether to retry soon.
     failed: bool,
     document: Option<RemoteVersion>,
 }
 
-/// Which APIServices are to be checked, and when.
+/// Which APIServices to check, and when.
 #[derive(Default)]
 struct Work {
     all: BTreeMap<Str, Task>,
@@ -390,7 +390,7 @@ struct Work {
 struct Task {
     due: Instant,
     is_running: bool,
-    /// Something happened while it ran.
+    /// Whether an event arrived during the check.
     again: bool,
     failures: u32,
 }
@@ -439,10 +439,12 @@ impl Work {
         task.failures = if failed { task.failures.saturating_add(1) } else { 0 };
         let delay = match (std::mem::take(&mut task.again), failed) {
             (true, _) => Duration::ZERO,
-            (false, true) => (RETRY_MIN * 2u32.saturating_pow(task.failures.min(16))).min(RETRY_MAX),
+            (false, true) => {
+                RETRY_MIN.saturating_mul(2u32.saturating_pow(task.failures.min(16))).min(RETRY_MAX)
+            }
             (false, false) => RESYNC,
         };
-        task.due = Instant::now() + delay;
+        task.due = Instant::now().checked_add(delay).unwrap_or_else(Instant::now);
     }
 }
 

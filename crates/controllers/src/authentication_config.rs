@@ -1,5 +1,5 @@
-//! The ConfigMap `extension-apiserver-authentication`: how extension servers recognize users and this server. It is
-//! made when it is missing and corrected when something that this server needs is not in it.
+//! Maintains the ConfigMap `extension-apiserver-authentication`, from which extension servers learn how to authenticate
+//! users and this server. It is created if missing, and completed if something that this server needs is not in it.
 
 mod combine;
 
@@ -14,10 +14,10 @@ const PREFIX: &str = "/registry/configmaps/";
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 const MANAGER: &str = "kube-apiserver";
-/// How often the ConfigMap is looked at, whatever happens.
+/// How often the ConfigMap is checked.
 const RESYNC: Duration = Duration::from_secs(60);
 
-/// Keeps the ConfigMap until the cache shuts down. `data` are the keys that this server owns; they can change.
+/// Maintains the ConfigMap until the cache shuts down. `data` are the keys that this server owns; they can change.
 pub(crate) async fn run(engine: Arc<Engine>, mut data: watch::Receiver<Vec<(&'static str, String)>>) {
     loop {
         let Some(resource) = engine.cache.resource(PREFIX) else { return };
@@ -36,7 +36,7 @@ pub(crate) async fn run(engine: Arc<Engine>, mut data: watch::Receiver<Vec<(&'st
                 Ok(Some(Item::Event(delivery))) => {
                     let object = delivery.object();
                     let is_it = object.name() == NAME && object.namespace() == Some(NAMESPACE);
-                    // As in kube-apiserver, an edit is corrected only by the next resync.
+                    // As in kube-apiserver, an edit is only corrected by the next resync.
                     if is_it && delivery.kind() != EventType::Modified {
                         reconcile(&engine, &mut data).await;
                     }

@@ -21,30 +21,30 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// How long a definition that could not be dealt with waits for its next try.
+/// The delay before a failed definition is retried.
 const RETRY: Duration = Duration::from_secs(1);
 
 const PREFIX: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
 const MANAGER: &str = "kube-apiserver";
 
-/// The definitions as they are dealt with.
+/// The state of the definition controller.
 pub(crate) struct Definitions {
     engine: Arc<Engine>,
     watcher: Watcher,
     claims: Claims,
-    /// By name of the definition, what of it is served.
+    /// What is served, by name of the definition.
     served: HashMap<Str, Served>,
-    /// By name of the definition, the versions that are registered for it.
+    /// The registered versions, by name of the definition.
     registered: HashMap<Str, Vec<Str>>,
-    /// Definitions that are to be looked at.
+    /// Definitions to process.
     due: BTreeSet<Str>,
-    /// The revision up to which events came.
+    /// The revision up to which events were received.
     seen: u64,
     endings: JoinSet<Str>,
     ending: BTreeSet<Str>,
 }
 
-/// What tells whether a kind must be compiled anew.
+/// What decides whether a kind must be compiled again.
 #[derive(PartialEq)]
 struct Served {
     uid: Str,
@@ -54,7 +54,7 @@ struct Served {
 }
 
 impl Definitions {
-    /// Serves what existing definitions define. The rest of the work is done by `run`.
+    /// Serves the existing definitions. `run` does the rest.
     pub(crate) fn load(engine: &Arc<Engine>) -> Option<Definitions> {
         let resource = engine.cache.resource(PREFIX)?;
         let watcher = follow(&resource)?;
@@ -70,21 +70,21 @@ impl Definitions {
             ending: BTreeSet::new(),
         };
         engine.registry.mark_applied(engine.cache.revision());
-        definitions.look_at_all(&resource);
+        definitions.enqueue_all(&resource);
         let mut all = read_all(engine, &definitions.due);
         for (name, definition, kind) in &mut all {
             definitions.claims.put(definition);
             definitions.serve(name, definition, kind.take());
         }
-        // Only now all names are known that definitions may dispute.
+        // Names can conflict, so this needs the claims of all definitions.
         for (name, definition, _) in &all {
-            definitions.rest(name, definition);
+            definitions.skip_if_current(name, definition);
         }
         Some(definitions)
     }
 
-    /// Nothing is done about a definition that is as it was left: of thousands, that is nearly all at a start.
-    fn rest(&mut self, name: &Str, definition: &Value) {
+    /// Skips a definition that needs nothing: at start, nearly all of thousands are in that state.
+    fn skip_if_current(&mut self, name: &Str, definition: &Value) {
         let ends = definition.at(&["metadata", "deletionTimestamp"]).is_some();
         let group = definition.str_at(&["spec", "group"]);
         let versions = version_names(definition);
@@ -97,7 +97,7 @@ impl Definitions {
         }
     }
 
-    fn look_at_all(&mut self, resource: &Resource) {
+    fn enqueue_all(&mut self, resource: &Resource) {
         self.due.extend(resource.view().iter().map(|object| Str::from(object.name())));
         self.due.extend(self.served.keys().cloned());
     }
@@ -109,7 +109,7 @@ impl Definitions {
         let mut registrations = self.follow_registrations();
         loop {
             while let Some(name) = self.due.pop_first() {
-                if let Err(status) = self.attend(&name).await {
+                if let Err(status) = self.reconcile(&name).await {
                     tracing::warn!(definition = %name, error = %status.message, "definition failed, will retry");
                     failed.insert(name);
                 }
@@ -147,7 +147,7 @@ impl Definitions {
                     let Some(watcher) = follow(&resource) else { return };
                     self.seen = self.seen.max(resource.view().revision());
                     self.watcher = watcher;
-                    self.look_at_all(&resource);
+                    self.enqueue_all(&resource);
                 }
                 Some(Item::InitialEventsEnd(_) | Item::Bookmark(_)) => {}
                 Some(Item::Closed(_)) | None => return,
@@ -155,7 +155,7 @@ impl Definitions {
         }
     }
 
-    /// An ending has run its course; the definition is looked at once more in case it is still there.
+    /// A termination has finished; process the definition once more in case it still exists.
     fn ended(&mut self, name: Option<Str>) {
         match name {
             Some(name) => {
@@ -168,15 +168,15 @@ impl Definitions {
         }
     }
 
-    /// Does what one definition needs now.
-    async fn attend(&mut self, name: &Str) -> Result<(), Status> {
+    /// Reconciles one definition.
+    async fn reconcile(&mut self, name: &Str) -> Result<(), Status> {
         let Some(target) = target(&self.engine, name) else { return Ok(()) };
         let Some(mut definition) = self.engine.object_tree(&target)? else { return self.forget(name).await };
         let now = self.engine.now_text();
-        let settled = self.update_conditions(&definition, &now);
-        if settled != definition {
-            // Served first: whoever sees that it is established finds it there.
-            self.serve(name, &settled, None);
+        let updated = self.update_conditions(&definition, &now);
+        if updated != definition {
+            // Serve it first: a client that sees the condition Established must find the resource.
+            self.serve(name, &updated, None);
             let claims = &self.claims;
             self.engine
                 .mutate(&target.sub("status"), Some(MANAGER), |live| {
@@ -209,7 +209,7 @@ impl Definitions {
         update_conditions(&self.claims, definition, now)
     }
 
-    /// A definition is gone: its resource goes out of service, its names are free.
+    /// Handles a deleted definition: unregisters its resource and frees its names.
     async fn forget(&mut self, name: &Str) -> Result<(), Status> {
         let (_, group) = name.split_once('.').unwrap_or((name, ""));
         self.withdraw(name);
@@ -219,7 +219,7 @@ impl Definitions {
         self.register_versions(name, group, Vec::new()).await
     }
 
-    /// Takes what a definition defines out of service, if it is there.
+    /// Unregisters the resource of a definition, if it is served.
     fn withdraw(&mut self, name: &Str) {
         let (plural, group) = name.split_once('.').unwrap_or((name, ""));
         if self.served.remove(name).is_some() {
@@ -227,11 +227,10 @@ impl Definitions {
         }
     }
 
-    /// Serves what a definition with accepted names defines, unless that is done.
-    /// `kind` is what it is compiled to, where that is known.
+    /// Serves a definition with accepted names, unless that is already done. `kind` is its compiled form, if available.
     fn serve(&mut self, name: &Str, definition: &Value, kind: Option<Kind>) {
         if !is_accepted(definition) {
-            // Whoever takes the conditions away takes the resource out of service.
+            // If a client removes the conditions, the resource is no longer served.
             self.withdraw(name);
             return;
         }
@@ -245,7 +244,8 @@ impl Definitions {
         if old == Some(&served) {
             return;
         }
-        // Watches end with a changed definition as in kube-apiserver, but see the objects of one that ends go.
+        // As in kube-apiserver, watches end when a definition changes, but they see the deletion of objects when it
+        // terminates.
         let changed =
             old.is_some_and(|old| (&old.accepted, old.generation) != (&served.accepted, served.generation));
         let kind = kind.unwrap_or_else(|| self.engine.compile(definition));
@@ -256,10 +256,10 @@ impl Definitions {
     }
 }
 
-/// Room for definitions as deep as the decoders let them be.
+/// A stack large enough for the deepest definition that the decoders accept.
 const STACK_BYTES: usize = 64 << 20;
 
-/// Definitions without their schemas, and what they compile to, read by all processors at once.
+/// Reads and compiles all definitions on all processors. The returned definitions lack their schemas.
 fn read_all(engine: &Arc<Engine>, names: &BTreeSet<Str>) -> Vec<(Str, Value, Option<Kind>)> {
     let names: Vec<&Str> = names.iter().collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -267,7 +267,7 @@ fn read_all(engine: &Arc<Engine>, names: &BTreeSet<Str>) -> Vec<(Str, Value, Opt
     let read = |name: &&Str| {
         let mut definition = engine.object_tree(&target(engine, name)?).ok()??;
         let kind = is_accepted(&definition).then(|| engine.compile(&definition));
-        // The trees of thousands take more room than all that is served.
+        // The trees of thousands of definitions would take more memory than all that is served.
         definition.remove_at(&["metadata", "managedFields"]);
         let versions = definition.at_mut(&["spec", "versions"]).and_then(Value::as_array_mut);
         versions.into_iter().flatten().for_each(|version| _ = version.remove_at(&["schema"]));
@@ -289,17 +289,17 @@ fn version_names(definition: &Value) -> Vec<Str> {
     definition.items_at(&["spec", "versions"]).iter().map(|v| Str::from(v.str_at(&["name"]))).collect()
 }
 
-/// Whether what a definition defines can be served.
+/// Returns whether a definition can be served.
 fn is_accepted(definition: &Value) -> bool {
     Condition::is_true(definition, "NamesAccepted") || Condition::is_true(definition, "Established")
 }
 
-/// The definition with the status that it should have.
+/// Returns the definition with its desired status.
 fn update_conditions(claims: &Claims, definition: &Value, now: &str) -> Value {
-    let mut settled = definition.clone();
-    names::update_conditions(claims, &mut settled, now);
-    names::note_approval(&mut settled, now);
-    settled
+    let mut updated = definition.clone();
+    names::update_conditions(claims, &mut updated, now);
+    names::note_approval(&mut updated, now);
+    updated
 }
 
 fn follow(resource: &Arc<Resource>) -> Option<Watcher> {

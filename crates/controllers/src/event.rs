@@ -1,4 +1,4 @@
-//! Events are forgotten a while after they were last written: they would be most of what a store holds.
+//! Deletes events some time after their last write; otherwise they would fill the store.
 
 use pintle_cache::Object;
 use pintle_engine::{Engine, Target};
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const EVENTS: &str = "/registry/events/";
-/// An event is forgotten within this part of its life after its end, and the events are looked at no more often than
-/// `PAUSE_MIN` and no less than `PAUSE_MAX`.
+/// Events are deleted within this fraction of their lifetime after expiry; the checks run at intervals between
+/// `PAUSE_MIN` and `PAUSE_MAX`.
 const SLACK: u32 = 20;
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(5 * 60);
@@ -17,7 +17,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(5 * 60);
 /// Runs as long as the server.
 pub(crate) async fn run(engine: Arc<Engine>, life: Duration) {
     loop {
-        tokio::time::sleep((life / SLACK).clamp(PAUSE_MIN, PAUSE_MAX)).await;
+        tokio::time::sleep(life.checked_div(SLACK).unwrap_or(PAUSE_MAX).clamp(PAUSE_MIN, PAUSE_MAX)).await;
         forget_old(&engine, life).await;
     }
 }
@@ -38,7 +38,7 @@ fn target_of(engine: &Engine, object: &Object) -> Option<Target> {
     engine.target("", "v1", "events", object.namespace().unwrap_or_default(), object.name())
 }
 
-/// The last time that an event tells of a write to it: whoever writes owns something from then on.
+/// The time of an event's last write, from its managedFields.
 fn last_written(object: &Object) -> Option<i64> {
     let event = json::parse(object.json()).ok()?.value;
     let owned = event.items_at(&["metadata", "managedFields"]).iter().map(|entry| entry.str_at(&["time"]));

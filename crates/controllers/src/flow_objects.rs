@@ -1,5 +1,5 @@
-//! Keeps the flow schemas and priority levels that kube-apiserver comes with. Those that are mandatory are always as they should
-//! be; those that are suggested are so unless somebody changed them and said so by an annotation.
+//! Maintains kube-apiserver's default FlowSchemas and PriorityLevelConfigurations. Mandatory ones are always restored;
+//! suggested ones unless an annotation or an edit says otherwise.
 
 use pintle_engine::decode::Media;
 use pintle_engine::{Body, Change, Engine, Target, WriteRequest};
@@ -13,24 +13,24 @@ const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const PLURALS: [(&str, &str); 2] =
     [("FlowSchema", "flowschemas"), ("PriorityLevelConfiguration", "prioritylevelconfigurations")];
 const MANDATORY: [&str; 2] = ["exempt", "catch-all"];
-/// Says whether the server may change the specification: `true` or `false`.
+/// The annotation that says whether the server may update the spec: `true` or `false`.
 const AUTO_UPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
 const MANAGER: &str = "api-priority-and-fairness-config-producer-v1";
-/// How often the objects are looked at; kube-apiserver's interval.
+/// How often the objects are reconciled; kube-apiserver's interval.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// Looks at the objects now and every minute, until the cache shuts down. `objects` are as a fresh server has them.
+/// Reconciles the objects now and every minute, until the cache shuts down. `objects` are the defaults.
 pub(crate) async fn run(engine: Arc<Engine>, objects: Vec<Value>) {
     while !engine.cache.is_closed() {
         if let Err(status) = ensure(&engine, &objects).await {
             tracing::warn!(error = %status.message, "the objects of priority and fairness could not be restored");
         }
-        // No revision ever gets there, so this ends with the time or the cache.
+        // No revision reaches this value, so the wait ends with the time-out or with the cache.
         let _ = engine.cache.wait_for(u64::MAX, EVERY).await;
     }
 }
 
-/// Makes what is missing, restores what was changed, removes what an older server made and this one does not have.
+/// Creates missing objects, restores changed ones, and removes defaults of older servers that no longer exist.
 async fn ensure(engine: &Engine, objects: &[Value]) -> Result<(), Status> {
     for object in objects {
         let kind = object.str_at(&["kind"]);
@@ -52,12 +52,12 @@ async fn ensure(engine: &Engine, objects: &[Value]) -> Result<(), Status> {
     Ok(())
 }
 
-/// The live object as it should be; `None` where it is.
+/// Returns the live object in its desired state; `None` if it is in that state.
 fn revised(target: &Target, wanted: &Value, live: &Value) -> Option<Value> {
     let is_mandatory = MANDATORY.contains(&wanted.str_at(&["metadata", "name"]));
     let annotation = auto_update(live);
     let generation = live.at(&["metadata", "generation"]).and_then(Value::as_int).unwrap_or(0);
-    // Without the annotation, somebody who never changed the specification does not mind.
+    // Without the annotation, the spec is updated if nobody ever changed it.
     let updates = is_mandatory || annotation.unwrap_or(generation == 1);
     let spec = wanted_spec(target, wanted, live);
     let changes = updates && live.get("spec") != Some(&spec);
@@ -72,7 +72,7 @@ fn revised(target: &Target, wanted: &Value, live: &Value) -> Option<Value> {
     Some(revised)
 }
 
-/// The specification as it should be. How many seats the exempt level lends is up to the administrator.
+/// The desired spec. How many seats the exempt level lends is up to the administrator.
 fn wanted_spec(target: &Target, wanted: &Value, live: &Value) -> Value {
     let mut wanted = wanted.clone();
     target.kind.hooks.default("v1", &mut wanted);
@@ -84,7 +84,7 @@ fn wanted_spec(target: &Target, wanted: &Value, live: &Value) -> Value {
     wanted.get("spec").cloned().unwrap_or_default()
 }
 
-/// The annotation, as Go's `strconv.ParseBool` reads it.
+/// The annotation, parsed as Go's `strconv.ParseBool` does.
 fn auto_update(object: &Value) -> Option<bool> {
     match object.str_at(&["metadata", "annotations", AUTO_UPDATE]) {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
@@ -106,7 +106,7 @@ async fn update(engine: &Engine, target: &Target, revised: &Value) -> Result<(),
         user: engine.system_user(),
     };
     match engine.write(&request).await {
-        // Somebody was faster; it is looked at again in a minute.
+        // Another server was faster; the next reconciliation checks again.
         Err(status) if matches!(status.code, 404 | 409) => Ok(()),
         other => other.map(drop),
     }

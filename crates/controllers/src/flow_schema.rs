@@ -1,5 +1,5 @@
-//! The condition `Dangling` of FlowSchemas: whether the priority level they name is there. Part of the server itself,
-//! as with kube-apiserver.
+//! Maintains the condition `Dangling` of FlowSchemas: whether their priority level exists. kube-apiserver does this in
+//! process as well.
 
 use pintle_cache::{CloseReason, Filter, Item};
 use pintle_engine::decode::Media;
@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const SCHEMAS: &str = "/registry/flowschemas/";
 const LEVELS: &str = "/registry/prioritylevelconfigurations/";
-/// The name kube-apiserver's own status updates go by.
+/// The field manager of kube-apiserver's own status updates.
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 
 /// Runs until the cache shuts down.
@@ -43,7 +43,7 @@ fn report(result: Result<(), Status>) {
     }
 }
 
-/// All at once: the store makes those durable together that come together.
+/// Run all updates concurrently, so that the store syncs them together.
 async fn update_all_statuses(engine: &Arc<Engine>) {
     let Some(resource) = engine.cache.resource(SCHEMAS) else { return };
     let names: Vec<Str> = resource.view().iter().map(|schema| Str::from(schema.name())).collect();
@@ -62,7 +62,7 @@ async fn update_all_statuses(engine: &Arc<Engine>) {
     }
 }
 
-/// Applies the condition unless it is as it should be.
+/// Applies the condition if it differs.
 async fn update_status(engine: &Engine, name: &str) -> Result<(), Status> {
     let Some(target) = engine.target(GROUP, "v1", "flowschemas", "", name) else { return Ok(()) };
     let Some(schema) = engine.object_tree(&target)? else { return Ok(()) };
@@ -86,13 +86,13 @@ async fn update_status(engine: &Engine, name: &str) -> Result<(), Status> {
         user: engine.system_user(),
     };
     match engine.write(&request).await {
-        // Gone in the meantime: there is nothing to say about it any more.
+        // The schema was deleted in the meantime.
         Err(status) if status.code == 404 => Ok(()),
         other => other.map(drop),
     }
 }
 
-/// What the condition says, without its time.
+/// The condition's fields, without its time.
 fn condition(level: &str, found: bool) -> [(&'static str, String); 4] {
     let refers = format!("This FlowSchema references the PriorityLevelConfiguration object named {level:?}");
     let (status, reason, message) = match found {

@@ -6,7 +6,7 @@
 mod graph;
 
 use graph::{Graph, Node, Owner};
-use pintle_cache::{CloseReason, Filter, Item};
+use pintle_cache::{CloseReason, Delivery, Filter, Item, Watcher};
 use pintle_engine::{Engine, Target};
 use pintle_meta::options::{DeleteOptions, Preconditions, Propagation};
 use pintle_meta::{GroupVersion, Status};
@@ -14,54 +14,88 @@ use pintle_value::{Str, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a failed piece of work waits for its next try.
+/// The delay before failed work is retried.
 const RETRY: Duration = Duration::from_secs(1);
+/// Objects that are looked at before other tasks get their turn.
+const OBJECTS_PER_TURN: usize = 512;
+/// Nodes that are worked on before the changes of the meantime are taken in: who falls too far behind these has to
+/// look at all objects again.
+const NODES_PER_TURN: usize = 256;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
 /// Runs until the cache shuts down.
 pub(crate) async fn run(engine: Arc<Engine>) {
-    loop {
+    'from_all: loop {
         let mut watcher = engine.cache.watch_all(Filter::default());
-        let mut graph = Graph::default();
-        for resource in engine.cache.resources() {
-            for object in resource.view().iter() {
-                graph.put(resource.prefix(), object);
-            }
-        }
+        let mut graph = read_all(&engine).await;
         loop {
             work(&engine, &mut graph).await;
-            let next = match graph.has_work() {
-                true => tokio::time::timeout(RETRY, watcher.next()).await,
-                false => Ok(watcher.next().await),
+            let wait = match (graph.has_work(), graph.has_failed_work()) {
+                (true, _) => Some(Duration::ZERO),
+                (false, true) => Some(RETRY),
+                (false, false) => None,
             };
-            match next {
-                Err(_) => {}
-                Ok(Some(Item::Event(delivery))) => {
-                    let Some(event) = delivery.source() else { continue };
-                    match event.object() {
-                        Some(object) => graph.put(event.resource(), object),
-                        None => {
-                            if let Some(last) = event.previous() {
-                                graph.remove(last.uid());
-                            }
-                        }
-                    }
+            let Some(mut item) = next_within(&mut watcher, wait).await else {
+                graph.retry();
+                continue;
+            };
+            // All that is there already, before anything is done about it.
+            loop {
+                match item {
+                    Some(Item::Event(delivery)) => note(&mut graph, &delivery),
+                    Some(Item::Closed(CloseReason::Slow)) => continue 'from_all,
+                    Some(Item::Closed(_)) | None => return,
+                    Some(Item::InitialEventsEnd(_) | Item::Bookmark(_)) => {}
                 }
-                Ok(Some(Item::Closed(CloseReason::Slow))) => break,
-                Ok(Some(Item::Closed(_)) | None) => return,
-                Ok(Some(Item::InitialEventsEnd(_) | Item::Bookmark(_))) => {}
+                match next_within(&mut watcher, Some(Duration::ZERO)).await {
+                    Some(next) => item = next,
+                    None => break,
+                }
             }
         }
     }
 }
 
-/// Looks at every node that something happened to; what fails stays for later.
+/// The next item of a watch; `None` if none came in time.
+async fn next_within(watcher: &mut Watcher, wait: Option<Duration>) -> Option<Option<Item>> {
+    match wait {
+        Some(wait) => tokio::time::timeout(wait, watcher.next()).await.ok(),
+        None => Some(watcher.next().await),
+    }
+}
+
+/// The graph of everything there is.
+async fn read_all(engine: &Engine) -> Graph {
+    let mut graph = Graph::default();
+    for resource in engine.cache.resources() {
+        let view = resource.view();
+        for (number, object) in view.iter().enumerate() {
+            if number % OBJECTS_PER_TURN == OBJECTS_PER_TURN - 1 {
+                tokio::task::yield_now().await;
+            }
+            graph.put(resource.prefix(), object);
+        }
+    }
+    graph
+}
+
+fn note(graph: &mut Graph, delivery: &Delivery) {
+    let Some(event) = delivery.source() else { return };
+    match (event.object(), event.previous()) {
+        (Some(object), _) => graph.put(event.resource(), object),
+        (None, Some(last)) => graph.remove(last.uid()),
+        (None, None) => {}
+    }
+}
+
+/// Looks at nodes that something happened to; what fails stays for later.
 async fn work(engine: &Engine, graph: &mut Graph) {
-    for uid in graph.take_work() {
+    for _ in 0..NODES_PER_TURN {
+        let Some(uid) = graph.take_work() else { return };
         let Some(node) = graph.node(&uid).cloned() else { continue };
-        match attend(engine, graph, &uid, &node).await {
+        match reconcile(engine, graph, &uid, &node).await {
             Err(status) if status.code != 404 => {
                 tracing::debug!(object = %node.key, error = %status.message, "garbage collection will retry");
                 graph.again(uid);
@@ -71,8 +105,8 @@ async fn work(engine: &Engine, graph: &mut Graph) {
     }
 }
 
-/// Does what one node needs now.
-async fn attend(engine: &Engine, graph: &Graph, uid: &str, node: &Node) -> Result<(), Status> {
+/// Processes one node.
+async fn reconcile(engine: &Engine, graph: &Graph, uid: &str, node: &Node) -> Result<(), Status> {
     let Some(target) = target(engine, node) else { return Ok(()) };
     if node.deleting && node.orphans {
         return orphan_dependents(engine, graph, uid, &target).await;
@@ -99,12 +133,12 @@ fn target(engine: &Engine, node: &Node) -> Option<Target> {
     })
 }
 
-/// What an owner reference leads to.
+/// The state of an owner that a reference names.
 #[derive(PartialEq, Eq)]
 enum Found {
     /// An owner that stays.
     Solid,
-    /// An owner that waits for its dependents to go.
+    /// The owner waits for its dependents (foreground deletion).
     Waiting,
     /// Nothing.
     Dangling,
@@ -112,22 +146,26 @@ enum Found {
 
 fn look_up(engine: &Engine, graph: &Graph, owner: &Owner, namespace: &str) -> Found {
     if let Some(node) = graph.node(&owner.uid) {
-        // A namespaced owner in another namespace is no owner.
+        // A namespaced owner in another namespace does not count as an owner.
         let elsewhere = node.key.split_once('/').is_some_and(|(ns, _)| ns != namespace);
         if elsewhere {
             return Found::Dangling;
         }
         return if node.deleting && node.foreground { Found::Waiting } else { Found::Solid };
     }
-    // A kind that is not served cannot be judged: leave its dependents alone.
+    // The existence of an owner of an unserved kind is unknown, so leave its dependents alone.
     let Ok(version) = GroupVersion::parse(&owner.api_version) else { return Found::Solid };
     let kinds = engine.registry.kinds();
-    let known =
-        kinds.groups().get(&version.group).is_some_and(|all| all.iter().any(|k| k.kind == owner.kind));
-    if known { Found::Dangling } else { Found::Solid }
+    let members = kinds.groups().get(&version.group);
+    let Some(kind) = members.and_then(|all| all.iter().find(|k| k.kind == owner.kind)) else {
+        return Found::Solid;
+    };
+    let key = if kind.namespaced { format!("{namespace}/{}", owner.name) } else { owner.name.to_string() };
+    let live = engine.cache.resource(&kind.store_prefix).and_then(|resource| resource.get(&key));
+    if live.is_some_and(|live| live.uid() == owner.uid.as_str()) { Found::Solid } else { Found::Dangling }
 }
 
-/// Deletes a dependent whose owners are all gone, or takes the references to gone owners from it.
+/// Deletes a dependent whose owners are all gone, or removes the references to absent owners.
 async fn collect(
     engine: &Engine,
     graph: &Graph,
@@ -162,7 +200,7 @@ async fn collect(
     engine.delete(target, &options, &engine.system_user(), &mut Vec::new()).await.map(|_| ())
 }
 
-/// Takes the references to `owners` from an object, if it is still the one with this uid.
+/// Removes the references to `owners` from an object, if it still has this uid.
 async fn drop_references(engine: &Engine, target: &Target, uid: &str, owners: &[Str]) -> Result<(), Status> {
     engine
         .mutate(target, Some("kube-controller-manager"), |object| {
@@ -185,7 +223,7 @@ fn set_list(object: &mut Value, field: &str, items: Vec<Value>) {
     }
 }
 
-/// Lets dependents go their own way, then lets the owner go.
+/// Removes the owner references of dependents, then the owner's finalizer.
 async fn orphan_dependents(engine: &Engine, graph: &Graph, uid: &str, owner: &Target) -> Result<(), Status> {
     for dependent in graph.dependents(uid) {
         let Some(target) = graph.node(dependent).and_then(|node| target(engine, node)) else { continue };
@@ -197,7 +235,7 @@ async fn orphan_dependents(engine: &Engine, graph: &Graph, uid: &str, owner: &Ta
     drop_finalizer(engine, owner, uid, ORPHAN).await
 }
 
-/// Lets the owner go when no dependent blocks it any more. Its dependents attend to themselves.
+/// Removes the owner's finalizer when no dependent blocks it any more. Dependents are processed by themselves.
 async fn finish_foreground(engine: &Engine, graph: &Graph, uid: &str, owner: &Target) -> Result<(), Status> {
     let blocks = |dependent: &Str| {
         graph.node(dependent).is_some_and(|node| node.owners.iter().any(|o| &*o.uid == uid && o.blocks))

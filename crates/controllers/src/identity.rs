@@ -1,4 +1,4 @@
-//! The identity Lease of this server in `kube-system`: other servers and people see from it which servers are alive.
+//! The identity Lease of this server in `kube-system`, which shows which servers are alive.
 
 use pintle_engine::{Engine, Target};
 use pintle_meta::options::DeleteOptions;
@@ -13,12 +13,12 @@ const MANAGER: &str = "kube-apiserver";
 const LEASES: &str = "/registry/leases/";
 const LABEL: &str = "apiserver.kubernetes.io/identity";
 const LABEL_VALUE: &str = "kube-apiserver";
-/// How long a server counts as alive after it renewed its Lease.
+/// How long a server counts as alive after renewing its Lease.
 const DURATION_SECONDS: i64 = 3600;
 const RENEW_EVERY: Duration = Duration::from_secs(10);
-/// How often Leases of servers that are gone are looked for.
+/// How often expired Leases of other servers are collected.
 const COLLECT_EVERY: Duration = Duration::from_secs(3600);
-/// How long a server that ends tries to remove its Lease.
+/// How long a stopping server tries to remove its Lease.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
 /// Who this server is.
@@ -28,9 +28,9 @@ pub struct Identity {
     pub name: String,
     /// Name of the host.
     pub hostname: String,
-    /// This process: the name and a random part.
+    /// Identifies this process: the name and a random part.
     pub holder: String,
-    /// Where other servers reach this one, if they may want to.
+    /// The address at which other servers reach this one, if it is published.
     pub peer: Option<String>,
 }
 
@@ -38,7 +38,7 @@ pub struct Identity {
 pub struct Heartbeat {
     engine: Arc<Engine>,
     identity: Identity,
-    /// Held during a renewal, so that none follows the removal.
+    /// Locked during a renewal, so that no renewal follows the removal.
     stopped: tokio::sync::Mutex<bool>,
 }
 
@@ -49,7 +49,7 @@ impl Heartbeat {
     }
 
     /// Renews the Lease until [`Heartbeat::stop`] is called or the cache shuts down. A Lease of an earlier process is
-    /// removed first: nobody shall take that one for alive.
+    /// removed first, so that it does not appear alive.
     pub async fn run(self: Arc<Heartbeat>) {
         self.report(self.remove().await);
         loop {
@@ -108,7 +108,7 @@ impl Heartbeat {
     }
 }
 
-/// Removes Leases of servers that did not renew them for as long as they say, until the cache shuts down.
+/// Removes expired Leases of other servers, until the cache shuts down.
 pub async fn collect_expired(engine: Arc<Engine>) {
     loop {
         for name in expired(&engine) {
@@ -135,7 +135,7 @@ fn expired(engine: &Engine) -> Vec<String> {
     read.filter(|(_, lease)| is_expired(lease, now)).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// A Lease without a time or a duration counts as expired, as with kube-apiserver.
+/// Returns whether a Lease has expired. As in kube-apiserver, one without renewTime or duration has.
 fn is_expired(lease: &Value, now: i64) -> bool {
     let renewed = Timestamp::parse(lease.str_at(&["spec", "renewTime"])).ok().map(|time| time.seconds);
     let duration = lease.at(&["spec", "leaseDurationSeconds"]).and_then(Value::as_int);
@@ -156,9 +156,9 @@ async fn delete(engine: &Engine, target: &Target) -> Result<(), Status> {
     }
 }
 
-/// Waits, and says whether the cache was shut down meanwhile.
+/// Waits; returns whether the cache was shut down meanwhile.
 async fn wait(engine: &Engine, time: Duration) -> bool {
-    // The wait ends early only when the cache shuts down: nothing ever reaches this revision.
+    // No revision reaches this value, so the wait only ends early when the cache shuts down.
     let _ = engine.cache.wait_for(u64::MAX, time).await;
     engine.cache.is_closed()
 }

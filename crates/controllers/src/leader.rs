@@ -18,23 +18,23 @@ const NAMESPACE: &str = "kube-system";
 const NAME: &str = "apiserver-controllers";
 const MANAGER: &str = "kube-apiserver";
 const LEASES: &str = "/registry/leases/";
-/// client-go's defaults: how long a Lease counts after it was renewed, how long a leader tries to renew it before it
-/// steps down, and the time between two attempts.
+/// client-go's defaults: how long a renewed Lease is valid, how long a leader tries to renew it before it steps down,
+/// and the interval between attempts.
 const LEASE_SECONDS: i64 = 15;
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(2);
-/// How long a server that ends may take to give the Lease back.
+/// How long a stopping server may take to release the Lease.
 const RELEASE_MAX: Duration = Duration::from_secs(5);
 
-/// A candidate; [`Candidate::resign`] ends it.
+/// A candidate for leadership; [`Candidate::resign`] ends it.
 pub struct Candidate {
     resigned: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
 impl Candidate {
-    /// Runs for leadership under the name `holder`. `start` starts the controllers each time that it is won; they are
-    /// aborted when it is lost.
+    /// Campaigns for leadership as `holder`. `start` starts the controllers each time the election is won; they are
+    /// aborted when leadership is lost.
     pub fn start(
         engine: Arc<Engine>,
         holder: String,
@@ -46,7 +46,7 @@ impl Candidate {
         Candidate { resigned, task }
     }
 
-    /// Ends the controllers and gives the Lease back, so that another server takes over at once.
+    /// Stops the controllers and releases the Lease, so that another server takes over at once.
     pub async fn resign(self) {
         self.resigned.send_replace(true);
         if timeout(RELEASE_MAX, self.task).await.is_err() {
@@ -58,7 +58,7 @@ impl Candidate {
 struct Election {
     engine: Arc<Engine>,
     holder: String,
-    /// The last state of the Lease that differed from the one before, and when it was first seen.
+    /// The last observed change of the Lease, and when it was first seen.
     observed: Option<(Value, Instant)>,
 }
 
@@ -81,7 +81,7 @@ impl Election {
             };
             for task in tasks {
                 task.abort();
-                // An aborted task has nothing to say; it must have ended before the Lease is given back.
+                // The result of an aborted task does not matter, but it must have ended before the Lease is released.
                 let _ = task.await;
             }
             if resigns {
@@ -100,7 +100,7 @@ impl Election {
                 Ok(false) => {}
                 Err(status) => tracing::debug!(error = %status.message, "the Lease could not be taken"),
             }
-            // A Lease that is given back or taken wakes the candidate; one that ends silently does not.
+            // A released or acquired Lease wakes the candidate; one that expires silently does not.
             let wait = self.remaining().clamp(Duration::from_millis(50), RETRY);
             let Some(watcher) = &mut changes else {
                 tokio::time::sleep(wait).await;
@@ -113,7 +113,7 @@ impl Election {
         }
     }
 
-    /// Returns when the Lease could not be renewed in time or is held by another server.
+    /// Returns when the Lease could not be renewed in time or another server holds it.
     async fn hold(&self) {
         let mut renewed = Instant::now();
         loop {
@@ -134,7 +134,7 @@ impl Election {
         }
     }
 
-    /// How long the Lease as it was last seen still counts.
+    /// How long the Lease, as last observed, is still valid.
     fn remaining(&self) -> Duration {
         let Some((lease, since)) = &self.observed else { return Duration::ZERO };
         let seconds = lease.at(&["spec", "leaseDurationSeconds"]).and_then(Value::as_int).unwrap_or(0);
@@ -156,7 +156,7 @@ impl Election {
             return Ok(false);
         }
         let take = |lease: &mut Value| {
-            // Somebody else was faster: the Lease is no longer the one that was judged.
+            // Another candidate was faster: the Lease has changed since it was evaluated.
             if lease.get("spec") != live.get("spec") {
                 return;
             }
@@ -165,7 +165,7 @@ impl Election {
             lease.set_at(&["spec", "leaseDurationSeconds"], LEASE_SECONDS.into());
             lease.set_at(&["spec", "acquireTime"], now.as_str().into());
             lease.set_at(&["spec", "renewTime"], now.as_str().into());
-            lease.set_at(&["spec", "leaseTransitions"], (transitions + 1).into());
+            lease.set_at(&["spec", "leaseTransitions"], transitions.saturating_add(1).into());
         };
         self.engine.mutate(&target, Some(MANAGER), take).await?;
         self.is_held(&target)
@@ -183,7 +183,7 @@ impl Election {
         self.is_held(&target)
     }
 
-    /// As client-go's `ReleaseOnCancel`: a Lease without a holder that ends after a second.
+    /// As client-go's `ReleaseOnCancel`: writes a Lease without holder that expires after a second.
     async fn release(&self) {
         let Some(target) = self.target() else { return };
         let now = self.now();

@@ -2,8 +2,11 @@
 //!
 //! Controllers read the cache and write through the engine; they never touch the store.
 
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 pub mod aggregation;
 mod authentication_config;
+pub mod components;
 mod definition;
 mod event;
 mod flow_objects;
@@ -13,26 +16,33 @@ pub mod identity;
 pub mod leader;
 pub mod membership;
 mod namespace;
+mod per_namespace;
 mod quota;
-mod service_account;
 
+use per_namespace::PerNamespace;
 use pintle_engine::Engine;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// The controllers there are, by the names that flags know them by.
-pub const NAMES: [&str; 5] =
-    ["flow-schema", "garbage-collector", "namespace", "resourcequota", "serviceaccount"];
+/// The controllers, by the names that flags use.
+pub const NAMES: [&str; 6] = [
+    "flow-schema",
+    "garbage-collector",
+    "namespace",
+    "resourcequota",
+    "root-ca-cert-publisher",
+    "serviceaccount",
+];
 
-/// Those that `*` does not mean where the command line is one of kube-apiserver: what they do is then done by a
-/// kube-controller-manager, or by nobody, as clients of a plain API server expect.
-pub const NOT_BESIDE_OTHERS: [&str; 2] = ["resourcequota", "serviceaccount"];
+/// The controllers that `*` excludes if the command line is kube-apiserver's: a kube-controller-manager does their
+/// work, or nobody, as clients of a bare API server expect.
+pub const NOT_BESIDE_OTHERS: [&str; 3] = ["resourcequota", "root-ca-cert-publisher", "serviceaccount"];
 
-/// Serves what definitions define, and starts the controllers that every server runs: that of definitions, and those
-/// that `enabled` names of the ones that are part of the server itself. Events live for `event_life`; zero is for ever.
-/// They end when the cache shuts down or with the runtime.
+/// Serves the existing definitions and starts the controllers that every server runs: the one for definitions, and
+/// those of the server itself that `enabled` accepts. Events live for `event_life`; zero means for ever. The
+/// controllers end when the cache shuts down or with the runtime.
 pub fn start(
     engine: &Arc<Engine>,
     event_life: Duration,
@@ -52,8 +62,13 @@ pub fn start(
 }
 
 /// Starts the controllers that run on one server only, as far as `enabled` names them: in a cluster they are those of
-/// the controller manager. They end when the cache shuts down, or when they are aborted.
-pub fn start_elected(engine: &Arc<Engine>, enabled: impl Fn(&str) -> bool) -> Vec<JoinHandle<()>> {
+/// the controller manager. They end when the cache shuts down, or when they are aborted. `root_ca` is the authority of the serving
+/// certificate, in PEM.
+pub fn start_elected(
+    engine: &Arc<Engine>,
+    root_ca: &str,
+    enabled: impl Fn(&str) -> bool,
+) -> Vec<JoinHandle<()>> {
     let mut tasks = Vec::new();
     if enabled("namespace") {
         tasks.push(tokio::spawn(namespace::run(engine.clone())));
@@ -65,18 +80,21 @@ pub fn start_elected(engine: &Arc<Engine>, enabled: impl Fn(&str) -> bool) -> Ve
         tasks.push(tokio::spawn(quota::run(engine.clone())));
     }
     if enabled("serviceaccount") {
-        tasks.push(tokio::spawn(service_account::run(engine.clone())));
+        tasks.push(tokio::spawn(PerNamespace::service_account().run(engine.clone())));
+    }
+    if enabled("root-ca-cert-publisher") {
+        tasks.push(tokio::spawn(PerNamespace::root_ca(root_ca).run(engine.clone())));
     }
     tasks
 }
 
-/// Keeps the flow schemas and priority levels of a fresh server, `objects`.
+/// Maintains the default FlowSchemas and PriorityLevelConfigurations in `objects`.
 pub fn start_flow_objects(engine: &Arc<Engine>, objects: Vec<pintle_value::Value>) -> JoinHandle<()> {
     tokio::spawn(flow_objects::run(engine.clone(), objects))
 }
 
-/// Starts what extension servers need: APIServices are followed and checked, and the ConfigMap is kept that tells
-/// extension servers about authentication.
+/// Starts the controllers for extension servers: APIServices are followed and checked, and the ConfigMap
+/// `extension-apiserver-authentication` is maintained.
 pub fn start_aggregation(
     engine: &Arc<Engine>,
     aggregation: &Arc<aggregation::Aggregation>,

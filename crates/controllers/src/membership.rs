@@ -19,22 +19,22 @@ const NAME: &str = "kubernetes";
 const MANAGER: &str = "kube-apiserver";
 const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// kube-apiserver's times: a lease lives this long and is renewed this often.
+/// kube-apiserver's times: how long a lease lives, and how often it is renewed.
 const TTL: Duration = Duration::from_secs(15);
 const RENEW_EVERY: Duration = Duration::from_secs(10);
-/// How often addresses are compared. Looking costs nothing, and clients in the cluster should not wait.
+/// How often addresses are compared. This is cheap, and clients in the cluster should not wait.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long a server that begins or ends waits for its leases.
+/// How long a starting or stopping server waits for its leases.
 const JOIN_MAX: Duration = Duration::from_secs(5);
 
-/// What a server says of itself.
+/// What a server publishes about itself.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The address that clients in the cluster shall use; `None` where somebody else keeps the endpoints.
+    /// The address for clients in the cluster; `None` if the endpoints are managed elsewhere.
     pub advertised: Option<IpAddr>,
     /// The port of the service's endpoints.
     pub port: u16,
-    /// Where other servers reach this one; `None` where they need not.
+    /// The address for other servers; `None` if it is not published.
     pub peer: Option<SocketAddr>,
     /// The name of this server's identity Lease.
     pub identity: String,
@@ -44,13 +44,13 @@ pub struct Settings {
 pub struct Membership {
     engine: Arc<Engine>,
     settings: Settings,
-    /// Serializes changes of the leases, so that a renewal does not follow the removal.
+    /// Serializes changes of the leases, so that no renewal follows the removal.
     left: tokio::sync::Mutex<bool>,
     ends: AtomicBool,
 }
 
 impl Membership {
-    /// A member that has not said so yet.
+    /// A member that has not joined yet.
     pub fn new(engine: Arc<Engine>, settings: Settings) -> Arc<Membership> {
         let left = tokio::sync::Mutex::new(false);
         Arc::new(Membership { engine, settings, left, ends: AtomicBool::new(false) })
@@ -63,11 +63,11 @@ impl Membership {
         }
     }
 
-    /// Keeps leases and endpoints until the server leaves or the cache shuts down.
+    /// Maintains leases and endpoints until the server leaves or the cache shuts down.
     pub async fn run(self: Arc<Membership>) {
         let mut renewed = Instant::now();
         loop {
-            // No revision ever gets there, so this ends with the time or the cache.
+            // No revision reaches this value, so the wait ends with the time-out or with the cache.
             let _ = self.engine.cache.wait_for(u64::MAX, LOOK_EVERY).await;
             if self.engine.cache.is_closed() || self.ends.load(Ordering::Acquire) {
                 return;
@@ -84,7 +84,7 @@ impl Membership {
         }
     }
 
-    /// Takes this server out of the endpoints, where other servers go on. Called before the server stops listening.
+    /// Removes this server from the endpoints, if other servers remain. Called before the server stops listening.
     pub async fn leave(&self) {
         self.ends.store(true, Ordering::Release);
         if !self.is_shared() {
@@ -141,7 +141,7 @@ impl Membership {
         Ok(())
     }
 
-    /// The addresses of all living servers, in the order of Endpoints.
+    /// The addresses of all live servers, sorted as in Endpoints.
     fn addresses(&self) -> Vec<String> {
         let own = self.settings.advertised.map(|address| address.to_string());
         match self.is_shared() {

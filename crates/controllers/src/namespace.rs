@@ -1,7 +1,7 @@
-//! Namespace deletion: empties a namespace that is ending, says in its conditions what it waits for, and lets
-//! it go when nothing is left. Pods go first.
+//! Namespace deletion: deletes the content of a terminating namespace (pods first), reports in its conditions what
+//! remains, and removes the finalizer when it is empty.
 
-use pintle_cache::{Filter, Item};
+use pintle_cache::{Delivery, Filter, Item};
 use pintle_engine::{Engine, ListRequest, Target};
 use pintle_kinds::Kind;
 use pintle_meta::Status;
@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often namespaces that are ending are looked at even when nothing happens in them.
+/// How often terminating namespaces are processed without an event.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// The finalizer that this controller takes away.
+/// The finalizer that this controller removes.
 const FINALIZER: &str = "kubernetes";
 
 /// Runs until the cache shuts down.
@@ -28,38 +28,48 @@ pub(crate) async fn run(engine: Arc<Engine>) {
                 tracing::warn!(namespace = %name, error = %status.message, "namespace deletion failed, will retry");
             }
         }
-        let item = match tokio::time::timeout(RETRY, watcher.next()).await {
+        let mut item = match tokio::time::timeout(RETRY, watcher.next()).await {
             Ok(item) => item,
             Err(_) => {
                 due = ending.clone();
                 continue;
             }
         };
-        match item {
-            Some(Item::Event(delivery)) => {
-                let object = delivery.object();
-                let Some(event) = delivery.source() else { continue };
-                if &**event.resource() == NAMESPACES {
-                    let name = Str::from(object.name());
-                    let gone = event.object().is_none();
-                    if !gone && is_ending(object.json()) {
-                        ending.insert(name.clone());
-                        due.insert(name);
-                    } else if gone {
-                        ending.remove(&name);
-                    }
-                } else if let Some(name) = object.namespace().filter(|name| ending.contains(*name)) {
-                    due.insert(name.into());
+        // All that is there already, before a namespace is looked at: a hundred thousand deletions in it are one reason.
+        loop {
+            match item {
+                Some(Item::Event(delivery)) => note(&delivery, &mut ending, &mut due),
+                Some(Item::Closed(pintle_cache::CloseReason::Slow)) => {
+                    watcher = engine.cache.watch_all(Filter::default());
+                    ending = all_ending(&engine);
+                    due = ending.clone();
                 }
+                Some(Item::InitialEventsEnd(_) | Item::Bookmark(_)) => {}
+                Some(Item::Closed(_)) | None => return,
             }
-            Some(Item::Closed(pintle_cache::CloseReason::Slow)) => {
-                watcher = engine.cache.watch_all(Filter::default());
-                ending = all_ending(&engine);
-                due = ending.clone();
+            match tokio::time::timeout(Duration::ZERO, watcher.next()).await {
+                Ok(next) => item = next,
+                Err(_) => break,
             }
-            Some(Item::InitialEventsEnd(_) | Item::Bookmark(_)) => {}
-            Some(Item::Closed(_)) | None => return,
         }
+    }
+}
+
+/// Notes which namespaces are ending and which of them something happened in.
+fn note(delivery: &Delivery, ending: &mut BTreeSet<Str>, due: &mut BTreeSet<Str>) {
+    let object = delivery.object();
+    let Some(event) = delivery.source() else { return };
+    if &**event.resource() == NAMESPACES {
+        let name = Str::from(object.name());
+        let gone = event.object().is_none();
+        if !gone && is_ending(object.json()) {
+            ending.insert(name.clone());
+            due.insert(name);
+        } else if gone {
+            ending.remove(&name);
+        }
+    } else if let Some(name) = object.namespace().filter(|name| ending.contains(*name)) {
+        due.insert(name.into());
     }
 }
 
@@ -82,7 +92,7 @@ struct Remaining {
     failures: Vec<String>,
 }
 
-/// Deletes what is in the namespace, notes what is left, and finishes when nothing is.
+/// Deletes the content of the namespace, reports what remains, and finalizes it when it is empty.
 async fn empty(engine: &Engine, name: &str) -> Result<(), Status> {
     let Some(target) = engine.target("", "v1", "namespaces", "", name) else { return Ok(()) };
     let Some(namespace) = engine.object_tree(&target)? else { return Ok(()) };
@@ -131,7 +141,7 @@ fn finish(namespace: &mut Value) {
     }
 }
 
-/// Deletes all objects of one kind in a namespace and counts what stays.
+/// Deletes all objects of one kind in a namespace and counts those that remain.
 async fn delete_all(engine: &Engine, kind: &Arc<Kind>, namespace: &str, remaining: &mut Remaining) {
     let Some(resource) = engine.cache.resource(&kind.store_prefix) else { return };
     if resource.view().range(Some(namespace), None).next().is_none() {
@@ -160,12 +170,13 @@ async fn delete_all(engine: &Engine, kind: &Arc<Kind>, namespace: &str, remainin
     for object in left {
         let Ok(parsed) = pintle_value::json::parse(object.json()) else { continue };
         for finalizer in parsed.value.items_at(&["metadata", "finalizers"]).iter().filter_map(Value::as_str) {
-            *remaining.by_finalizer.entry(finalizer.to_string()).or_default() += 1;
+            let count = remaining.by_finalizer.entry(finalizer.to_string()).or_default();
+            *count = count.saturating_add(1);
         }
     }
 }
 
-/// A condition: its type, and reason and message when all is well.
+/// The conditions: type, and the reason and message of success.
 const CONDITIONS: [(&str, &str, &str); 5] = [
     ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
     (
@@ -195,7 +206,7 @@ fn update_conditions(namespace: &mut Value, remaining: &Remaining, pods_left: bo
     namespace.set_at(&["status", "conditions"], Value::Array(conditions));
 }
 
-/// What is wrong, for a condition: reason and message.
+/// Reason and message of a failed condition.
 fn failure(kind: &str, remaining: &Remaining, pods_left: bool) -> Option<(&'static str, String)> {
     match kind {
         "NamespaceDeletionContentFailure" if !remaining.failures.is_empty() => {
@@ -222,7 +233,7 @@ fn failure(kind: &str, remaining: &Remaining, pods_left: bool) -> Option<(&'stat
     }
 }
 
-/// Sets one condition; its time moves only with its status.
+/// Sets one condition; its transition time only changes with its status.
 fn set_condition(
     conditions: &mut Vec<Value>,
     kind: &str,

@@ -1,5 +1,5 @@
-//! What quotas count, counted again: their status follows their spec and the objects of their namespace. Admission
-//! only adds what is created to that status.
+//! Recomputes the status of quotas from their spec and the objects of their namespace. Admission only adds the usage of
+//! new objects.
 
 use pintle_admission::quota::recount;
 use pintle_cache::{CloseReason, Filter, Item};
@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const QUOTAS: &str = "/registry/resourcequotas/";
-/// How long changes are gathered before a namespace is counted.
+/// How long changes are batched before a namespace is recounted.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How often all is counted even when nothing seems to have happened.
+/// How often everything is recounted without an event.
 const RESYNC: Duration = Duration::from_secs(300);
 
 /// Runs until the cache shuts down.

@@ -1,5 +1,5 @@
-//! The objects that decide about access: roles and bindings, and what nodes need of others. Keeps the authorizers that are made
-//! of them in step with the cache.
+//! Keeps the authorizers that are built from objects (RBAC roles and bindings, the node graph) in step with the watch
+//! cache.
 
 use crate::Engine;
 use pintle_auth::authz::node::{GraphKind, NodeAuthorizer};
@@ -8,12 +8,12 @@ use pintle_cache::{CloseReason, Event, Filter, Item, Object, Resource};
 use pintle_value::{Value, json};
 use std::sync::Arc;
 
-/// Authorizers that are made of objects.
+/// The authorizers that are built from objects.
 #[derive(Clone)]
 pub struct AccessObjects {
-    /// Decides by roles and bindings.
+    /// Authorizes by roles and bindings.
     pub rbac: Arc<Rbac>,
-    /// Decides about nodes, where it is enabled.
+    /// Authorizes nodes, if the Node authorizer is enabled.
     pub node: Option<Arc<NodeAuthorizer>>,
 }
 
@@ -38,12 +38,12 @@ fn use_of(prefix: &str) -> Option<Use> {
 }
 
 impl Engine {
-    /// Whether objects under this prefix of the store are roles or bindings.
+    /// Returns whether objects under this store prefix are RBAC roles or bindings.
     pub fn is_policy(prefix: &str) -> bool {
         matches!(use_of(prefix), Some(Use::Policy(_)))
     }
 
-    /// Brings the policy up to date with one role or binding, or with all where `key` is none.
+    /// Updates the RBAC policy from one role or binding, or reloads all of them if `key` is `None`.
     pub fn refresh_policy(&self, rbac: &Rbac, prefix: &str, key: Option<&str>) {
         let Some(Use::Policy(kind)) = use_of(prefix) else { return };
         let Some(resource) = self.cache.resource(prefix) else { return };
@@ -53,7 +53,7 @@ impl Engine {
         }
     }
 
-    /// Keeps the authorizers in step until the cache shuts down.
+    /// Follows the watched objects and updates the authorizers until the cache shuts down.
     pub async fn follow_access_objects(self: Arc<Self>, objects: AccessObjects) {
         loop {
             let mut watcher = self.cache.watch_all(Filter::default());
@@ -67,7 +67,7 @@ impl Engine {
                     }
                     Some(Item::InitialEventsEnd(_) | Item::Bookmark(_)) => {}
                     Some(Item::Closed(CloseReason::Shutdown)) | None => return,
-                    // Old rights must not stay in force because a watch ended: everything is loaded anew.
+                    // When a watch ends, reload everything: revoked rights must not stay in force.
                     Some(Item::Closed(_)) => break,
                 }
             }
@@ -117,7 +117,8 @@ impl Engine {
     }
 }
 
-/// Takes in the state that the cache has now: an event that is late must not bring back what a request has already refreshed.
+/// Reads the current state from the cache instead of the event: a late event must not undo what a request has already
+/// refreshed.
 fn take_current(policy: &mut Policy, kind: PolicyKind, resource: &Resource, key: &str) {
     match resource.get(key) {
         Some(object) => policy.insert(kind, &tree_of(&object)),
@@ -128,8 +129,8 @@ fn take_current(policy: &mut Policy, kind: PolicyKind, resource: &Resource, key:
     }
 }
 
-/// Whether a change of a bound pod cannot change what its node needs: that is fixed, but for ephemeral containers and claims that
-/// are made for the pod. Pods change often, and reading them costs time.
+/// Returns whether a change of a bound pod leaves its node's dependencies as they were: only ephemeral containers and
+/// generated resource claims can change them. Pods change often, and decoding them is expensive.
 fn is_same_pod(previous: Option<&Arc<Object>>, object: &Object) -> bool {
     let mentions = |what: &str| memchr::memmem::find(object.json(), what.as_bytes()).is_some();
     previous.is_some_and(|previous| previous.uid() == object.uid())

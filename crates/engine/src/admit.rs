@@ -21,19 +21,19 @@ use webhooks::Reinvocation;
 
 const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 
-/// What the first round of changes leaves behind for a second one.
+/// State that the first round of mutation hands to the reinvocation round.
 #[derive(Default)]
 pub(crate) struct Rounds {
-    /// Whether this is the second round, which is the last.
+    /// Whether this is the second and last round.
     pub(crate) is_second: bool,
-    /// Whether somebody who came late changed the object, so that those before must look at it again.
+    /// Whether a later mutator changed the object, so that the earlier ones must see it again.
     pub(crate) again: bool,
     webhooks: Reinvocation,
     policies: policy::mutating::Reinvocation,
 }
 
 impl Engine {
-    /// Whether anybody but the plugins is asked about requests.
+    /// Returns whether policies or webhooks are configured in addition to the plugins.
     pub(crate) fn asks_others(&self) -> bool {
         self.mutating_webhooks().is_some()
             || self.validating_webhooks().is_some()
@@ -41,12 +41,12 @@ impl Engine {
             || self.validating_policies().is_some()
     }
 
-    /// Lets plugins, policies and webhooks change the object of a request; there is none on deletion. `shown` is the
-    /// target as one of the object's own kind, which may be that of a subresource.
+    /// Runs the mutating plugins, policies and webhooks on the object of a request; deletions have no object. `object_target`
+    /// is the target in the object's own kind, which for a subresource may be the subresource's kind.
     pub(crate) async fn mutate_admitted(
         &self,
         request: &Attributes<'_>,
-        shown: &Target,
+        object_target: &Target,
         mut object: Option<&mut Value>,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
@@ -65,11 +65,17 @@ impl Engine {
             }
             if let Some(policies) = &policies {
                 let object = object.as_deref_mut();
-                self.ask_mutating_policies(policies, request, shown, object, &mut rounds).await?;
+                self.ask_mutating_policies(policies, request, object_target, object, &mut rounds).await?;
             }
             if let Some(webhooks) = &webhooks {
-                let asked =
-                    self.ask_mutating(webhooks, request, shown, object.as_deref_mut(), &mut rounds, warnings);
+                let asked = self.ask_mutating(
+                    webhooks,
+                    request,
+                    object_target,
+                    object.as_deref_mut(),
+                    &mut rounds,
+                    warnings,
+                );
                 asked.await?;
             }
             if rounds.is_second || !rounds.again {
@@ -84,11 +90,11 @@ impl Engine {
         self.admission.check_escalation(request, object, self)
     }
 
-    /// Lets plugins, policies and webhooks refuse a request.
+    /// Runs the validating plugins, policies and webhooks on a request.
     pub(crate) async fn validate_admitted(
         &self,
         request: &Attributes<'_>,
-        shown: &Target,
+        object_target: &Target,
         object: Option<&Value>,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
@@ -96,10 +102,10 @@ impl Engine {
             self.admission.validate(request, object, self, warnings).await?;
         }
         if let Some(policies) = self.validating_policies().filter(|_| !policy::is_exempt(request)) {
-            self.ask_validating_policies(&policies, request, shown, object, warnings).await?;
+            self.ask_validating_policies(&policies, request, object_target, object, warnings).await?;
         }
         match self.validating_webhooks().filter(|_| !matching::is_exempt(request)) {
-            Some(webhooks) => self.ask_validating(&webhooks, request, shown, object, warnings).await,
+            Some(webhooks) => self.ask_validating(&webhooks, request, object_target, object, warnings).await,
             None => Ok(()),
         }
     }

@@ -19,13 +19,14 @@ use std::net::IpAddr;
 
 const MANAGER: &str = "kube-apiserver";
 
-/// Whether the objects of a target have addresses and ports.
+/// Returns whether the target's objects are Services, which have addresses and ports.
 fn is_service(target: &Target) -> bool {
     target.kind.group.is_empty() && target.kind.plural == "services"
 }
 
 impl Engine {
-    /// Gives a service what it still needs; answers with what is to be stored along with it.
+    /// Allocates the addresses and ports that a service still needs. Returns the writes that must be in the same
+    /// transaction as the service.
     pub(crate) fn allocate(
         &self,
         request: &WriteRequest,
@@ -57,7 +58,7 @@ impl Engine {
         Ok(self.allocation_writes(taken, old, Some(candidate)))
     }
 
-    /// What is to be removed along with an object that goes.
+    /// Returns the writes that release the allocations of an object that is deleted.
     pub(crate) fn release(&self, target: &Target, last: &Value) -> Vec<Write> {
         if is_service(target) {
             self.allocation_writes(self.taken_ports(), Some(last), None)
@@ -66,7 +67,7 @@ impl Engine {
         }
     }
 
-    /// What turns the addresses and ports of one service into those of another.
+    /// Returns the writes that change the allocations of a service from those of `old` to those of `new`.
     fn allocation_writes(&self, taken: Taken, old: Option<&Value>, new: Option<&Value>) -> Vec<Write> {
         let (had, has) = (addresses(old), addresses(new));
         let mut writes = Vec::new();
@@ -83,7 +84,7 @@ impl Engine {
         self.target("networking.k8s.io", "v1", "ipaddresses", "", &net::ip_text(ip))
     }
 
-    /// The IPAddress of a service, as a write that fails if somebody else has it.
+    /// The write that creates the IPAddress of a service. It fails if another service owns the address.
     fn put_address(&self, ip: IpAddr, service: &Value) -> Option<Write> {
         let target = self.address(ip)?;
         let mut tree = Value::object();
@@ -114,7 +115,7 @@ impl Engine {
         Some(Write::delete(target.store_key(), Expect::Revision(Revision(kept.revision()))))
     }
 
-    /// Makes the addresses and ports that services have without a record, and forgets those that none has.
+    /// Allocates addresses and ports that services have without a record, and releases records that no service has.
     pub async fn repair_allocations(&self) -> Result<(), Status> {
         use pintle_admission::ClusterState;
         let services = self.objects("", "services", "");
@@ -128,14 +129,14 @@ impl Engine {
         }
         writes.extend(self.repair_ports(&services));
         for write in writes {
-            // Another server may be doing the same.
+            // Another server may repair the same record at the same time; a conflict is not an error.
             self.try_write(write).await?;
         }
         Ok(())
     }
 }
 
-/// Whether objects of this kind have a generation.
+/// Returns whether objects of this kind have a generation.
 fn counts(target: &Target) -> bool {
     use pintle_kinds::Generation;
     matches!(target.kind.rules.generation, Generation::Counted | Generation::Fixed)

@@ -1,10 +1,10 @@
-//! What webhooks answer, as Go's client reads it: JSON or YAML, of the kind that is expected or of none.
+//! Decodes the answers of webhooks as Go's client does: JSON or YAML, of the expected kind or without kind.
 
 use crate::decode;
 use pintle_meta::field::quoted;
 use pintle_value::{Value, json, yaml};
 
-/// How Go's client names what it knows types from.
+/// The name of the scheme in Go's client, which its error messages contain.
 const SCHEME: &str = "k8s.io/apiserver/pkg/util/webhook/client.go:71";
 /// The versions of reviews.
 const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
@@ -17,7 +17,7 @@ pub(crate) struct Review<'a> {
     pub(crate) kind: &'a str,
 }
 
-/// The review in an answer, as a tree.
+/// Decodes the review in an answer into a tree.
 pub(crate) fn read(review: Review<'_>, answer: &[u8]) -> Result<Value, String> {
     let tree = document(answer)?;
     check_kind(review, tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]))?;
@@ -34,7 +34,7 @@ fn document(answer: &[u8]) -> Result<Value, String> {
     Ok(tree)
 }
 
-/// Refuses an answer that says that it is something else. One that does not say what it is may be a review.
+/// Refuses an answer of another kind or version. An answer without kind is taken for a review.
 fn check_kind(review: Review<'_>, api_version: &str, kind: &str) -> Result<(), String> {
     let expected = format!("{}/{}", review.group, review.version);
     let api_version = if api_version.is_empty() { expected.as_str() } else { api_version };

@@ -1,4 +1,4 @@
-//! Rights that can only be asked for when the objects are known: a PUT or apply that turns out to create.
+//! Authorization that depends on stored objects: a PUT or apply of an object that does not exist also needs `create`.
 
 use crate::Engine;
 use crate::propose::Change;
@@ -7,7 +7,7 @@ use pintle_auth::authz::Attributes;
 use pintle_meta::Status;
 
 impl Engine {
-    /// Refuses a write that would create, by a user who may not.
+    /// Refuses a write that would create the object if the user may not create it.
     pub(crate) async fn authorize_creation(&self, request: &WriteRequest) -> Result<(), Status> {
         if matches!(request.change, Change::Create(_)) {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Rights that an update of a ResourceClaim's status needs beside the one to update it: for its allocation, and for the devices
-//! of each driver.
+//! Authorizes updates of a ResourceClaim's status, which also need rights for the allocation and for the devices of
+//! each driver.
 
 use crate::propose::Change;
 use crate::write::WriteRequest;
@@ -9,10 +9,10 @@ use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::BTreeSet;
 
-/// Key of a service account's extra that names the node its token is bound to.
+/// The key in the extra fields of a service account user that names the node its token is bound to.
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
-/// Whether the target is the status of a ResourceClaim.
+/// Returns whether the target is the status subresource of a ResourceClaim.
 pub(crate) fn applies_to(target: &Target) -> bool {
     target.subresource == "status"
         && target.kind.group == "resource.k8s.io"
@@ -20,7 +20,7 @@ pub(crate) fn applies_to(target: &Target) -> bool {
 }
 
 impl Engine {
-    /// Adds what the user may not change in the status of a ResourceClaim.
+    /// Appends an error for each part of a ResourceClaim's status that the user may not change.
     pub(crate) async fn check_claim_rights(
         &self,
         request: &WriteRequest,
@@ -28,6 +28,9 @@ impl Engine {
         old: &Value,
         errors: &mut FieldErrors,
     ) {
+        if !self.granular_claim_status {
+            return;
+        }
         let verb = if matches!(request.change, Change::Replace(_)) { "update" } else { "patch" };
         let changed = |key: &str| part(new, key) != part(old, key);
         if changed("allocation") || changed("reservedFor") {
@@ -40,7 +43,7 @@ impl Engine {
                 errors.forbidden(&Path::of("status").field("allocation"), &detail);
             }
         }
-        // Without an allocation there are no devices to report about.
+        // Without an allocation no device can be reported.
         if part(new, "allocation").is_none() {
             return;
         }
@@ -71,7 +74,7 @@ impl Engine {
         }
     }
 
-    /// The sentence of a refusal; `None` where it is allowed.
+    /// Returns the message of a denial, or `None` if the request is allowed.
     async fn refusal(&self, question: &Attributes) -> Option<String> {
         let decision = self.authorizer.authorize(question).await;
         if decision.is_allowed() {
@@ -108,7 +111,7 @@ fn question(
     }
 }
 
-/// A part of the status; what is empty is not there.
+/// A part of the status; `None` if it is absent or empty.
 fn part<'a>(claim: &'a Value, key: &str) -> Option<&'a Value> {
     let found = claim.at(&["status", key])?;
     let is_empty = found.is_null() || found.as_array().is_some_and(<[Value]>::is_empty);
@@ -129,7 +132,7 @@ fn changed_drivers(new: &Value, old: &Value) -> BTreeSet<String> {
     added.chain(removed).map(|device| device.str_at(&["driver"]).to_string()).collect()
 }
 
-/// Whether the user is a service account whose token is bound to the one node that the claim is allocated on.
+/// Returns whether the user is a service account whose token is bound to the node that the claim is allocated on.
 fn is_on_allocated_node(request: &WriteRequest, claim: &Value) -> bool {
     let [term] = claim.items_at(&["status", "allocation", "nodeSelector", "nodeSelectorTerms"]) else {
         return false;

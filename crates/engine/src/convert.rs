@@ -28,13 +28,13 @@ use std::time::{Duration, Instant};
 
 /// How long a webhook may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How Go's client says that the limit was its own.
+/// Go's client appends this to an error when its own time-out ended the request.
 const LATE: &str = " (Client.Timeout exceeded while awaiting headers)";
-/// Objects that are sent to a webhook at once.
+/// How many objects one conversion request contains at most.
 const BATCH_MAX: usize = 500;
 
 impl Engine {
-    /// `tree`, which may be in any version of the kind, in the version at `to`.
+    /// Converts `tree`, in any version of the kind, to the version with index `to`.
     pub(crate) async fn convert(&self, kind: &Kind, tree: Value, to: usize) -> Result<Value, Status> {
         let mut made = self.convert_as_is(kind, tree, to).await?;
         if kind.conversion.is_some() {
@@ -43,7 +43,7 @@ impl Engine {
         Ok(made)
     }
 
-    /// The same with what the version does not know but a webhook answers.
+    /// Like `convert`, but retains fields that the version's schema does not have.
     async fn convert_as_is(&self, kind: &Kind, mut tree: Value, to: usize) -> Result<Value, Status> {
         let from = version_of(kind, &tree);
         let Some(conversion) = kind.conversion.as_ref().filter(|_| from != to) else {
@@ -55,8 +55,8 @@ impl Engine {
         made.into_iter().next().ok_or_else(|| Status::internal("a conversion has no outcome"))
     }
 
-    /// Sees to it that `tree_in` can show these objects in the version that the request speaks; the error of the first
-    /// that cannot be shown.
+    /// Converts these objects ahead, so that `tree_in` can return them in the version of the request. Returns the error
+    /// of the first object that cannot be converted.
     pub async fn prepare(&self, target: &Target, objects: &[Arc<Object>]) -> Result<(), Status> {
         match self.convert_all(target, objects).await.into_first() {
             None => Ok(()),
@@ -64,7 +64,7 @@ impl Engine {
         }
     }
 
-    /// The same, for those who say otherwise which objects cannot be shown.
+    /// Like `prepare`, for callers that report unconvertible objects in another way.
     pub(crate) async fn convert_all(&self, target: &Target, objects: &[Arc<Object>]) -> Faults {
         let mut faults = Faults::default();
         for object in objects {
@@ -82,7 +82,7 @@ impl Engine {
         for batch in due.chunks(BATCH_MAX) {
             match self.convert_batch(target, conversion, batch).await {
                 Ok(()) => {}
-                // Nobody answers: they need not be asked one by one.
+                // If the webhook cannot be reached, do not retry it for each object.
                 Err((Failure::Call, why)) => _ = batch.iter().any(|object| faults.add(object, &why)),
                 Err(_) => self.convert_singly(target, conversion, batch, &mut faults).await,
             }
@@ -93,20 +93,20 @@ impl Engine {
         faults
     }
 
-    /// The object without what a webhook made of it before, so that `prepare` asks again.
+    /// Returns the object without its cached conversion, so that `prepare` calls the webhook again.
     pub(crate) fn unconverted(&self, target: &Target, object: Arc<Object>) -> Arc<Object> {
         match target.kind.conversion {
-            Some(_) if kept_version(&target.kind, &object) != target.version => {
+            Some(_) if stored_version(&target.kind, &object) != target.version => {
                 Arc::new(object.without_encodings())
             }
             _ => object,
         }
     }
 
-    /// Whether a webhook must be asked before the object can be shown.
+    /// Returns whether the object needs a webhook conversion before it can be returned.
     fn needs_webhook(&self, target: &Target, object: &Object) -> bool {
         target.kind.conversion.is_some()
-            && kept_version(&target.kind, object) != target.version
+            && stored_version(&target.kind, object) != target.version
             && object.converted(slot(target.version)).is_none()
     }
 
@@ -130,7 +130,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Finds out which of several objects cannot be converted.
+    /// Converts objects one by one to find those that cannot be converted.
     async fn convert_singly(
         &self,
         target: &Target,
@@ -147,16 +147,17 @@ impl Engine {
         }
     }
 
-    /// Whether kept bytes are what requests of this target show, with nothing but a resourceVersion to add.
-    pub fn shows_kept_bytes(&self, target: &Target) -> bool {
+    /// Returns whether the stored bytes can be sent as they are in answers of this target, with only the
+    /// resourceVersion added.
+    pub fn can_send_stored_bytes(&self, target: &Target) -> bool {
         target.version == target.kind.storage && target.kind.conversion.is_none()
     }
 
-    /// An object as a tree in the version that the request speaks, with this resourceVersion (0 is none). Where a
-    /// webhook converts, the object was prepared.
+    /// Returns an object as a tree in the version of the request, with this resourceVersion (0: none). Objects that a
+    /// webhook converts must have been passed to `prepare` first.
     pub fn tree_in(&self, target: &Target, object: &Object, revision: u64) -> Result<Value, Status> {
         let converted = match target.kind.conversion {
-            Some(_) if kept_version(&target.kind, object) != target.version => {
+            Some(_) if stored_version(&target.kind, object) != target.version => {
                 let found = object.converted(slot(target.version));
                 Some(found.ok_or_else(|| Status::internal("an object is shown before it is converted"))?)
             }
@@ -178,8 +179,8 @@ impl Engine {
         Ok(tree)
     }
 
-    /// `tree`, in the version that writes work in, in the version that the request speaks.
-    pub(crate) fn spoken<'t>(&self, target: &Target, tree: &'t Value) -> Cow<'t, Value> {
+    /// Converts `tree` from the version that writes work in to the version of the request.
+    pub(crate) fn to_request_version<'t>(&self, target: &Target, tree: &'t Value) -> Cow<'t, Value> {
         let (from, to) = (target.working(), target.version);
         if from == to {
             return Cow::Borrowed(tree);
@@ -189,8 +190,8 @@ impl Engine {
         Cow::Owned(out)
     }
 
-    /// What is kept of `tree`, which is in the version that writes work in. Defaults of the stored version are those
-    /// that its readers would see.
+    /// Converts `tree` from the version that writes work in to the stored form. The stored version's defaults are
+    /// applied, because its readers expect them.
     pub(crate) async fn to_storage(&self, target: &Target, tree: Value) -> Result<Value, Status> {
         if target.working() == target.kind.storage {
             return Ok(tree);
@@ -201,7 +202,7 @@ impl Engine {
         Ok(tree)
     }
 
-    /// Asks the webhook for `trees`, none of which is in the version at `to`.
+    /// Calls the conversion webhook for `trees`, none of which is in the version `to` yet.
     async fn ask(
         &self,
         kind: &Kind,
@@ -226,7 +227,7 @@ impl Engine {
         to: usize,
     ) -> Result<Vec<Value>, (Failure, String)> {
         let names = |at: usize| kind.versions.get(at).map(|v| v.gvk(kind)).unwrap_or_default();
-        let of = shown(&names(from));
+        let of = gvk_text(&names(from));
         let uid = crate::environment::new_uid(&*self.random);
         let desired = names(to).group_version().to_string();
         let Some(version) = review::version(&conversion.review_versions) else {
@@ -283,24 +284,24 @@ impl Services for Engine {
 }
 
 /// A kind as Go prints it.
-fn shown(gvk: &GroupVersionKind) -> String {
+fn gvk_text(gvk: &GroupVersionKind) -> String {
     format!("{}, Kind={}", gvk.group_version(), gvk.kind)
 }
 
-/// Where the version of a tree is among those of its kind.
+/// The index of a tree's version among the versions of its kind.
 pub(crate) fn version_of(kind: &Kind, tree: &Value) -> usize {
     let own = tree.str_at(&["apiVersion"]);
     let is_own = |v: &pintle_kinds::KindVersion| crate::decode::api_version(&v.group, &v.name) == own;
     kind.versions.iter().position(is_own).unwrap_or(kind.storage)
 }
 
-/// Where the version that an object is kept in is among those of its kind. Objects that a webhook converts stay in
-/// the version they were written in; all others are kept in the stored one.
-fn kept_version(kind: &Kind, object: &Object) -> usize {
+/// The index of the version that an object is stored in. Objects that a webhook converts stay in the version in which
+/// they were written; all others are in the storage version.
+fn stored_version(kind: &Kind, object: &Object) -> usize {
     if kind.conversion.is_none() {
         return kind.storage;
     }
-    // Members are sorted, so the apiVersion is the first.
+    // Stored members are sorted, so apiVersion comes first.
     let Some(rest) = object.json().strip_prefix(b"{\"apiVersion\":\"") else { return kind.storage };
     let text = rest.split(|byte| *byte == b'"').next().unwrap_or_default();
     let is_own = |v: &pintle_kinds::KindVersion| {
@@ -313,24 +314,24 @@ fn slot(version: usize) -> u16 {
     u16::try_from(version).unwrap_or(u16::MAX)
 }
 
-/// Conversions that code needs which cannot wait for them.
+/// Collects the conversions that synchronous code needs, so that an async caller can make them and run it again.
 #[derive(Default)]
 pub(crate) struct Conversions {
     made: Vec<(Value, usize, Result<Value, String>)>,
     wanted: RefCell<Vec<(Value, usize)>>,
 }
 
-/// How often code is run again for conversions that it needs.
+/// How often synchronous code is run again with the conversions that it asked for.
 const ROUNDS_MAX: usize = 16;
 
 impl Conversions {
-    /// `tree` in the version at `to`, if that is known by now.
+    /// Returns `tree` in the version `to` if that conversion has been made; otherwise records that it is needed.
     pub(crate) fn get(&self, kind: &Kind, tree: &Value, to: usize) -> Result<Value, String> {
         let from = version_of(kind, tree);
         if from == to || kind.conversion.is_none() {
             let mut out = tree.clone();
             if kind.storage_version().schema.is_go() {
-                // Built-in kinds only know the way to and from the stored version.
+                // Built-in kinds only convert to and from the storage version.
                 object::convert(kind, &mut out, from, kind.storage);
                 object::convert(kind, &mut out, kind.storage, to);
             } else {
@@ -345,7 +346,7 @@ impl Conversions {
         Err("the conversion is under way".to_string())
     }
 
-    /// Makes what was found missing; false when there was nothing.
+    /// Makes the conversions that were recorded as missing. Returns false if there were none.
     pub(crate) async fn make(&mut self, engine: &Engine, kind: &Kind) -> bool {
         let wanted = std::mem::take(self.wanted.get_mut());
         if wanted.is_empty() || self.made.len() > ROUNDS_MAX {

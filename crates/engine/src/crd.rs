@@ -1,4 +1,4 @@
-//! A CustomResourceDefinition into a `Kind`: from here on a custom resource is a kind like any other.
+//! Compiles a CustomResourceDefinition into a `Kind`. Everything else treats custom resources like any other kind.
 
 use crate::{Engine, Target};
 use pintle_kinds::custom::{Custom, WITH_STATUS, WITHOUT_STATUS};
@@ -17,7 +17,7 @@ const VERBS: &str = "create,delete,deletecollection,get,list,patch,update,watch"
 const UNSUPPORTED_LABEL: &str = "field label not supported: {}";
 
 impl Engine {
-    /// The kind that a definition defines, in the names it was accepted under.
+    /// Compiles the kind that a definition declares, with its accepted names.
     pub fn compile(&self, definition: &Value) -> Kind {
         let spec = definition.get("spec").unwrap_or(&Value::Null);
         let names = definition.at(&["status", "acceptedNames"]).filter(|n| !n.str_at(&["plural"]).is_empty());
@@ -87,9 +87,10 @@ impl Engine {
         }
     }
 
-    /// A schema that is compiled for the first object: until then its text is kept, which is a tenth of it.
+    /// Defers compilation until the first object is handled. Until then only the schema's text is held, which takes a
+    /// tenth of the memory.
     fn compile_schema(&self, source: &Value) -> Schema {
-        // All custom resources share the nodes of their metadata.
+        // All custom resources share the schema nodes of their metadata.
         let (base, metadata) = self.custom_metadata.get_or_init(|| {
             let mut base = Arena::default();
             let metadata = base.graft(self.metadata_schema.arena(), self.metadata_schema.root());
@@ -100,7 +101,7 @@ impl Engine {
         json::print(source, &mut text);
         text.shrink_to_fit();
         Schema::later(move || {
-            // What was printed can be read.
+            // The text was printed by this server, so parsing it cannot fail.
             let source = json::parse(&text).map(|parsed| parsed.value).unwrap_or_default();
             let mut arena = Arena::on(base);
             let root = structural::compile(&source, metadata, &mut arena);
@@ -114,14 +115,14 @@ impl Engine {
 const DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
 
 impl crate::Engine {
-    /// Who writes a definition finds it in force with the next request.
+    /// Waits until a written definition is served, so that the client's next request finds it.
     pub(crate) async fn wait_until_served(&self, target: &Target, revision: u64) {
         if target.kind.store_prefix == DEFINITIONS {
             self.registry.wait_applied(revision).await;
         }
     }
 
-    /// The CustomResourceDefinition that a kind was made of, as it is now; `None` for kinds that are built in.
+    /// The CustomResourceDefinition that a kind was compiled from, in its current state; `None` for built-in kinds.
     pub fn definition_of(&self, kind: &Kind) -> Option<Value> {
         let kinds = self.registry.kinds();
         let definitions = kinds.by_plural("apiextensions.k8s.io", "customresourcedefinitions")?;
@@ -130,13 +131,13 @@ impl crate::Engine {
     }
 }
 
-/// Names one state of what a definition says.
+/// A hash that identifies one state of a definition's spec.
 fn definition_id(definition: &Value) -> Str {
     let generation = definition.at(&["metadata", "generation"]).and_then(Value::as_int).unwrap_or(0);
     Str::from(format!("{}/{generation}", definition.str_at(&["metadata", "uid"])))
 }
 
-/// What discovery shows to tell storage versions apart.
+/// The storage version hash that discovery publishes.
 fn storage_version_hash(group: &str, version: &str, kind: &str) -> Str {
     let digest =
         aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, format!("{group}/{version}/{kind}").as_bytes());
@@ -147,7 +148,7 @@ fn texts(items: &[Value]) -> Vec<Str> {
     items.iter().filter_map(Value::as_str).map(Str::from).collect()
 }
 
-/// How versions are ordered: general availability before beta before alpha before other names; higher first.
+/// The sort key of a version: stable before beta before alpha before other names, higher numbers first.
 fn version_order(name: &str) -> (u8, u64, u64, std::cmp::Reverse<Str>) {
     let reversed = std::cmp::Reverse(Str::from(name));
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
@@ -223,7 +224,7 @@ fn column(source: &Value) -> Column {
     }
 }
 
-/// The warning of a deprecated version: the one it gives itself, or one that names the best newer version.
+/// The warning for a deprecated version: its own `deprecationWarning`, or a text that names the best newer version.
 fn deprecation(source: &Value, gvk: &GroupVersionKind, all: &[&Value]) -> Option<Str> {
     let flag = |version: &Value, key: &str| version.get(key).and_then(Value::as_bool) == Some(true);
     if !flag(source, "deprecated") {
@@ -239,7 +240,7 @@ fn deprecation(source: &Value, gvk: &GroupVersionKind, all: &[&Value]) -> Option
             && version_order(version.str_at(&["name"])) > this
     };
     let text = |version: &str| format!("{}/{version} {}", gvk.group, gvk.kind);
-    // Versions are ordered, the best first.
+    // Versions are sorted, the preferred one first.
     let instead =
         all.iter().find(newer).map(|v| format!("; use {}", text(v.str_at(&["name"])))).unwrap_or_default();
     Some(format!("{} is deprecated{instead}", text(&gvk.version)).into())

@@ -2,7 +2,7 @@
 //!
 //! The sentences are those of kube-apiserver's serializers, in their order of checks.
 
-mod cbor_words;
+mod cbor_error_text;
 mod gvk;
 mod known;
 
@@ -17,7 +17,7 @@ use pintle_schema::typed::{self, Strict};
 use pintle_value::json::Parsed as Document;
 use pintle_value::{Path, Str, Value, cbor, json, yaml};
 
-/// The version in which kube-apiserver works on all kinds. Bodies that name it are of the wrong version.
+/// The internal version of kube-apiserver, in which it works on all kinds. A body with this version is refused.
 pub(crate) const INTERNAL_VERSION: &str = "__internal";
 
 /// How a body is written.
@@ -33,7 +33,7 @@ pub enum Media {
     Cbor,
 }
 
-/// What a body is decoded as: the kind of the object, or of what a subresource takes.
+/// The type that a body is decoded as: the kind of the object or of a subresource's body.
 pub struct Expected<'a> {
     /// Group of the kind.
     pub group: &'a str,
@@ -43,55 +43,55 @@ pub struct Expected<'a> {
     pub kind: &'a str,
     /// Its schema.
     pub schema: &'a Schema,
-    /// Whether kind and apiVersion may be left out (built-in kinds) or must be there (custom ones).
+    /// Whether kind and apiVersion may be omitted, as for built-in kinds. Custom resources must have them.
     pub lenient: bool,
-    /// Whether kind and version are known to the server at all, for the choice of the error.
+    /// Returns whether the server knows a kind in a version; this decides which error is reported.
     pub registered: &'a dyn Fn(&str, &GroupVersion) -> bool,
 }
 
 /// A decoded body.
 pub struct Decoded {
-    /// The canonical tree, with kind and apiVersion.
+    /// The decoded object in canonical form, with kind and apiVersion.
     pub value: Value,
-    /// Complaints about unknown and duplicate fields, for warnings.
+    /// Unknown and duplicate fields, which become warnings or errors depending on fieldValidation.
     pub complaints: Vec<String>,
-    /// Whether the body asks to forget who owns what: an empty list of managed fields, which no canonical tree has.
+    /// Whether the body resets managedFields with an empty list. The canonical tree cannot represent that list.
     pub resets: bool,
 }
 
 /// Why a body is not taken.
 pub enum Refusal {
-    /// It cannot be told what it is.
+    /// The kind of the body cannot be determined.
     Unrecognized(String),
-    /// It is something else than what belongs here, or malformed.
+    /// The body is malformed or of another kind than expected.
     Unfit {
         /// The kind that it says it is.
         kind: Str,
-        /// The version that it says it is in.
+        /// The version that the body states.
         version: Str,
         /// What is wrong.
         why: String,
     },
-    /// It is a custom resource that does not say of which kind.
+    /// A custom resource without kind.
     Kindless {
-        /// The version that it says it is in.
+        /// The version that the body states.
         version: Str,
         /// What is wrong.
         why: String,
     },
-    /// It is of another version than its path.
+    /// The body is in another version than the request path.
     OtherVersion {
-        /// The version and the kind that it says it is.
+        /// The version and kind that the body states.
         claimed: (GroupVersion, Str),
         /// What is wrong.
         why: String,
     },
-    /// It is a custom resource of another kind, which validation refuses in the name of the kind it says it is.
+    /// A custom resource of another kind. Validation refuses it under the kind that it states.
     OtherKind(GroupKind),
 }
 
 impl Refusal {
-    /// What is wrong, without a word on the body.
+    /// The reason, without a reference to the body.
     pub fn why(&self) -> &str {
         match self {
             Refusal::Unrecognized(why)
@@ -102,8 +102,8 @@ impl Refusal {
         }
     }
 
-    /// What is said of a custom resource that a patch has made into something else: its fields are wrong, as if
-    /// it had been read before anyone asked for its version.
+    /// The error for a custom resource that a patch turned into another kind: kube-apiserver reports wrong fields,
+    /// because it reads the object before it checks the version.
     pub(crate) fn of_patched(&self, expected: &Expected<'_>, document: &[u8]) -> Option<Status> {
         match self {
             Refusal::OtherKind(_) => Some(self.to_status(expected, document)),
@@ -148,7 +148,7 @@ impl Refusal {
     }
 }
 
-/// Turns a body into the canonical tree of what is expected here.
+/// Decodes a body into the canonical tree of the expected type.
 pub fn decode(
     body: &[u8],
     media: Media,
@@ -156,7 +156,7 @@ pub fn decode(
     validation: FieldValidation,
 ) -> Result<Decoded, Status> {
     let (gvk, mut decoded) = read(body, media, expected).map_err(|refusal| match refusal {
-        // A decoder that is not strict says what it expected.
+        // Without strict validation the error names the expected kind.
         Refusal::Kindless { version, why } if validation == FieldValidation::Ignore => {
             Refusal::Unfit { kind: expected.kind.into(), version, why }.to_status(expected, body)
         }
@@ -172,7 +172,7 @@ pub fn decode(
     Ok(decoded)
 }
 
-/// Decodes a tree of which nothing is to be said: of the expected kind, without unknown fields, of the right types.
+/// Decodes a tree on the fast path: only if it is of the expected kind, without unknown fields and with correct types.
 pub fn decode_plain(tree: Value, expected: &Expected<'_>) -> Option<Decoded> {
     let is_ours = tree.str_at(&["kind"]) == expected.kind
         && api_version(expected.group, expected.version) == tree.str_at(&["apiVersion"]);
@@ -185,7 +185,7 @@ pub fn decode_plain(tree: Value, expected: &Expected<'_>) -> Option<Decoded> {
     strict.unknown.is_empty().then(|| Decoded { value, complaints: Vec::new(), resets })
 }
 
-/// The same as `decode` of a document that a patch made. What is wrong with it is told in other sentences.
+/// Like `decode`, for a document that a patch produced. Its errors have other texts.
 pub fn decode_patched(document: &[u8], expected: &Expected<'_>) -> Result<Decoded, Refusal> {
     read(document, Media::Json, expected).map(|(_, decoded)| decoded)
 }
@@ -193,7 +193,7 @@ pub fn decode_patched(document: &[u8], expected: &Expected<'_>) -> Result<Decode
 fn read(body: &[u8], media: Media, expected: &Expected<'_>) -> Result<(BodyGvk, Decoded), Refusal> {
     let parsed = parse(body, media).map_err(Refusal::Unrecognized)?;
     let claimed = gvk::claimed(&parsed, media, expected, body).map_err(Refusal::Unrecognized)?;
-    let gvk = gvk::settle(claimed, expected, media, body)?;
+    let gvk = gvk::resolve(claimed, expected, media, body)?;
     let resets = match &parsed {
         Parsed::Json(document, _) => resets(&document.value, expected),
         Parsed::Yaml(value, _) | Parsed::Cbor(value) => resets(value, expected),
@@ -204,14 +204,14 @@ fn read(body: &[u8], media: Media, expected: &Expected<'_>) -> Result<(BodyGvk, 
     Ok((gvk, Decoded { value, complaints, resets }))
 }
 
-/// Whether a body asks to forget all managers. The metadata of custom resources is read and written once more on the
-/// way in, and no empty list comes through that.
+/// Returns whether a body resets managedFields. kube-apiserver decodes the metadata of custom resources once more, and
+/// an empty list does not survive that.
 fn resets(body: &Value, expected: &Expected<'_>) -> bool {
     let is_empty = body.items_at(&["metadata", "managedFields"]).is_empty();
     managed::asks_for_reset(body) && (expected.schema.is_go() || !is_empty)
 }
 
-/// Complaints as warnings: those of YAML, which come in one text, become one warning a line.
+/// Turns complaints into warnings. Complaints about YAML come as one text; each line becomes one warning.
 pub fn warnings(complaints: Vec<String>) -> Vec<String> {
     const YAML: [&str; 2] =
         ["yaml: unmarshal errors:\n", "error converting YAML to JSON: yaml: unmarshal errors:\n"];
@@ -225,8 +225,8 @@ pub fn warnings(complaints: Vec<String>) -> Vec<String> {
     out
 }
 
-/// Reads options that come in a body, such as `DeleteOptions`: any kind, unknown fields and all. `schema` is that
-/// of the options, for encodings that make no sense without one.
+/// Decodes options from a body, such as DeleteOptions, of any kind and with unknown fields. `schema` is the schema of
+/// the options, for encodings that need one.
 pub fn decode_options(body: &[u8], media: Media, schema: &Schema) -> Result<Value, Status> {
     let parsed = parse(body, media).map_err(Status::bad_request)?;
     if let Parsed::Json(Document { value, .. }, _) | Parsed::Yaml(value, _) | Parsed::Cbor(value) = &parsed {
@@ -243,12 +243,12 @@ pub fn decode_options(body: &[u8], media: Media, schema: &Schema) -> Result<Valu
     }
 }
 
-/// Refuses what is no object, in the words of who looks for its kind.
+/// Refuses a body that is not an object, with the error of kube-apiserver's kind detection.
 pub(crate) fn check_is_object(tree: &Value) -> Result<(), String> {
     gvk::members(tree, Media::Json, &[]).map(|_| ())
 }
 
-/// Writes the kind and apiVersion of what is expected into the tree.
+/// Sets the kind and apiVersion of the expected type in the tree.
 pub(crate) fn stamp(value: &mut Value, expected: &Expected<'_>) {
     value.set_at(&["kind"], expected.kind.into());
     value.set_at(&["apiVersion"], api_version(expected.group, expected.version).into());
@@ -259,14 +259,14 @@ pub fn api_version(group: &str, version: &str) -> Str {
     if group.is_empty() { version.into() } else { Str::from(format!("{group}/{version}")) }
 }
 
-/// A body that could be read, before its type is looked at.
+/// A parsed body whose type has not been checked yet.
 enum Parsed<'b> {
-    /// The document, and what is wrong with a number that is out of range, if one is.
+    /// The document, and the error of a number that is out of range, if there is one.
     Json(Document, Option<json::ParseError>),
-    /// The tree, and what strict reading has against it.
+    /// The tree, and the complaints of strict decoding.
     Yaml(Value, Option<Str>),
     Cbor(Value),
-    /// Well-formed CBOR that makes no object: the kind it names is still looked at first.
+    /// Well-formed CBOR that is not an object. The kind that it states is checked before this error is reported.
     BadCbor(cbor::DecodeError),
     Protobuf(Envelope<'b>),
 }
@@ -291,7 +291,8 @@ fn parse(body: &[u8], media: Media) -> Result<Parsed<'_>, String> {
     }
 }
 
-/// The tree as its schema has it, and what strict requests mind. The error is what is wrong with its type.
+/// Returns the tree as its schema types it, and the complaints of strict decoding. The error says which value has a
+/// wrong type.
 fn typed_tree(
     parsed: Parsed<'_>,
     body: &[u8],
@@ -332,14 +333,14 @@ fn typed_tree(
                 typed::restore_bytes(schema, &mut value, body)?;
             }
             let (value, strict) = untyped(value)
-                .map_err(|e| cbor_words::mismatch(&e, expected, cbor_words::string_type(body)))?;
-            // Strict reading of CBOR is for Go types alone, and stops at the first field that is unknown.
+                .map_err(|e| cbor_error_text::mismatch(&e, expected, cbor_error_text::string_type(body)))?;
+            // Strict CBOR decoding only applies to Go types, and stops at the first unknown field.
             let unknown =
                 if schema.is_go() { cbor::unknown_field_index(body, &strict.unknown) } else { None };
             let complaint = |index| format!("cbor: found unknown field at map element index {index}");
             Ok((value, unknown.map(complaint).into_iter().collect()))
         }
-        Parsed::BadCbor(error) => Err(cbor_words::undecodable(&error, expected)),
+        Parsed::BadCbor(error) => Err(cbor_error_text::undecodable(&error, expected)),
         Parsed::Protobuf(envelope) => {
             let envelope = Envelope { raw: envelope.raw, ..Envelope::default() };
             proto::decode(schema, &envelope).map(|value| (value, Vec::new())).map_err(|e| e.to_string())
@@ -347,7 +348,7 @@ fn typed_tree(
     }
 }
 
-/// Whether all numbers are finite. Only looked at where one was out of range, in a tree as deep as its type.
+/// Returns whether all numbers are finite. Only called if one was out of range.
 fn is_finite(value: &Value) -> bool {
     match value {
         Value::Float(f) => f.is_finite(),
@@ -361,10 +362,10 @@ fn duplicates(paths: &[Str]) -> Vec<String> {
     paths.iter().map(|path| format!("duplicate field {}", quoted(path))).collect()
 }
 
-/// How many characters of a body its error shows.
+/// How many characters of a body an error message contains.
 const SUMMARY_CHARS_MAX: usize = 30;
 
-/// The beginning of a body: as text if it looks like a JSON object, in hexadecimal otherwise.
+/// The beginning of a body for an error message: as text if it looks like a JSON object, otherwise in hexadecimal.
 fn summarize(body: &[u8]) -> String {
     let cut = body.get(..SUMMARY_CHARS_MAX).filter(|head| head.len() < body.len());
     match (body.first(), cut) {
@@ -380,7 +381,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// What the main resource of `kind` in `version` expects.
+/// The expected type for the main resource of `kind` in `version`.
 pub fn expected_object<'a>(
     kind: &'a Kind,
     version: &'a KindVersion,

@@ -1,4 +1,4 @@
-//! Deletion: finalizers, grace, propagation, preconditions; single objects and whole collections.
+//! Deletes objects and collections: finalizers, grace periods, propagation, preconditions.
 
 use crate::read::ListRequest;
 use crate::unreadable::Fault;
@@ -13,10 +13,12 @@ use pintle_store::{Expect, Revision, Write, WriteError};
 use pintle_value::{Path, Value};
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
-/// How often a deletion is tried again when others get in between.
+/// How often a deletion is retried after conflicts with other writes.
 const ATTEMPTS_MAX: usize = 64;
 
 const ORPHAN: &str = "orphan";
@@ -24,9 +26,9 @@ const FOREGROUND: &str = "foregroundDeletion";
 
 /// What came of a deletion.
 pub enum Deleted {
-    /// The object is gone, and its kind answers with a `Status`.
+    /// The object is deleted, and its kind answers with a `Status`.
     Status(Box<Status>),
-    /// The object, as it was when it went or as it is while it waits.
+    /// The object: its last state if it is deleted, or its current state while finalizers or grace hold it.
     Object {
         /// The object.
         object: Arc<Object>,
@@ -35,25 +37,25 @@ pub enum Deleted {
     },
 }
 
-/// What shall be deleted, and how.
+/// One deletion: the target, its options and the requester.
 struct Deletion<'a> {
     target: &'a Target,
     options: &'a DeleteOptions,
-    /// Who asks; nobody where the deletion follows from something that was admitted.
+    /// The requester; `None` if the deletion follows from a request that was admitted already.
     user: Option<&'a UserInfo>,
-    /// Whether the object is deleted as one of many, so that the request does not name it.
+    /// Whether the object is deleted by a deletecollection request, which does not name it.
     in_collection: bool,
 }
 
-/// What the next step of a deletion is.
+/// The next step of a deletion.
 enum Step {
     /// The object goes now.
     Remove,
-    /// The object is stored like this and waits for its finalizers or its grace.
+    /// Store the object in this state; it waits for its finalizers or its grace period.
     Mark(Value),
-    /// The object is written like this first and goes at once after it.
+    /// Store the object in this state first, then remove it at once.
     MarkAndRemove(Value),
-    /// A deletion is under way; nothing changes.
+    /// A deletion is already in progress; nothing changes.
     Pending,
 }
 
@@ -63,8 +65,8 @@ enum Attempt {
 }
 
 impl Engine {
-    /// Deletes one object, at once or in two phases. What the client shall be told is added to `warnings`, or goes
-    /// beside the error.
+    /// Deletes one object, at once or in two phases. Warnings for the client are added to `warnings`, or returned with
+    /// the error.
     pub async fn delete(
         &self,
         target: &Target,
@@ -75,14 +77,14 @@ impl Engine {
         if let Some(why) = target.kind.hooks.deletion_refusal(&target.name) {
             return Err(Status::forbidden(&target.group_resource(), &target.name, why));
         }
-        // As kube-apiserver, which reads the object from etcd before each deletion.
-        self.catch_up().await?;
+        // kube-apiserver reads the object from etcd before each deletion, so wait for the latest revision.
+        self.catch_up(target).await?;
         let deletion = Deletion { target, options, user: Some(user), in_collection: false };
         let deleted = self.carry_out(&deletion, warnings).await;
         deleted.map_err(|status| status.with_warnings(std::mem::take(warnings)))
     }
 
-    /// Deletes one object as part of something that was admitted itself: nobody is asked again.
+    /// Deletes one object as part of a request that was admitted already: admission does not run again.
     pub(crate) async fn delete_admitted(
         &self,
         target: &Target,
@@ -141,8 +143,8 @@ impl Engine {
             true => Cow::Borrowed(&live.tree),
             false => Cow::Owned(self.tree_in(target, &live.object, live.object.revision())?),
         };
-        let told = self.effective_options(deletion, &live.tree);
-        self.admit_deletion(deletion, &told, &old, warnings).await?;
+        let effective = self.effective_options(deletion, &live.tree);
+        self.admit_deletion(deletion, &effective, &old, warnings).await?;
         drop(old);
         match step {
             Step::Pending => Ok(Attempt::Done(pending(target, live))),
@@ -152,7 +154,7 @@ impl Engine {
                 self.remove(target, live, tree, options.dry_run).await
             }
             Step::MarkAndRemove(marked) => {
-                self.mark_and_remove(deletion, &told, live, marked, warnings).await
+                self.mark_and_remove(deletion, &effective, live, marked, warnings).await
             }
         }
     }
@@ -182,20 +184,20 @@ impl Engine {
         self.validate_admitted(&attributes, target, None, warnings).await
     }
 
-    /// The options as the kind of the object completes them.
+    /// The options, completed with the defaults of the object's kind.
     fn effective_options(&self, deletion: &Deletion<'_>, live: &Value) -> DeleteOptions {
         let Deletion { target, options, .. } = *deletion;
-        let mut told = options.clone();
-        told.grace_period_seconds =
-            told.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
+        let mut effective = options.clone();
+        effective.grace_period_seconds =
+            effective.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
         if let Grace::Wait(period) = self.grace(target, live, options) {
-            told.grace_period_seconds = Some(period);
+            effective.grace_period_seconds = Some(period);
         }
         if target.kind.hooks.ends_in_two_phases() {
-            let preconditions = told.preconditions.get_or_insert_default();
+            let preconditions = effective.preconditions.get_or_insert_default();
             preconditions.uid.get_or_insert_with(|| live.str_at(&["metadata", "uid"]).into());
         }
-        told
+        effective
     }
 
     fn next_step(&self, target: &Target, live: &Value, options: &DeleteOptions) -> Step {
@@ -238,7 +240,7 @@ impl Engine {
         }
     }
 
-    /// What the deletion of a kind without grace looks like while finalizers hold the object.
+    /// Sets the deletion fields of an object of a kind without graceful deletion, while finalizers hold it.
     fn mark_as_deleting(&self, object: &mut Value, now: i64) {
         if !metadata::is_deleting(object) && metadata::generation(object) > 0 {
             let next = metadata::next_generation(object);
@@ -255,7 +257,7 @@ impl Engine {
         object.set_at(&["metadata", "deletionGracePeriodSeconds"], Value::Int(0));
     }
 
-    /// How long the deletion of this object waits.
+    /// Returns the grace period of this deletion.
     fn grace(&self, target: &Target, live: &Value, options: &DeleteOptions) -> Grace {
         let asked = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
         if !target.kind.hooks.is_graceful() {
@@ -279,7 +281,8 @@ impl Engine {
                     .and_then(|t| Timestamp::parse(t).ok())
                     .map_or(now, |t| t.seconds);
                 let deadline = deadline.saturating_sub(running).saturating_add(period);
-                // A grace that has run out already is cut to one second, so that it is still seen as graceful.
+                // A grace period that has already passed becomes one second, so that the deletion still counts as
+                // graceful.
                 let period = if deadline < now && period != 0 { 1 } else { period };
                 Grace::Shorten { seconds: period, deadline: deadline.max(now) }
             }
@@ -304,7 +307,7 @@ impl Engine {
             return Ok(Attempt::Done(Deleted::Object { object, gone: false }));
         }
         let expect = Expect::Revision(Revision(live.object.revision()));
-        // Like kube-apiserver, which knows no lifetime here: an event that waits for its finalizers does not expire.
+        // As in kube-apiserver, an event that waits for its finalizers has no time to live.
         let write = Write::put(target.store_key(), expect, encoded).with_ttl(Some(Duration::ZERO));
         match self.commit(target, write, &marked).await {
             Ok(object) => Ok(Attempt::Done(Deleted::Object { object, gone: false })),
@@ -313,11 +316,12 @@ impl Engine {
         }
     }
 
-    /// Watchers see first that the grace is over, and then that the object is gone. Both are admitted.
+    /// Writes the object with grace period 0, then removes it: watchers first see the end of the grace period, then the
+    /// deletion. Admission runs for both.
     async fn mark_and_remove(
         &self,
         deletion: &Deletion<'_>,
-        told: &DeleteOptions,
+        effective: &DeleteOptions,
         live: Live,
         marked: Value,
         warnings: &mut Vec<String>,
@@ -329,13 +333,14 @@ impl Engine {
         match self.mark(target, live, marked.clone(), dry_run).await? {
             Attempt::Done(Deleted::Object { object, .. }) => {
                 if self.asks_others() {
-                    self.admit_deletion(deletion, told, &object::tree(&target.kind, &object)?, warnings)
+                    self.admit_deletion(deletion, effective, &object::tree(&target.kind, &object)?, warnings)
                         .await?;
                 }
                 let revision = object.revision();
                 let live = Live { object, tree: marked.clone() };
                 match self.remove(target, live, marked.clone(), dry_run).await? {
-                    // Somebody else removed what this request marked: for its client it is deleted, as in kube-apiserver.
+                    // If another request removed the object after this one marked it, the deletion has succeeded, as in
+                    // kube-apiserver.
                     Attempt::Again if self.is_gone(target, &marked) => removed(target, marked, revision),
                     attempt => Ok(attempt),
                 }
@@ -362,7 +367,7 @@ impl Engine {
         removed(target, last, revision)
     }
 
-    /// Whether an object is no longer there, or another one has its name.
+    /// Returns whether an object no longer exists, or another object has its name.
     fn is_gone(&self, target: &Target, object: &Value) -> bool {
         let uid = |tree: &Value| tree.str_at(&["metadata", "uid"]).to_string();
         match self.live(target) {
@@ -372,7 +377,7 @@ impl Engine {
         }
     }
 
-    /// Deletes an object that cannot be read. One that can is refused: this is not how to delete it.
+    /// Deletes an object that cannot be decoded. Refuses to delete one that can be decoded.
     pub async fn delete_corrupt(&self, target: &Target) -> Result<Status, Status> {
         target.check_path_name()?;
         let kept = self.kept(&target.kind, &target.object_key());
@@ -389,13 +394,13 @@ impl Engine {
             let kind = GroupKind::new(&resource.group, &resource.resource);
             return Err(Status::invalid(&kind, &target.name, &errors));
         };
-        // kube-apiserver does so even in a dry run.
+        // kube-apiserver deletes it even in a dry run.
         let write = Write::delete(target.store_key(), Expect::Revision(Revision(object.revision())));
         self.store.write(write).await.map_err(crate::status::write_error)?;
         Ok(Status::deleted_unread(&target.kind.kind, &target.name))
     }
 
-    /// Deletes all objects of a list, and answers with the list as it was.
+    /// Deletes all objects that a list selects, and returns that list.
     pub async fn delete_collection(
         &self,
         list: &ListRequest,
@@ -404,18 +409,46 @@ impl Engine {
         warnings: &mut Vec<String>,
     ) -> Result<crate::read::Listed, Status> {
         let listed = self.list(list).await?;
-        for item in &listed.items {
-            let target =
-                Target { namespace: item.namespace().unwrap_or("").into(), ..list.target.named(item.name()) };
-            let deletion = Deletion { target: &target, options, user: Some(user), in_collection: true };
-            match self.carry_out(&deletion, warnings).await {
-                Ok(_) => {}
-                Err(status) if status.code == 404 => {}
-                Err(status) => return Err(status.with_warnings(std::mem::take(warnings))),
+        let queue = Mutex::new(listed.items.iter());
+        let worker = async || {
+            let mut warnings = Vec::new();
+            loop {
+                let item = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some(item) = item else { return Ok(warnings) };
+                let namespace = item.namespace().unwrap_or("").into();
+                let target = Target { namespace, ..list.target.named(item.name()) };
+                let deletion = Deletion { target: &target, options, user: Some(user), in_collection: true };
+                match self.carry_out(&deletion, &mut warnings).await {
+                    Ok(_) => {}
+                    Err(status) if status.code == 404 => {}
+                    // The other workers go on, as kube-apiserver's do.
+                    Err(status) => return Err(status.with_warnings(warnings)),
+                }
             }
+        };
+        let workers = self.deletion_workers.clamp(1, listed.items.len().max(1));
+        for done in join_all((0..workers).map(|_| worker()).collect()).await {
+            warnings.append(&mut done?);
         }
         Ok(listed)
     }
+}
+
+/// Runs the futures at the same time within the caller's task.
+async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+    let mut running: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
+    poll_fn(|context| {
+        let mut is_done = true;
+        for (future, output) in running.iter_mut().filter(|(_, output)| output.is_none()) {
+            match future.as_mut().poll(context) {
+                Poll::Ready(value) => *output = Some(value),
+                Poll::Pending => is_done = false,
+            }
+        }
+        if is_done { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    running.into_iter().filter_map(|(_, output)| output).collect()
 }
 
 enum Grace {
@@ -425,7 +458,7 @@ enum Grace {
     Pending,
 }
 
-/// The answer to a deletion after which the object is gone; `last` is what it was.
+/// The answer after an object was removed; `last` is its last state.
 fn removed(target: &Target, mut last: Value, revision: u64) -> Result<Attempt, Status> {
     if target.kind.rules.delete_returns_object {
         last.remove_at(&["metadata", "resourceVersion"]);
@@ -437,7 +470,8 @@ fn removed(target: &Target, mut last: Value, revision: u64) -> Result<Attempt, S
     Ok(Attempt::Done(Deleted::Status(Box::new(status))))
 }
 
-/// A deletion that is already under way answers with the object, or with what its kind answers when it is done.
+/// The answer for a deletion that is already in progress: the object, or the `Status` with which its kind answers
+/// deletions.
 fn pending(target: &Target, live: Live) -> Deleted {
     let waits = target.kind.rules.delete_returns_object || !target.kind.hooks.may_remove(&live.tree);
     if waits {
@@ -447,7 +481,8 @@ fn pending(target: &Target, live: Live) -> Deleted {
     Deleted::Status(Box::new(Status::deleted(&target.group_resource(), &target.name, uid)))
 }
 
-/// Sets or clears the finalizers that tell the garbage collector what becomes of dependents.
+/// Sets or removes the finalizers `orphan` and `foregroundDeletion`, which tell the garbage collector what to do with
+/// dependents.
 fn apply_propagation(target: &Target, object: &mut Value, options: &DeleteOptions) {
     let (orphan, foreground) = propagation(target, object, options);
     let old = object.items_at(&["metadata", "finalizers"]);
@@ -459,7 +494,7 @@ fn apply_propagation(target: &Target, object: &mut Value, options: &DeleteOption
     if foreground {
         new.push(FOREGROUND.into());
     }
-    // By hash: an object may have tens of thousands of finalizers.
+    // A hash set, because an object may have tens of thousands of finalizers.
     let known: HashSet<&str> = new.iter().filter_map(Value::as_str).collect();
     let is_known = |finalizer: &Value| finalizer.as_str().is_some_and(|text| known.contains(text));
     let same = old.len() == new.len() && old.iter().all(is_known);
@@ -473,8 +508,8 @@ fn apply_propagation(target: &Target, object: &mut Value, options: &DeleteOption
     }
 }
 
-/// Whether dependents are orphaned, and whether they go first: by the options, else by the finalizers that are
-/// there, else by the kind's default.
+/// Returns whether to orphan dependents and whether to delete them first: from the options, else from the existing
+/// finalizers, else from the kind's default.
 fn propagation(target: &Target, object: &Value, options: &DeleteOptions) -> (bool, bool) {
     if target.kind.rules.gc_unsupported {
         return (false, false);

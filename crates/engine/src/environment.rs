@@ -1,4 +1,4 @@
-//! What the engine takes from outside: the time and chance. Injected, so that tests decide both.
+//! The clock and the random source of the engine. Both are injected so that tests can control them.
 
 use pintle_value::Str;
 

@@ -1,4 +1,4 @@
-//! What the server does by itself: changes of its controllers, objects it needs, ways to look at trees.
+//! Operations of the server itself: writes of its controllers, objects that it needs, and reads of stored trees.
 
 use crate::registry::BuiltInGroup;
 use crate::write::Live;
@@ -12,11 +12,11 @@ use pintle_store::{Expect, Revision, Write, WriteError};
 use pintle_value::{Str, Value};
 use std::sync::Arc;
 
-/// How often a change is tried again when others get in between.
+/// How often a change is retried after conflicts with other writes.
 const ATTEMPTS_MAX: usize = 64;
 
 impl Engine {
-    /// Serves the built-in kinds: their objects are loaded, their resources answer.
+    /// Registers the built-in kinds and loads their objects into the cache.
     pub fn install_all(&self, kinds: impl Iterator<Item = Arc<Kind>>) {
         for kind in kinds {
             self.load(&kind);
@@ -24,11 +24,11 @@ impl Engine {
         }
     }
 
-    /// Serves what a definition defines, in the place of an older kind of the same name if there is one. Where
-    /// nothing changed that objects in memory were made by, they stay as they are and watches go on; otherwise they
-    /// are read anew. `ends_watches` says whether those of the old one end even so.
+    /// Registers the kind of a definition, replacing an older kind of the same name. If nothing changed that affects
+    /// decoded objects, they stay cached and watches continue; otherwise they are decoded again. `ends_watches` ends
+    /// the watches in either case.
     pub fn define(&self, kind: Arc<Kind>, ends_watches: bool) -> Result<(), BuiltInGroup> {
-        // Before anything is touched: the objects of a built-in kind must not be read by the schema of a definition.
+        // Check this first: the objects of a built-in kind must never be decoded with the schema of a definition.
         self.registry.check_definable(&kind)?;
         let kinds = self.registry.kinds();
         let alike = kinds.by_plural(&kind.group, &kind.plural).is_some_and(|old| reads_alike(old, &kind));
@@ -52,7 +52,7 @@ impl Engine {
         }
     }
 
-    /// Takes what a definition defines out of service. What the store has of it stays there.
+    /// Unregisters the kind of a definition. Its objects stay in the store.
     pub fn undefine(&self, group: &str, plural: &str) {
         if let Some(kind) = self.registry.undefine(group, plural) {
             self.cache.unregister(&kind.store_prefix);
@@ -68,7 +68,7 @@ impl Engine {
         });
     }
 
-    /// What a request about this resource is about; `None` where it is not served.
+    /// Resolves a resource to a target; `None` if the resource is not served.
     pub fn target(
         &self,
         group: &str,
@@ -87,22 +87,22 @@ impl Engine {
         })
     }
 
-    /// The tree of an object in the stored version, with its resourceVersion.
+    /// Returns an object as a tree in the storage version, with its resourceVersion.
     pub fn object_tree(&self, target: &Target) -> Result<Option<Value>, Status> {
         Ok(self.live(target)?.map(|live| live.tree))
     }
 
-    /// Who the server is when it acts by itself.
+    /// The user as which the server itself acts.
     pub fn system_user(&self) -> UserInfo {
         UserInfo::new("system:apiserver", &[UserInfo::MASTERS, UserInfo::AUTHENTICATED])
     }
 
-    /// Removes an object as it was at a revision, whatever holds it. One that has changed since stays.
+    /// Removes an object if it is still at this revision, whatever finalizers it has.
     pub async fn forget(&self, target: &Target, revision: u64) -> Result<(), Status> {
         self.try_write(Write::delete(target.store_key(), Expect::Revision(Revision(revision)))).await
     }
 
-    /// A write that is not needed any more when somebody was faster.
+    /// Makes a write and ignores a conflict: another server has already made it.
     pub(crate) async fn try_write(&self, write: Write) -> Result<(), Status> {
         match self.store.write(write).await {
             Ok(_) | Err(WriteError::Conflict { .. }) => Ok(()),
@@ -110,8 +110,9 @@ impl Engine {
         }
     }
 
-    /// Changes an object that is there; nobody else is asked. The change is owned by `manager`, where one is
-    /// named. A change that empties the finalizers of an ending object removes it. No object is no error.
+    /// Changes an existing object without running admission. `manager` becomes the owner of the change, if given. If
+    /// the change removes the last finalizer of an object that is being deleted, the object is removed. A missing
+    /// object is not an error.
     pub async fn mutate(
         &self,
         target: &Target,
@@ -148,7 +149,7 @@ impl Engine {
         Err(Status::conflict(&target.group_resource(), &target.name, "the object is being modified"))
     }
 
-    /// Makes an object that the server needs, unless it is there. The tree is in the stored version.
+    /// Creates an object that the server needs, unless it exists. The tree is in the storage version.
     pub async fn ensure(&self, target: &Target, manager: &str, mut tree: Value) -> Result<(), Status> {
         crate::measures::self_request(target, "POST");
         let kind = &target.kind;
@@ -161,7 +162,7 @@ impl Engine {
         kind.hooks.default(&kind.storage_version().name, &mut tree);
         typed::normalize(&kind.storage_version().schema, &mut tree);
         let owner = ownership::Owner { manager, now: &self.now_text() };
-        // As with any write: what the kind itself fills in has no owner.
+        // As in any other write, fields that the kind's defaulting sets have no owner.
         ownership::record(&target, owner, None, &mut tree);
         kind.hooks.prepare_create(&mut tree);
         kind.hooks.canonicalize(&mut tree);
@@ -174,7 +175,7 @@ impl Engine {
     }
 }
 
-/// Whether objects in memory, and what was made from them, are the same under both kinds.
+/// Returns whether objects decoded under the old kind are valid under the new one.
 fn reads_alike(old: &Kind, new: &Kind) -> bool {
     let same_version = |a: &KindVersion, b: &KindVersion| {
         let fields = |v: &KindVersion| {

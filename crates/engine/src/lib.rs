@@ -11,11 +11,13 @@ mod allocate;
 mod answer;
 mod authorize;
 mod claim_rights;
+mod computed;
 mod convert;
 mod crd;
 pub mod decode;
 mod delete;
 pub mod environment;
+mod history;
 mod internal;
 mod measures;
 mod metadata;
@@ -41,6 +43,7 @@ pub use admit::{Hooks, PolicySlots};
 pub use convert::{ConversionMetrics, InFlightConversions};
 pub use delete::Deleted;
 pub use environment::{Clock, Random};
+pub use history::{ObjectHistory, ObjectVersion};
 pub use propose::{Body, Change, PatchType};
 pub use read::{ListRequest, Listed};
 pub use registry::{BuiltInGroup, Kinds, Members, Registry};
@@ -48,7 +51,7 @@ pub use stored::{
     Codec, FormStore, KubernetesForm, MASTER_LEASES, PEER_LEASES, StorageMediaType, StoredForm, Unreadable,
     is_object_key,
 };
-pub use subresource::{Access, Backend, Location, Made, NodeSettings, TokenObjects};
+pub use subresource::{Access, Backend, Location, Made, NodeSettings, TOKEN_SECONDS_EXTENDED, TokenObjects};
 pub use target::{Target, object_key};
 pub use watch::{Selection, Watched};
 pub use write::{ContentionLock, WriteRequest, Written};
@@ -75,40 +78,45 @@ pub struct Engine {
     pub cache: Arc<Cache>,
     /// The kinds that are served.
     pub registry: Registry,
-    /// The plugins that may change or refuse a write.
+    /// The admission plugins.
     pub admission: Chain,
-    /// Decides what users may do, where that depends on the object.
+    /// Authorizes requests whose rights depend on the object.
     pub authorizer: Arc<dyn Authorizer>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Chance.
     pub random: Arc<dyn Random>,
-    /// The schema of `metadata`, which custom resources share.
+    /// The schema of `metadata`, shared by all custom resources.
     pub metadata_schema: Schema,
-    /// The same as custom resources have it, made with the first of them.
+    /// The form of that schema for custom resources, built when the first of them needs it.
     pub custom_metadata: OnceLock<(Arc<Arena>, NodeId)>,
-    /// The schemas of kinds that are no resources.
+    /// The schemas of types that are not resources.
     pub types: Types,
-    /// Where services get their addresses and node ports from.
+    /// The ranges from which services get their cluster IPs and node ports.
     pub service_ranges: Ranges,
-    /// Serializes writes that conflict again and again.
+    /// Serializes writes to an object that has repeated conflicts.
     pub contention_lock: ContentionLock,
     /// Calls webhooks.
     pub webhooks: Arc<dyn Caller>,
-    /// What came of conversions by webhooks.
+    /// Metrics of webhook conversions.
     pub conversion_metrics: ConversionMetrics,
     /// Conversions that several watches wait for.
     pub in_flight_conversions: InFlightConversions,
-    /// Whether objects that cannot be read are told from others, and may be deleted by those who may.
+    /// Whether undecodable objects are reported as such and may be deleted with
+    /// `ignoreStoreReadErrorWithClusterBreakingPotential`.
     pub unsafe_deletion: bool,
-    /// The webhooks that are asked about requests.
+    /// How many objects of a collection are deleted at the same time.
+    pub deletion_workers: usize,
+    /// Whether parts of a ResourceClaim's status need rights of their own (`DRAResourceClaimGranularStatusAuthorization`).
+    pub granular_claim_status: bool,
+    /// The admission webhooks.
     pub hooks: Hooks,
-    /// The policies that are asked about requests.
+    /// The admission policies.
     pub policy_slots: PolicySlots,
 }
 
 impl Engine {
-    /// The live object that `target` names, as it is kept and as a tree with its resourceVersion.
+    /// The live object of `target`: the cached object and its tree with resourceVersion.
     fn live(&self, target: &Target) -> Result<Option<Live>, Status> {
         target.check_path_name()?;
         let Some(object) = self.kept(&target.kind, &target.object_key()) else { return Ok(None) };
@@ -123,18 +131,18 @@ impl Engine {
         self.cache.resource(&kind.store_prefix)?.get(key)
     }
 
-    /// Puts an object; answers with it as it is kept now.
+    /// Stores an object and returns it in its new state.
     async fn commit(&self, target: &Target, write: Write, tree: &Value) -> Result<Arc<Object>, WriteError> {
-        self.commit_along(target, write, tree, Vec::new()).await
+        self.commit_with(target, write, tree, Vec::new()).await
     }
 
-    /// Puts an object and, in the same transaction, what goes `along` with it.
-    async fn commit_along(
+    /// Stores an object and, in the same transaction, the extra writes in `extra_writes`.
+    async fn commit_with(
         &self,
         target: &Target,
         mut write: Write,
         tree: &Value,
-        mut along: Vec<Write>,
+        mut extra_writes: Vec<Write>,
     ) -> Result<Arc<Object>, WriteError> {
         let extracted = object::extract_written(&target.kind, tree);
         let draft = self.cache.resource(&target.kind.store_prefix).map(|resource| resource.draft(extracted));
@@ -147,34 +155,34 @@ impl Engine {
         };
         let operation = if write.expect == Expect::Absent { "create" } else { "update" };
         let _request = measures::StoreRequest::begin(target, operation);
-        let revision = if along.is_empty() {
+        let revision = if extra_writes.is_empty() {
             self.store.write(write).await?
         } else {
-            along.push(write);
-            let revisions = self.store.commit(along).await?;
+            extra_writes.push(write);
+            let revisions = self.store.commit(extra_writes).await?;
             revisions.last().copied().ok_or(WriteError::Unavailable(StoreFault::Stopped))?
         };
         if let Some(object) = draft.and_then(|draft| draft.committed().cloned()) {
             return Ok(object);
         }
-        // The cache was loaded anew, or the resource registered anew, while the write was under way.
+        // The cache was reloaded or the resource registered again during the write.
         object::unstored(target, &value, tree, revision.0).map_err(|_| StoreFault::Stopped.into())
     }
 
-    /// Removes an object and, in the same transaction, what it had taken. `last` is the object as it was.
+    /// Removes an object and, in the same transaction, its allocations. `last` is its last state.
     async fn erase(&self, target: &Target, expect: Expect, last: &Value) -> Result<Revision, WriteError> {
         let delete = Write::delete(target.store_key(), expect);
         let _request = measures::StoreRequest::begin(target, "delete");
-        let mut along = self.release(target, last);
-        if along.is_empty() {
+        let mut extra_writes = self.release(target, last);
+        if extra_writes.is_empty() {
             return self.store.write(delete).await;
         }
-        along.push(delete);
-        let revisions = self.store.commit(along).await?;
+        extra_writes.push(delete);
+        let revisions = self.store.commit(extra_writes).await?;
         revisions.last().copied().ok_or(WriteError::Unavailable(StoreFault::Stopped))
     }
 
-    /// The time, as metadata writes it.
+    /// The current time in the format of metadata.
     pub fn now_text(&self) -> String {
         self.time_text(self.clock.now().0)
     }
@@ -187,7 +195,8 @@ impl Engine {
         kinds.by_kind(version, kind.strip_suffix("List").unwrap_or(kind)).is_some()
     }
 
-    /// Whether a version has this built-in kind or a list of it. The internal version has all kinds of its group.
+    /// Returns whether a version has this built-in kind or its list kind. The internal version has all kinds of its
+    /// group.
     fn is_built_in(&self, kinds: &Kinds, kind: &str, version: &GroupVersion) -> bool {
         let kind = kind.strip_suffix("List").unwrap_or(kind);
         if version.version == decode::INTERNAL_VERSION {
@@ -201,7 +210,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// The revision of the last change of a resource's objects; none while there are no objects.
+    /// The revision of the last change of a resource's objects; `None` if it has no objects.
     fn changed_at(&self, group: &str, plural: &str) -> Option<u64> {
         let kinds = self.registry.kinds();
         let kind = kinds.by_plural(group, plural)?;

@@ -1,10 +1,10 @@
-//! What is measured of the store and the cache, under the names that kube-apiserver has for its own.
+//! Metrics of the store and the cache, under kube-apiserver's names.
 
 use crate::Target;
 use pintle_metrics::families;
 use std::time::{Duration, Instant};
 
-/// A request to the store, measured until it is dropped.
+/// Measures one request to the store until it is dropped.
 pub(crate) struct StoreRequest<'a> {
     target: &'a Target,
     operation: &'static str,
@@ -27,14 +27,14 @@ impl Drop for StoreRequest<'_> {
     }
 }
 
-/// A list that shows everything that was written before it, and how long that took to be in the cache.
+/// Records a consistent list and how long the cache took to reach the required revision.
 pub(crate) fn consistent_read(target: &Target, waited: Duration) {
     let kind = &target.kind;
     families::CONSISTENT_READS.inc(&["false", &kind.group, &kind.plural, "true"]);
     families::READ_WAIT.observe(&[&kind.group, &kind.plural], waited.as_secs_f64());
 }
 
-/// A list from the cache: how many objects were looked at, and how many were returned.
+/// Records a list from the cache: how many objects were examined and how many returned.
 pub(crate) fn listed(target: &Target, fetched: usize, returned: usize) {
     let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
     let (group, plural) = (target.kind.group.as_str(), target.kind.plural.as_str());
@@ -43,13 +43,13 @@ pub(crate) fn listed(target: &Target, fetched: usize, returned: usize) {
     families::CACHE_LIST_RETURNED.add(&[group, plural], count(returned));
 }
 
-/// A write of one of the server's own controllers.
+/// Records a write of one of the server's own controllers.
 pub(crate) fn self_request(target: &Target, verb: &str) {
     let kind = &target.kind;
     families::SELF_REQUESTS.inc(&[&kind.group, &kind.plural, &target.subresource, verb]);
 }
 
-/// An update was compared with what is stored.
+/// Records that an update was compared with the stored object.
 pub(crate) fn compared(is_same: bool, took: Duration) {
     let path = if is_same { "equal_objects" } else { "unequal_objects_fast" };
     families::OBJECT_COMPARISON.observe(&[path], took.as_secs_f64());

@@ -1,11 +1,12 @@
-//! The server's side of `metadata`: what it sets, what it takes back, what must agree with the request.
+//! The server-managed part of `metadata`: system fields, fields that updates cannot change, and checks against the
+//! request.
 
 use crate::Target;
 use pintle_meta::Status;
 use pintle_value::{Str, Value, json};
 use std::collections::HashSet;
 
-/// Forgets what only the server may set, before a new object is looked at.
+/// Removes the fields that only the server may set from a new object.
 pub(crate) fn wipe_system_fields(object: &mut Value) {
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
@@ -13,13 +14,13 @@ pub(crate) fn wipe_system_fields(object: &mut Value) {
     }
 }
 
-/// Gives a new object its uid and time.
+/// Sets the uid and creationTimestamp of a new object.
 pub(crate) fn fill_system_fields(object: &mut Value, uid: Str, now: &str) {
     object.set_at(&["metadata", "uid"], Value::String(uid));
     object.set_at(&["metadata", "creationTimestamp"], now.into());
 }
 
-/// Brings the object's namespace in line with the request's, or refuses it.
+/// Sets the object's namespace from the request, or refuses the object if they differ.
 pub(crate) fn default_namespace(object: &mut Value, target: &Target) -> Result<(), Status> {
     let wanted = if target.kind.namespaced { target.namespace.as_str() } else { "" };
     let named = object.str_at(&["metadata", "namespace"]);
@@ -39,7 +40,7 @@ pub(crate) fn default_namespace(object: &mut Value, target: &Target) -> Result<(
     ))
 }
 
-/// Refuses an object whose name is not that of the request.
+/// Refuses an object whose name differs from that of the request.
 pub(crate) fn check_name(object: &Value, target: &Target) -> Result<(), Status> {
     let named = object.str_at(&["metadata", "name"]);
     let wanted = &target.name;
@@ -56,7 +57,7 @@ pub(crate) fn check_name(object: &Value, target: &Target) -> Result<(), Status> 
     Ok(())
 }
 
-/// When owner references are looked through for repetitions.
+/// When duplicate owner references are removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dedup {
     /// As the client sent them.
@@ -65,12 +66,12 @@ pub(crate) enum Dedup {
     Admission,
 }
 
-/// Drops repeated owner references (equal entries); the warning names their uids.
+/// Removes duplicate owner references (equal entries). The warning names their uids.
 pub(crate) fn dedup_owner_references(object: &mut Value, when: Dedup) -> Option<String> {
     let refs = object.at_mut(&["metadata", "ownerReferences"])?.as_array_mut()?;
     let mut kept: Vec<Value> = Vec::with_capacity(refs.len());
     let mut repeated: Vec<String> = Vec::new();
-    // By what they say as JSON: thousands of references are not compared with each other.
+    // Compares by their JSON text, because comparing thousands of references with each other is quadratic.
     let mut seen = HashSet::with_capacity(refs.len());
     for reference in refs.drain(..) {
         let mut text = Vec::new();
@@ -93,7 +94,7 @@ pub(crate) fn dedup_owner_references(object: &mut Value, when: Dedup) -> Option<
     ))
 }
 
-/// Takes over from the stored object what an update may not change.
+/// Copies the fields that an update may not change from the stored object.
 pub(crate) fn inherit(object: &mut Value, old: &Value) {
     if object.str_at(&["metadata", "uid"]).is_empty() {
         copy(object, old, "uid");
@@ -109,7 +110,7 @@ pub(crate) fn inherit(object: &mut Value, old: &Value) {
     }
 }
 
-/// Copies one field of metadata, absence included.
+/// Copies one field of metadata, or removes it if `old` does not have it.
 pub(crate) fn copy(object: &mut Value, old: &Value, field: &str) {
     match old.at(&["metadata", field]) {
         Some(value) => object.set_at(&["metadata", field], value.clone()),
@@ -117,18 +118,18 @@ pub(crate) fn copy(object: &mut Value, old: &Value, field: &str) {
     }
 }
 
-/// Whether a deletion has begun.
+/// Returns whether the object is being deleted.
 pub(crate) fn is_deleting(object: &Value) -> bool {
     object.at(&["metadata", "deletionTimestamp"]).is_some_and(|t| !t.is_null())
 }
 
-/// The object's generation; 0 where it has none.
+/// The object's generation; 0 if it has none.
 pub(crate) fn generation(object: &Value) -> i64 {
     object.at(&["metadata", "generation"]).and_then(Value::as_int).unwrap_or(0)
 }
 
 /// The generation after the one of `object`. Kinds that do not count generations store whatever a client sends, so it
-/// can be the largest integer: it wraps, as it does in kube-apiserver.
+/// can be the largest integer; it wraps around, as in kube-apiserver.
 pub(crate) fn next_generation(object: &Value) -> i64 {
     generation(object).wrapping_add(1)
 }
@@ -142,13 +143,13 @@ pub(crate) fn set_generation(object: &mut Value, generation: i64) {
     }
 }
 
-/// Whether a change of `old` into `object` completes a deletion: nothing holds the object any more.
+/// Returns whether changing `old` into `object` completes a deletion, because no finalizer is left.
 pub(crate) fn completes_deletion(object: &Value, old: &Value) -> bool {
     let grace = old.at(&["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_int).unwrap_or(0);
     is_deleting(old) && grace == 0 && object.items_at(&["metadata", "finalizers"]).is_empty()
 }
 
-/// The manager of a write: the one it names, or the beginning of its User-Agent.
+/// The manager of a write: the given fieldManager, or the first part of the User-Agent.
 pub(crate) fn manager(named: &str, user_agent: &str) -> Str {
     if !named.is_empty() {
         return named.into();

@@ -1,11 +1,11 @@
-//! Counters and histograms in the text format of Prometheus. They show nothing until something happened.
+//! Counters and histograms in the text format of Prometheus. A series appears with its first observation.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Most label sets that are kept of one metric.
+/// How many label sets one metric has at most.
 const SERIES_MAX: usize = 10_000;
 
 /// Durations by labels.
@@ -50,7 +50,7 @@ impl Histograms {
         }
     }
 
-    /// How often there was something to measure.
+    /// Appends the counter with the number of observations of each label set.
     pub(crate) fn render_counts(&self, out: &mut String, name: &str, help: &str) {
         let Ok(all) = self.0.lock() else { return };
         if !all.is_empty() {

@@ -1,4 +1,4 @@
-//! Objects between tree and store: how they are kept, what is known of them beside their bytes.
+//! Converts objects between trees and their stored form, and extracts what the cache needs from them.
 
 use crate::Target;
 use bytes::Bytes;
@@ -10,48 +10,64 @@ use pintle_kinds::{Kind, KindVersion};
 use pintle_meta::Status;
 use pintle_schema::{Schema, structural, typed};
 use pintle_value::{Map, Path, Str, Value, json};
+use std::cell::Cell;
 use std::sync::Arc;
 
 const RESOURCE_VERSION: &str = "resourceVersion";
 
-/// The bytes under which a tree of the stored version is kept. The tree has no resourceVersion.
+/// Encodes a tree of the storage version, without resourceVersion, for the store.
 pub(crate) fn encode(kind: &Kind, tree: &Value) -> Bytes {
-    let mut out = value_header(0).to_vec();
-    let header = out.len();
-    let slot = typed::encode_stored(&kind.storage_version().schema, tree, &mut out);
-    let rv_offset = u32::try_from(slot.at.saturating_sub(header)).unwrap_or(0);
-    if let Some(head) = out.get_mut(..header) {
-        head.copy_from_slice(&value_header(rv_offset));
-    }
-    Bytes::from(out)
+    value_of(|out| typed::encode_stored(&kind.storage_version().schema, tree, out).at)
 }
 
-/// The same for a custom resource whose schema is not at hand: members are sorted by name.
-pub(crate) fn encode_untyped(tree: &Value) -> Bytes {
-    let mut out = value_header(0).to_vec();
+/// The most memory that a thread retains for the next object that it encodes.
+const ENCODE_BUFFER_MAX: usize = 256 << 10;
+
+thread_local! {
+    static ENCODE_BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// A value whose JSON `write` appends; it returns where the resourceVersion belongs. The value takes exactly the memory
+/// that it needs: what is stored stays for long, and a buffer that grew has up to twice of that.
+fn value_of(write: impl FnOnce(&mut Vec<u8>) -> usize) -> Bytes {
+    let mut out = ENCODE_BUFFER.take();
+    out.clear();
+    out.extend_from_slice(&value_header(0));
     let header = out.len();
-    let mut slot = 0;
-    out.push(b'{');
-    for (index, (key, value)) in tree.as_object().into_iter().flat_map(|map| map.iter()).enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        json::write_string(key, &mut out);
-        out.push(b':');
-        match value {
-            Value::Object(metadata) if key == "metadata" => slot = encode_metadata(metadata, &mut out),
-            value => json::print(value, &mut out),
-        }
-    }
-    out.push(b'}');
+    let slot = write(&mut out);
     let rv_offset = u32::try_from(slot.saturating_sub(header)).unwrap_or(0);
     if let Some(head) = out.get_mut(..header) {
         head.copy_from_slice(&value_header(rv_offset));
     }
-    Bytes::from(out)
+    let value = Bytes::copy_from_slice(&out);
+    if out.capacity() <= ENCODE_BUFFER_MAX {
+        ENCODE_BUFFER.set(out);
+    }
+    value
 }
 
-/// Writes metadata without resourceVersion and returns where that belongs.
+/// Like `encode`, for a custom resource whose schema is not available: members are sorted by name.
+pub(crate) fn encode_untyped(tree: &Value) -> Bytes {
+    value_of(|out| {
+        let mut slot = 0;
+        out.push(b'{');
+        for (index, (key, value)) in tree.as_object().into_iter().flat_map(|map| map.iter()).enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            json::write_string(key, out);
+            out.push(b':');
+            match value {
+                Value::Object(metadata) if key == "metadata" => slot = encode_metadata(metadata, out),
+                value => json::print(value, out),
+            }
+        }
+        out.push(b'}');
+        slot
+    })
+}
+
+/// Writes metadata without resourceVersion and returns the offset at which that belongs.
 fn encode_metadata(metadata: &Map, out: &mut Vec<u8>) -> usize {
     let mut slot = None;
     out.push(b'{');
@@ -72,7 +88,7 @@ fn encode_metadata(metadata: &Map, out: &mut Vec<u8>) -> usize {
     slot
 }
 
-/// The tree of a stored object, with its resourceVersion and the texts of its raw fields.
+/// Decodes a stored object into a tree with its resourceVersion and the original text of its raw fields.
 pub(crate) fn tree(kind: &Kind, object: &Object) -> Result<Value, Status> {
     let bytes = object.stored_json();
     let parsed = json::parse(bytes).map_err(|error| {
@@ -101,11 +117,12 @@ pub(crate) fn unstored(
     object.ok_or_else(|| Status::internal("the object could not be encoded"))
 }
 
-/// How a value of a built-in kind reads that was just written. Most read as they are stored, and are not looked into.
+/// Determines how a just-written value of a built-in kind differs from its stored form when it is read. Most kinds do
+/// not differ, and their values are not decoded.
 fn standing(kind: &Kind, value: &Bytes) -> Standing {
     let (header, json) = value.split_at_checked(value_header(0).len()).unwrap_or_default();
     if kind.has_raw() && !json::is_compact(json) {
-        // Raw fields are stored as they were sent, and answered without white space.
+        // Raw fields are stored as they were sent but returned without white space.
         let mut out = header.to_vec();
         json::compact(json, &mut out);
         return Standing::Compacted(out.into());
@@ -118,7 +135,7 @@ fn standing(kind: &Kind, value: &Bytes) -> Standing {
     Standing::AsStored
 }
 
-/// How a value, which is `tree`, reads with the defaults that kube-apiserver fills in whenever it reads.
+/// Applies the defaults that kube-apiserver applies on every read to a value, of which `tree` is the decoded form.
 fn defaulted(kind: &Kind, value: &Bytes, mut tree: Value) -> Standing {
     default_read(kind, &mut tree);
     let encoded = encode(kind, &tree);
@@ -132,7 +149,7 @@ fn default_read(kind: &Kind, tree: &mut Value) {
     typed::normalize(&version.schema, tree);
 }
 
-/// What selectors ask about an object that is being written, which they see as it will be read.
+/// Extracts what selectors need from an object that is being written, as it will be read.
 pub(crate) fn extract_written(kind: &Kind, tree: &Value) -> Extracted {
     if !kind.hooks.is_defaulted_when_read() {
         return extract(kind, tree);
@@ -147,7 +164,7 @@ pub(crate) fn extract(kind: &Kind, tree: &Value) -> Extracted {
     extract_in(kind, kind.storage_version(), tree)
 }
 
-/// What selectors ask about an object in this version.
+/// Extracts what selectors need from an object in this version.
 pub(crate) fn extract_in(kind: &Kind, version: &KindVersion, tree: &Value) -> Extracted {
     let labels = tree.at(&["metadata", "labels"]).and_then(Value::as_object);
     let labels = labels
@@ -157,7 +174,7 @@ pub(crate) fn extract_in(kind: &Kind, version: &KindVersion, tree: &Value) -> Ex
     Extracted { labels, fields, uid: tree.str_at(&["metadata", "uid"]).into() }
 }
 
-/// The values of a version's selectable fields, of an object in that version.
+/// The values of the selectable fields of an object's version.
 fn selectable_fields<'a>(
     kind: &'a Kind,
     version: &'a KindVersion,
@@ -181,7 +198,7 @@ fn scalar_text(value: Option<&Value>) -> Option<Str> {
     }
 }
 
-/// Reads kept objects for the cache, when it has only their bytes.
+/// Decodes stored bytes for the cache.
 pub(crate) struct KindExtract(pub(crate) Arc<Kind>);
 
 impl Extract for KindExtract {
@@ -220,28 +237,28 @@ impl Extract for KindExtract {
     }
 }
 
-/// Where the version that an object was written in is among those of its kind.
+/// The index of the version that an object was written in.
 fn own_version(kind: &Kind, tree: &Value) -> Option<usize> {
     let written = tree.str_at(&["apiVersion"]);
     let written = written.rsplit('/').next().unwrap_or(written);
     kind.versions.iter().position(|v| v.name == written)
 }
 
-/// A kept custom resource as it reads today: pruned and defaulted in the version it was written in, then in the
-/// version that is stored now.
+/// Brings a stored custom resource up to date: prunes and defaults it in the version it was written in, then in the
+/// current storage version.
 fn revise(kind: &Kind, from: usize, mut tree: Value) -> Value {
     if let Some(version) = kind.versions.get(from) {
         let kept = tree.clone();
         tree = structural::decode(&version.schema, tree, &mut typed::Strict::default()).unwrap_or(kept);
     }
-    // Where a webhook converts, objects stay in the version they were written in.
+    // Objects that a webhook converts stay in the version in which they were written.
     if kind.conversion.is_none() {
         convert(kind, &mut tree, from, kind.storage);
     }
     tree
 }
 
-/// Turns a tree from one of the kind's versions into another; positions are those of `Kind::versions`.
+/// Converts a tree between two versions of its kind, given as indexes into `Kind::versions`.
 pub(crate) fn convert(kind: &Kind, tree: &mut Value, from: usize, to: usize) {
     if from == to {
         return;
@@ -254,21 +271,21 @@ pub(crate) fn convert(kind: &Kind, tree: &mut Value, from: usize, to: usize) {
     }
 }
 
-/// Calls a custom resource one of another version, and leaves it as it is otherwise.
+/// Sets the apiVersion of a custom resource without any other change.
 pub(crate) fn relabel(kind: &Kind, tree: &mut Value, to: usize) {
     if let Some(version) = kind.versions.get(to) {
         tree.set_at(&["apiVersion"], crate::decode::api_version(&version.group, &version.name).into());
     }
 }
 
-/// Drops what the version at `to` does not know of a tree that somebody else made.
+/// Drops the fields that the version `to` does not have from a tree that was made elsewhere.
 pub(crate) fn coerce(kind: &Kind, tree: &mut Value, to: usize) {
     if let Some(version) = kind.versions.get(to) {
         prune(&version.schema, tree);
     }
 }
 
-/// Drops what the schema of a custom resource does not know.
+/// Drops the fields that are not in the schema of a custom resource.
 fn prune(schema: &Schema, tree: &mut Value) {
     let metadata = tree.as_object_mut().and_then(|map| map.remove("metadata"));
     structural::prune(schema.arena(), schema.root(), tree, &Path::ROOT, &mut Vec::new());

@@ -1,4 +1,4 @@
-//! Who owns which field: managedFields of updates, and server-side apply.
+//! Field ownership: managedFields of updates, and server-side apply.
 
 use crate::Target;
 use crate::convert::Conversions;
@@ -13,19 +13,20 @@ use pintle_value::Value;
 
 const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
 
-/// Who writes, as managedFields name it.
+/// The writer, as a managedFields entry identifies it.
 #[derive(Clone, Copy)]
 pub(crate) struct Owner<'a> {
     pub(crate) manager: &'a str,
     pub(crate) now: &'a str,
 }
 
-/// Records on `object` that its writer owns what differs from `live`. Both are in the version of the request.
+/// Records in managedFields that the writer owns what differs between `live` and `object`. Both are in the version of
+/// the request.
 pub(crate) fn record(target: &Target, owner: Owner<'_>, live: Option<&Value>, object: &mut Value) {
     record_with(target, owner, live, object, &Conversions::default());
 }
 
-/// The same, with conversions that only a webhook can make.
+/// Like `record`, with conversions that only a webhook can make.
 pub(crate) fn record_with(
     target: &Target,
     owner: Owner<'_>,
@@ -39,7 +40,7 @@ pub(crate) fn record_with(
     record_plain(target, owner, live, object, conversions);
 }
 
-/// The same of an object with raw fields: ownership compares what they say, not their texts.
+/// Like `record`, for an object with raw fields: ownership compares their values, not their texts.
 fn record_raw(
     target: &Target,
     owner: Owner<'_>,
@@ -71,13 +72,13 @@ fn record_plain(
     let versions = TargetVersions::new(target, conversions);
     let kind = target.kind_version().gvk(&target.kind);
     let cx = Context { kind: &kind, versions: &versions };
-    // An update that cannot be attributed goes through unattributed, as in kube-apiserver.
+    // As in kube-apiserver, an update whose ownership cannot be computed is stored without an entry.
     if let Err(error) = managed::update(&cx, live, object, named(target, owner)) {
         tracing::debug!(%error, "a write could not be attributed");
     }
 }
 
-/// The same for a new object. Nobody owns what JSON does not show.
+/// Like `record`, for a new object. Fields that JSON omits have no owner.
 pub(crate) fn record_new(
     target: &Target,
     owner: Owner<'_>,
@@ -99,7 +100,7 @@ pub(crate) fn record_new(
     }
 }
 
-/// What an applied configuration makes of the live object, decoded but not defaulted. `changed` is false when
+/// Merges an applied configuration into the live object. The result is decoded but not defaulted. `changed` is false if
 /// only managedFields may differ.
 pub(crate) fn apply(
     target: &Target,
@@ -112,7 +113,8 @@ pub(crate) fn apply(
     let versions = TargetVersions::new(target, conversions);
     let kind = target.kind_version().gvk(&target.kind);
     let cx = Context { kind: &kind, versions: &versions };
-    // What is applied is merged as maps, from which raw fields are written anew; nothing is if nothing changes.
+    // Applied fields are merged as maps, and raw fields are printed from them again. If nothing changes, the raw fields
+    // retain their text.
     let plain = live.filter(|_| target.kind.has_raw()).map(|live| {
         let mut plain = live.clone();
         typed::drop_raw(&target.kind_version().schema, &mut plain);
@@ -134,7 +136,7 @@ pub(crate) fn apply(
     Ok((object, strict))
 }
 
-/// Takes managed fields back that admission made unreadable, with a warning.
+/// Restores managedFields that admission made undecodable, with a warning.
 pub(crate) fn keep_readable(object: &mut Value, before: Option<Value>) -> Option<String> {
     if object.at(&MANAGED_FIELDS) == before.as_ref() {
         return None;
@@ -150,7 +152,7 @@ pub(crate) fn keep_readable(object: &mut Value, before: Option<Value>) -> Option
     ))
 }
 
-/// Takes back changes that are only in the times of managedFields.
+/// Restores the old times of managedFields if nothing else in them changed.
 pub(crate) fn keep_times(object: &mut Value, old: &Value) {
     managed::keep_times(object, old);
 }
@@ -189,7 +191,7 @@ impl Versions for TargetVersions<'_> {
         self.conversions.get(&self.target.kind, tree, to)
     }
 
-    /// Converters of custom resources know no versions but those of the definition, and say so.
+    /// The converter of a custom resource only knows the versions of its definition and refuses others.
     fn unknown_version(&self, api_version: &str) -> Option<String> {
         let is_go = self.target.kind_version().schema.is_go();
         (!is_go).then(|| invalid_version(api_version))
@@ -201,7 +203,7 @@ impl Versions for TargetVersions<'_> {
         self.target.kind.rules.unappliable.then(|| invalid_version(&api_version))
     }
 
-    /// What custom resources reset is only known of the version that is written, unless it is their status.
+    /// The fields that a custom resource resets are only known for the written version, except for its status.
     fn filter(&self, api_version: &str) -> Option<&Filter> {
         let version = self.target.kind_version();
         let is_own = crate::decode::api_version(&version.group, &version.name) == api_version;

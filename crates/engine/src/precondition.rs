@@ -1,4 +1,4 @@
-//! What a write supposes of the live object: its uid and its revision.
+//! Preconditions of a write: the live object's uid and resourceVersion.
 
 use crate::Target;
 use crate::write::Live;
@@ -8,7 +8,7 @@ use pintle_value::Value;
 pub(crate) const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
-/// A uid in the body of a PUT is a precondition.
+/// Checks the uid in the body of a PUT, which is a precondition.
 pub(crate) fn check_uid(
     target: &Target,
     object: &Value,
@@ -26,12 +26,12 @@ pub(crate) fn check_uid(
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
          Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}",
-        target.shown_key(dry_run)
+        target.error_key(dry_run)
     );
     Err(Status::conflict(&target.group_resource(), &target.name, &why))
 }
 
-/// An object that an apply makes has no uid yet.
+/// Refuses a uid in an apply that creates the object.
 pub(crate) fn check_no_uid(target: &Target, object: &Value, live: Option<&Value>) -> Result<(), Status> {
     let uid = object.str_at(&["metadata", "uid"]);
     if live.is_some() || uid.is_empty() {
@@ -42,7 +42,7 @@ pub(crate) fn check_no_uid(target: &Target, object: &Value, live: Option<&Value>
     Err(Status::conflict(&target.group_resource(), &target.name, &why))
 }
 
-/// Settles on which revision an update stands, or refuses it.
+/// Determines the resourceVersion that an update is based on, or refuses the update.
 pub(crate) fn check_revision(target: &Target, object: &mut Value, live: &Live) -> Result<(), Status> {
     let resource = target.group_resource();
     let text = object.str_at(&["metadata", "resourceVersion"]);

@@ -15,7 +15,7 @@ use pintle_schema::typed::{self, Empties, Strict};
 use pintle_value::{Map, Path, RawJson, Str, Value, cbor, json, yaml};
 use std::borrow::Cow;
 
-/// What a client wants done to an object.
+/// The change that a client requests.
 pub enum Change {
     /// A new object.
     Create(Body),
@@ -23,16 +23,16 @@ pub enum Change {
     Replace(Body),
     /// A patch of the object.
     Patch(PatchType, Bytes),
-    /// The fields the manager wants, for server-side apply.
+    /// An applied configuration, for server-side apply.
     Apply {
         /// The applied configuration.
         body: Body,
-        /// Whether fields of others are taken over.
+        /// Whether conflicting fields of other managers are taken over.
         force: bool,
     },
 }
 
-/// A body and how it is written.
+/// A body and its media type.
 pub struct Body {
     /// The bytes.
     pub bytes: Bytes,
@@ -51,22 +51,22 @@ pub enum PatchType {
     Strategic,
 }
 
-/// A candidate and what the client shall be told.
+/// The proposed object and the warnings for the client.
 pub(crate) struct Proposed {
     pub(crate) object: Value,
     pub(crate) warnings: Vec<String>,
-    /// Whether the object has empty lists or maps that JSON does not show. Go tells them from those that are not
-    /// there until a new object has been validated.
+    /// Whether the object has empty lists or maps that JSON omits. Go distinguishes them from absent ones until a new
+    /// object has been validated.
     pub(crate) empties: bool,
 }
 
 impl Proposed {
-    /// A refusal, with what was noted before.
+    /// Returns the refusal together with the warnings collected so far.
     pub(crate) fn refused(self, status: Status) -> Status {
         status.with_warnings(self.warnings)
     }
 
-    /// The proposal if it stands a check. What was noted before goes with the refusal.
+    /// Returns the proposal if `check` accepts it. A refusal carries the warnings collected so far.
     pub(crate) fn checked(
         mut self,
         check: impl FnOnce(&mut Value) -> Result<(), Status>,
@@ -78,14 +78,14 @@ impl Proposed {
     }
 }
 
-/// What is written, and how strictly the body is read.
+/// The target of a write and how strictly its body is decoded.
 pub(crate) struct Context<'a> {
     pub(crate) target: &'a Target,
     pub(crate) validation: FieldValidation,
     pub(crate) registered: &'a dyn Fn(&str, &GroupVersion) -> bool,
 }
 
-/// Decodes the body of a create or replace. Nothing is compared with the live object yet.
+/// Decodes the body of a create or replace, without comparing it with the live object.
 pub(crate) fn decode_object(cx: &Context<'_>, body: &Body, empties: Empties) -> Result<Proposed, Status> {
     let version = cx.target.kind_version();
     let expected = decode::expected_object(&cx.target.kind, version, cx.registered);
@@ -98,7 +98,7 @@ pub(crate) fn decode_object(cx: &Context<'_>, body: &Body, empties: Empties) -> 
     Ok(Proposed { object, warnings, empties })
 }
 
-/// Applies a patch to the live object (in the version of the request).
+/// Applies a patch to the live object, which is in the version of the request.
 pub(crate) fn patch_object(
     cx: &Context<'_>,
     live: &Value,
@@ -107,13 +107,13 @@ pub(crate) fn patch_object(
 ) -> Result<Proposed, Status> {
     let reported = cx.validation != FieldValidation::Ignore;
     let live = patched_form(&cx.target.kind_version().schema, live, kind);
-    let Patched { decoded, shown } = match kind {
+    let Patched { decoded, patch_text } = match kind {
         PatchType::Json | PatchType::Merge => patch_document(cx, &live, kind, body, reported)?,
         PatchType::Strategic => patch_strategically(cx, &live, body)?,
     };
     let Decoded { value: mut object, mut complaints, resets } = decoded;
     if !complaints.is_empty() && cx.validation == FieldValidation::Strict {
-        return Err(invalid_patch(&shown, &format!("strict decoding error: {}", complaints.join(", "))));
+        return Err(invalid_patch(&patch_text, &format!("strict decoding error: {}", complaints.join(", "))));
     }
     if !reported {
         complaints.clear();
@@ -127,8 +127,8 @@ pub(crate) fn patch_object(
     })
 }
 
-/// The live object as patches see it. JSON patches and merge patches change its JSON, where raw fields keep the order of
-/// their keys; strategic merge patches change maps, from which raw fields are written anew.
+/// Returns the live object in the form that a patch type changes. JSON and merge patches change its JSON, in which raw
+/// fields retain the order of their keys; strategic merge patches change maps, from which raw fields are printed again.
 fn patched_form<'l>(schema: &Schema, live: &'l Value, kind: PatchType) -> Cow<'l, Value> {
     if !schema.has_raw() {
         return Cow::Borrowed(live);
@@ -141,13 +141,13 @@ fn patched_form<'l>(schema: &Schema, live: &'l Value, kind: PatchType) -> Cow<'l
     Cow::Owned(live)
 }
 
-/// A patched object, and what is shown of the patch if the object turns out to be invalid.
+/// A patched object, and the text that error messages show of it if it is invalid.
 struct Patched {
     decoded: Decoded,
-    shown: String,
+    patch_text: String,
 }
 
-/// JSON patches and merge patches are applied to the JSON of the object; the outcome is read like a body.
+/// Applies a JSON patch or merge patch to the object's JSON and decodes the result like a body.
 fn patch_document(
     cx: &Context<'_>,
     live: &Value,
@@ -166,26 +166,26 @@ fn patch_document(
         patch::written::written(&version.schema, live, patched, merged)
     };
     if version.schema.is_go() && patched.as_object().is_some_and(|map| !has_version(map)) {
-        let shown = written(&patched);
-        return Ok(Patched { decoded: without_version(&patched, complaints), shown });
+        let patch_text = written(&patched);
+        return Ok(Patched { decoded: without_version(&patched, complaints), patch_text });
     }
     if let Some(decoded) = decode::decode_plain(patched, &expected).filter(|_| complaints.is_empty()) {
-        return Ok(Patched { decoded, shown: String::new() });
+        return Ok(Patched { decoded, patch_text: String::new() });
     }
-    // Something is wrong with the outcome: it is made again and written down, to find and to show what.
+    // The result does not decode: apply the patch again and print the document, to find the error and quote it.
     let (patched, _) = document_after(&version.schema, live, kind, body, reported)?;
-    let shown = written(&patched);
-    let mut decoded = decode::decode_patched(shown.as_bytes(), &expected).map_err(|refusal| {
-        let whole = refusal.of_patched(&expected, shown.as_bytes());
-        whole.unwrap_or_else(|| invalid_patch(&shown, refusal.why()))
+    let patch_text = written(&patched);
+    let mut decoded = decode::decode_patched(patch_text.as_bytes(), &expected).map_err(|refusal| {
+        let whole = refusal.of_patched(&expected, patch_text.as_bytes());
+        whole.unwrap_or_else(|| invalid_patch(&patch_text, refusal.why()))
     })?;
     complaints.append(&mut decoded.complaints);
     decoded.complaints = complaints;
-    Ok(Patched { decoded, shown })
+    Ok(Patched { decoded, patch_text })
 }
 
-/// What a patch makes that takes away the `apiVersion`. kube-apiserver then reads the document into its internal type,
-/// which knows none of the fields: nothing is left of the object.
+/// The result of a patch that removes `apiVersion`. kube-apiserver then decodes the document into its internal type,
+/// which has none of the fields, so the object is empty.
 fn without_version(patched: &Value, mut complaints: Vec<String>) -> Decoded {
     let keys = patched.as_object().into_iter().flat_map(|map| map.iter()).map(|(key, _)| key);
     let unknown = keys.filter(|key| !matches!(key.as_str(), "apiVersion" | "kind"));
@@ -193,7 +193,7 @@ fn without_version(patched: &Value, mut complaints: Vec<String>) -> Decoded {
     Decoded { value: Value::object(), complaints, resets: false }
 }
 
-/// The live object after a JSON patch or merge patch, and complaints about the patch itself.
+/// Returns the live object after a JSON patch or merge patch, and complaints about the patch itself.
 fn document_after(
     schema: &Schema,
     live: &Value,
@@ -227,27 +227,27 @@ fn document_after(
     Ok((patched, duplicates(&parsed.duplicates)))
 }
 
-/// Strategic merge patches are applied to the tree of the object, which is of its kind whatever the patch says.
+/// Applies a strategic merge patch to the object's tree. The result is of the object's kind whatever the patch says.
 fn patch_strategically(cx: &Context<'_>, live: &Value, body: &[u8]) -> Result<Patched, Status> {
     let schema = &cx.target.kind_version().schema;
     let parsed = json::parse(body).map_err(|e| Status::bad_request(e.to_string()))?;
-    let shown = patch::go_text::go_text(&parsed.value);
+    let patch_text = patch::go_text::go_text(&parsed.value);
     let patched =
         patch::strategic::apply(live.clone(), parsed.value, schema).map_err(|error| error.to_status())?;
     let resets = managed::asks_for_reset(&patched);
     let mut strict = Strict::default();
     let mut value = pintle_schema::decode(schema, patched, &mut strict)
-        .map_err(|e| invalid_patch(&shown, e.message()))?;
+        .map_err(|e| invalid_patch(&patch_text, e.message()))?;
     decode::stamp(
         &mut value,
         &decode::expected_object(&cx.target.kind, cx.target.kind_version(), cx.registered),
     );
     let mut complaints = duplicates(&parsed.duplicates);
     complaints.extend(strict.texts());
-    Ok(Patched { decoded: Decoded { value, complaints, resets }, shown })
+    Ok(Patched { decoded: Decoded { value, complaints, resets }, patch_text })
 }
 
-/// Canonical trees have no empty lists, but an empty list of managed fields means something to ownership.
+/// Canonical trees omit empty lists, but an empty managedFields list resets ownership, so mark it.
 fn mark_reset(object: &mut Value, resets: bool) {
     const PATH: [&str; 2] = ["metadata", "managedFields"];
     if resets {
@@ -257,12 +257,12 @@ fn mark_reset(object: &mut Value, resets: bool) {
     }
 }
 
-/// Defaults of the version, and the form that Go would write. Says whether empty lists or maps stayed that JSON does
-/// not show.
+/// Applies the version's defaults and brings the object into the form that Go would write. Returns whether it has empty
+/// lists or maps that JSON omits.
 pub(crate) fn complete(target: &Target, object: &mut Value, empties: Empties) -> bool {
     let version = target.kind_version();
     target.kind.hooks.default(&version.name, object);
-    // kube-apiserver works on one type for all versions, and what a writer owns is read from that.
+    // kube-apiserver works on one internal type for all versions, and computes ownership from that.
     if target.working() != target.version {
         typed::normalize_with(&version.schema, object, empties);
         object::convert(&target.kind, object, target.version, target.working());
@@ -275,22 +275,22 @@ fn duplicates(paths: &[Str]) -> Vec<String> {
     paths.iter().map(|path| format!("duplicate field {}", quoted(path))).collect()
 }
 
-/// 422 with the patched object as the bad value, as kube-apiserver answers a patch that does not decode.
-fn invalid_patch(shown: &str, why: &str) -> Status {
+/// The 422 that kube-apiserver returns for a patched object that does not decode, with the object as bad value.
+fn invalid_patch(patch_text: &str, why: &str) -> Status {
     let mut errors = FieldErrors::new();
-    errors.invalid(&Path::of("patch"), shown, why);
+    errors.invalid(&Path::of("patch"), patch_text, why);
     Status::invalid(&GroupKind::default(), "", &errors)
 }
 
-/// An applied configuration as it is written; its fields are merged later, against the live object.
+/// An applied configuration as sent by the client. Its fields are merged with the live object later.
 pub(crate) struct Configuration {
     pub(crate) tree: Value,
-    /// What strict reading has against it.
+    /// The complaints of strict decoding.
     strict_error: Option<String>,
 }
 
 impl Configuration {
-    /// Reads a configuration. Only an object will do, but `null` passes for one without anything in it.
+    /// Decodes a configuration. It must be an object; `null` counts as an empty one.
     pub(crate) fn decode(body: &Body) -> Result<Self, Status> {
         let refuse = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
         if body.media == Media::Cbor {
@@ -308,8 +308,8 @@ impl Configuration {
         Ok(Configuration { tree: parsed.value, strict_error: parsed.strict_error.map(|e| in_conversion(&e)) })
     }
 
-    /// What is left to be said once it has been applied: warnings, or the refusal of a strict request. `unknown`
-    /// are fields that were dropped.
+    /// Returns the warnings after the configuration was applied, or the refusal of a strict request. `unknown` are the
+    /// fields that were dropped.
     pub(crate) fn complaints(
         self,
         validation: FieldValidation,

@@ -1,4 +1,4 @@
-//! Reads: get and list, with the rules of resourceVersion, paging and selectors.
+//! Get and list, with the rules for resourceVersion, paging and selectors.
 
 use crate::measures;
 use crate::select::Selects;
@@ -14,9 +14,9 @@ use pintle_value::Str;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a read waits for a revision that is not there yet.
+/// How long a read waits for a future revision.
 pub(crate) const FUTURE_WAIT: Duration = Duration::from_secs(3);
-/// When a client shall ask again for a revision that did not come.
+/// The `Retry-After` of a read whose revision was not reached in time.
 const FUTURE_RETRY_SECONDS: i32 = 1;
 
 /// A list and what narrows it.
@@ -24,12 +24,12 @@ const FUTURE_RETRY_SECONDS: i32 = 1;
 pub struct ListRequest {
     /// The collection.
     pub target: Target,
-    /// Selectors, limit, continuation and revision. The labels of the field selector are those of the kind.
+    /// Selectors, limit, continue token and revision. Field selectors use the field labels of the kind.
     pub options: ListOptions,
 }
 
 impl ListRequest {
-    /// The whole collection as it is now.
+    /// A request for the whole current collection.
     pub fn all(target: Target) -> Self {
         ListRequest { target, options: ListOptions::default() }
     }
@@ -38,17 +38,17 @@ impl ListRequest {
 /// A page of a list.
 #[derive(Clone)]
 pub struct Listed {
-    /// The items in order of their keys.
+    /// The items, ordered by key.
     pub items: Vec<Arc<Object>>,
-    /// Revision of the list.
+    /// Revision of the list; 0 is none.
     pub revision: u64,
-    /// Where the next page begins; "" on the last one.
+    /// The token of the next page; "" on the last page.
     pub continue_token: String,
-    /// How many items are left behind this page, where that is known.
+    /// The number of items after this page, if it is known.
     pub remaining: Option<i64>,
 }
 
-/// The moment that a list shows, and where in it the page begins.
+/// The revision that a list reads, and the key at which the page begins.
 struct Moment {
     view: View,
     after: Option<String>,
@@ -56,25 +56,27 @@ struct Moment {
 }
 
 impl Engine {
-    /// One object, ready to be shown.
+    /// Returns one object, converted for the response.
     pub async fn get(&self, target: &Target, resource_version: &str) -> Result<Arc<Object>, Status> {
         target.check_path_name()?;
         let _span = pintle_trace::span("cacher.Get");
         let wanted = rv::parse_for_get(resource_version)?;
         if resource_version.is_empty() {
-            self.catch_up().await?;
+            self.catch_up(target).await?;
         }
-        self.wait_for(wanted).await?;
+        if wanted > 0 {
+            wait_for(&*self.resource(target)?, wanted).await?;
+        }
         let found = self.kept(&target.kind, &target.object_key());
         let found = found.ok_or_else(|| Status::not_found(&target.group_resource(), &target.name))?;
-        // kube-apiserver reads the store here and asks a conversion webhook anew; what it has in memory serves only those
-        // who ask for any version.
+        // Without resourceVersion kube-apiserver reads from the store and calls a conversion webhook again; its cache
+        // only serves reads with a resourceVersion.
         let found = if resource_version.is_empty() { self.unconverted(target, found) } else { found };
         self.prepare(target, std::slice::from_ref(&found)).await?;
         Ok(found)
     }
 
-    /// A page of a collection, ready to be shown.
+    /// Returns one page of a collection, converted for the response.
     pub async fn list(&self, request: &ListRequest) -> Result<Listed, Status> {
         let options = &request.options;
         let target = &request.target;
@@ -85,14 +87,15 @@ impl Engine {
         }
         let _span = pintle_trace::span("cacher.GetList");
         if options.resource_version.is_empty() {
-            // kube-apiserver asks etcd for its revision by a list of nothing.
+            // kube-apiserver gets etcd's current revision with a list that returns nothing.
             let _span = pintle_trace::span("List(recursive=false) etcd3");
             let began = std::time::Instant::now();
-            self.catch_up().await?;
+            self.catch_up(target).await?;
             measures::consistent_read(target, began.elapsed());
         }
         let moment = self.moment(&resource, request).await?;
-        // A limit beside version 0 is not observed on the first page: a quirk pinned by list-rv-match-unset.http.
+        // On the first page, kube-apiserver ignores a limit with resourceVersion=0: a quirk pinned by
+        // list-rv-match-unset.http.
         let first = options.continue_token.is_empty();
         let limit = if options.resource_version == "0" && first { 0 } else { options.limit.max(0) };
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -107,7 +110,7 @@ impl Engine {
         let mut candidates = moment.view.range(namespace, moment.after.as_deref()).peekable();
         let mut more = false;
         let mut fetched: usize = 0;
-        // Looking at each object costs more than counting it, so only where there is a reason.
+        // Examining each object costs more than counting, so only do it if an object may be undecodable.
         let may_be_unreadable = resource.may_have_unreadable();
         let mut unreadable = Vec::new();
         while let Some(object) = candidates.next() {
@@ -125,7 +128,12 @@ impl Engine {
         if target.kind.conversion.is_some() || !unreadable.is_empty() {
             self.check_listable(target, if unreadable.is_empty() { &items } else { &unreadable }).await?;
         }
-        let remaining = (more && selects.is_empty()).then(|| i64::try_from(candidates.count()).unwrap_or(0));
+        let remaining = match items.last() {
+            Some(last) if more && selects.is_empty() => {
+                i64::try_from(moment.view.count_after(namespace, last.key().as_str())).ok()
+            }
+            _ => None,
+        };
         measures::listed(target, fetched, items.len());
         let continue_token = match items.last() {
             Some(last) if more => {
@@ -140,8 +148,8 @@ impl Engine {
         Ok(Listed { items, revision: moment.revision, continue_token, remaining })
     }
 
-    /// The selectors of a list. Where a webhook converts, they look at the version asked for, and the objects are
-    /// converted to look at them.
+    /// Builds the selectors of a list. If a webhook converts, the selectors apply to the requested version, so the
+    /// objects are converted first.
     async fn selects(&self, request: &ListRequest, view: &View) -> Result<Selects, Status> {
         let mut selects = Selects::new(request);
         let target = &request.target;
@@ -154,14 +162,14 @@ impl Engine {
         Ok(selects)
     }
 
-    /// Has these objects of a list converted; an error where one of them cannot be shown.
+    /// Converts the objects of a list, or returns an error if one cannot be converted.
     async fn check_listable(&self, target: &Target, objects: &[Arc<Object>]) -> Result<(), Status> {
         let faults = self.convert_all(target, objects).await;
         if faults.is_empty() { Ok(()) } else { Err(self.cannot_list(target, &faults)) }
     }
 
-    /// Refuses to show a collection from memory, as a whole or as it changes, that has unreadable objects: where
-    /// kube-apiserver keeps each version for itself, it never gets such a one together.
+    /// Refuses to list or watch a collection with undecodable objects from the cache: kube-apiserver has a cache per
+    /// version, which cannot be initialized with such an object.
     pub(crate) fn check_followable(&self, target: &Target, resource: &Resource) -> Result<(), Status> {
         if !resource.may_have_unreadable() {
             return Ok(());
@@ -186,7 +194,7 @@ impl Engine {
         resource.ok_or_else(|| Status::internal("the resource is not served any more"))
     }
 
-    /// The moment that a list shows.
+    /// Determines the revision that a list reads.
     async fn moment(&self, resource: &Resource, request: &ListRequest) -> Result<Moment, Status> {
         let options = &request.options;
         if !options.continue_token.is_empty() {
@@ -197,13 +205,10 @@ impl Engine {
             Some(VersionMatch::Exact) => true,
             Some(VersionMatch::NotOlderThan) => false,
             // The old form names a moment only of whole collections. A selector of one name is a read of one key to
-            // kube-apiserver, and those are of the present.
-            None => {
-                let one_name = options.field_selector.required_value("metadata.name").is_some();
-                options.limit > 0 && wanted > 0 && !one_name
-            }
+            // kube-apiserver, and those are of the present; across namespaces it is a collection.
+            None => options.limit > 0 && wanted > 0 && single_key(request).is_none(),
         };
-        self.wait_for(wanted).await?;
+        wait_for(resource, wanted).await?;
         if !exact {
             let view = resource.view();
             return Ok(Moment { revision: view.revision(), view, after: None });
@@ -218,7 +223,8 @@ impl Engine {
         Ok(Moment { view, after: None, revision: wanted })
     }
 
-    /// The resource at a revision that the cache no longer has, from the store; `None` if that has it no more either.
+    /// Reads the resource from the store at a revision that the cache no longer has; `None` if the store has compacted
+    /// it.
     async fn stored_view(&self, resource: &Resource, revision: u64) -> Result<Option<View>, Status> {
         match self.store.read_at(resource.prefix(), Revision(revision)).await {
             Ok(stored) => Ok(Some(resource.view_of(&stored))),
@@ -227,24 +233,30 @@ impl Engine {
         }
     }
 
-    /// Waits until the cache has every write that any server acknowledged before the call.
-    pub(crate) async fn catch_up(&self) -> Result<(), Status> {
+    /// Waits until the cache has every write to this resource that any server acknowledged before the call.
+    pub(crate) async fn catch_up(&self, target: &Target) -> Result<(), Status> {
         if !self.store.is_shared() {
             return Ok(());
         }
+        let caught_up = self.store.barrier_for(&target.kind.store_prefix).await;
+        caught_up.map(drop).map_err(|fault| Status::internal(&fault.to_string()))
+    }
+
+    /// The same for all resources.
+    pub(crate) async fn catch_up_all(&self) -> Result<(), Status> {
         let caught_up = self.store.barrier().await;
         caught_up.map(drop).map_err(|fault| Status::internal(&fault.to_string()))
     }
 
-    /// The moment of an earlier page.
+    /// Determines the revision and position from a continue token.
     async fn continued(&self, resource: &Resource, request: &ListRequest) -> Result<Moment, Status> {
         let options = &request.options;
         let token = ContinueToken::decode_for_list(&options.continue_token, &options.resource_version)?;
-        // Lists that kube-apiserver answers from its cache have tokens that begin with a slash.
+        // Continue tokens of lists that kube-apiserver answers from its cache begin with a slash.
         let start = token.start.trim_start_matches('/');
         let after =
             Some(list_namespace(&request.target).map_or(start.to_owned(), |ns| format!("{ns}/{start}")));
-        // A negative revision asks for the rest as it is now.
+        // A negative revision continues with the current state.
         let Ok(revision) = u64::try_from(token.version) else {
             let view = resource.view();
             return Ok(Moment { revision: view.revision(), view, after });
@@ -258,21 +270,21 @@ impl Engine {
             },
         }
     }
+}
 
-    /// Waits until the cache has seen `revision`, but not for long.
-    pub(crate) async fn wait_for(&self, revision: u64) -> Result<(), Status> {
-        if self.cache.revision() >= revision || self.cache.wait_for(revision, FUTURE_WAIT).await.is_ok() {
-            return Ok(());
-        }
-        Err(too_large(revision, self.cache.revision()))
+/// Waits a limited time until the cache reaches `revision`.
+pub(crate) async fn wait_for(resource: &Resource, revision: u64) -> Result<(), Status> {
+    if resource.revision() >= revision || resource.wait_for(revision, FUTURE_WAIT).await.is_ok() {
+        return Ok(());
     }
+    Err(too_large(revision, resource.revision()))
 }
 
 fn too_large(wanted: u64, current: u64) -> Status {
     rv::too_large(wanted, current, FUTURE_RETRY_SECONDS)
 }
 
-/// The one object that a list can be about, when its field selector names it: such a list has no pages.
+/// The key of the only object that a list can return, if its field selector names it. Such a list has no pages.
 fn single_key(request: &ListRequest) -> Option<Str> {
     let target = &request.target;
     let name = request.options.field_selector.required_value("metadata.name")?;
@@ -280,15 +292,14 @@ fn single_key(request: &ListRequest) -> Option<Str> {
     placed.then(|| crate::object_key(target.kind.namespaced, &target.namespace, name))
 }
 
-/// Whether kube-apiserver would answer a list from memory. One page of everything it reads from the store as long as
-/// there is nothing in memory, and so it does with pages and revisions of the past.
+/// Returns whether kube-apiserver would answer a list from its cache. It reads pages and exact revisions from etcd.
 fn asks_cache(options: &ListOptions) -> bool {
     let selects = !options.label_selector.is_empty() || !options.field_selector.terms().is_empty();
     let is_exact = options.resource_version_match == Some(VersionMatch::Exact);
     options.continue_token.is_empty() && !is_exact && (options.limit <= 0 || selects)
 }
 
-/// The namespace that a list stays in; none across all and for cluster-scoped kinds.
+/// The namespace that a list is restricted to; `None` across all namespaces and for cluster-scoped kinds.
 pub(crate) fn list_namespace(target: &Target) -> Option<&str> {
     (target.kind.namespaced && !target.namespace.is_empty()).then_some(target.namespace.as_str())
 }

@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The kinds that a group serves, in the order in which they came.
+/// The kinds that a group serves, in the order of their registration.
 pub type Members = Arc<Vec<Arc<Kind>>>;
 
-/// One moment of the registry. Cheap to hold; never changes.
+/// An immutable snapshot of the registry, cheap to clone.
 #[derive(Clone, Default)]
 pub struct Kinds {
     /// By group and plural.
@@ -24,11 +24,11 @@ pub struct Kinds {
     by_resource: OrdMap<(Str, Str, Str), (Arc<Kind>, usize)>,
     /// By group, version and kind, served or not.
     by_kind: OrdMap<(Str, Str, Str), (Arc<Kind>, usize)>,
-    /// By where their objects are in the store.
+    /// By the prefix of their objects in the store.
     by_prefix: OrdMap<Str, Arc<Kind>>,
     /// By group of their served versions.
     groups: OrdMap<Str, Members>,
-    /// The groups of built-in kinds. No definition may add to them, change them or take from them.
+    /// The groups of built-in kinds. Definitions cannot add kinds to them, or change or remove kinds in them.
     built_in_groups: OrdSet<Str>,
 }
 
@@ -43,7 +43,7 @@ impl Kinds {
         &self.groups
     }
 
-    /// The kind served as this resource, and the position of the version.
+    /// The kind that serves this resource, and the index of the version.
     pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<(Arc<Kind>, usize)> {
         self.by_resource.get(&(group.into(), version.into(), plural.into())).cloned()
     }
@@ -53,18 +53,18 @@ impl Kinds {
         self.all.get(&(group.into(), plural.into()))
     }
 
-    /// The kind of this name in this group and version, and the position of the version.
+    /// The kind with this name in this group and version, and the index of the version.
     pub fn by_kind(&self, group_version: &GroupVersion, kind: &str) -> Option<(&Arc<Kind>, usize)> {
         let GroupVersion { group, version } = group_version;
         self.by_kind.get(&(group.clone(), version.clone(), kind.into())).map(|(kind, at)| (kind, *at))
     }
 
-    /// The kind whose objects are kept under this prefix.
+    /// The kind whose objects are stored under this prefix.
     pub fn by_prefix(&self, prefix: &str) -> Option<&Arc<Kind>> {
         self.by_prefix.get(prefix)
     }
 
-    /// The kind of this group and plural, if a definition defines it.
+    /// The kind of this group and plural, if it comes from a definition.
     pub fn defined_by_plural(&self, group: &str, plural: &str) -> Option<&Arc<Kind>> {
         self.by_plural(group, plural).filter(|kind| !self.is_built_in(kind))
     }
@@ -74,7 +74,7 @@ impl Kinds {
             || kind.versions.iter().any(|version| self.built_in_groups.contains(&version.group))
     }
 
-    /// Whether objects of `kind` would be stored among those of a built-in kind.
+    /// Returns whether objects of `kind` would be stored under the prefix of a built-in kind.
     fn overlaps_built_in_storage(&self, kind: &Kind) -> bool {
         let (new, built_in) = (&kind.store_prefix, |old: &&Arc<Kind>| self.is_built_in(old));
         self.all().filter(built_in).any(|old| {
@@ -105,7 +105,7 @@ impl Kinds {
             let place = (version.group.clone(), version.name.clone(), kind.plural.clone());
             self.by_resource.remove(&place);
             let place = (version.group.clone(), version.name.clone(), kind.kind.clone());
-            // Another definition may have taken the name of the kind meanwhile.
+            // Another definition may have taken the name in the meantime.
             if self.by_kind.get(&place).is_some_and(|(named, _)| Arc::ptr_eq(named, &kind)) {
                 self.by_kind.remove(&place);
             }
@@ -119,7 +119,7 @@ impl Kinds {
     }
 }
 
-/// A definition is in a group of built-in kinds, which kube-apiserver routes to the built-in kinds alone.
+/// The definition is in a group of built-in kinds, which kube-apiserver only serves from the built-in kinds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{plural}.{group} is not served: the group {group} belongs to built-in kinds")]
 pub struct BuiltInGroup {
@@ -127,16 +127,16 @@ pub struct BuiltInGroup {
     plural: Str,
 }
 
-/// The registry: a new moment for each definition that comes, changes or goes.
+/// The registry of kinds. Each definition that is added, changed or removed makes a new snapshot.
 pub struct Registry {
     kinds: ArcSwap<Kinds>,
     changes: AtomicU64,
     /// The revision up to which definitions are served.
-    settled: watch::Sender<u64>,
+    applied: watch::Sender<u64>,
 }
 
-/// How long the writer of a definition waits until it is served.
-const SETTLE_MAX: Duration = Duration::from_secs(2);
+/// How long the writer of a definition waits until the definition is served.
+const APPLIED_WAIT_MAX: Duration = Duration::from_secs(2);
 
 impl Registry {
     /// A registry of these built-in kinds.
@@ -144,8 +144,8 @@ impl Registry {
         let registry = Registry {
             kinds: ArcSwap::default(),
             changes: AtomicU64::new(0),
-            // Until somebody follows the definitions nobody waits for it.
-            settled: watch::Sender::new(u64::MAX),
+            // Nobody waits until a controller follows the definitions.
+            applied: watch::Sender::new(u64::MAX),
         };
         kinds.into_iter().for_each(|kind| registry.install(kind));
         registry
@@ -166,7 +166,7 @@ impl Registry {
         });
     }
 
-    /// Returns an error if `kind`, which a definition defines, must not be served.
+    /// Returns an error if `kind`, which a definition declares, must not be served.
     pub fn check_definable(&self, kind: &Kind) -> Result<(), BuiltInGroup> {
         let kinds = self.kinds.load();
         if kinds.is_built_in(kind) || kinds.overlaps_built_in_storage(kind) {
@@ -175,7 +175,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Puts `kind`, which a definition defines, in the place of the one with the same group and plural, or adds it.
+    /// Registers `kind`, which a definition declares, replacing the one with the same group and plural.
     pub fn define(&self, kind: Arc<Kind>) -> Result<(), BuiltInGroup> {
         self.check_definable(&kind)?;
         self.update(|kinds| {
@@ -185,7 +185,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Takes the kind of this group and plural out of service and returns it. Built-in kinds stay.
+    /// Unregisters and returns the kind of this group and plural. Built-in kinds stay.
     pub fn undefine(&self, group: &str, plural: &str) -> Option<Arc<Kind>> {
         let kind = self.kinds.load().defined_by_plural(group, plural)?.clone();
         self.update(|kinds| kinds.take_out(group, plural));
@@ -201,19 +201,19 @@ impl Registry {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// Says that definitions are served as they are at `revision`.
+    /// Announces that the definitions at `revision` are served.
     pub fn mark_applied(&self, revision: u64) {
-        self.settled.send_replace(revision);
+        self.applied.send_replace(revision);
     }
 
-    /// Waits until definitions are served as they are at `revision`, but not for long.
+    /// Waits a limited time until the definitions at `revision` are served.
     pub(crate) async fn wait_applied(&self, revision: u64) {
-        let mut settled = self.settled.subscribe();
-        // Whoever waits in vain is told of the write all the same: it is done.
-        _ = tokio::time::timeout(SETTLE_MAX, settled.wait_for(|reached| *reached >= revision)).await;
+        let mut applied = self.applied.subscribe();
+        // After a time-out the client still gets its answer: the definition is stored.
+        _ = tokio::time::timeout(APPLIED_WAIT_MAX, applied.wait_for(|reached| *reached >= revision)).await;
     }
 
-    /// Counts the changes of the registry; documents made from it are stale when it moves.
+    /// Counts the changes of the registry; documents rendered from it are stale when this changes.
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }

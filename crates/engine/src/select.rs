@@ -1,4 +1,4 @@
-//! What the selectors of a list or watch select, and in which version they look at objects.
+//! The selectors of a list or watch, and the version of objects that they apply to.
 
 use crate::object::extract_in;
 use crate::read::ListRequest;
@@ -10,19 +10,19 @@ use pintle_value::Str;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The selectors of a list or watch, ready to be matched against kept objects. Where a webhook converts, they look at
-/// objects in the version asked for, otherwise at what is kept of them.
+/// The selectors of a list or watch, prepared for matching. If a webhook converts, they apply to the requested version,
+/// otherwise to the stored one.
 pub(crate) struct Selects {
     labels: LabelSelector,
     fields: Vec<(FieldAt, bool, Str)>,
-    /// What is looked at in place of what is kept, by the keys of objects.
+    /// What selectors see of converted objects, by object key.
     converted: HashMap<Str, Extracted>,
 }
 
 enum FieldAt {
     Name,
     Namespace,
-    /// The place among the fields that are looked at.
+    /// The index among the extracted fields.
     Place(usize),
     Unknown,
 }
@@ -30,14 +30,18 @@ enum FieldAt {
 impl Selects {
     pub(crate) fn new(request: &ListRequest) -> Self {
         let kind = &request.target.kind;
-        let spoken = request.target.kind_version();
-        let seen = if kind.conversion.is_some() { spoken } else { kind.storage_version() };
-        // Versions may name the same field differently.
+        let request_version = request.target.kind_version();
+        let seen = if kind.conversion.is_some() { request_version } else { kind.storage_version() };
+        // Versions may use different labels for the same field.
         let place = |label: &str| match label {
             "metadata.name" => FieldAt::Name,
             "metadata.namespace" => FieldAt::Namespace,
             _ => {
-                let same = spoken.selectable.iter().find(|f| f.label == label).filter(|f| !f.path.is_empty());
+                let same = request_version
+                    .selectable
+                    .iter()
+                    .find(|f| f.label == label)
+                    .filter(|f| !f.path.is_empty());
                 let fits = |f: &SelectableField| same.map_or(f.label == label, |s| s.path == f.path);
                 seen.selectable.iter().position(fits).map_or(FieldAt::Unknown, FieldAt::Place)
             }
@@ -51,13 +55,13 @@ impl Selects {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// Whether anything beside name and namespace is looked at.
+    /// Returns whether anything other than name and namespace is selected by.
     pub(crate) fn looks_inside(&self) -> bool {
         !self.labels.is_empty()
             || self.fields.iter().any(|(place, ..)| !matches!(place, FieldAt::Name | FieldAt::Namespace))
     }
 
-    /// Looks at these objects, which were converted, in the version asked for.
+    /// Extracts what the selectors need from these objects, which were converted to the requested version.
     pub(crate) fn look_at(
         &mut self,
         engine: &Engine,
@@ -79,7 +83,7 @@ impl Selects {
         }
     }
 
-    /// Whether an object is selected of which this is seen.
+    /// Returns whether an object is selected, given its extracted fields in the requested version.
     pub(crate) fn matches_as(&self, object: &Object, seen: &Extracted) -> bool {
         self.fits(object, &seen.labels, &seen.fields)
     }

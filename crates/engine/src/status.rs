@@ -1,14 +1,14 @@
-//! Failures of the store and of apply, as the `Status` a client sees.
+//! Turns failures of the store and of apply into a `Status`.
 
 use pintle_meta::Status;
 use pintle_store::WriteError;
 
-/// What a client is told when the store does not take a write.
+/// The `Status` for a write that the store did not accept.
 pub(crate) fn write_error(error: WriteError) -> Status {
     match error {
         WriteError::TooLarge { .. } => Status::unclassified("etcdserver: request is too large"),
         WriteError::Refused { message } => Status::unclassified(message),
-        // Nobody knows whether the write took place: a client must look before it tries again.
+        // The outcome of the write is unknown: the client must read the object before it retries.
         WriteError::Unknown { reason } => {
             Status::timeout(&format!("request did not complete within requested timeout - {reason}"), 0)
         }

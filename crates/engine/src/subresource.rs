@@ -1,5 +1,5 @@
-//! Requests whose object is not kept as it comes: subresources of another kind than their parent, and resources
-//! that are only ever created. Each is decoded and admitted here and carried out in its own file.
+//! Requests whose body is not stored as it is: subresources with a kind of their own, and resources that can only be
+//! created. Each is decoded and admitted here and carried out in its own module.
 
 mod binding;
 mod connect;
@@ -12,7 +12,7 @@ pub(crate) mod scale;
 mod token;
 
 pub use connect::{Backend, Location, NodeSettings};
-pub use token::TokenObjects;
+pub use token::{SECONDS_EXTENDED as TOKEN_SECONDS_EXTENDED, TokenObjects};
 
 use crate::propose::{self, Change};
 use crate::write::{Live, WriteRequest};
@@ -30,38 +30,40 @@ use pintle_value::{Str, Value};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// How often a change is tried again when others get in between.
+/// How often a change is retried after conflicts with other writes.
 const ATTEMPTS_MAX: usize = 64;
 
-/// Who answers questions about users and their rights.
+/// The authenticator and authorizers that reviews and token requests use.
 pub struct Access {
     /// Decides what may be done.
     pub authorizer: Arc<dyn Authorizer>,
-    /// Knows whose a token is, and makes tokens.
+    /// Authenticates tokens and issues them.
     pub authenticator: Arc<Authenticator>,
-    /// Decides by roles and bindings; a write of one is in force with the next request.
+    /// Authorizes by roles and bindings; a written role is in force for the next request.
     pub rbac: Arc<Rbac>,
-    /// Longest life of a service-account token; 0 is any.
+    /// The longest lifetime of a service account token in seconds; 0 means no limit.
     pub token_seconds_max: i64,
-    /// Whether the tokens of pods live longer than they say, and their use is only remarked upon.
+    /// Whether tokens of pods get an extended lifetime, after whose nominal end their use only logs a warning.
     pub extend_tokens: bool,
+    /// How long they live then, in seconds.
+    pub extended_token_seconds: i64,
 }
 
-/// What came of a create that stores nothing under its own name.
+/// The result of a create that stores no object of its own.
 pub struct Made {
     /// The answer, a review or a `Status`.
     pub tree: Value,
-    /// What the client shall be told.
+    /// The warnings for the client.
     pub warnings: Vec<String>,
 }
 
 impl Engine {
-    /// Whether creates of this target store nothing under their own name.
+    /// Returns whether creates of this target store no object of their own.
     pub fn is_virtual(&self, target: &Target) -> bool {
         target.subresource.is_empty() && target.kind.verbs.create && !target.kind.verbs.get
     }
 
-    /// Carries out a create of a subresource of another kind, or of a resource that is only created.
+    /// Carries out a create of a subresource with a kind of its own, or of a resource that can only be created.
     pub async fn create_virtual(&self, request: &WriteRequest, access: &Access) -> Result<Made, Status> {
         let mut warnings = Vec::new();
         match self.make_virtual(request, access, &mut warnings).await {
@@ -70,7 +72,7 @@ impl Engine {
         }
     }
 
-    /// The answer to such a create. What the client is warned of goes with it or beside the error.
+    /// Answers such a create. Warnings are returned with the answer or with the error.
     async fn make_virtual(
         &self,
         request: &WriteRequest,
@@ -85,43 +87,43 @@ impl Engine {
             _ => target.name.clone(),
         };
         let attributes = creation(request, &name);
-        let face = self.face(target)?;
-        self.mutate_admitted(&attributes, &face, Some(&mut object), warnings).await?;
+        let body_target = self.body_target(target)?;
+        self.mutate_admitted(&attributes, &body_target, Some(&mut object), warnings).await?;
         let mut tree = match kind.as_str() {
             "Binding" => {
                 binding::check(&object, &name)?;
-                self.validate_admitted(&attributes, &face, Some(&object), warnings).await?;
+                self.validate_admitted(&attributes, &body_target, Some(&object), warnings).await?;
                 self.bind(target, &object, request.dry_run).await?;
                 success()
             }
             "Eviction" => {
                 let options = eviction::options(&object, &name, request.dry_run)?;
-                self.validate_admitted(&attributes, &face, Some(&object), warnings).await?;
+                self.validate_admitted(&attributes, &body_target, Some(&object), warnings).await?;
                 self.evict(target, &name, options).await?
             }
             "TokenRequest" => {
                 let account = self.token_account(target, &mut object, access)?;
-                self.validate_admitted(&attributes, &face, Some(&object), warnings).await?;
-                self.issue_token(target, &account, object, access, warnings)?
+                self.validate_admitted(&attributes, &body_target, Some(&object), warnings).await?;
+                self.issue_token(target, &account, object, access, warnings).await?
             }
             "SelfSubjectReview" => {
-                self.validate_admitted(&attributes, &face, Some(&object), warnings).await?;
+                self.validate_admitted(&attributes, &body_target, Some(&object), warnings).await?;
                 identity::whoami(&request.user, &self.now_text())
             }
             "TokenReview" => {
                 identity::check_token_review(&object)?;
-                self.validate_admitted(&attributes, &face, Some(&object), warnings).await?;
+                self.validate_admitted(&attributes, &body_target, Some(&object), warnings).await?;
                 identity::review_token(object, access, self.system_time()).await
             }
             "SelfSubjectRulesReview" => {
                 reviews::check_rules_review(&object)?;
-                self.validate_admitted(&attributes, &face, Some(&object), warnings).await?;
+                self.validate_admitted(&attributes, &body_target, Some(&object), warnings).await?;
                 reviews::rules(&object, access, &request.user)
             }
             "SubjectAccessReview" | "SelfSubjectAccessReview" | "LocalSubjectAccessReview" => {
-                let asked = reviews::Face::of(&kind);
+                let asked = reviews::ReviewScope::of(&kind);
                 reviews::check(asked, &object)?;
-                self.validate_admitted(&attributes, &face, Some(&object), warnings).await?;
+                self.validate_admitted(&attributes, &body_target, Some(&object), warnings).await?;
                 reviews::answer(asked, object, access, &request.user).await
             }
             other => return Err(Status::internal(&format!("nothing is known of creating a {other}"))),
@@ -132,21 +134,24 @@ impl Engine {
         Ok(tree)
     }
 
-    /// The object of a create, with its kind and what the client shall be told.
+    /// Decodes the object of a create. Returns its kind, the object and the warnings.
     fn decode_virtual(&self, request: &WriteRequest) -> Result<(Str, Value, Vec<String>), Status> {
         let target = &request.target;
-        let face = self.face(target)?;
+        let body_target = self.body_target(target)?;
         let kinds = self.registry.kinds();
         let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_built_in(&kinds, kind, gv);
-        let cx =
-            propose::Context { target: &face, validation: request.validation(), registered: &registered };
+        let cx = propose::Context {
+            target: &body_target,
+            validation: request.validation(),
+            registered: &registered,
+        };
         let Change::Create(body) = &request.change else {
             return Err(Status::method_not_supported(&target.kind.group_resource(), "update"));
         };
         let propose::Proposed { mut object, warnings, .. } =
             propose::decode_object(&cx, body, typed::Empties::PreserveSerialized)?;
-        crate::write::note_request_object(&face, &object);
-        let kind = face.kind.kind.clone();
+        crate::write::note_request_object(&body_target, &object);
+        let kind = body_target.kind.kind.clone();
         if kind == "TokenRequest" {
             token::default(&mut object);
         }
@@ -156,13 +161,13 @@ impl Engine {
         metadata::default_namespace(&mut object, target)?;
         let manager = metadata::manager(&request.field_manager, &request.user_agent);
         let owner = ownership::Owner { manager: &manager, now: &self.now_text() };
-        ownership::record(&face, owner, None, &mut object);
+        ownership::record(&body_target, owner, None, &mut object);
         Ok((kind, object, warnings))
     }
 
-    /// The target as a request about the kind that its subresource reads and writes; the target itself where that
-    /// is its own kind.
-    pub(crate) fn face(&self, target: &Target) -> Result<Target, Status> {
+    /// Returns the target with the kind that its subresource reads and writes, or the target itself if that is its own
+    /// kind.
+    pub(crate) fn body_target(&self, target: &Target) -> Result<Target, Status> {
         let version = target.kind_version();
         let Some(sub) = version.subresource(&target.subresource) else { return Ok(target.clone()) };
         if sub.gvk == version.gvk(&target.kind) {
@@ -175,7 +180,7 @@ impl Engine {
         Ok(Target { kind, version: 0, ..target.clone() })
     }
 
-    /// Changes an object that is there, by a change that may refuse; answers with the object as it is then.
+    /// Changes an existing object with a function that may refuse, and returns its new state.
     pub(crate) async fn change(
         &self,
         target: &Target,
@@ -211,7 +216,7 @@ impl Engine {
     }
 }
 
-/// The answer of what is done and has nothing to show.
+/// The `Status` of a success without further details.
 fn success() -> Value {
     let mut out = Value::object();
     for (key, text) in [("kind", "Status"), ("apiVersion", "v1"), ("status", "Success")] {
@@ -238,7 +243,7 @@ fn creation<'a>(request: &'a WriteRequest, name: &'a str) -> Attributes<'a> {
     }
 }
 
-/// A kind that is only the face of another: what it is called and how it is written.
+/// The kind of a subresource's body, such as Scale or Eviction.
 fn face_kind(parent: &Kind, gvk: &GroupVersionKind, schema: pintle_schema::Schema) -> Kind {
     let version = KindVersion {
         name: gvk.version.clone(),

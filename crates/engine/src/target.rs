@@ -1,4 +1,4 @@
-//! What a request is about: a kind in a version, perhaps a namespace, a name, a subresource.
+//! The target of a request: a kind in a version, and possibly a namespace, a name and a subresource.
 
 use pintle_cache::Object;
 use pintle_kinds::{Kind, KindVersion, Scope};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub struct Target {
     /// The kind.
     pub kind: Arc<Kind>,
-    /// Which of the kind's versions the request speaks.
+    /// The index of the version that the request uses.
     pub version: usize,
     /// Namespace; "" for cluster-scoped kinds and requests across all namespaces.
     pub namespace: Str,
@@ -23,14 +23,14 @@ pub struct Target {
 }
 
 impl Target {
-    /// The version the request speaks.
+    /// The version that the request uses.
     #[expect(clippy::indexing_slicing, reason = "the registry only hands out positions of existing versions")]
     pub fn kind_version(&self) -> &KindVersion {
         &self.kind.versions[self.version]
     }
 
-    /// Which of the kind's versions a write works in, from the live object to validation: the one it speaks, or the
-    /// stored one of built-in kinds, which is what their hooks know.
+    /// The index of the version that a write works in, from the live object to validation: the version of the request,
+    /// or for built-in kinds the storage version, which their hooks expect.
     pub fn working(&self) -> usize {
         if self.kind_version().schema.is_go() { self.kind.storage } else { self.version }
     }
@@ -41,12 +41,12 @@ impl Target {
         &self.kind.versions[self.working()]
     }
 
-    /// Group and plural, as store errors name the resource of this request.
+    /// Group and plural, as error messages name the resource.
     pub fn group_resource(&self) -> GroupResource {
         GroupResource { group: self.kind_version().group.clone(), resource: self.kind.plural.clone() }
     }
 
-    /// Group and kind, as validation errors name the kind of this request.
+    /// Group and kind, as validation errors name them.
     pub fn group_kind(&self) -> GroupKind {
         GroupKind { group: self.kind_version().group.clone(), kind: self.kind.kind.clone() }
     }
@@ -61,7 +61,7 @@ impl Target {
         Target { subresource: subresource.into(), ..self.clone() }
     }
 
-    /// Which part of the object a write is about. A scale is written into the object itself.
+    /// The part of the object that a write changes. A scale is written into the object itself.
     pub fn scope(&self) -> Scope<'_> {
         if matches!(self.subresource.as_str(), "" | "scale") {
             Scope::Main
@@ -70,7 +70,7 @@ impl Target {
         }
     }
 
-    /// Refuses a name that cannot be part of a key.
+    /// Refuses a name that cannot be part of a store key.
     pub(crate) fn check_path_name(&self) -> Result<(), Status> {
         if self.name.is_empty() {
             return Err(Status::bad_request("Name parameter required."));
@@ -83,13 +83,13 @@ impl Target {
         Err(Status::bad_request(why))
     }
 
-    /// The object's place among its kind: `namespace/name`, or `name` for cluster-scoped kinds.
+    /// The object's key within its resource: `namespace/name`, or `name` for cluster-scoped kinds.
     pub fn object_key(&self) -> Str {
         object_key(self.kind.namespaced, &self.namespace, &self.name)
     }
 
-    /// The object's key as errors show it: dry runs look at it without the prefix of all keys.
-    pub(crate) fn shown_key(&self, dry_run: bool) -> String {
+    /// The object's key for error messages. In dry runs it lacks the prefix of all keys, as in kube-apiserver.
+    pub(crate) fn error_key(&self, dry_run: bool) -> String {
         let key = self.store_key();
         let prefix = if dry_run { "/registry" } else { "" };
         key.strip_prefix(prefix).unwrap_or(&key).to_string()
@@ -106,7 +106,7 @@ impl Target {
     }
 }
 
-/// An object's place among its kind: `namespace/name`, or `name` for cluster-scoped kinds.
+/// An object's key within its resource: `namespace/name`, or `name` for cluster-scoped kinds.
 pub fn object_key(namespaced: bool, namespace: &str, name: &str) -> Str {
     if namespaced { Str::from(format!("{namespace}/{name}")) } else { name.into() }
 }

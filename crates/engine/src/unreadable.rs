@@ -1,39 +1,42 @@
-//! What is said of objects that are kept but cannot be shown: they are of a version that their definition has no more,
-//! or a webhook does not convert them.
+//! Errors for objects that are stored but cannot be returned: their definition no longer has their version, or a
+//! webhook fails to convert them.
 
 use crate::{Engine, Target};
 use pintle_cache::Object;
 use pintle_meta::{Cause, Status};
 use std::sync::Arc;
+use std::time::Duration;
 
-/// How many objects that cannot be shown the error of a list names.
+/// How many undecodable objects the error of a list names.
 const NAMED_MAX: usize = 100;
-/// When a client shall ask again for what nobody can be shown.
+/// How often values are read anew when others write at the same time.
+const REREADS_MAX: usize = 100;
+/// The `Retry-After` for objects that cannot be returned to anybody.
 pub(crate) const RETRY_SECONDS: i32 = 1;
 
-/// An object that cannot be shown.
+/// An object that cannot be returned, and the reason.
 pub(crate) struct Fault {
     pub(crate) object: Arc<Object>,
     pub(crate) why: String,
 }
 
-/// Those of a list, as many as are told.
+/// The objects of a list that cannot be returned, up to the number that its error names.
 #[derive(Default)]
 pub(crate) struct Faults(Vec<Fault>);
 
 impl Faults {
-    /// Notes one more; whether that was one too many.
+    /// Adds one more. Returns whether the limit is exceeded.
     pub(crate) fn add(&mut self, object: &Arc<Object>, why: &str) -> bool {
         self.0.push(Fault { object: object.clone(), why: why.to_string() });
         self.is_full()
     }
 
-    /// Whether there are more than are told.
+    /// Returns whether there are more than the error names.
     pub(crate) fn is_full(&self) -> bool {
         self.0.len() > NAMED_MAX
     }
 
-    /// The first one, by which a single object is told.
+    /// The first one, which the error of a single-object request reports.
     pub(crate) fn into_first(self) -> Option<Fault> {
         self.0.into_iter().next()
     }
@@ -44,7 +47,7 @@ impl Faults {
 }
 
 impl Engine {
-    /// Whether there are stored values of built-in kinds that cannot be read, or any that cannot be decrypted:
+    /// Returns whether stored values of built-in kinds cannot be decoded, or any value cannot be decrypted.
     /// kube-apiserver is not ready then.
     pub fn has_unreadable_values(&self) -> bool {
         let kinds = self.registry.kinds();
@@ -61,7 +64,30 @@ impl Engine {
         })
     }
 
-    /// The answer to who wants to see or delete the object.
+    /// Reads the objects anew that could not be decrypted when they were loaded.
+    pub async fn reread_untransformable(&self) {
+        let kinds = self.registry.kinds();
+        for kind in kinds.all() {
+            let Some(resource) = self.cache.resource(&kind.store_prefix) else { continue };
+            let is_lost = |resource: &pintle_cache::Resource| {
+                resource.may_have_unreadable()
+                    && resource.view().iter().any(|object| object.is_untransformable())
+            };
+            if !is_lost(&resource) {
+                continue;
+            }
+            for _ in 0..REREADS_MAX {
+                // The embedded store has no state but the last: a write in between makes this a read of the past.
+                let stored = self.store.read_at(&kind.store_prefix, self.store.revision()).await;
+                if let Ok(stored) = stored {
+                    resource.reread(&stored);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The error for a request that reads or deletes the object.
     pub(crate) fn cannot_show(&self, target: &Target, object: &Object, why: &str) -> Status {
         if !self.unsafe_deletion {
             return plain(object, why);
@@ -70,7 +96,7 @@ impl Engine {
         Status::internal(&corrupt(key.strip_prefix("/registry").unwrap_or(&key), object, why))
     }
 
-    /// The answer to who wants to change the object.
+    /// The error for a request that changes the object.
     pub(crate) fn cannot_change(&self, object: &Object, why: &str) -> Status {
         match self.unsafe_deletion {
             true => plain(object, &undecodable(object, why)),
@@ -78,7 +104,7 @@ impl Engine {
         }
     }
 
-    /// The answer to who wants to see a list in which these are.
+    /// The error for a list that contains these objects.
     pub(crate) fn cannot_list(&self, target: &Target, faults: &Faults) -> Status {
         let Faults(faults) = faults;
         if !self.unsafe_deletion {
@@ -110,11 +136,11 @@ impl Engine {
         status
     }
 
-    /// The answer to who wants to follow a collection that cannot be shown to begin with, because of this.
+    /// The error for a watch whose initial list fails with `unlisted`.
     pub(crate) fn cannot_follow(&self, target: &Target, unlisted: &Status) -> Status {
         let gvk = target.kind_version().gvk(&target.kind);
         let of = match target.kind_version().schema.is_go() {
-            // The Go type that kube-apiserver has for all versions, in a package named after the group.
+            // The internal Go type of kube-apiserver, in a package named after the group.
             true => {
                 let package = target.kind.group.split('.').next().filter(|name| !name.is_empty());
                 format!("*{}.{}", package.unwrap_or("core"), gvk.kind)
@@ -122,7 +148,17 @@ impl Engine {
             false => format!("{}, Kind={}", gvk.group_version(), gvk.kind),
         };
         let why = format!("storage is (re)initializing: failed to list {of}: {}", unlisted.message);
-        Status::too_many_requests(why, RETRY_SECONDS)
+        let resource = self.cache.resource(&target.kind.store_prefix);
+        let downtime = resource.map_or(Duration::ZERO, |resource| resource.unreadable_for());
+        Status::too_many_requests(why, retry_seconds(downtime))
+    }
+}
+
+/// When a client shall ask again for what could not be read for so long: as in kube-apiserver, later and later.
+fn retry_seconds(downtime: Duration) -> i32 {
+    #[expect(clippy::cast_possible_truncation, reason = "it is between 1 and 30")]
+    {
+        (downtime.as_secs_f64() * 0.06).exp().clamp(1.0, 30.0) as i32
     }
 }
 
@@ -135,16 +171,28 @@ fn corrupt(key: &str, object: &Object, why: &str) -> String {
 
 fn undecodable(object: &Object, why: &str) -> String {
     match object.is_untransformable() {
-        // kube-apiserver does not look at the revision before it has decrypted the value.
+        // kube-apiserver has not determined the revision when decryption fails, so its message says 0.
         true => format!("data from the storage is not transformable revision=0: {why}"),
         false => format!("object not decodable revision={}: {why}", object.revision()),
     }
 }
 
-/// An error of decryption is one of the server, an error of decoding is passed on.
+/// A decryption error is an internal error; a decoding error keeps its own code.
 fn plain(object: &Object, why: &str) -> Status {
     match object.is_untransformable() {
         true => Status::internal(why),
         false => Status::unclassified(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_come_back_later_and_later() {
+        for (seconds, expected) in [(0, 1), (11, 1), (12, 2), (30, 6), (56, 28), (57, 30), (100_000, 30)] {
+            assert_eq!(retry_seconds(Duration::from_secs(seconds)), expected, "{seconds}");
+        }
     }
 }

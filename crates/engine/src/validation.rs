@@ -1,4 +1,4 @@
-//! What is wrong with an object: metadata, then the schema, then the rules of the kind; all errors at once.
+//! Validates objects: metadata, then the schema, then the rules of the kind. All errors are returned together.
 
 use crate::{Target, subresource};
 use pintle_kinds::{Kind, Namespace, Scope};
@@ -7,7 +7,7 @@ use pintle_meta::{FieldErrors, Status, names, objectmeta};
 use pintle_schema::{Schema, Shape, rules, structural};
 use pintle_value::{Path, Value};
 
-/// All that is wrong with a new object: the kind's own rules first, then those of any object.
+/// Validates a new object: first the rules of its kind, then those of all objects.
 pub(crate) fn create(target: &Target, object: &Value, namespace: &Namespace<'_>) -> Result<(), Status> {
     let kind = &target.kind;
     let name = object.str_at(&["metadata", "name"]);
@@ -31,8 +31,8 @@ pub(crate) fn create(target: &Target, object: &Value, namespace: &Namespace<'_>)
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&kind.group_kind(), name, &errors)) }
 }
 
-/// Adds what is wrong with finalizers without a domain behind the other errors of the metadata, where kube-apiserver lists
-/// them, unless the kind's own checks have found it already.
+/// Adds the errors of finalizers without a domain after the other errors of the metadata, as kube-apiserver does,
+/// unless the kind's own validation has already reported them.
 fn add_core_finalizers(kind: &Kind, meta: &Value, at: usize, errors: &mut FieldErrors) {
     let has_rule = kind.storage_version().schema.is_go() && kind.hooks.knows_finalizers();
     if !has_rule || !kind.hooks.validates_metadata() {
@@ -46,7 +46,7 @@ fn add_core_finalizers(kind: &Kind, meta: &Value, at: usize, errors: &mut FieldE
     }
 }
 
-/// What the schema of a custom resource has against an object; built-in kinds are checked by their hooks.
+/// Validates a custom resource against its schema; built-in kinds are validated by their hooks.
 fn validate_by_schema(target: &Target, object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let schema = &target.working_version().schema;
     if schema.is_go() {
@@ -58,7 +58,7 @@ fn validate_by_schema(target: &Target, object: &Value, old: Option<&Value>, erro
         _ => structural::validate_change(arena, root, object, old, &Path::ROOT, errors),
     }
     subresource::scale::validate_numbers(target, object, errors);
-    // Embedded objects are not looked at when the status is written: a quirk of kube-apiserver.
+    // kube-apiserver does not validate embedded objects when the status is written.
     if target.scope() != Scope::Sub("status") {
         structural::validate_embedded(arena, root, object, &Path::ROOT, errors);
     }
@@ -73,7 +73,7 @@ fn validate_by_schema(target: &Target, object: &Value, old: Option<&Value>, erro
     }
 }
 
-/// The status is looked at on its own; its errors name what is in it from there.
+/// Validates the status by itself; its errors have paths relative to the status.
 fn validate_status_by_schema(schema: &Schema, object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let Shape::Struct(root) = &schema.node().shape else { return };
     let (Some(field), Some(status)) = (root.field("status"), object.get("status")) else { return };
@@ -83,8 +83,8 @@ fn validate_status_by_schema(schema: &Schema, object: &Value, old: Option<&Value
     errors.0.extend(structural::within(found, "status").0);
 }
 
-/// The rules that an object breaks. They are not looked at when the kind's own errors (from `own` on) leave it open
-/// whether the object is of its schema's types and sizes.
+/// Evaluates the CEL rules of the schema. They are skipped if the errors from `own` on show that the object may not
+/// have the types and sizes that the rules rely on.
 fn validate_by_rules(
     target: &Target,
     object: &Value,
@@ -110,9 +110,9 @@ fn validate_by_rules(
     warnings.extend(outcome.warnings);
 }
 
-/// All that is wrong with a changed object. Metadata is checked twice, by the rules of any object and by the
-/// kind's, and its errors come twice, as kube-apiserver lists them. `refused` is what the user may not change; it comes before
-/// the errors of the kind.
+/// Validates a changed object. Metadata is validated twice, by the rules of all objects and by the kind's, and its
+/// errors appear twice, as in kube-apiserver. `refused` are changes that the user may not make; they come before the
+/// errors of the kind.
 pub(crate) fn update(
     target: &Target,
     object: &Value,

@@ -1,4 +1,4 @@
-//! Watches: where they begin and what they select.
+//! Starts watches: the revision they begin at and their selectors.
 
 use crate::object::extract_in;
 use crate::read::{FUTURE_WAIT, ListRequest, list_namespace};
@@ -12,37 +12,37 @@ use std::sync::Arc;
 pub struct Watched {
     /// Delivers the events.
     pub watcher: Watcher,
-    /// Whether the end of the initial state is announced by a bookmark.
+    /// Whether a bookmark marks the end of the initial events.
     pub announces_initial_end: bool,
-    /// What is left to select once objects are converted by a webhook.
+    /// The selectors that apply after a webhook has converted the objects.
     pub selection: Selection,
 }
 
-/// What a watch selects of objects that it sees only after a webhook converted them.
+/// The selectors of a watch that apply to objects after a webhook has converted them.
 #[derive(Clone)]
 pub struct Selection(Option<Arc<Selects>>);
 
 impl Engine {
-    /// Begins a watch. A revision that is too old (410), or that does not come in time for the initial state (504),
-    /// is an error that belongs into the stream.
+    /// Starts a watch. If the revision is too old (410) or not reached in time for the initial state (504), the error
+    /// is sent within the stream.
     pub async fn watch(&self, request: &ListRequest) -> Result<Watched, Status> {
         let target = &request.target;
         let resource = self.resource(target)?;
         let revision = rv::parse_for_get(&request.options.resource_version)?;
         self.check_followable(target, &resource)?;
-        if self.cache.is_interrupted() {
+        if resource.is_interrupted() {
             return Err(Status::too_many_requests(
                 "storage is (re)initializing",
                 crate::unreadable::RETRY_SECONDS,
             ));
         }
         if request.options.resource_version.is_empty() {
-            // As kube-apiserver does: where etcd does not answer, the watch begins with what is known.
-            let _ = tokio::time::timeout(FUTURE_WAIT, self.catch_up()).await;
+            // As in kube-apiserver: if etcd does not answer, the watch starts with the cached state.
+            let _ = tokio::time::timeout(FUTURE_WAIT, self.catch_up(target)).await;
         }
         let wants_state = request.options.send_initial_events.unwrap_or(revision == 0);
         if wants_state {
-            self.wait_for(revision).await?;
+            crate::read::wait_for(&resource, revision).await?;
         }
         let start = match (wants_state, revision) {
             (true, _) => WatchStart::WithInitialState(self.initial_state(target, &resource).await?),
@@ -54,14 +54,14 @@ impl Engine {
             RevisionError::Expired { oldest, .. } => rv::too_old(revision, oldest),
             RevisionError::Future { current, .. } => rv::too_large(revision, current, 1),
         })?;
-        // The end of the initial state is a bookmark: who takes none is not told.
+        // The end of the initial events is a bookmark, so clients without bookmarks do not get it.
         let announces_initial_end =
             request.options.send_initial_events == Some(true) && request.options.allow_watch_bookmarks;
         Ok(Watched { watcher, announces_initial_end, selection })
     }
 
-    /// The state that a watch begins with. Where a webhook converts, it does so now: a state that cannot be shown
-    /// begins no watch.
+    /// Returns the initial state of a watch. If a webhook converts, it does so now: a watch does not start if an object
+    /// of its state cannot be converted.
     async fn initial_state(&self, target: &Target, resource: &Resource) -> Result<View, Status> {
         let view = resource.view();
         if target.kind.conversion.is_some() {
@@ -74,8 +74,8 @@ impl Engine {
         Ok(view)
     }
 
-    /// Has the objects of an event converted where a webhook does that. What is left of the event for a watch that
-    /// selects: `None` when that is nothing.
+    /// Converts the objects of an event if a webhook does that, then applies the selectors. Returns `None` if the watch
+    /// does not select the event.
     pub async fn see(
         &self,
         target: &Target,
@@ -86,7 +86,7 @@ impl Engine {
             self.convert_shared(target, delivery.object()).await?;
             return Ok(Some(delivery.clone()));
         };
-        // What it was before decides too whether the watch has seen it.
+        // The previous state also decides whether the watch has seen the object.
         for object in delivery.objects() {
             self.convert_shared(target, &object).await?;
         }
@@ -101,7 +101,7 @@ impl Engine {
     }
 }
 
-/// The selection of a watch: what the cache filters by, and what is left for converted objects.
+/// Splits the selectors of a watch into those that the cache applies and those that apply to converted objects.
 fn filter(request: &ListRequest) -> (Filter, Selection) {
     let target = &request.target;
     let selects = Selects::new(request);

@@ -1,4 +1,4 @@
-//! Every mutation but deletion: one function from the request to the commit.
+//! Creates, replaces, patches and applies objects: one function from the request to the commit.
 
 use crate::convert::Conversions;
 use crate::precondition::{MODIFIED, check_no_uid, check_revision, check_uid};
@@ -16,16 +16,16 @@ use pintle_store::{Expect, Revision, Write, WriteError};
 use pintle_value::{Str, Value, json};
 use std::sync::Arc;
 
-/// How often a write that names no resourceVersion is tried again when others get in between.
+/// How often a write without resourceVersion is retried after conflicts with other writes.
 const ATTEMPTS_MAX: usize = 64;
-/// How many conflicts a write may have before it waits for the contention lock.
+/// After how many conflicts a write waits for the contention lock.
 const CONFLICTS_BEFORE_LOCK: usize = 8;
-/// How often a generated name is drawn anew when it is taken.
+/// How many generated names are tried before a create fails because they are taken.
 const GENERATED_NAMES_MAX: usize = 8;
 
 const DEFINITION_ENDING: &str = "create not allowed while custom resource definition is terminating";
 
-/// Serializes writes that keep losing to others, such as many creations at once under one quota.
+/// Serializes writes that have repeated conflicts, such as many concurrent creates under one quota.
 #[derive(Default)]
 pub struct ContentionLock(tokio::sync::Mutex<()>);
 
@@ -35,25 +35,25 @@ pub struct WriteRequest {
     pub target: Target,
     /// What shall be done.
     pub change: Change,
-    /// Whether everything happens but the commit.
+    /// Whether the write stops before the commit.
     pub dry_run: bool,
     /// `fieldManager` of the options.
     pub field_manager: Str,
     /// The client's User-Agent.
     pub user_agent: String,
-    /// What becomes of unknown fields, if the client says so.
+    /// How unknown fields are handled, if the client says so.
     pub validation: Option<FieldValidation>,
     /// Who asks.
     pub user: UserInfo,
 }
 
 impl WriteRequest {
-    /// What becomes of unknown fields.
+    /// How unknown fields are handled: as the client says, or by the default.
     pub(crate) fn validation(&self) -> FieldValidation {
         self.validation.unwrap_or_default()
     }
 
-    /// What the client asked for, as admission knows it.
+    /// The options of the request, as admission sees them.
     pub(crate) fn options(&self) -> Options<'_> {
         Options::Write { field_manager: &self.field_manager, validation: self.validation }
     }
@@ -61,17 +61,17 @@ impl WriteRequest {
 
 /// What came of a write.
 pub struct Written {
-    /// The object as it is now, in the stored version.
+    /// The object in its new state, in the storage version.
     pub object: Arc<Object>,
     /// Whether the write made it.
     pub created: bool,
-    /// What the client shall be told.
+    /// The warnings for the client.
     pub warnings: Vec<String>,
-    /// Whether the store took a write. If not, the object was as it should be, or it was a dry run.
+    /// Whether the store was written to. It is not if the object did not change, or in a dry run.
     pub(crate) committed: bool,
 }
 
-/// Notes the object of a request for its audit event, as kube-apiserver would write it.
+/// Records the request's object for the audit event, in the form that kube-apiserver writes.
 pub(crate) fn note_request_object(target: &Target, object: &Value) {
     pintle_audit::note_request_object(|| {
         let mut object = object.clone();
@@ -80,7 +80,7 @@ pub(crate) fn note_request_object(target: &Target, object: &Value) {
     });
 }
 
-/// A patch for an audit event, if it is JSON.
+/// The patch for an audit event, if it is JSON.
 fn json_document(body: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     json::print(&json::parse(body).ok()?.value, &mut out);
@@ -94,8 +94,8 @@ enum Attempt {
 }
 
 impl Engine {
-    /// Whether an outcome that was computed on cached state, without a commit, may be due to what other servers wrote
-    /// since: kube-apiserver believes such errors, too, only after a look at etcd.
+    /// Returns whether a result that was computed from cached state may be outdated by writes of other servers.
+    /// kube-apiserver, too, returns such errors only after it has read etcd.
     async fn may_be_stale(
         &self,
         request: &WriteRequest,
@@ -112,22 +112,23 @@ impl Engine {
         if !depends_on_state {
             return Ok(false);
         }
-        self.catch_up().await?;
-        Ok(self.cache.revision() > seen)
+        self.catch_up_all().await?;
+        Ok(self.cache.progress() > seen)
     }
 
     /// Creates, replaces, patches or applies an object.
     pub async fn write(&self, request: &WriteRequest) -> Result<Written, Status> {
         let mut names_taken = 0_usize;
         let mut turn = None;
-        // Whether what the attempt saw is known to be current.
+        // Whether the cached state that the attempt used is known to be current.
         let mut confirmed = !self.store.is_shared();
         for tried in 0..ATTEMPTS_MAX {
-            // Whoever waits for webhooks keeps nobody waiting: they may write themselves.
+            // Do not hold the contention lock while webhooks run: a webhook may write to this server and would
+            // deadlock.
             if tried == CONFLICTS_BEFORE_LOCK && !self.asks_others() {
                 turn = Some(self.contention_lock.0.lock().await);
             }
-            let seen = self.cache.revision();
+            let seen = self.cache.progress();
             let outcome = match self.attempt(request).await {
                 outcome if confirmed || !self.may_be_stale(request, &outcome, seen).await? => outcome?,
                 _ => {
@@ -160,7 +161,7 @@ impl Engine {
         Err(Status::conflict(&request.target.group_resource(), &request.target.name, MODIFIED))
     }
 
-    /// One try. What a client is warned of goes with the object or beside the error.
+    /// Makes one attempt. Warnings are returned with the object or with the error.
     async fn attempt(&self, request: &WriteRequest) -> Result<Attempt, Status> {
         let mut warnings = Vec::new();
         let done = self.attempt_with(request, &mut warnings).await;
@@ -193,8 +194,8 @@ impl Engine {
         }
         let hooks = target.working_version().hooks;
         hooks.stamp(target.scope(), &mut candidate, live_tree, &self.now_text());
-        let mut along = self.allocate(request, live_tree, &mut candidate)?;
-        // What is shown as empty is unset once it is stored; only new objects are validated as they were written.
+        let mut extra_writes = self.allocate(request, live_tree, &mut candidate)?;
+        // Empty values become absent when they are stored; only new objects are validated as they were written.
         let empties = match live_tree {
             None if hidden => typed::Empties::Preserve,
             None => typed::Empties::PreserveSerialized,
@@ -230,25 +231,25 @@ impl Engine {
             Some(old) => ownership::keep_times(&mut candidate, old),
         }
         self.admit_finally(request, live_tree, &candidate, warnings).await?;
-        along.extend(self.charge(request, live_tree, &candidate)?);
+        extra_writes.extend(self.charge(request, live_tree, &candidate)?);
         let candidate = self.to_storage(target, candidate).await?;
         match live {
-            None => self.commit_create(request, candidate, generated, along, warnings.clone()).await,
-            Some(live) => self.commit_update(request, live, candidate, along, warnings.clone()).await,
+            None => self.commit_create(request, candidate, generated, extra_writes, warnings.clone()).await,
+            Some(live) => self.commit_update(request, live, candidate, extra_writes, warnings.clone()).await,
         }
     }
 
-    /// The namespace of a target, none where it is not there.
+    /// The namespace object of a target; `None` if it does not exist.
     fn namespace_of(&self, target: &Target) -> Option<Value> {
         let namespace = self.target("", "v1", "namespaces", "", &target.namespace)?;
         self.live(&namespace).ok()?.map(|live| live.tree)
     }
 
-    /// The live object in the version that the write works in.
+    /// Returns the live object in the version that the write works in.
     async fn working_live(&self, target: &Target, dry_run: bool) -> Result<Option<Live>, Status> {
         target.check_path_name()?;
         let Some(object) = self.kept(&target.kind, &target.object_key()) else { return Ok(None) };
-        // A dry run looks at the object as a get does.
+        // A dry run reports an unreadable object as a get does.
         let refuse = |why: &str| match dry_run {
             true => self.cannot_show(target, &object, why),
             false => self.cannot_change(&object, why),
@@ -265,8 +266,8 @@ impl Engine {
         Ok(Some(Live { object, tree }))
     }
 
-    /// The object the client wants, as admission leaves it, in the version that the write works in; and whether it
-    /// has empty lists or maps that JSON does not show.
+    /// Returns the requested object after mutating admission, in the version that the write works in, and whether it
+    /// has empty lists or maps that JSON omits.
     async fn propose_admitted(
         &self,
         request: &WriteRequest,
@@ -283,17 +284,18 @@ impl Engine {
         Ok((candidate, empties))
     }
 
-    /// The object the client wants, in the version that the write works in.
+    /// Returns the requested object in the version that the write works in.
     async fn propose(&self, request: &WriteRequest, live: Option<&Live>) -> Result<Proposed, Status> {
         let target = &request.target;
-        // Patches are not even read if there is nothing to patch; a body is.
+        // kube-apiserver decodes a body before it looks up the object, but does not decode a patch of an object that
+        // does not exist.
         if live.is_none() && matches!(request.change, Change::Apply { .. }) && !creates(request) {
             return Err(Status::not_found(&target.group_resource(), &target.name));
         }
         let mut conversions = Conversions::default();
         let proposed = loop {
-            let spoken = live.map(|live| self.spoken(target, &live.tree));
-            let proposed = self.propose_on(request, target, spoken.as_deref(), &conversions);
+            let live_in_request_version = live.map(|live| self.to_request_version(target, &live.tree));
+            let proposed = self.propose_on(request, target, live_in_request_version.as_deref(), &conversions);
             if !conversions.make(self, &target.kind).await {
                 break proposed;
             }
@@ -311,12 +313,12 @@ impl Engine {
         Ok(proposed)
     }
 
-    /// The object the client wants, in the version of the request, as `spoken`, the live object, is.
+    /// Returns the requested object in the version of the request. `live_in_request_version` is the live object in that version.
     pub(crate) fn propose_on(
         &self,
         request: &WriteRequest,
         target: &Target,
-        spoken: Option<&Value>,
+        live_in_request_version: Option<&Value>,
         conversions: &Conversions,
     ) -> Result<Proposed, Status> {
         let now = self.now_text();
@@ -343,16 +345,28 @@ impl Engine {
                     metadata::default_namespace(object, target)?;
                     metadata::check_name(object, target)
                 })?;
-                ownership::record_with(target, owner, spoken, &mut proposed.object, conversions);
+                ownership::record_with(
+                    target,
+                    owner,
+                    live_in_request_version,
+                    &mut proposed.object,
+                    conversions,
+                );
                 proposed
             }
             Change::Patch(kind, body) => {
                 pintle_audit::note_request_document(|| json_document(body));
-                let Some(spoken) = spoken else {
+                let Some(live_in_request_version) = live_in_request_version else {
                     return Err(Status::not_found(&target.group_resource(), &target.name));
                 };
-                let mut proposed = propose::patch_object(&cx, spoken, *kind, body)?;
-                ownership::record_with(target, owner, Some(spoken), &mut proposed.object, conversions);
+                let mut proposed = propose::patch_object(&cx, live_in_request_version, *kind, body)?;
+                ownership::record_with(
+                    target,
+                    owner,
+                    Some(live_in_request_version),
+                    &mut proposed.object,
+                    conversions,
+                );
                 proposed
             }
             Change::Apply { body, force } => {
@@ -362,12 +376,18 @@ impl Engine {
                     json::print(&config.tree, &mut out);
                     Some(out)
                 });
-                let (mut object, unknown) =
-                    ownership::apply(target, owner, spoken, &config.tree, *force, conversions)?;
+                let (mut object, unknown) = ownership::apply(
+                    target,
+                    owner,
+                    live_in_request_version,
+                    &config.tree,
+                    *force,
+                    conversions,
+                )?;
                 propose::complete(target, &mut object, typed::Empties::PreserveSerialized);
                 let warnings = config.complaints(request.validation(), &unknown)?;
                 Proposed { object, warnings, empties: false }.checked(|object| {
-                    check_no_uid(target, object, spoken)?;
+                    check_no_uid(target, object, live_in_request_version)?;
                     metadata::default_namespace(object, target)?;
                     metadata::check_name(object, target)
                 })?
@@ -406,7 +426,7 @@ impl Engine {
         self.validate_admitted(&attributes, &request.target, Some(candidate), warnings).await
     }
 
-    /// The first state of a new object: uid, time, name, generation.
+    /// Prepares a new object: uid, creation time, name, generation.
     fn prepare_create(&self, target: &Target, object: &mut Value) -> Result<(), Status> {
         metadata::fill_system_fields(object, crate::environment::new_uid(&*self.random), &self.now_text());
         let prefix = object.str_at(&["metadata", "generateName"]);
@@ -424,7 +444,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What becomes of a create whose name is taken: a generated name is drawn anew, a given one is refused.
+    /// Handles a create whose name is taken: a generated name is drawn again, a given one is refused.
     fn name_taken(&self, target: &Target, candidate: &Value, generated: bool) -> Result<Attempt, Status> {
         let resource = target.group_resource();
         if !candidate.str_at(&["metadata", "generateName"]).is_empty() {
@@ -443,18 +463,19 @@ impl Engine {
         request: &WriteRequest,
         mut candidate: Value,
         generated: bool,
-        along: Vec<Write>,
+        extra_writes: Vec<Write>,
         warnings: Vec<String>,
     ) -> Result<Attempt, Status> {
         let name = Str::from(candidate.str_at(&["metadata", "name"]));
         let target = request.target.named(&name);
         candidate.remove_at(&["metadata", "selfLink"]);
         let revision = candidate.remove_at(&["metadata", "resourceVersion"]);
-        // A version that is no number does not count as one.
+        // A resourceVersion that is not a number counts as absent.
         let number = |text: &str| text.parse::<u64>().ok().filter(|n| *n != 0 && !text.starts_with('+'));
         let named = revision.and_then(|v| v.as_str().and_then(number));
         let named = named.filter(|_| matches!(request.change, Change::Create(_)));
-        // The storage refuses it, and a dry run does not get there: it returns the version it was sent.
+        // The storage layer refuses it. A dry run does not reach that layer and returns the resourceVersion that it was
+        // sent.
         if named.is_some() && !request.dry_run {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::unclassified(why));
@@ -469,7 +490,7 @@ impl Engine {
         }
         let own = target.store_key();
         let _span = pintle_trace::span("Create etcd3");
-        match self.put(request, &target, Expect::Absent, encoded, &mut candidate, along).await {
+        match self.put(request, &target, Expect::Absent, encoded, &mut candidate, extra_writes).await {
             Ok(object) => Ok(Attempt::Done(Written { object, created: true, warnings, committed: true })),
             Err(WriteError::Conflict { key, .. })
                 if key != own || !matches!(request.change, Change::Create(_)) =>
@@ -481,8 +502,8 @@ impl Engine {
         }
     }
 
-    /// Stores `encoded`, which is `candidate`. One that is too large is tried without its managed fields, which
-    /// nobody needs to keep but who applies.
+    /// Stores `encoded`, the encoded form of `candidate`. If it is too large, it is stored without managedFields, which
+    /// only appliers need.
     async fn put(
         &self,
         request: &WriteRequest,
@@ -490,15 +511,15 @@ impl Engine {
         expect: Expect,
         encoded: Bytes,
         candidate: &mut Value,
-        along: Vec<Write>,
+        extra_writes: Vec<Write>,
     ) -> Result<Arc<Object>, WriteError> {
         let write = Write::put(target.store_key(), expect, encoded);
-        match self.commit_along(target, write, candidate, along.clone()).await {
+        match self.commit_with(target, write, candidate, extra_writes.clone()).await {
             Err(WriteError::TooLarge { .. }) if !matches!(request.change, Change::Apply { .. }) => {
                 candidate.remove_at(&["metadata", "managedFields"]);
                 let encoded = object::encode(&target.kind, candidate);
                 let write = Write::put(target.store_key(), expect, encoded);
-                self.commit_along(target, write, candidate, along).await
+                self.commit_with(target, write, candidate, extra_writes).await
             }
             outcome => outcome,
         }
@@ -509,14 +530,14 @@ impl Engine {
         request: &WriteRequest,
         live: Live,
         mut candidate: Value,
-        along: Vec<Write>,
+        extra_writes: Vec<Write>,
         warnings: Vec<String>,
     ) -> Result<Attempt, Status> {
         let target = &request.target;
         let removes =
             metadata::completes_deletion(&candidate, &live.tree) && target.kind.hooks.may_remove(&candidate);
         candidate.remove_at(&["metadata", "resourceVersion"]);
-        // A link that is sent is never stored, but a dry run shows it: it does not get as far as the store.
+        // `selfLink` is never stored, but a dry run returns it, because it does not reach the store.
         let link = candidate.at(&["metadata", "selfLink"]).cloned();
         let shows_link = request.dry_run && link.is_some_and(|link| link.as_str() != Some(""));
         if !shows_link {
@@ -537,11 +558,11 @@ impl Engine {
         let expect = Expect::Revision(Revision(live.object.revision()));
         let _span = pintle_trace::span("GuaranteedUpdate etcd3");
         let committed = if removes {
-            // The client expects the object it wrote, at the revision it knew.
+            // The client expects the object that it wrote, at the revision that it knew.
             let last = object::unstored(target, &encoded, &candidate, live.object.revision())?;
             self.erase(target, expect, &live.tree).await.map(|_| last)
         } else {
-            self.put(request, target, expect, encoded, &mut candidate, along).await
+            self.put(request, target, expect, encoded, &mut candidate, extra_writes).await
         };
         match committed {
             Ok(object) => Ok(Attempt::Done(Written { object, created: false, warnings, committed: true })),
@@ -551,13 +572,13 @@ impl Engine {
     }
 }
 
-/// The live object of a write: as it is kept, and as a tree with its resourceVersion.
+/// The live object of a write: the cached object, and its tree with resourceVersion.
 pub(crate) struct Live {
     pub(crate) object: Arc<Object>,
     pub(crate) tree: Value,
 }
 
-/// Whether a write makes the object if there is none.
+/// Returns whether a write creates the object if it does not exist.
 fn creates(request: &WriteRequest) -> bool {
     let target = &request.target;
     match request.change {
@@ -601,7 +622,7 @@ pub(crate) fn attributes<'a>(
     }
 }
 
-/// Brings a changed object in line with the one it replaces.
+/// Prepares a changed object: copies what an update may not change from the old one.
 fn prepare_update(target: &Target, object: &mut Value, old: &Value) -> Result<(), Status> {
     metadata::default_namespace(object, target)?;
     metadata::set_generation(object, metadata::generation(old));

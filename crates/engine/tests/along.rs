@@ -73,6 +73,8 @@ async fn engine(networks: &[&str]) -> Arc<Engine> {
         conversion_metrics: pintle_engine::ConversionMetrics::default(),
         in_flight_conversions: pintle_engine::InFlightConversions::default(),
         unsafe_deletion: false,
+        deletion_workers: 1,
+        granular_claim_status: true,
         hooks: pintle_engine::Hooks::new(webhooks.clone(), webhooks),
         policy_slots: pintle_engine::PolicySlots::default(),
     });

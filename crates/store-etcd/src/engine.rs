@@ -330,10 +330,10 @@ impl Store for Etcd {
         })
     }
 
-    fn size(&self) -> BoxFuture<'_, Option<u64>> {
+    fn sizes(&self) -> BoxFuture<'_, Vec<Option<u64>>> {
         Box::pin(async move {
-            let answer = self.channel.call(Method::Status, &Bytes::new()).await.ok()?;
-            message::database_size(answer).ok()
+            let answer = self.channel.call(Method::Status, &Bytes::new()).await;
+            vec![answer.ok().and_then(|answer| message::database_size(answer).ok())]
         })
     }
 

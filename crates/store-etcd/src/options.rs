@@ -58,6 +58,11 @@ impl Endpoint {
         Ok(Endpoint { host: host.to_owned(), port, tls })
     }
 
+    /// Host and port of an endpoint without TLS.
+    pub fn plain_address(&self) -> Option<(&str, u16)> {
+        (!self.tls).then_some((self.host.as_str(), self.port))
+    }
+
     pub(crate) fn authority(&self) -> String {
         let Endpoint { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }

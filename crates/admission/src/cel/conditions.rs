@@ -1,4 +1,4 @@
-//! `matchConditions`: whether a webhook or a policy is asked about a request at all.
+//! `matchConditions`: whether a webhook or a policy applies to a request.
 
 use super::{Activation, CONDITIONS_BUDGET, Expression, Inputs, Variables};
 use pintle_cel::types::Type;
@@ -30,8 +30,8 @@ impl Conditions {
         self.0.is_empty()
     }
 
-    /// Whether all of them hold. One that is false decides, whatever becomes of the others; else one that fails is an
-    /// error where `fails` (failurePolicy `Fail`) holds, and no match otherwise.
+    /// Returns whether all conditions are true. A false one decides, whatever the others are; otherwise a failing one
+    /// is an error if `fails` (failurePolicy `Fail`) is set, and no match if not.
     pub fn matches(&self, inputs: &Inputs<'_>, fails: bool) -> Result<bool, String> {
         self.matches_within(inputs, None, fails)
     }
@@ -45,7 +45,7 @@ impl Conditions {
         if self.0.is_empty() {
             return Ok(true);
         }
-        // Conditions do not see the namespace.
+        // Conditions cannot use `namespaceObject`.
         let activation = Activation::new(Inputs { namespace: None, ..*inputs }, variables);
         let mut budget = CONDITIONS_BUDGET;
         let mut outcomes = Vec::with_capacity(self.0.len());
@@ -68,7 +68,7 @@ impl Conditions {
     }
 }
 
-/// Several errors as one text, each told once.
+/// Joins several errors into one text without duplicates.
 fn together(errors: &[String]) -> String {
     let mut told: Vec<&str> = Vec::new();
     for error in errors {

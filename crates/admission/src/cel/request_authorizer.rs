@@ -1,4 +1,4 @@
-//! `authorizer` in expressions: checks what the user of a request may do.
+//! `authorizer` in expressions: checks the rights of the request's user.
 
 use crate::Attributes;
 use pintle_auth::{Authorizer, UserInfo, authz};
@@ -15,7 +15,7 @@ pub struct RequestAuthorizer {
 }
 
 impl RequestAuthorizer {
-    /// Questions of the user who makes `request`.
+    /// Creates the `authorizer` for the user of `request`.
     pub fn new(authorizer: &Arc<dyn Authorizer>, request: &Attributes<'_>) -> Self {
         let questions = Questions { authorizer: authorizer.clone(), user: request.user.clone() };
         let resource = library::Resource {

@@ -1,11 +1,11 @@
-//! What pods refer to: other objects of the API, and audiences of tokens.
+//! The API objects and token audiences that pods refer to.
 
 use crate::ClusterState;
 use crate::service_account::names_secrets;
 use pintle_meta::field::quoted;
 use pintle_value::Value;
 
-/// Volumes that need no other object, beside those that `names_secrets` finds.
+/// Volume types that refer to no API object, in addition to those that `names_secrets` handles.
 const PLAIN_VOLUMES: [&str; 22] = [
     "awsElasticBlockStore",
     "azureDisk",
@@ -30,7 +30,7 @@ const PLAIN_VOLUMES: [&str; 22] = [
     "storageos",
     "vsphereVolume",
 ];
-/// Volumes that do, and the words for what they need.
+/// Volume types that refer to API objects, with the text for the error.
 const REFERRING_VOLUMES: [(&str, &str); 7] = [
     ("configMap", "configmaps (via configmap volumes)"),
     ("secret", "secrets (via secret volumes)"),
@@ -48,7 +48,7 @@ const PROJECTIONS: [(&str, &str); 5] = [
     ("podCertificate", "podcertificates"),
 ];
 
-/// What of the API a pod refers to; the first thing found.
+/// The first API object that a pod refers to.
 pub(super) fn api_reference(pod: &Value) -> Option<String> {
     if !pod.str_at(&["spec", "serviceAccountName"]).is_empty() {
         return Some("serviceaccounts".into());
@@ -95,8 +95,8 @@ fn volume_reference(volume: &Value) -> Option<String> {
     })
 }
 
-/// Whether a volume of the pod asks for a token for this audience, itself or through its driver. The error names what
-/// is not there, if that would have to be asked.
+/// Returns whether a volume of the pod requests a token for this audience, directly or through its CSI driver. The
+/// error names an object that is missing for the decision.
 pub(super) fn has_audience(
     pod: &Value,
     audience: &str,
@@ -125,7 +125,7 @@ pub(super) fn has_audience(
     }
 }
 
-/// The driver behind a volume: named by it, or by the volume its claim is bound to; "" where there is none.
+/// The CSI driver of a volume: its own or that of the volume its claim is bound to; "" if there is none.
 fn driver(
     pod: &Value,
     volume: &Value,

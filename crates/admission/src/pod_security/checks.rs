@@ -1,4 +1,4 @@
-//! The checks of the baseline and restricted levels, by the versions in which they came.
+//! The checks of the baseline and restricted levels, by the versions that introduced them.
 
 mod baseline;
 mod restricted;
@@ -6,7 +6,7 @@ mod restricted;
 use super::policy::{Level, LevelVersion, Version};
 use pintle_value::Value;
 
-/// The last version in which a check changed: later ones, and `latest`, are the same.
+/// The last version in which a check changed; later ones and `latest` are the same.
 const LAST_MINOR: u32 = 35;
 
 /// What a pod violates.
@@ -24,7 +24,7 @@ pub(super) fn details(violations: &[Violation]) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// The pod that is looked at, and the version of the rules.
+/// The pod to check, and the version of the rules.
 struct Cx<'a> {
     metadata: &'a Value,
     spec: &'a Value,
@@ -33,7 +33,7 @@ struct Cx<'a> {
 
 type Check = fn(&Cx<'_>) -> Option<Violation>;
 
-/// What a pod violates at a level.
+/// Returns the violations of a pod at a level.
 pub(super) fn evaluate(
     level: LevelVersion,
     metadata: Option<&Value>,
@@ -46,7 +46,8 @@ pub(super) fn evaluate(
     };
     let cx = Cx { metadata: metadata.unwrap_or(&null), spec: spec.unwrap_or(&null), minor };
     let restricted = level.level == Level::Restricted;
-    // Baseline checks that a restricted one includes are left out at that level: (from version, overridden from).
+    // Baseline checks; at the restricted level those are skipped that a restricted check includes: (from version,
+    // overridden from).
     const BASELINE: [(Check, u32, u32); 12] = [
         (baseline::app_armor, 0, u32::MAX),
         (baseline::capabilities_baseline, 0, 22),
@@ -89,7 +90,7 @@ impl<'a> Cx<'a> {
             .flat_map(|list| self.spec.items_at(&[list]))
     }
 
-    /// The names of the containers of which this holds.
+    /// The names of the containers for which `bad` holds.
     fn named(&self, bad: impl Fn(&Value) -> bool) -> Vec<String> {
         self.containers().filter(|c| bad(c)).map(|c| c.str_at(&["name"]).to_string()).collect()
     }
@@ -125,7 +126,7 @@ fn containers(names: &[String]) -> String {
     format!("{} {}", plural("container", "containers", names.len()), join_quote(names))
 }
 
-/// `pod and container "a"`: who sets something.
+/// `pod and container "a"`: the setters of a field.
 fn setters(pod: bool, names: &[String]) -> Vec<String> {
     let mut out = Vec::new();
     if pod {

@@ -4,7 +4,7 @@ use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 use std::fmt;
 
-/// How strict a policy is, least first.
+/// Levels, from the least to the most strict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     Privileged,
@@ -12,7 +12,7 @@ pub(super) enum Level {
     Restricted,
 }
 
-/// Which version of the rules counts.
+/// The version of the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {
     Latest,
@@ -48,7 +48,7 @@ impl fmt::Display for LevelVersion {
     }
 }
 
-/// What is enforced, audited and warned of.
+/// The levels to enforce, audit and warn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Policy {
     pub(super) enforce: LevelVersion,
@@ -64,8 +64,8 @@ impl Policy {
         warn: LevelVersion::PRIVILEGED,
     };
 
-    /// The policy and what is wrong with the labels. What they do not say is as in `defaults`. There is always a policy: what cannot be read is enforced as
-    /// strictly as can be, and neither warned of nor audited.
+    /// The policy from a namespace's labels, and errors of the labels. Missing labels take the value from `defaults`;
+    /// an invalid enforce label is restricted, and invalid audit and warn labels are privileged.
     pub(super) fn of_namespace(namespace: &Value, defaults: Policy) -> (Policy, FieldErrors) {
         let label = |name: &str| {
             let key = format!("pod-security.kubernetes.io/{name}");
@@ -110,13 +110,13 @@ impl Policy {
             && self.warn.is_equivalent(other.warn)
     }
 
-    /// Whether nothing is looked at.
+    /// Returns whether no level needs any checks.
     pub(super) fn is_privileged(&self) -> bool {
         [self.enforce, self.audit, self.warn].iter().all(|lv| lv.level == Level::Privileged)
     }
 }
 
-/// What is wrong with a level, and with a version.
+/// The error texts for an invalid level and an invalid version.
 pub(super) const NO_LEVEL: &str = "must be one of privileged, baseline, restricted";
 pub(super) const NO_VERSION: &str = "must be \"latest\" or \"v1.x\"";
 

@@ -1,4 +1,4 @@
-//! The configuration of PodSecurity: the policy of namespaces that say nothing, and who is exempt.
+//! The configuration of PodSecurity: default levels and exemptions.
 
 use super::policy::{Level, LevelVersion, NO_LEVEL, NO_VERSION, Policy, Version};
 use crate::PluginError;

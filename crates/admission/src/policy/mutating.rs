@@ -1,4 +1,4 @@
-//! MutatingAdmissionPolicy: what a policy makes of an object, and who is asked again about what others made of it.
+//! MutatingAdmissionPolicy: evaluates mutations, and tracks which policies must be reinvoked.
 
 use super::{Asked, Broken, Evaluator, Policy, patch};
 use crate::Attributes;
@@ -10,16 +10,16 @@ use pintle_schema::Schema;
 use pintle_value::{Str, Value};
 use std::collections::BTreeSet;
 
-/// The expressions of a policy, compiled.
+/// The compiled expressions of a policy.
 pub struct Mutator {
     variables: Variables,
     conditions: Conditions,
-    /// What the policy does, one after the other.
+    /// The policy's mutations, in order.
     pub mutations: Vec<Mutation>,
     reinvocable: bool,
 }
 
-/// One change that a policy makes.
+/// One mutation of a policy.
 pub enum Mutation {
     /// A JSON patch.
     JsonPatch(Change),
@@ -30,21 +30,21 @@ pub enum Mutation {
 /// How a change is made.
 pub struct Change(Expression);
 
-/// Who is asked in a second round.
+/// The policies to call in the second round.
 #[derive(Default)]
 pub struct Reinvocation {
-    /// The object when all had been asked.
+    /// The object at the end of the first round.
     last: Option<Value>,
-    /// Those asked since that want to know of changes.
+    /// The policies with reinvocation policy IfNeeded that were evaluated since the object last changed.
     asked: BTreeSet<Key>,
     /// Those that are asked again.
     due: BTreeSet<Key>,
 }
 
-/// A policy, a binding, and namespace and name of a parameter.
+/// A policy, a binding, and the namespace and name of a parameter.
 type Key = (Str, Str, Str, Str);
 
-/// What went wrong with policies.
+/// The errors of policies.
 #[derive(Default)]
 pub struct Errors(Vec<(String, Option<Reason>)>);
 
@@ -83,12 +83,12 @@ impl Evaluator for Mutator {
 }
 
 impl Mutator {
-    /// Whether the policy's conditions hold.
+    /// Returns whether the policy's match conditions hold.
     pub fn matches(&self, inputs: &Inputs<'_>, fails: bool) -> Result<bool, String> {
         self.conditions.matches_within(inputs, Some(&self.variables), fails)
     }
 
-    /// What one of its mutations makes of the object, which is of this kind and type. Of some kinds no type is known.
+    /// Evaluates one mutation on an object of this kind and type. Some kinds have no known type.
     pub fn patch(
         &self,
         mutation: &Mutation,
@@ -112,24 +112,24 @@ impl Mutator {
 }
 
 impl Reinvocation {
-    /// Begins a second round with this object.
+    /// Starts the second round with this object.
     pub fn begin_again(&mut self, object: Option<&Value>) {
         if self.last.as_ref() != object {
             self.require();
         }
     }
 
-    /// Whether a policy is asked once more.
+    /// Returns whether a policy must be evaluated again.
     pub fn is_due(&self, asked: &Asked<'_, Mutator>, param: Option<&Value>) -> bool {
         self.due.contains(&key(asked, param))
     }
 
-    /// Those asked so far are asked again, since the object has changed.
+    /// Marks the policies evaluated so far for reinvocation, because the object has changed.
     pub fn require(&mut self) {
         self.due.append(&mut self.asked);
     }
 
-    /// Remembers that a policy was asked, if it wants to know of changes.
+    /// Records that a policy was evaluated, if its reinvocation policy is IfNeeded.
     pub fn asked(&mut self, asked: &Asked<'_, Mutator>, param: Option<&Value>) {
         if asked.policy.evaluator.reinvocable {
             self.asked.insert(key(asked, param));
@@ -148,13 +148,13 @@ fn key(asked: &Asked<'_, Mutator>, param: Option<&Value>) -> Key {
 }
 
 impl Errors {
-    /// Takes down that a policy cannot be asked.
+    /// Records that a policy cannot be evaluated.
     pub fn broken(&mut self, broken: &Broken<'_, Mutator>) {
         let binding = broken.binding.map(|binding| &*binding.name);
         self.push(broken.policy, binding, &broken.text(), None);
     }
 
-    /// Takes down that a policy failed.
+    /// Records that a policy failed.
     pub fn failed(&mut self, asked: &Asked<'_, Mutator>, why: &str) {
         self.push(asked.policy, Some(&asked.binding.name), why, Some(Reason::Invalid));
     }
@@ -171,12 +171,12 @@ impl Errors {
         self.0.push((message, reason));
     }
 
-    /// The refusal of the request, if it is refused.
+    /// The denial of the request, if it is denied.
     pub fn refusal(self, request: &Attributes<'_>, object: Option<&Value>) -> Result<(), Status> {
         let Some((message, reason)) = self.0.first() else { return Ok(()) };
         let mut status = request.forbidden(object, "admission request denied by policy");
         status.message.clone_from(message);
-        // The code stays that of what is forbidden.
+        // The code stays 403 whatever the reason.
         status.reason = reason.unwrap_or(status.reason);
         let causes = self.0.into_iter().map(|(message, _)| Cause { message, ..Cause::default() });
         status.details.causes.extend(causes);

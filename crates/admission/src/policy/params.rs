@@ -1,4 +1,4 @@
-//! Parameters of policies: objects that a binding points to.
+//! Parameters of policies: the objects that a binding refers to.
 
 use crate::ClusterState;
 use pintle_meta::GroupVersion;
@@ -11,12 +11,12 @@ pub(super) struct ParamKind {
     kind: Str,
 }
 
-/// Where a binding finds parameters.
+/// How a binding selects parameters.
 pub(super) struct ParamRef {
     name: Str,
     namespace: Str,
     selector: Option<Result<LabelSelector, String>>,
-    /// Whether requests are refused while there are none.
+    /// Whether requests are denied if no parameter is found.
     denies: bool,
 }
 
@@ -27,7 +27,7 @@ impl ParamKind {
         Some(ParamKind { version, kind: kind.str_at(&["kind"]).into() })
     }
 
-    /// Whether there is such a kind.
+    /// Checks that the parameter kind exists.
     pub(super) fn check(&self, cluster: &dyn ClusterState) -> Result<(), String> {
         let GroupVersion { group, version } = &self.version;
         match cluster.resource(&self.version, &self.kind) {
@@ -52,7 +52,7 @@ impl ParamRef {
     }
 }
 
-/// What a policy is asked with, each in turn: nothing at all where it is not to be asked.
+/// The parameters to evaluate a policy with, one after the other; empty if the policy is skipped.
 pub(super) fn collect(
     kind: &Option<ParamKind>,
     params: &Option<ParamRef>,

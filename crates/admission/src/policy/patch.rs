@@ -1,4 +1,4 @@
-//! What mutations come to: JSON patches and apply configurations as trees, and what they make of an object.
+//! Converts the results of mutations (JSON patches and apply configurations) to trees and applies them to an object.
 
 use pintle_apply::fieldset::PathElement;
 use pintle_apply::patch::{PatchError, json};
@@ -9,21 +9,21 @@ use pintle_meta::{GroupVersionKind, Timestamp};
 use pintle_schema::Schema;
 use pintle_value::{Map, Str, Value, base64};
 
-/// How deep values are looked into.
+/// The deepest value that is converted.
 const DEPTH_MAX: usize = 128;
 
-/// What a mutation makes of an object.
+/// The result of a mutation.
 #[derive(Debug, PartialEq)]
 pub enum Patched {
-    /// A test of the patch found something else: nothing changes.
+    /// A `test` operation of the patch failed: nothing changes.
     Untouched,
-    /// A document that has yet to be read, strictly.
+    /// A document that must still be decoded strictly.
     Document(Value),
-    /// An object with fields set that its type has.
+    /// An object with merged fields, which its type has.
     Merged(Value),
 }
 
-/// Applies a list of `JSONPatch`.
+/// Applies a list of `JSONPatch` operations.
 pub(super) fn apply_json(operations: &CelValue<'_>, object: &Value) -> Result<Patched, String> {
     let CelValue::List(list) = operations else {
         return Err("type mismatch: JSONPatchType.expression should evaluate to array".to_string());
@@ -127,15 +127,15 @@ fn merge(patch: Value, object: &Value, of: Type<'_>) -> Result<Value, String> {
     Ok(typed::merge(object, &patch, of))
 }
 
-/// Why a configuration is no tree.
+/// The reason why a configuration cannot be converted to a tree.
 enum Unusable {
-    /// A map has keys that are no text.
+    /// A map has a key that is not a string.
     Key,
     /// Something in it is no JSON.
     Foreign(Vec<PathElement>, Foreign),
 }
 
-/// Makes values as Go would hold them.
+/// Converts CEL values as Go's native conversion does.
 struct Native {
     path: Vec<PathElement>,
 }
@@ -214,7 +214,7 @@ fn as_json(value: &CelValue<'_>, depth: usize) -> Result<Value, String> {
         CelValue::String(text) => text.as_str().into(),
         CelValue::Bytes(bytes) => base64::encode(bytes).into(),
         CelValue::Timestamp(moment) => {
-            // JSON has as many digits of a second as there are, but no zone.
+            // JSON has all digits of a fraction of a second, but no zone.
             let whole = Timestamp { seconds: moment.seconds, nanos: 0 }.rfc3339();
             let nanos = format!("{:09}", moment.nanos);
             match nanos.trim_end_matches('0') {
@@ -247,7 +247,7 @@ fn as_json(value: &CelValue<'_>, depth: usize) -> Result<Value, String> {
     })
 }
 
-/// Numbers that a double cannot hold become text.
+/// Integers that a double cannot represent become strings.
 fn number_as_json(int: i64) -> Value {
     if int.unsigned_abs() < 1 << 53 { Value::Int(int) } else { int.to_string().into() }
 }

@@ -1,23 +1,25 @@
-//! ValidatingAdmissionPolicy: what a policy says of a request, and what is made of it.
+//! ValidatingAdmissionPolicy: evaluates validations and applies the actions of bindings.
 
-use super::{Asked, Binding, Broken, Evaluator};
+use super::{Asked, Binding, Broken, Evaluator, error_type};
 use crate::Attributes;
 use crate::cel::{Activation, Conditions, Expression, Inputs, OutOfBudget, POLICY_BUDGET, Variables};
 use pintle_cel::types::Type;
 use pintle_cel::value::Value as CelValue;
 use pintle_kinds::admission_expressions::{Expressions, Offered};
 use pintle_meta::{Cause, Reason, Status};
+use pintle_metrics::families;
 use pintle_value::{Str, Value};
+use std::time::{Duration, Instant};
 
-/// The longest message that an expression may make.
+/// The longest result of a messageExpression in bytes.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
 
-/// The expressions of a policy, compiled.
+/// The compiled expressions of a policy.
 pub struct Validator {
     variables: Variables,
     conditions: Conditions,
     validations: Vec<Validation>,
-    /// Keys and expressions of annotations of the audit log.
+    /// Keys and expressions of audit annotations.
     annotations: Vec<(Str, Expression)>,
 }
 
@@ -28,12 +30,12 @@ struct Validation {
     reason: Str,
 }
 
-/// A refusal: what is said, and why in one word.
+/// A failed validation: its message and reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Denial {
     message: String,
     reason: Str,
-    /// Which of the validations it comes from.
+    /// The index of the validation.
     index: usize,
 }
 
@@ -43,21 +45,23 @@ impl Denial {
     }
 }
 
-/// What a policy says of a request with one parameter.
+/// The result of a policy for one parameter.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
-    /// What the binding's actions are for.
+    /// Failed validations, to which the binding's actions apply.
     denials: Vec<Denial>,
-    /// What refuses the request whatever the binding wants.
+    /// Errors that deny the request whatever the binding's actions are.
     errors: Vec<String>,
+    /// What went wrong and does not count (failurePolicy `Ignore`).
+    ignored: Vec<String>,
 }
 
-/// What policies have said of a request so far.
+/// The combined result of all policies so far.
 #[derive(Default)]
 pub struct Verdict {
-    /// The first refusal: all that a client is told.
+    /// The first denial, which is the one that the client gets.
     refusal: Option<(String, Str)>,
-    /// What the client is warned of.
+    /// The warnings for the client.
     pub warnings: Vec<String>,
 }
 
@@ -104,7 +108,7 @@ impl Evaluator for Validator {
 }
 
 impl Validator {
-    /// What the policy says. `request_of_conditions` is the request as match conditions see it.
+    /// Evaluates the policy. `request_of_conditions` is the request as match conditions see it.
     fn validate(
         &self,
         policy: &str,
@@ -113,8 +117,8 @@ impl Validator {
         fails: bool,
     ) -> Outcome {
         let failed = |why: String| match fails {
-            true => Outcome { denials: vec![Denial::failed(why)], errors: Vec::new() },
-            false => Outcome::default(),
+            true => Outcome { denials: vec![Denial::failed(why)], ..Outcome::default() },
+            false => Outcome { ignored: vec![why], ..Outcome::default() },
         };
         let of_conditions = Inputs { request: request_of_conditions, ..*inputs };
         match self.conditions.matches_within(&of_conditions, Some(&self.variables), fails) {
@@ -122,24 +126,25 @@ impl Validator {
             Ok(false) => return Outcome::default(),
             Err(why) => return failed(why),
         }
-        let denials = match self.denials(inputs, fails) {
-            Ok(denials) => denials,
+        let (denials, ignored) = match self.denials(inputs, fails) {
+            Ok(found) => found,
             Err(out) => return failed(out.text()),
         };
         match self.annotate(policy, inputs) {
-            Ok(errors) => Outcome { denials, errors: if fails { errors } else { Vec::new() } },
+            Ok(errors) => Outcome { denials, errors: if fails { errors } else { Vec::new() }, ignored },
             Err(out) => failed(out.text()),
         }
     }
 
-    fn denials(&self, inputs: &Inputs<'_>, fails: bool) -> Result<Vec<Denial>, OutOfBudget> {
+    /// What the validations refuse, and what went wrong and does not count.
+    fn denials(&self, inputs: &Inputs<'_>, fails: bool) -> Result<(Vec<Denial>, Vec<String>), OutOfBudget> {
         let mut budget = POLICY_BUDGET;
         let activation = Activation::new(*inputs, Some(&self.variables));
         let evaluate = |validation| activation.evaluate(validation, &mut budget);
         let outcomes: Vec<_> =
             self.validations.iter().map(|v| &v.expression).map(evaluate).collect::<Result<_, _>>()?;
         let messages = self.messages(inputs, &mut budget);
-        let mut denials = Vec::new();
+        let (mut denials, mut ignored) = (Vec::new(), Vec::new());
         for (at, (validation, outcome)) in self.validations.iter().zip(outcomes).enumerate() {
             let message = messages.as_ref().map(|messages| messages.get(at).and_then(Option::as_deref));
             let failed = match (outcome, message) {
@@ -151,14 +156,15 @@ impl Validator {
                     continue;
                 }
             };
-            if fails {
-                denials.push(Denial { index: at, ..Denial::failed(failed) });
+            match fails {
+                true => denials.push(Denial { index: at, ..Denial::failed(failed) }),
+                false => ignored.push(failed),
             }
         }
-        Ok(denials)
+        Ok((denials, ignored))
     }
 
-    /// What the expressions for messages say, whether their rules hold or not; none where they say nothing of use.
+    /// Evaluates all messageExpressions, whether their validation fails or not; `None` for an unusable result.
     fn messages(&self, inputs: &Inputs<'_>, budget: &mut u64) -> Result<Vec<Option<String>>, OutOfBudget> {
         let activation =
             Activation::new(Inputs { request_authorizer: None, ..*inputs }, Some(&self.variables));
@@ -176,7 +182,7 @@ impl Validator {
         Ok(messages)
     }
 
-    /// Annotates the audit event of the request; returns what went wrong.
+    /// Adds the policy's audit annotations to the request's audit event and returns errors.
     fn annotate(&self, policy: &str, inputs: &Inputs<'_>) -> Result<Vec<String>, OutOfBudget> {
         let mut budget = POLICY_BUDGET;
         let activation =
@@ -228,8 +234,14 @@ fn audit_failure(policy: &str, binding: &Binding, denial: &Denial) {
     });
 }
 
+fn count_validation(policy: &str, binding: &str, action: &str, message: &str, took: Duration) {
+    let labels = [action, error_type(message), policy, binding];
+    families::VALIDATING_POLICY_CHECKS.inc(&labels);
+    families::VALIDATING_POLICY_SECONDS.observe(&labels, took.as_secs_f64());
+}
+
 impl Verdict {
-    /// Takes down that a policy cannot be asked.
+    /// Records that a policy cannot be evaluated.
     pub fn broken(&mut self, broken: &Broken<'_, Validator>) {
         if broken.policy.fails {
             let binding = broken.binding.map(|binding| &*binding.name);
@@ -237,13 +249,20 @@ impl Verdict {
         }
     }
 
-    /// Asks a policy with one parameter.
+    /// Evaluates a policy with one parameter.
     pub fn ask(&mut self, asked: &Asked<'_, Validator>, inputs: &Inputs<'_>, request_of_conditions: &Value) {
         let (policy, binding) = (asked.policy, asked.binding);
-        let Outcome { denials, errors } =
+        let began = Instant::now();
+        let Outcome { denials, errors, ignored } =
             policy.evaluator.validate(&policy.name, inputs, request_of_conditions, policy.fails);
+        let took = began.elapsed();
+        let count = |action: &str, message: &str| {
+            count_validation(&policy.name, &binding.name, action, message, took)
+        };
+        ignored.iter().for_each(|why| count("allow", why));
         for denial in denials {
             for action in &binding.actions {
+                count(&action.to_ascii_lowercase(), &denial.message);
                 match action.as_str() {
                     "Deny" => self.refuse(&policy.name, Some(&binding.name), denial.clone()),
                     "Warn" => self.warnings.push(format!(
@@ -256,6 +275,7 @@ impl Verdict {
             }
         }
         for why in errors {
+            count("deny", &why);
             self.refuse(&policy.name, Some(&binding.name), Denial::failed(why));
         }
     }
@@ -267,7 +287,7 @@ impl Verdict {
         self.refusal.get_or_insert((message, denial.reason));
     }
 
-    /// The refusal of the request, if it is refused.
+    /// The denial of the request, if it is denied.
     pub fn refusal(self, request: &Attributes<'_>, object: Option<&Value>) -> Result<(), Status> {
         let Some((message, reason)) = self.refusal else { return Ok(()) };
         let mut status = request.forbidden(object, &message);

@@ -1,4 +1,4 @@
-//! Resources that are only given where a quota counts them: the configuration of ResourceQuota.
+//! `limitedResources` in the configuration of ResourceQuota: resources that need a matching quota.
 
 use super::{Counted, Matched};
 use crate::Attributes;
@@ -53,9 +53,9 @@ const SCHEME: Scheme = Scheme {
 pub struct LimitedResource {
     group: String,
     resource: String,
-    /// Parts of the names that are limited.
+    /// Substrings of the limited resource names.
     contains: Vec<String>,
-    /// Scopes that are limited, as selectors of quotas have them.
+    /// The limited scopes, as scope selectors of quotas.
     scopes: Vec<Value>,
 }
 
@@ -89,7 +89,7 @@ impl LimitedResource {
     }
 }
 
-/// Refuses a write that uses what is limited and no quota counts.
+/// Denies a write that uses a limited resource which no quota covers.
 pub(super) fn check_covered(
     request: &Attributes<'_>,
     kind: &Counted,
@@ -113,7 +113,7 @@ pub(super) fn check_covered(
         let why = format!("insufficient quota to consume: {}", missing.join(","));
         return Err(request.forbidden(Some(object), &why));
     }
-    // kube-apiserver looks at the scopes of all entries, whatever resource they are of.
+    // kube-apiserver checks the scopes of all entries, whatever their resource.
     let takes = |scope: &&Value| kind.in_scope(scope.str_at(&["scopeName"]), Some(scope), object);
     let wanted = limited.iter().flat_map(|one| &one.scopes).filter(takes);
     let is_covered = |scope: &str| {
@@ -135,7 +135,7 @@ pub(super) fn check_covered(
     }
 }
 
-/// A scope as Go prints the value of its type.
+/// A scope as Go prints its struct.
 fn go_text(scope: &Value) -> String {
     let values: Vec<&str> = scope.items_at(&["values"]).iter().filter_map(Value::as_str).collect();
     let (name, operator) = (scope.str_at(&["scopeName"]), scope.str_at(&["operator"]));

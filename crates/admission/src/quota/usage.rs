@@ -1,4 +1,4 @@
-//! What single objects use, and which scopes they are in.
+//! The usage of single objects, and the quota scopes they are in.
 
 use crate::resources::{self, ResourceList};
 use pintle_meta::Quantity;
@@ -6,7 +6,7 @@ use pintle_meta::quantity::Format;
 use pintle_meta::selector::{LabelSelector, Operator, Requirement};
 use pintle_value::{Map, Str, Value};
 
-/// Whether a term of a scope selector takes a name.
+/// Returns whether a term of a scope selector matches a name.
 pub(super) fn selects(term: &Value, scope: &str, name: &str) -> bool {
     let operator = match term.str_at(&["operator"]) {
         "In" => Operator::In,
@@ -28,7 +28,7 @@ pub(super) fn is_terminating(pod: &Value) -> bool {
     pod.at(&["spec", "activeDeadlineSeconds"]).and_then(Value::as_int).is_some_and(|seconds| seconds >= 0)
 }
 
-/// Whether no container asks for cpu or memory.
+/// Returns whether no container requests cpu or memory.
 pub(crate) fn is_best_effort(pod: &Value) -> bool {
     let asks = |holder: &Value| {
         ["requests", "limits"].iter().any(|side| {
@@ -54,7 +54,7 @@ pub(super) fn has_cross_namespace_affinity(pod: &Value) -> bool {
     })
 }
 
-/// Whether a resource is none of Kubernetes' own.
+/// Returns whether a resource is an extended resource.
 pub(super) fn is_extended(name: &str) -> bool {
     if name.starts_with("hugepages-") || name.starts_with("deviceclass.resource.kubernetes.io/") {
         return true;

@@ -1,4 +1,4 @@
-//! Admission reviews: what is asked of a webhook, and which answers are believed.
+//! Builds AdmissionReview requests and validates their answers.
 
 use pintle_meta::field::quoted;
 use pintle_value::{Value, base64, json};
@@ -15,7 +15,7 @@ pub enum ReviewVersion {
 }
 
 impl ReviewVersion {
-    /// The version of this name, if it is known.
+    /// The version with this name, if it is supported.
     pub fn of(name: &str) -> Option<Self> {
         match name {
             "v1" => Some(ReviewVersion::V1),
@@ -41,7 +41,7 @@ impl ReviewVersion {
     }
 }
 
-/// A review that asks about a request; objects that are not there are null.
+/// Builds a review of a request; missing objects are null.
 pub fn body(
     version: ReviewVersion,
     mut request: Value,
@@ -64,7 +64,7 @@ pub fn body(
     out.into_bytes()
 }
 
-/// The fields of a request in the order in which kube-apiserver writes them.
+/// The fields of a request in kube-apiserver's order.
 const ORDER: [&str; 15] = [
     "uid",
     "kind",
@@ -83,24 +83,24 @@ const ORDER: [&str; 15] = [
     "options",
 ];
 
-/// What a webhook says to a request.
+/// A webhook's verdict on a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
     /// Whether the request may go on.
     pub allowed: bool,
-    /// A patch of the object; empty for none.
+    /// A JSON patch of the object; empty for none.
     pub patch: Vec<u8>,
     /// The kind of the patch.
     pub patch_type: String,
-    /// A `v1.Status` that says why not.
+    /// The `v1.Status` that explains a denial.
     pub result: Value,
-    /// What the client shall be told.
+    /// Warnings for the client.
     pub warnings: Vec<String>,
     /// Annotations of the audit event.
     pub audit_annotations: Vec<(String, String)>,
 }
 
-/// The verdict in a review that answers the one with this uid; the review is typed.
+/// The verdict in a typed review that answers the request with this uid.
 pub fn verdict(version: ReviewVersion, uid: &str, mutating: bool, review: &Value) -> Result<Verdict, String> {
     let Some(response @ Value::Object(_)) = review.get("response") else {
         return Err("webhook response was absent".to_string());
@@ -119,7 +119,7 @@ pub fn verdict(version: ReviewVersion, uid: &str, mutating: bool, review: &Value
         audit_annotations: audit_annotations(response),
         ..Verdict::default()
     };
-    // Old reviews were never asked for uid, version and type of patch.
+    // For v1beta1 reviews, kube-apiserver does not check uid, version and patch type.
     if version == ReviewVersion::V1 {
         check(uid, mutating, review, response, (&patch, patch_type))?;
         verdict.patch_type = patch_type.unwrap_or("").to_string();

@@ -1,6 +1,7 @@
 //! Falling behind, coming and going of resources, restarts, and the end.
 
 use super::*;
+use crate::stores::StoreSink;
 use pintle_store::{Embedded, Entry, Expect, Loaded, Snapshot, Store, Write};
 use std::time::Duration;
 
@@ -221,11 +222,11 @@ fn an_interruption_ends_the_watches_and_loses_nothing() {
     let mut watcher = fixture.watch(2, Filter::default());
     fixture.cache.interrupted(true);
     assert_eq!(drain(&mut watcher), ["Closed(Slow)"]);
-    assert!(fixture.cache.is_interrupted());
+    assert!(fixture.pods.is_interrupted());
     fixture.set("a/two", Some("1"));
     fixture.cache.interrupted(false);
     assert_eq!(drain(&mut fixture.watch(2, Filter::default())), ["ADDED a/two=1@3"]);
-    assert!(!fixture.cache.is_interrupted());
+    assert!(!fixture.pods.is_interrupted());
 }
 
 #[test]
@@ -256,4 +257,38 @@ fn a_reset_replaces_everything_and_ends_the_watches() {
     assert_eq!(error, Some(RevisionError::Expired { requested: 8, oldest: 20 }));
     fixture.cache.compacted(Revision(21));
     assert_eq!(fixture.pods.view_at(20).err(), Some(RevisionError::Expired { requested: 20, oldest: 21 }));
+}
+
+#[test]
+fn each_store_has_its_own_revisions() {
+    let leases = "/registry/leases/";
+    let cache = Cache::with_stores(Options::default(), vec![vec![leases.into()]]);
+    let pods = cache.register(pods());
+    let second = cache.register(Registration { prefix: leases.into(), ..super::pods() });
+    let (main_sink, second_sink) = (cache.clone(), StoreSink { cache: cache.clone(), store: 1 });
+    let mut everything = cache.watch_all(Filter::default());
+    let change = |key: String, revision| Change {
+        revision: Revision(revision),
+        key: Key::from(key),
+        value: Some(value("1")),
+        previous: None,
+        note: Note::default(),
+    };
+    main_sink.apply(&[change(format!("{PODS}a/x"), 50)]);
+    // What lies in the wrong store does not count.
+    second_sink.apply(&[change(format!("{leases}a/l"), 3), change(format!("{PODS}a/y"), 4)]);
+    main_sink.apply(&[change(format!("{leases}a/m"), 51)]);
+    assert_eq!((pods.view().revision(), pods.view().len()), (51, 1));
+    assert_eq!((second.view().revision(), second.view().len()), (4, 1));
+    assert_eq!(cache.progress(), 55);
+    assert_eq!(
+        drain(&mut everything),
+        ["ADDED a/x=1@50", "ADDED a/l=1@3"],
+        "lower revisions are not old news"
+    );
+    let mut of_pods = pods.watch(WatchStart::FromNow, Filter::default()).unwrap();
+    second_sink.interrupted(true);
+    assert!(second.is_interrupted() && !pods.is_interrupted());
+    assert!(drain(&mut of_pods).is_empty(), "the other store goes on");
+    assert_eq!(drain(&mut everything), ["Closed(Slow)"]);
 }

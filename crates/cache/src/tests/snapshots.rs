@@ -125,6 +125,32 @@ fn the_window_is_bounded_by_bytes() {
     assert!((5..=10).contains(&events), "{events}");
 }
 
+#[test]
+fn the_history_of_all_resources_is_bounded_and_the_oldest_goes_first() {
+    let history_bytes_max = 100_000;
+    let mut fixture = Fixture::new(Options { history_bytes_max, ..Options::default() });
+    let nodes = fixture.cache.register(nodes());
+    let text = "x".repeat(1000);
+    for round in 0..200 {
+        fixture.set("a/x", Some(&text));
+        // Another resource that changes now and then.
+        if round % 20 == 0 {
+            fixture.set_full(&format!("{NODES}n"), Some(&text));
+        }
+        let taken = fixture.cache.shared.history_bytes.load(std::sync::atomic::Ordering::Relaxed);
+        assert!(taken <= history_bytes_max, "{taken}");
+    }
+    let (pods, of_nodes) = (fixture.pods.stats().0, nodes.stats().0);
+    assert!((40..=80).contains(&pods), "{pods}");
+    assert!((2..=5).contains(&of_nodes), "{of_nodes}");
+    // What is left of both begins at about the same time.
+    assert!(fixture.pods.oldest().abs_diff(nodes.oldest()) <= 25);
+    fixture.cache.unregister(NODES);
+    fixture.cache.compact(u64::MAX);
+    drop(nodes);
+    assert_eq!(fixture.cache.shared.history_bytes.load(std::sync::atomic::Ordering::Relaxed), 0);
+}
+
 #[tokio::test]
 async fn waiting_for_a_revision() {
     let mut fixture = Fixture::new(Options::default());

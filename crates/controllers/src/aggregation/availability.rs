@@ -1,5 +1,5 @@
-//! Whether an extension server can be used: its service and endpoints are there, and it answers a request for
-//! discovery. The result is the condition `Available`, in kube-apiserver's words.
+//! Determines the condition `Available` of an APIService, with kube-apiserver's texts: its service and endpoints exist,
+//! and the extension server answers a discovery request.
 
 use super::{Aggregation, ApiService, MANAGER, Outcome, Remote, discovery, resolve};
 use http::header::{ACCEPT_ENCODING, HOST, HeaderValue, USER_AGENT};
@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// How many requests are sent at once; one that succeeds is enough.
+/// How many requests are sent concurrently; one success is enough.
 const ATTEMPTS: usize = 5;
-/// How long an extension server may take to answer one.
+/// The time-out of one request.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A condition: status, reason, message.
@@ -29,7 +29,7 @@ impl Condition {
     }
 }
 
-/// Checks one APIService, writes its condition, and asks an available extension server what it serves.
+/// Checks one APIService, writes its condition, and fetches the documents of an available extension server.
 pub(super) async fn check(aggregation: &Aggregation, name: &str) -> Outcome {
     let Some(service) = aggregation.services().by_name.get(name).cloned() else { return Outcome::default() };
     let Some(remote) = &service.remote else {
@@ -42,7 +42,7 @@ pub(super) async fn check(aggregation: &Aggregation, name: &str) -> Outcome {
             let message = "all checks passed".to_string();
             (Condition { status: "True", reason: "Passed", message }, false)
         }
-        // Missing services and endpoints are events away; an extension server that does not answer is asked again.
+        // A missing service or endpoint will cause an event; an extension server that does not answer is retried.
         Err(condition) => {
             let again = condition.reason == "FailedDiscoveryCheck";
             (condition, again)
@@ -124,7 +124,7 @@ async fn ask(transport: Arc<Transport>, address: Address, path: String) -> Resul
     }
 }
 
-/// A request of this server itself to an extension server.
+/// A request from this server itself to an extension server.
 pub(super) fn request(address: &Address, path: &str) -> Option<Request<pintle_proxy::RequestBody>> {
     let mut request = Request::new(empty_body());
     *request.method_mut() = Method::GET;
@@ -143,7 +143,7 @@ pub(super) fn request(address: &Address, path: &str) -> Option<Request<pintle_pr
     Some(request)
 }
 
-/// Writes the condition where it differs; whether that failed. The time changes with the status only.
+/// Writes the condition if it differs; returns whether that failed. The transition time only changes with the status.
 async fn write(aggregation: &Aggregation, name: &str, condition: &Condition) -> bool {
     let Some(target) = aggregation.target(name) else { return false };
     let now = aggregation.engine.now_text();

@@ -1,5 +1,4 @@
-//! What an extension server says of itself: the resources of a version, from its aggregated discovery document or from
-//! the old one, and its OpenAPI v2 document.
+//! The discovery and OpenAPI v2 documents of extension servers, from aggregated or legacy discovery.
 
 use super::{Aggregation, ApiService, Remote, availability};
 use bytes::Bytes;
@@ -11,11 +10,11 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Largest document that is read, and how long it may take.
+/// The largest document that is read, and the longest time it may take.
 const DOCUMENT_BYTES_MAX: usize = 32 << 20;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Most definitions that are taken from one document, and how deep they are looked into.
+/// How many definitions are taken from one document, and how deep they are processed.
 const DEFINITIONS_MAX: usize = 10_000;
 const DEPTH_MAX: usize = 128;
 const JSON: &str = "application/json";
@@ -26,23 +25,25 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 pub struct RemoteVersion {
     /// Resources in the server's order.
     pub resources: Vec<RemoteResource>,
-    /// Whether the server could not be asked lately.
+    /// Whether the last request for it failed.
     pub is_stale: bool,
-    /// What the server's OpenAPI v2 document says of the group.
+    /// The group's part of the server's OpenAPI v2 document.
     pub openapi_v2: Option<Arc<RemoteSpec>>,
-    /// Where the server's OpenAPI v3 document of the version is, with its hash; "" where it has none.
+    /// The URL of the version's OpenAPI v3 document, with its hash; "" if there is none.
     pub openapi_v3: String,
 }
 
 /// The part of an OpenAPI v2 document that describes one group.
 #[derive(Debug, Default)]
 pub struct RemoteSpec {
-    /// Hash of the document that it was taken from.
+    /// The hash of the whole document.
     pub hash: u64,
     /// Paths of the group.
     pub paths: Vec<(String, Value)>,
     /// Definitions that they use.
     pub definitions: Vec<(String, Value)>,
+    /// Parameters that they refer to.
+    pub parameters: Vec<(String, Value)>,
 }
 
 impl PartialEq for RemoteSpec {
@@ -53,7 +54,7 @@ impl PartialEq for RemoteSpec {
 
 impl Eq for RemoteSpec {}
 
-/// Group, version and kind of what is answered.
+/// Group, version and kind of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the API's own")]
 pub struct RemoteKind {
@@ -85,12 +86,12 @@ pub struct RemoteSubresource {
     pub verbs: Vec<String>,
 }
 
-/// Where the discovery document of a version is.
+/// The path of a version's discovery document.
 pub(super) fn path(group: &str, version: &str) -> String {
     if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") }
 }
 
-/// Asks for the documents; `None` where the extension server does not say what it serves.
+/// Fetches the documents; `None` if the extension server has no discovery document.
 pub(super) async fn fetch(
     aggregation: &Aggregation,
     service: &ApiService,
@@ -124,7 +125,7 @@ async fn resources(
     Some(from_legacy(&json::parse(&body).ok()?.value, service))
 }
 
-/// What an OpenAPI v2 document says of a group: its paths, and the definitions that they use.
+/// Extracts a group's paths, and the definitions that they use, from an OpenAPI v2 document.
 fn spec(document: &[u8], group: &str) -> Option<RemoteSpec> {
     let mut hasher = std::hash::DefaultHasher::new();
     document.hash(&mut hasher);
@@ -135,39 +136,54 @@ fn spec(document: &[u8], group: &str) -> Option<RemoteSpec> {
     let own = all.iter().filter(|(path, _)| path.starts_with(&prefix));
     let paths: Vec<(String, Value)> = own.map(|(path, item)| (path.to_string(), item.clone())).collect();
     let mut wanted: Vec<String> = Vec::new();
-    paths.iter().for_each(|(_, item)| references(item, 0, &mut wanted));
+    let mut parameters: BTreeMap<String, Value> = BTreeMap::new();
+    paths.iter().for_each(|(_, item)| references(item, PARAMETERS, 0, &mut wanted));
+    for name in wanted.drain(..).take(DEFINITIONS_MAX) {
+        if let Some(found) = tree.at(&["parameters", &name]) {
+            parameters.insert(name, found.clone());
+        }
+    }
+    let used = paths.iter().map(|(_, item)| item).chain(parameters.values());
+    used.for_each(|item| references(item, DEFINITIONS, 0, &mut wanted));
     let mut definitions: BTreeMap<String, Value> = BTreeMap::new();
     while let Some(name) = wanted.pop() {
         if definitions.contains_key(&name) || definitions.len() >= DEFINITIONS_MAX {
             continue;
         }
         let Some(found) = tree.at(&["definitions", &name]) else { continue };
-        references(found, 0, &mut wanted);
+        references(found, DEFINITIONS, 0, &mut wanted);
         definitions.insert(name, found.clone());
     }
-    Some(RemoteSpec { hash, paths, definitions: definitions.into_iter().collect() })
+    let (definitions, parameters) = (definitions.into_iter().collect(), parameters.into_iter().collect());
+    Some(RemoteSpec { hash, paths, definitions, parameters })
 }
 
-/// The names of definitions that a tree refers to.
-fn references(tree: &Value, depth: usize, out: &mut Vec<String>) {
+/// What stands before names in references.
+const DEFINITIONS: &str = "#/definitions/";
+const PARAMETERS: &str = "#/parameters/";
+
+/// The names of definitions or parameters that a tree refers to.
+fn references(tree: &Value, prefix: &str, depth: usize, out: &mut Vec<String>) {
     if depth > DEPTH_MAX {
         return;
     }
     match tree {
         Value::Object(members) => {
             for (key, value) in members.iter() {
-                match value.as_str().and_then(|text| text.strip_prefix("#/definitions/")) {
+                match value.as_str().and_then(|text| text.strip_prefix(prefix)) {
                     Some(name) if key.as_str() == "$ref" => out.push(name.to_string()),
-                    _ => references(value, depth + 1, out),
+                    _ => references(value, prefix, depth.saturating_add(1), out),
                 }
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| references(item, depth + 1, out)),
+        Value::Array(items) => {
+            items.iter().for_each(|item| references(item, prefix, depth.saturating_add(1), out))
+        }
         _ => {}
     }
 }
 
-/// Type and content of a document; `None` where the answer is no success.
+/// Returns content type and content of a document; `None` unless the answer is a success.
 async fn get(
     aggregation: &Aggregation,
     remote: &Remote,
@@ -189,7 +205,7 @@ async fn get(
     tokio::time::timeout(TIMEOUT, exchange).await.ok().flatten()
 }
 
-/// One version out of an aggregated document.
+/// Extracts one version from an aggregated document.
 fn aggregated(document: &Value, service: &ApiService) -> RemoteVersion {
     let group = document
         .items_at(&["items"])
@@ -220,7 +236,7 @@ fn aggregated(document: &Value, service: &ApiService) -> RemoteVersion {
     RemoteVersion { resources: resources.iter().map(resource).collect(), ..RemoteVersion::default() }
 }
 
-/// One version out of the old kind of document, where subresources are resources with a slash in their name.
+/// Extracts one version from a legacy document, in which subresources are resources with a slash in their name.
 fn from_legacy(document: &Value, service: &ApiService) -> RemoteVersion {
     let mut out = RemoteVersion::default();
     let response_kind = |tree: &Value| {
@@ -268,4 +284,30 @@ fn kind(tree: Option<&Value>) -> RemoteKind {
 
 fn texts(tree: &Value, key: &str) -> Vec<String> {
     tree.items_at(&[key]).iter().filter_map(Value::as_str).map(str::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spec_has_what_the_paths_of_its_group_refer_to() {
+        let document = br##"{
+            "paths": {
+                "/apis/a.example.com/v1/boxes": {"get": {"parameters": [{"$ref": "#/parameters/limit-1"}]}},
+                "/apis/b.example.com/v1/jars": {"get": {"parameters": [{"$ref": "#/parameters/watch-1"}]}}
+            },
+            "parameters": {
+                "limit-1": {"in": "body", "name": "limit", "schema": {"$ref": "#/definitions/Limit"}},
+                "watch-1": {"in": "query", "name": "watch"}
+            },
+            "definitions": {"Limit": {"type": "object"}, "Other": {"type": "object"}}
+        }"##;
+        let spec = spec(document, "a.example.com").unwrap();
+        let names =
+            |entries: &[(String, Value)]| entries.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&spec.paths), ["/apis/a.example.com/v1/boxes"]);
+        assert_eq!(names(&spec.parameters), ["limit-1"]);
+        assert_eq!(names(&spec.definitions), ["Limit"]);
+    }
 }

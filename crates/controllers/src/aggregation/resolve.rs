@@ -1,4 +1,4 @@
-//! Where the service of an extension server is: its address, one of its endpoints, or the name that it stands for.
+//! Resolves the service of an extension server: to its cluster IP, one of its endpoints, or its external name.
 
 use super::{ENDPOINT_SLICES, SERVICE_NAME, ServiceReference};
 use pintle_engine::Engine;
@@ -6,7 +6,7 @@ use pintle_meta::field::quoted;
 use pintle_proxy::Address;
 use pintle_value::{Value, json};
 
-/// Host and port of a service's port. The error is kube-apiserver's.
+/// Resolves a service port to host and port. The error is kube-apiserver's.
 pub(super) fn resolve(
     engine: &Engine,
     reference: &ServiceReference,
@@ -18,7 +18,7 @@ pub(super) fn resolve(
     let service = service.ok_or_else(|| format!("service {} not found", quoted(name)))?;
     let kind = service.str_at(&["spec", "type"]);
     let is_own = matches!(kind, "ClusterIP" | "LoadBalancer" | "NodePort");
-    let at = |host: &str, port: u16| Address { tls: true, host: host.to_string(), port };
+    let at = |host: &str, port: u16| Address { tls: true, host: host.to_string(), port, checked: Vec::new() };
     match kind {
         "ExternalName" if !to_endpoints => return Ok(at(service.str_at(&["spec", "externalName"]), *port)),
         _ if !is_own => return Err(format!("unsupported service type {}", quoted(kind))),
@@ -39,7 +39,7 @@ pub(super) fn resolve(
     let mut random = [0; 8];
     engine.random.fill(&mut random);
     let count = u64::try_from(ready.len()).unwrap_or(0);
-    let chosen = usize::try_from(u64::from_le_bytes(random) % count.max(1)).unwrap_or(0);
+    let chosen = usize::try_from(u64::from_le_bytes(random).checked_rem(count).unwrap_or(0)).unwrap_or(0);
     ready.into_iter().nth(chosen).map(|(host, port)| at(&host, port)).ok_or_else(none)
 }
 
@@ -53,7 +53,7 @@ pub(super) fn endpoint_slices(engine: &Engine, reference: &ServiceReference) -> 
     own.filter_map(|object| Some(json::parse(object.json()).ok()?.value)).collect()
 }
 
-/// Whether an endpoint is ready: one that does not say is.
+/// Returns whether an endpoint is ready; a missing condition counts as ready.
 pub(super) fn is_ready(endpoint: &Value) -> bool {
     endpoint.at(&["conditions", "ready"]).and_then(Value::as_bool) != Some(false)
 }
@@ -66,7 +66,7 @@ pub(super) fn port_named(slice: &Value, name: &str) -> Option<u16> {
     port.get("port").and_then(Value::as_int).and_then(|number| u16::try_from(number).ok())
 }
 
-/// Addresses and ports of ready endpoints; those of the service's first family, where it has any.
+/// Addresses and ports of the ready endpoints, of the service's first IP family if it has any.
 fn ready_endpoints(
     engine: &Engine,
     reference: &ServiceReference,

@@ -1,4 +1,4 @@
-//! Combines what several servers publish in `extension-apiserver-authentication`: each adds what it needs to what is there, so that
+//! Merges what several servers publish in `extension-apiserver-authentication`: each adds to the existing data, so that
 //! extension servers trust the certificates and headers of all of them.
 
 use pintle_value::{Value, base64, json};
@@ -14,12 +14,12 @@ const LISTS: [&str; 5] = [
     "requestheader-extra-headers-prefix",
     "requestheader-allowed-names",
 ];
-/// A certificate leaves the bundle this long after it expired, so that clocks may differ.
+/// How long a certificate stays in the bundle after its expiry, to allow for clock skew.
 const EXPIRED_LEEWAY_SECONDS: i64 = 5 * 60;
 const PEM_LINE_CHARS: usize = 64;
 
-/// The data of the ConfigMap: `existing` with what this server requires. `None` if what exists cannot be read, as then
-/// kube-apiserver leaves the ConfigMap alone.
+/// Merges what this server requires into `existing`. Returns `None` if the existing data cannot be parsed;
+/// kube-apiserver leaves the ConfigMap alone then.
 pub(super) fn combine(
     existing: &Value,
     required: &[(&'static str, String)],
@@ -51,7 +51,7 @@ pub(super) fn combine(
     Some(out)
 }
 
-/// The union of JSON lists of strings, in the order in which they are first seen.
+/// The union of JSON lists of strings, in the order of first occurrence.
 fn combine_lists(lists: [&str; 2]) -> Option<Value> {
     let mut all: Vec<Value> = Vec::new();
     for text in lists.into_iter().filter(|text| !text.is_empty()) {
@@ -66,7 +66,7 @@ fn combine_lists(lists: [&str; 2]) -> Option<Value> {
     Some(Value::Array(all))
 }
 
-/// The union of PEM bundles without certificates that expired.
+/// The union of PEM bundles without expired certificates.
 fn combine_certificates(bundles: [&str; 2], now_seconds: i64) -> Option<String> {
     let mut all: Vec<Vec<u8>> = Vec::new();
     for bundle in bundles.into_iter().filter(|bundle| !bundle.is_empty()) {

@@ -1,4 +1,4 @@
-//! The registrations of the groups and versions that definitions serve: they come and go with them.
+//! The APIServices of definitions, which are created and deleted with them.
 
 use super::Definitions;
 use pintle_cache::{CloseReason, Filter, Item, WatchStart, Watcher};
@@ -7,14 +7,14 @@ use pintle_meta::options::DeleteOptions;
 use pintle_value::{Str, Value};
 
 const PREFIX: &str = "/registry/apiregistration.k8s.io/apiservices/";
-/// The label of registrations that the server keeps itself.
+/// The label of APIServices that the server manages itself.
 const AUTOMANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
-/// Definitions come behind all groups of the server.
+/// Groups of definitions sort after all built-in groups.
 const GROUP_PRIORITY: i64 = 1000;
 const VERSION_PRIORITY: i64 = 100;
 
 impl Definitions {
-    /// Registers the versions of a definition as far as they are served, and takes back the others and those it had.
+    /// Registers the served versions of a definition and removes other registrations that it had.
     pub(super) async fn register_versions(
         &mut self,
         name: &Str,
@@ -35,8 +35,8 @@ impl Definitions {
         Ok(())
     }
 
-    /// Whether the registration of a version is there exactly if the version is served. What it says is looked at by
-    /// the sweep.
+    /// Returns whether a version's APIService exists exactly if the version is served. Its content is checked by the
+    /// sweep.
     pub(super) fn is_registered(&self, group: &str, version: &str) -> bool {
         let resource = self.engine.cache.resource(PREFIX);
         let kept = resource.and_then(|resource| resource.get(&format!("{version}.{group}")));
@@ -44,7 +44,7 @@ impl Definitions {
         is_ours == self.claims.serves(group, version)
     }
 
-    /// Takes back registrations that were left over when the server last ended.
+    /// Removes APIServices that are left over from the last run.
     pub(super) async fn sweep_registrations(&self) {
         let Some(resource) = self.engine.cache.resource(PREFIX) else { return };
         for object in resource.view().iter().filter(|object| object.label(AUTOMANAGED) == Some("true")) {
@@ -55,12 +55,12 @@ impl Definitions {
         }
     }
 
-    /// Watches registrations; `None` where they are not served.
+    /// Watches APIServices; `None` if they are not served.
     pub(super) fn follow_registrations(&self) -> Option<Watcher> {
         self.engine.cache.resource(PREFIX)?.watch(WatchStart::FromNow, Filter::default()).ok()
     }
 
-    /// Makes a registration again that somebody deleted or changed, if a definition still serves its version.
+    /// Restores an APIService that was deleted or changed, if a definition still serves its version.
     pub(super) async fn restore_registration(&self, name: &str) {
         let Some((version, group)) = name.split_once('.') else { return };
         if !self.claims.serves(group, version) {
@@ -87,7 +87,7 @@ impl Definitions {
         }
     }
 
-    /// Brings the registration of one version in line with the definitions.
+    /// Reconciles the APIService of one version with the definitions.
     async fn register_version(&self, group: &str, version: &str) -> Result<(), Status> {
         let name = format!("{version}.{group}");
         let Some(target) = self.engine.target("apiregistration.k8s.io", "v1", "apiservices", "", &name)
@@ -112,7 +112,7 @@ impl Definitions {
     }
 }
 
-/// The name of the next registration that changed; `None` where the watch has to be begun anew.
+/// The name of the next changed APIService; `None` if the watch must be restarted.
 pub(super) async fn next_registration(watcher: &mut Option<Watcher>) -> Option<Str> {
     let Some(watcher) = watcher else { return std::future::pending().await };
     loop {
@@ -120,7 +120,7 @@ pub(super) async fn next_registration(watcher: &mut Option<Watcher>) -> Option<S
             Some(Item::Event(delivery)) => return Some(delivery.object().name().into()),
             Some(Item::InitialEventsEnd(_) | Item::Bookmark(_)) => {}
             Some(Item::Closed(CloseReason::Slow)) => return None,
-            // The definitions' own watch ends with the cache, too.
+            // The watch of definitions ends with the cache as well, so just wait.
             Some(Item::Closed(_)) | None => return std::future::pending().await,
         }
     }

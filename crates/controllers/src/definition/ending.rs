@@ -1,4 +1,4 @@
-//! The end of one definition: its objects are deleted, it waits until the last one is gone, then it goes.
+//! Terminates one definition: deletes its objects, waits until they are gone, then removes the definition.
 
 use super::MANAGER;
 use pintle_cache::{Filter, Item, WatchStart};
@@ -11,13 +11,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an end that failed waits for its next try, at first and at most.
+/// The first and the longest delay before a failed termination is retried.
 const RETRY: Duration = Duration::from_millis(5);
 const RETRY_MAX: Duration = Duration::from_secs(10);
-/// How long objects may take to go before that is said, and the end begins anew.
+/// How long objects may take to disappear before that is reported and the termination starts again.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Ends a definition; answers with its name. What fails is tried again until the definition is gone.
+/// Terminates a definition and returns its name. Retries until the definition is gone.
 pub(super) async fn end(engine: Arc<Engine>, target: Target) -> Str {
     let mut pause = RETRY;
     loop {
@@ -28,7 +28,7 @@ pub(super) async fn end(engine: Arc<Engine>, target: Target) -> Str {
             }
         }
         tokio::time::sleep(pause).await;
-        pause = RETRY_MAX.min(pause * 2);
+        pause = RETRY_MAX.min(pause.saturating_mul(2));
     }
 }
 
@@ -67,7 +67,7 @@ async fn note(engine: &Engine, target: &Target, condition: &Condition<'_>) -> Re
     engine.mutate(&target.sub("status"), Some(MANAGER), |definition| condition.set(definition, &now)).await
 }
 
-/// What keeps a definition from going.
+/// The reason why a definition cannot be removed yet.
 struct Held {
     reason: &'static str,
     message: String,
@@ -105,7 +105,7 @@ async fn remove_objects(engine: &Engine, definition: &Value) -> Result<(), Held>
     })
 }
 
-/// Asks for the deletion of all objects, one namespace after another.
+/// Deletes all objects, one namespace after another.
 async fn delete_all(engine: &Engine, all: &ListRequest, namespaces: BTreeSet<Str>) -> Result<(), Held> {
     let mut errors: Vec<String> = Vec::new();
     for namespace in namespaces {
@@ -114,7 +114,7 @@ async fn delete_all(engine: &Engine, all: &ListRequest, namespaces: BTreeSet<Str
         let deleted = engine
             .delete_collection(&list, &DeleteOptions::default(), &engine.system_user(), &mut Vec::new())
             .await;
-        // What was said once is not said again.
+        // Report each message once.
         errors.extend(deleted.err().map(|status| status.message).filter(|message| !errors.contains(message)));
     }
     match errors.as_slice() {
@@ -124,9 +124,9 @@ async fn delete_all(engine: &Engine, all: &ListRequest, namespaces: BTreeSet<Str
     }
 }
 
-/// Waits until the resource has no objects, or is no more.
+/// Waits until the resource has no objects, or is no longer registered.
 async fn emptied(engine: &Engine, prefix: &str) {
-    // Asked for each time: a definition that is changed while it ends has its objects read anew.
+    // Look it up each time: if the definition changes during termination, its objects are reloaded.
     while let Some(resource) = engine.cache.resource(prefix) {
         let Ok(mut watcher) = resource.watch(WatchStart::FromNow, Filter::default()) else { return };
         while !resource.view().is_empty() {

@@ -1,4 +1,4 @@
-//! Which definition has which names: of two that claim the same name in a group, the first keeps it.
+//! Name conflicts between definitions: of two that claim the same name in a group, the first keeps it.
 
 use pintle_kinds::definition::{Condition, has_unbelievable_webhook};
 use pintle_value::{Str, Value};
@@ -14,13 +14,13 @@ pub(super) struct Claims {
 #[derive(Clone, PartialEq)]
 struct Claim {
     accepted: Value,
-    /// Whether it asks for other names than it has.
+    /// Whether it requests other names than it has.
     waits: bool,
     served: Vec<Str>,
 }
 
 impl Claims {
-    /// Notes the names of a definition; says whether they changed.
+    /// Records the names of a definition; returns whether they changed.
     pub(super) fn put(&mut self, definition: &Value) -> bool {
         let accepted = definition.at(&["status", "acceptedNames"]).cloned().unwrap_or_default();
         let is_served = |v: &&Value| v.get("served").and_then(Value::as_bool) == Some(true);
@@ -35,7 +35,7 @@ impl Claims {
         old.is_none_or(|old| old.accepted != claim.accepted)
     }
 
-    /// Frees the names of a definition; says whether it had any.
+    /// Frees the names of a definition; returns whether it had any.
     pub(super) fn remove(&mut self, group: &str, name: &str) -> bool {
         let Some(claims) = self.groups.get_mut(group) else { return false };
         let had = claims.remove(name).is_some();
@@ -45,7 +45,7 @@ impl Claims {
         had
     }
 
-    /// The other definitions of a group that do not have all the names they ask for.
+    /// The other definitions of a group that lack some of their requested names.
     pub(super) fn others_waiting(&self, group: &str, name: &str) -> Vec<Str> {
         let Some(claims) = self.groups.get(group) else { return Vec::new() };
         claims
@@ -55,13 +55,13 @@ impl Claims {
             .collect()
     }
 
-    /// Whether any definition of the group serves the version.
+    /// Returns whether any definition of the group serves the version.
     pub(super) fn serves(&self, group: &str, version: &str) -> bool {
         let Some(claims) = self.groups.get(group) else { return false };
         claims.values().any(|claim| claim.served.iter().any(|v| v == version))
     }
 
-    /// The names of resources and of kinds that are taken in a group.
+    /// The resource names and kinds that are taken in a group.
     fn taken(&self, group: &str) -> (HashSet<&str>, HashSet<&str>) {
         let (mut resources, mut kinds) = (HashSet::new(), HashSet::new());
         for Claim { accepted, .. } in self.groups.get(group).into_iter().flat_map(BTreeMap::values) {
@@ -73,7 +73,7 @@ impl Claims {
     }
 }
 
-/// Accepts the names that a definition asks for as far as they are free, and says in its conditions what came of it.
+/// Accepts the requested names of a definition that are free, and sets its conditions accordingly.
 pub(super) fn update_conditions(claims: &Claims, definition: &mut Value, now: &str) {
     let asked = definition.at(&["spec", "names"]).cloned().unwrap_or_default();
     let had = definition.at(&["status", "acceptedNames"]).cloned().unwrap_or_default();
@@ -108,7 +108,7 @@ pub(super) fn update_conditions(claims: &Claims, definition: &mut Value, now: &s
     establish(definition, now);
 }
 
-/// A definition is established once all its names are accepted and its webhook can be believed, and then stays so.
+/// Sets Established once all names are accepted and the webhook's CA bundle is valid. It is never unset.
 fn establish(definition: &mut Value, now: &str) {
     let accepted = Condition::is_true(definition, "NamesAccepted");
     if !accepted || Condition::is_true(definition, "Established") {
@@ -134,7 +134,7 @@ fn establish(definition: &mut Value, now: &str) {
     }
 }
 
-/// The names a definition gets, and why it does not get all: reason and message of the last conflict.
+/// Returns the accepted names, and reason and message of the last conflict if some were not accepted.
 fn accept(
     claims: &Claims,
     group: &str,
@@ -169,7 +169,7 @@ fn in_use(name: &str) -> String {
     format!("{} is already in use", pintle_meta::field::quoted(name))
 }
 
-/// What is wrong with the short names that are asked for beyond those the definition has.
+/// The conflict of newly requested short names, if there is one.
 fn short_names_conflict(asked: &Value, had: &Value, taken: &HashSet<&str>) -> Option<String> {
     let own = had.items_at(&["shortNames"]);
     let mut messages: Vec<String> = Vec::new();
@@ -188,7 +188,7 @@ fn short_names_conflict(asked: &Value, had: &Value, taken: &HashSet<&str>) -> Op
     }
 }
 
-/// Sets what is at `key` to what `from` has there, absence included.
+/// Copies the member `key` from `from`, or removes it if absent.
 fn take(object: &mut Value, from: &Value, key: &str) {
     match from.get(key) {
         Some(value) => object.set_at(&[key], value.clone()),
@@ -196,7 +196,7 @@ fn take(object: &mut Value, from: &Value, key: &str) {
     }
 }
 
-/// Says in a condition whether a definition in one of the community's own groups is approved.
+/// Sets the condition about API approval for definitions in protected groups.
 pub(super) fn note_approval(definition: &mut Value, now: &str) {
     let Some((status, reason, message)) = pintle_kinds::approval::condition(definition) else { return };
     let condition =

@@ -1,4 +1,4 @@
-//! The graph of owner references, and which of its nodes need to be looked at.
+//! The graph of owner references, and which of its nodes must be processed.
 
 use pintle_cache::Object;
 use pintle_value::{Str, Value};
@@ -11,11 +11,12 @@ pub(super) struct Owner {
     pub(super) uid: Str,
     pub(super) api_version: Str,
     pub(super) kind: Str,
-    /// Whether the dependent keeps an owner that is deleted in the foreground.
+    pub(super) name: Str,
+    /// Whether the dependent blocks a foreground deletion of the owner.
     pub(super) blocks: bool,
 }
 
-/// What the collector knows of an object.
+/// What the collector knows about an object.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     /// Store prefix of its resource.
@@ -28,21 +29,25 @@ pub(super) struct Node {
     pub(super) orphans: bool,
 }
 
+/// Only objects that have owners or are being deleted have a node: most have neither, and a node for each would take
+/// more memory than anything else that is known of them.
 #[derive(Default)]
 pub(super) struct Graph {
     nodes: HashMap<Str, Node>,
     dependents: HashMap<Str, BTreeSet<Str>>,
     work: BTreeSet<Str>,
+    /// Work that failed and is tried again after a while.
+    later: BTreeSet<Str>,
 }
 
 impl Graph {
-    /// Takes note of an object as it is now.
+    /// Records the current state of an object.
     pub(super) fn put(&mut self, resource: &Arc<str>, object: &Object) {
         let uid = Str::from(object.uid());
         if uid.is_empty() {
             return;
         }
-        let node = read(resource, object);
+        let Some(node) = read(resource, object) else { return self.forget(&uid) };
         let old = self.nodes.get(&uid).map(|n| n.owners.clone()).unwrap_or_default();
         for owner in old.iter().filter(|o| !node.owners.contains(o)) {
             self.unlink(&owner.uid, &uid);
@@ -55,20 +60,23 @@ impl Graph {
             let dependents = self.dependents.get(&uid).cloned().unwrap_or_default();
             self.work.extend(dependents);
         }
-        if !node.owners.is_empty() || node.deleting {
-            self.work.insert(uid.clone());
-        }
+        self.work.insert(uid.clone());
         self.nodes.insert(uid, node);
     }
 
-    /// Takes note that an object is gone.
+    /// Records that an object was deleted.
     pub(super) fn remove(&mut self, uid: &str) {
+        self.forget(uid);
+        if let Some(dependents) = self.dependents.get(uid) {
+            self.work.extend(dependents.iter().cloned());
+        }
+    }
+
+    /// Removes the node of an object, which has no owners any more or is gone.
+    fn forget(&mut self, uid: &str) {
         let Some(node) = self.nodes.remove(uid) else { return };
         for owner in &node.owners {
             self.unlink(&owner.uid, uid);
-        }
-        if let Some(dependents) = self.dependents.get(uid) {
-            self.work.extend(dependents.iter().cloned());
         }
     }
 
@@ -79,7 +87,7 @@ impl Graph {
                 self.dependents.remove(owner);
             }
         }
-        // An owner that waits for its dependents may be done.
+        // An owner that waits for its dependents may now be complete.
         if self.nodes.get(owner).is_some_and(|node| node.deleting && node.foreground) {
             self.work.insert(owner.into());
         }
@@ -89,7 +97,7 @@ impl Graph {
         self.nodes.get(uid)
     }
 
-    /// The objects that name this owner.
+    /// The objects that refer to this owner.
     pub(super) fn dependents(&self, uid: &str) -> impl Iterator<Item = &Str> {
         self.dependents.get(uid).into_iter().flatten()
     }
@@ -98,42 +106,51 @@ impl Graph {
         !self.work.is_empty()
     }
 
-    pub(super) fn take_work(&mut self) -> BTreeSet<Str> {
-        std::mem::take(&mut self.work)
+    /// The next node to look at.
+    pub(super) fn take_work(&mut self) -> Option<Str> {
+        self.work.pop_first()
     }
 
-    /// Puts a node back for a later try.
+    /// Queues a node for a later retry.
     pub(super) fn again(&mut self, uid: Str) {
-        self.work.insert(uid);
+        self.later.insert(uid);
+    }
+
+    pub(super) fn has_failed_work(&self) -> bool {
+        !self.later.is_empty()
+    }
+
+    /// It is time to try again what failed.
+    pub(super) fn retry(&mut self) {
+        self.work.append(&mut self.later);
     }
 }
 
-/// Reads what the collector must know; most objects have none of it and are not parsed.
-fn read(resource: &Arc<str>, object: &Object) -> Node {
-    let mut node = Node {
-        resource: resource.clone(),
-        key: object.key().as_str().into(),
-        owners: Vec::new(),
-        deleting: false,
-        foreground: false,
-        orphans: false,
-    };
+/// Reads what the collector must know; `None` of an object that has no owners and is not being deleted. Most objects
+/// are like that and are not parsed.
+fn read(resource: &Arc<str>, object: &Object) -> Option<Node> {
     let json = object.json();
     let mentions = |word: &[u8]| memchr::memmem::find(json, word).is_some();
-    if !mentions(b"\"ownerReferences\"")
-        && !mentions(b"\"deletionTimestamp\"")
-        && !mentions(b"\"finalizers\"")
-    {
-        return node;
+    if !mentions(b"\"ownerReferences\"") && !mentions(b"\"deletionTimestamp\"") {
+        return None;
     }
-    let Ok(parsed) = pintle_value::json::parse(json) else { return node };
-    let tree = parsed.value;
-    node.deleting = tree.at(&["metadata", "deletionTimestamp"]).is_some();
+    let tree = pintle_value::json::parse(json).ok()?.value;
+    let deleting = tree.at(&["metadata", "deletionTimestamp"]).is_some();
+    let owners: Vec<Owner> = tree.items_at(&["metadata", "ownerReferences"]).iter().map(owner).collect();
+    if owners.is_empty() && !deleting {
+        return None;
+    }
     let held =
         |name: &str| tree.items_at(&["metadata", "finalizers"]).iter().any(|f| f.as_str() == Some(name));
-    (node.foreground, node.orphans) = (held("foregroundDeletion"), held("orphan"));
-    node.owners = tree.items_at(&["metadata", "ownerReferences"]).iter().map(owner).collect();
-    node
+    let (resource, key) = (resource.clone(), object.key().as_str().into());
+    Some(Node {
+        resource,
+        key,
+        owners,
+        deleting,
+        foreground: held("foregroundDeletion"),
+        orphans: held("orphan"),
+    })
 }
 
 fn owner(reference: &Value) -> Owner {
@@ -141,6 +158,7 @@ fn owner(reference: &Value) -> Owner {
         uid: reference.str_at(&["uid"]).into(),
         api_version: reference.str_at(&["apiVersion"]).into(),
         kind: reference.str_at(&["kind"]).into(),
+        name: reference.str_at(&["name"]).into(),
         blocks: reference.get("blockOwnerDeletion").and_then(Value::as_bool).unwrap_or(false),
     }
 }

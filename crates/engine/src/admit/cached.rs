@@ -1,13 +1,13 @@
-//! What others configured, read anew only when it changed.
+//! Admission configuration that is derived from objects and rebuilt only when they change.
 
 use arc_swap::ArcSwapOption;
 use std::sync::Arc;
 
-/// The place of something that is read out of objects of `N` resources.
+/// A value that is derived from the objects of `N` resources.
 pub(super) struct Cached<T, const N: usize>(ArcSwapOption<Read<T, N>>);
 
 struct Read<T, const N: usize> {
-    /// The revisions of the last changes before.
+    /// The revision of the last change of each resource when the value was derived.
     revisions: [u64; N],
     what: Arc<T>,
 }
@@ -19,13 +19,13 @@ impl<T, const N: usize> Default for Cached<T, N> {
 }
 
 impl<T, const N: usize> Cached<T, N> {
-    /// What stands for these revisions; `read` makes it where it is not there, and is given what was there before.
+    /// Returns the value for these revisions. If it is out of date, `read` derives it again from the previous value.
     pub(super) fn at(&self, revisions: [u64; N], read: impl FnOnce(Option<&T>) -> T) -> Arc<T> {
         let before = self.0.load_full();
         if let Some(known) = before.as_ref().filter(|known| known.revisions == revisions) {
             return known.what.clone();
         }
-        // What is read may be newer than the revisions; it is then read once more, not too late.
+        // The objects may be newer than `revisions`. That only causes one more read later, never a stale value.
         let what = Arc::new(read(before.as_ref().map(|before| &*before.what)));
         self.0.store(Some(Arc::new(Read { revisions, what: what.clone() })));
         what

@@ -1,4 +1,4 @@
-//! One question to one webhook, and what its answer means.
+//! Calls one webhook and interprets its answer.
 
 use crate::Engine;
 use crate::answer::{self, Review};
@@ -24,9 +24,10 @@ pub(super) struct Question<'a> {
     pub(super) mutating: bool,
 }
 
-/// Why a request does not go on.
+/// The reason why a webhook stops a request.
 pub(super) enum Failure {
-    /// The webhook could not be asked, or its answer makes no sense: its failure policy decides.
+    /// The webhook could not be called or its answer is unusable. Its failure policy decides what happens to the
+    /// request.
     Calling { why: String, code: u16 },
     /// The webhook said no.
     Denied(Status),
@@ -35,8 +36,8 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// The answer of a webhook makes no sense.
-    pub(super) fn senseless(why: String) -> Self {
+    /// Builds the error for an answer that is unusable.
+    pub(super) fn unusable_answer(why: String) -> Self {
         Failure::Calling { why, code: 503 }
     }
 
@@ -49,13 +50,13 @@ impl Failure {
     }
 }
 
-/// What is said of a webhook that could not be asked.
+/// The error message for a webhook that could not be called.
 pub(super) fn calling(webhook: &Webhook, why: &str) -> String {
     format!("failed calling webhook {}: {why}", quoted(&webhook.name))
 }
 
 impl Engine {
-    /// Asks a webhook. Its warnings count whatever it says.
+    /// Calls a webhook. Its warnings are passed to the client whatever its verdict.
     pub(super) async fn ask_webhook(
         &self,
         question: &Question<'_>,
@@ -91,7 +92,7 @@ impl Engine {
             .read_review(version, &answer)
             .map_err(|why| Failure::Calling { why: format!("failed to call webhook: {why}"), code: 503 })?;
         let verdict = review::verdict(version, &uid, question.mutating, &review)
-            .map_err(|why| Failure::senseless(format!("received invalid webhook response: {why}")))?;
+            .map_err(|why| Failure::unusable_answer(format!("received invalid webhook response: {why}")))?;
         warnings.extend(verdict.warnings.iter().cloned());
         annotate(webhook, &verdict);
         match verdict.allowed {
@@ -100,7 +101,7 @@ impl Engine {
         }
     }
 
-    /// The review in an answer, typed.
+    /// Decodes the AdmissionReview in an answer.
     fn read_review(&self, version: ReviewVersion, answer: &[u8]) -> Result<Value, String> {
         let review = Review { group: GROUP, version: version.name(), kind: KIND };
         let tree = answer::read(review, answer)?;
@@ -111,7 +112,7 @@ impl Engine {
     }
 }
 
-/// Annotates the audit event with what the webhook says. Keys that are no qualified names are left out.
+/// Adds the webhook's audit annotations to the audit event. Keys that are not qualified names are dropped.
 fn annotate(webhook: &Webhook, verdict: &Verdict) {
     for (key, value) in &verdict.audit_annotations {
         let key = format!("{}/{key}", webhook.name);

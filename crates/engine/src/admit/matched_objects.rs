@@ -1,4 +1,4 @@
-//! The objects of a request in the version that a webhook or policy matched, and back in the version of the request.
+//! Converts the objects of a request to the version that a webhook or policy matched, and changed objects back.
 
 use crate::decode::Refusal;
 use crate::{Engine, Target, decode, propose};
@@ -15,12 +15,12 @@ pub(crate) struct MatchedObjects {
     pub(crate) object: Option<Value>,
     /// The object as it was, if there was one.
     pub(crate) old: Option<Value>,
-    /// Whether the new object was changed in this version.
+    /// Whether a webhook or policy changed the new object in this version.
     pub(crate) is_changed: bool,
 }
 
 impl MatchedObjects {
-    /// Replaces the object by one that a webhook or policy changed.
+    /// Replaces the new object with the one that a webhook or policy returned.
     pub(crate) fn change(&mut self, object: Value) {
         self.object = Some(object);
         self.is_changed = true;
@@ -28,8 +28,8 @@ impl MatchedObjects {
 }
 
 impl Engine {
-    /// The objects of a request as they look where it matched.
-    pub(crate) async fn show(
+    /// Converts the objects of a request to the version that matched.
+    pub(crate) async fn convert_to_match(
         &self,
         request: &Attributes<'_>,
         target: &Target,
@@ -48,34 +48,37 @@ impl Engine {
         Ok(MatchedObjects { version, object, old, is_changed: false })
     }
 
-    /// The same objects where another one matched; what was changed before is kept in `object`.
-    pub(crate) async fn show_again(
+    /// Converts the objects to the version that the next webhook or policy matched, after storing earlier changes in
+    /// `object`.
+    pub(crate) async fn convert_to_next_match(
         &self,
         request: &Attributes<'_>,
         target: &Target,
         object: Option<&mut Value>,
-        shown: Option<MatchedObjects>,
+        matched_objects: Option<MatchedObjects>,
         matched: &Matched,
     ) -> Result<MatchedObjects, Status> {
-        match shown {
-            Some(shown) if shown.version == version_of(request, matched) => Ok(shown),
-            Some(shown) => {
-                let object = self.keep(target, object, &shown).await?;
-                self.show(request, target, object.as_deref(), matched).await
+        match matched_objects {
+            Some(matched_objects) if matched_objects.version == version_of(request, matched) => {
+                Ok(matched_objects)
             }
-            None => self.show(request, target, object.as_deref(), matched).await,
+            Some(matched_objects) => {
+                let object = self.store_changes(target, object, &matched_objects).await?;
+                self.convert_to_match(request, target, object.as_deref(), matched).await
+            }
+            None => self.convert_to_match(request, target, object.as_deref(), matched).await,
         }
     }
 
-    /// Takes a change of the object over, back in the version that requests work in.
-    pub(crate) async fn keep<'o>(
+    /// Converts a changed object back to the version that the request works in and stores it in `object`.
+    pub(crate) async fn store_changes<'o>(
         &self,
         target: &Target,
         object: Option<&'o mut Value>,
-        shown: &MatchedObjects,
+        matched_objects: &MatchedObjects,
     ) -> Result<Option<&'o mut Value>, Status> {
         let Some(object) = object else { return Ok(None) };
-        if let Some(changed) = shown.object.as_ref().filter(|_| shown.is_changed) {
+        if let Some(changed) = matched_objects.object.as_ref().filter(|_| matched_objects.is_changed) {
             *object = self.convert(&target.kind, changed.clone(), target.working()).await?;
         }
         Ok(Some(object))
@@ -89,28 +92,28 @@ impl Engine {
         Ok(tree)
     }
 
-    /// What a patched document is in the version that was shown, with its defaults; and whether it differs from what
-    /// was shown.
+    /// Decodes a patched document in the matched version and applies defaults. Also returns whether it differs from the
+    /// object before the patch.
     pub(crate) fn read_patched(
         &self,
         target: &Target,
-        shown: &MatchedObjects,
+        matched_objects: &MatchedObjects,
         document: Value,
     ) -> Result<(Value, bool), Status> {
-        let object = self.read_document(target, shown, document, Reading::Lenient)?;
-        let differs = shown.object.as_ref() != Some(&object);
-        Ok((self.with_defaults(target, shown, object), differs))
+        let object = self.read_document(target, matched_objects, document, Reading::Lenient)?;
+        let differs = matched_objects.object.as_ref() != Some(&object);
+        Ok((self.with_defaults(target, matched_objects, object), differs))
     }
 
-    /// What a document is in the version that was shown.
+    /// Decodes a document in the matched version.
     pub(crate) fn read_document(
         &self,
         target: &Target,
-        shown: &MatchedObjects,
+        matched_objects: &MatchedObjects,
         document: Value,
         reading: Reading,
     ) -> Result<Value, Status> {
-        let target = Target { version: shown.version, ..target.clone() };
+        let target = Target { version: matched_objects.version, ..target.clone() };
         let kinds = self.registry.kinds();
         let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_built_in(&kinds, kind, gv);
         let expected = decode::expected_object(&target.kind, target.kind_version(), &registered);
@@ -123,14 +126,19 @@ impl Engine {
         Ok(object)
     }
 
-    /// An object in the version that was shown, with its defaults.
-    pub(crate) fn with_defaults(&self, target: &Target, shown: &MatchedObjects, mut object: Value) -> Value {
-        let target = Target { version: shown.version, ..target.clone() };
+    /// Applies the defaults of the matched version to an object.
+    pub(crate) fn with_defaults(
+        &self,
+        target: &Target,
+        matched_objects: &MatchedObjects,
+        mut object: Value,
+    ) -> Value {
+        let target = Target { version: matched_objects.version, ..target.clone() };
         propose::complete(&target, &mut object, Empties::PreserveSerialized);
         object
     }
 
-    /// Reads a patched document that does not read as it should, to find what is wrong with it.
+    /// Decodes a patched document that failed to decode as the expected kind, to find the error to report.
     fn read_other(
         &self,
         document: &Value,
@@ -160,7 +168,7 @@ impl Engine {
             let why = format!("request to convert CR from an invalid group/version: {api_version}");
             return Err(Status::unclassified(why));
         }
-        // A document of another kind is read as one of that kind before it turns out that it does not belong here.
+        // kube-apiserver decodes a document of another kind as that kind first and only then refuses it.
         if expected.lenient
             && (kind != expected.kind)
             && !kind.is_empty()
@@ -176,7 +184,7 @@ impl Engine {
     }
 }
 
-/// What becomes of fields that a type does not have.
+/// How decoding treats fields that the type does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// They are dropped.
@@ -185,7 +193,8 @@ pub(crate) enum Reading {
     Strict,
 }
 
-/// Where the version that matched is among those of the object's own kind: a subresource's kind has but one.
+/// The index of the matched version among the versions of the object's own kind. The kind of a subresource has only
+/// one.
 pub(super) fn version_of(request: &Attributes<'_>, matched: &Matched) -> usize {
     let is_own =
         request.kind.versions.get(matched.version).is_some_and(|v| v.gvk(request.kind) == matched.kind);

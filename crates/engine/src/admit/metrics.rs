@@ -1,18 +1,18 @@
-//! What came of asking webhooks, in the text format of Prometheus.
+//! Counts and times webhook calls, in the text format of Prometheus.
 
 use super::calls::Failure;
 use crate::metrics::{Counters, Histograms};
 use pintle_admission::webhook::Webhook;
 use std::time::Duration;
 
-/// Upper bounds of the buckets of calls.
+/// Upper bounds of the buckets of webhook call durations, in seconds.
 const CALL_BUCKETS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
-/// Upper bounds of the buckets of match conditions.
+/// Upper bounds of the buckets of match condition durations, in seconds.
 const CONDITION_BUCKETS: &[f64] = &[0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25];
-/// Greater codes are counted as this one.
+/// Response codes above this one are counted as this one.
 const CODE_MAX: u16 = 600;
 
-/// Counters of webhooks that are asked about requests.
+/// Counters of admission webhook calls.
 #[derive(Default)]
 pub(super) struct WebhookMetrics {
     durations: Histograms,
@@ -24,7 +24,7 @@ pub(super) struct WebhookMetrics {
     condition_exclusions: Counters,
 }
 
-/// Who was asked, in the words of the metrics.
+/// The webhook that was called, as metric labels.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) webhook: &'a Webhook,

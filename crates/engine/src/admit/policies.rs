@@ -1,5 +1,5 @@
-//! Policies: which there are, and what they say of a request. They run here and now; only the versions that they want
-//! to see may be waited for.
+//! Evaluates admission policies. Evaluation is synchronous; only conversions to the versions that policies match may
+//! wait for a webhook.
 
 use super::Rounds;
 use super::cached::Cached;
@@ -9,20 +9,23 @@ use pintle_admission::cel::{Inputs, RequestAuthorizer};
 use pintle_admission::matching::{self, Matched};
 use pintle_admission::policy::mutating::{Errors, Mutator, Patched};
 use pintle_admission::policy::validating::{Validator, Verdict};
-use pintle_admission::policy::{Asked, Broken, Evaluator, Found, GROUP, Policies, namespace_object};
+use pintle_admission::policy::{
+    Asked, Broken, Evaluator, Found, GROUP, Policies, count_mutation, namespace_object,
+};
 use pintle_admission::{Attributes, ClusterState, admission_request};
 use pintle_meta::{GroupResource, GroupVersion, GroupVersionKind, Status};
 use pintle_value::Value;
 use std::sync::Arc;
+use std::time::Instant;
 
-/// The policies in force, compiled anew when one changes.
+/// The compiled policies, rebuilt when a policy or binding changes.
 #[derive(Default)]
 pub struct PolicySlots {
     mutating: Cached<Policies<Mutator>, 2>,
     validating: Cached<Policies<Validator>, 2>,
 }
 
-/// What all expressions about a request see beside its objects.
+/// The variables that every expression about a request sees in addition to its objects.
 struct Surroundings {
     request_authorizer: RequestAuthorizer,
     namespace: Option<Value>,
@@ -31,13 +34,13 @@ struct Surroundings {
 impl Surroundings {
     fn inputs<'a>(
         &'a self,
-        shown: &'a MatchedObjects,
+        objects: &'a MatchedObjects,
         request: &'a Value,
         params: Option<&'a Value>,
     ) -> Inputs<'a> {
         Inputs {
-            object: shown.object.as_ref(),
-            old: shown.old.as_ref(),
+            object: objects.object.as_ref(),
+            old: objects.old.as_ref(),
             request,
             namespace: self.namespace.as_ref(),
             params,
@@ -46,34 +49,35 @@ impl Surroundings {
     }
 }
 
-/// A request as expressions see it, and as match conditions do: those are told of the resource that was asked for.
-struct Told {
+/// A request as expressions see it. Match conditions see the resource that was requested, policies the one that
+/// matched.
+struct RequestViews {
     request: Value,
     to_conditions: Value,
 }
 
-impl Told {
+impl RequestViews {
     fn of(request: &Attributes<'_>, matched: &Matched) -> Self {
-        let mut told = admission_request(request, matched, "");
+        let mut views = admission_request(request, matched, "");
         for key in ["object", "oldObject"] {
-            told.set_at(&[key], Value::Null);
+            views.set_at(&[key], Value::Null);
         }
         let to_conditions = match matching::own_place(request) {
             Some(own) => admission_request(request, &Matched { kind: matched.kind.clone(), ..own }, ""),
-            None => told.clone(),
+            None => views.clone(),
         };
-        Told { request: told, to_conditions }
+        RequestViews { request: views, to_conditions }
     }
 }
 
 impl Engine {
-    /// The policies that may change objects; none where there are none or they are turned off.
+    /// Returns the compiled mutating policies, or `None` if there are none or the plugin is disabled.
     pub(super) fn mutating_policies(&self) -> Option<Arc<Policies<Mutator>>> {
         let read = self.read_policies(&self.policy_slots.mutating)?;
         self.admission.is_on("MutatingAdmissionPolicy").then_some(read)
     }
 
-    /// The policies that may refuse objects; none where there are none or they are turned off.
+    /// Returns the compiled validating policies, or `None` if there are none or the plugin is disabled.
     pub(super) fn validating_policies(&self) -> Option<Arc<Policies<Validator>>> {
         let read = self.read_policies(&self.policy_slots.validating)?;
         self.admission.is_on("ValidatingAdmissionPolicy").then_some(read)
@@ -90,7 +94,7 @@ impl Engine {
 
     fn surroundings(&self, request: &Attributes<'_>) -> Result<Surroundings, Status> {
         let request_authorizer = RequestAuthorizer::new(&self.authorizer, request);
-        // The namespace of a namespace is not itself.
+        // For a Namespace object, `namespaceObject` is null.
         if request.namespace.is_empty() || request.is("", "namespaces") {
             return Ok(Surroundings { request_authorizer, namespace: None });
         }
@@ -102,7 +106,7 @@ impl Engine {
         })
     }
 
-    /// Asks policies that may refuse the request. All are asked; the first that refuses is heard.
+    /// Evaluates the validating policies. All are evaluated; the first denial in their order is returned.
     pub(super) async fn ask_validating_policies(
         &self,
         policies: &Policies<Validator>,
@@ -127,32 +131,32 @@ impl Engine {
                 Found::Asked(asked) => asked,
             };
             if !versions.iter().any(|(known, _)| *known == asked.matched) {
-                match self.show(request, target, object, &asked.matched).await {
-                    Ok(shown) => versions.push((asked.matched.clone(), shown)),
+                match self.convert_to_match(request, target, object, &asked.matched).await {
+                    Ok(objects) => versions.push((asked.matched.clone(), objects)),
                     Err(status) => {
-                        verdict.broken(&unseen(asked, &status));
+                        verdict.broken(&unconvertible(asked, &status));
                         continue;
                     }
                 }
             }
-            let Some((_, shown)) = versions.iter().find(|(known, _)| *known == asked.matched) else {
+            let Some((_, objects)) = versions.iter().find(|(known, _)| *known == asked.matched) else {
                 continue;
             };
             let around = match &mut surroundings {
                 Some(around) => around,
                 none => none.insert(self.surroundings(request)?),
             };
-            let told = Told::of(request, &asked.matched);
+            let views = RequestViews::of(request, &asked.matched);
             for params in &asked.params {
-                let inputs = around.inputs(shown, &told.request, params.as_ref());
-                verdict.ask(asked, &inputs, &told.to_conditions);
+                let inputs = around.inputs(objects, &views.request, params.as_ref());
+                verdict.ask(asked, &inputs, &views.to_conditions);
             }
         }
         warnings.append(&mut verdict.warnings);
         verdict.refusal(request, object)
     }
 
-    /// Asks policies that may change the object, one after the other.
+    /// Evaluates the mutating policies, one after the other.
     pub(super) async fn ask_mutating_policies(
         &self,
         policies: &Policies<Mutator>,
@@ -181,8 +185,8 @@ impl Engine {
         errors.refusal(request, object.as_deref())
     }
 
-    /// Parameters of built-in kinds come without their type: kube-apiserver keeps it aside and only gives it back to
-    /// policies that change nothing.
+    /// Removes kind and apiVersion from parameters of built-in kinds: kube-apiserver decodes them into Go structs
+    /// without type and restores it only for validating policies.
     fn strip_type(&self, params: &mut Value) {
         let version = GroupVersion::parse(params.str_at(&["apiVersion"])).unwrap_or_default();
         let kinds = self.registry.kinds();
@@ -207,46 +211,47 @@ impl Engine {
             rounds.policies.begin_again(object.as_deref());
         }
         let around = self.surroundings(request)?;
-        let mut shown: Option<MatchedObjects> = None;
+        let mut objects: Option<MatchedObjects> = None;
         for asked in asked {
-            let next =
-                self.show_again(request, target, object.as_deref_mut(), shown.take(), &asked.matched).await;
+            let next = self
+                .convert_to_next_match(request, target, object.as_deref_mut(), objects.take(), &asked.matched)
+                .await;
             let next = match next {
-                Ok(next) => shown.insert(next),
+                Ok(next) => objects.insert(next),
                 Err(status) => {
-                    errors.broken(&Broken { binding: None, ..unseen(asked, &status) });
+                    errors.broken(&Broken { binding: None, ..unconvertible(asked, &status) });
                     continue;
                 }
             };
-            let told = Told::of(request, &asked.matched);
+            let views = RequestViews::of(request, &asked.matched);
             for params in &asked.params {
                 let question = Question { asked, params: params.as_ref(), request, target };
-                self.mutate_by(&question, &around, &told, next, rounds, errors)?;
+                self.mutate_by(&question, &around, &views, next, rounds, errors)?;
             }
         }
-        if let Some(shown) = &shown {
-            if shown.is_changed {
+        if let Some(objects) = &objects {
+            if objects.is_changed {
                 rounds.policies.require();
                 rounds.again = true;
             }
-            self.keep(target, object.as_deref_mut(), shown).await?;
+            self.store_changes(target, object.as_deref_mut(), objects).await?;
         }
         rounds.policies.end(object.as_deref());
         Ok(())
     }
 
-    /// Lets one policy change the object, with one parameter.
+    /// Applies one policy with one parameter object to the request's object.
     fn mutate_by(
         &self,
         question: &Question<'_>,
         around: &Surroundings,
-        told: &Told,
-        shown: &mut MatchedObjects,
+        views: &RequestViews,
+        objects: &mut MatchedObjects,
         rounds: &mut Rounds,
         errors: &mut Errors,
     ) -> Result<(), Status> {
         let Question { asked, params, .. } = *question;
-        let conditions = around.inputs(shown, &told.to_conditions, params);
+        let conditions = around.inputs(objects, &views.to_conditions, params);
         match asked.policy.evaluator.matches(&conditions, asked.policy.fails) {
             Ok(true) => {}
             Ok(false) => return Ok(()),
@@ -258,23 +263,35 @@ impl Engine {
         if rounds.is_second && !rounds.policies.is_due(asked, params) {
             return Ok(());
         }
-        let before = shown.object.clone();
+        let before = objects.object.clone();
         for mutation in &asked.policy.evaluator.mutations {
-            let inputs = around.inputs(shown, &told.request, params);
+            let inputs = around.inputs(objects, &views.request, params);
             let version = version_of(question.request, &asked.matched);
             let Some(schema) = question.target.kind.versions.get(version).map(|v| &v.schema) else {
                 continue;
             };
-            // Fields can only be set of kinds that are published with the versions that they belong to.
+            // An ApplyConfiguration can only set fields of kinds whose schema is published.
             let kind = &asked.matched.kind;
             let schema = Some(schema).filter(|_| self.is_published(kind));
+            let began = Instant::now();
             let patched = asked.policy.evaluator.patch(mutation, &inputs, kind, schema);
-            match patched {
-                Ok(patched) => self.take_over(question, shown, patched, errors)?,
-                Err(why) => errors.failed(asked, &why),
+            let outcome = match patched {
+                Ok(patched) => self.take_over(question, objects, patched),
+                Err(why) => Err(Untaken::Ignorable(why)),
+            };
+            let why = match &outcome {
+                Ok(()) => None,
+                Err(Untaken::Ignorable(why)) => Some(why.as_str()),
+                Err(Untaken::Refused(status)) => Some(status.message.as_str()),
+            };
+            count_mutation(asked, why, began.elapsed());
+            match outcome {
+                Ok(()) => {}
+                Err(Untaken::Ignorable(why)) => errors.failed(asked, &why),
+                Err(Untaken::Refused(status)) => return Err(*status),
             }
         }
-        if shown.object != before {
+        if objects.object != before {
             rounds.policies.require();
             rounds.again = true;
         }
@@ -286,36 +303,42 @@ impl Engine {
         self.is_registered(&self.registry.kinds(), &kind.kind, &kind.group_version())
     }
 
-    /// Makes what a mutation came to the object of the request, with its defaults.
+    /// Makes the result of a mutation the object of the request and applies its defaults.
     fn take_over(
         &self,
         question: &Question<'_>,
-        shown: &mut MatchedObjects,
+        objects: &mut MatchedObjects,
         patched: Patched,
-        errors: &mut Errors,
-    ) -> Result<(), Status> {
+    ) -> Result<(), Untaken> {
         if let Some(why) = question.refused_conversion() {
-            errors.failed(question.asked, &why);
-            return Ok(());
+            return Err(Untaken::Ignorable(why));
         }
         let (tree, reading) = match patched {
             Patched::Untouched => {
-                shown.is_changed |= shown.object.is_some();
+                objects.is_changed |= objects.object.is_some();
                 return Ok(());
             }
             Patched::Document(tree) => (tree, Reading::Strict),
             Patched::Merged(tree) => (tree, Reading::Lenient),
         };
-        match self.read_document(question.target, shown, tree, reading) {
-            Ok(object) => shown.change(self.with_defaults(question.target, shown, object)),
-            Err(status) if reading == Reading::Strict => return Err(status),
-            Err(status) => errors.failed(question.asked, &status.message),
+        match self.read_document(question.target, objects, tree, reading) {
+            Ok(object) => objects.change(self.with_defaults(question.target, objects, object)),
+            Err(status) if reading == Reading::Strict => return Err(Untaken::Refused(Box::new(status))),
+            Err(status) => return Err(Untaken::Ignorable(status.message)),
         }
         Ok(())
     }
 }
 
-/// One policy that may change the object of a request.
+/// Why a mutation was not applied.
+enum Untaken {
+    /// The failure policy decides what comes of it.
+    Ignorable(String),
+    /// The request is refused.
+    Refused(Box<Status>),
+}
+
+/// One mutating policy and the request that it is evaluated for.
 struct Question<'q> {
     asked: &'q Asked<'q, Mutator>,
     params: Option<&'q Value>,
@@ -324,8 +347,8 @@ struct Question<'q> {
 }
 
 impl Question<'_> {
-    /// kube-apiserver converts what a policy made of a typed object to the version of the request, though it can only
-    /// convert to and from its own; scales of custom resources it cannot convert at all.
+    /// Follows a limit of kube-apiserver: it converts a policy's result to the version of the request, but its
+    /// converter only handles the object's own version, and it cannot convert scales of custom resources at all.
     fn refused_conversion(&self) -> Option<String> {
         let (own, matched) = (self.request.kind_in(self.request.version), &self.asked.matched.kind);
         if !self.request.version.schema.is_go() {
@@ -343,8 +366,8 @@ impl Question<'_> {
     }
 }
 
-/// A policy that cannot be shown the object.
-fn unseen<'p, E>(asked: &Asked<'p, E>, status: &Status) -> Broken<'p, E> {
+/// Builds the error for a policy whose matched version the object cannot be converted to.
+fn unconvertible<'p, E>(asked: &Asked<'p, E>, status: &Status) -> Broken<'p, E> {
     let why = format!("failed to convert object version: {}", status.message);
     Broken { policy: asked.policy, binding: Some(asked.binding), why }
 }

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 impl Engine {
-    /// Creates the namespace of a request, where the plugin is in force and the namespace is not there.
+    /// Creates the namespace of a request if the plugin is enabled and the namespace does not exist.
     pub(super) async fn provision_namespace(
         &self,
         request: &Attributes<'_>,
@@ -32,7 +32,8 @@ impl Engine {
         }
     }
 
-    /// Creates a namespace as any client would. The type is spelled out because a write contains this future.
+    /// Creates a namespace as a client would. The return type is spelled out because the future of a write contains
+    /// this future.
     fn create_namespace<'a>(
         &'a self,
         name: &'a str,

@@ -1,4 +1,4 @@
-//! Webhooks: which there are, who of them is asked, in which order, and what is done with what they say.
+//! Selects the webhooks for a request, calls them in order and applies their verdicts.
 
 use super::Rounds;
 use super::cached::Cached;
@@ -23,21 +23,21 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
-/// Webhooks that are asked about one request at the same time.
+/// How many validating webhooks are called concurrently for one request.
 const CALLS_TOGETHER_MAX: usize = 64;
 
-/// The webhooks of all configurations, read anew when one changes.
+/// The webhooks of all configurations, decoded again when a configuration changes.
 pub struct Hooks {
     mutating: Cached<Vec<Webhook>, 1>,
     validating: Cached<Vec<Webhook>, 1>,
     metrics: WebhookMetrics,
-    /// Call the webhooks of each plugin, with the credentials of its configuration.
+    /// The clients that call the webhooks of each plugin, with the credentials of its configuration.
     pub(super) mutating_caller: Arc<dyn Caller>,
     pub(super) validating_caller: Arc<dyn Caller>,
 }
 
 impl Hooks {
-    /// Webhooks that are called by these: those that may change objects, and those that may refuse them.
+    /// Creates the set with one client for mutating and one for validating webhooks.
     pub fn new(mutating_caller: Arc<dyn Caller>, validating_caller: Arc<dyn Caller>) -> Self {
         Hooks {
             mutating: Cached::default(),
@@ -48,22 +48,22 @@ impl Hooks {
         }
     }
 
-    /// Appends what came of them, in the text format of Prometheus.
+    /// Appends the webhook metrics in the text format of Prometheus.
     pub fn render(&self, out: &mut String) {
         self.metrics.render(out);
     }
 }
 
-/// Which webhooks are asked in a second round.
+/// Which webhooks must be called again in the second round.
 #[derive(Default)]
 pub(super) struct Reinvocation {
-    /// The object when all had been asked, for those who care.
+    /// The object after the first round; only recorded if a webhook has the reinvocation policy IfNeeded.
     last: Option<Value>,
-    /// Those asked since that want to know of changes.
+    /// The webhooks with reinvocation policy IfNeeded that were called since the object last changed.
     asked: BTreeSet<String>,
     /// Those that are asked again.
     due: BTreeSet<String>,
-    /// Whether a patch was applied: times that the server noted are told to the second from then on.
+    /// Whether a patch was applied. From then on, timestamps that the server set have a precision of one second.
     patched: bool,
 }
 
@@ -76,13 +76,13 @@ impl Reinvocation {
 type Call<'a> = Pin<Box<dyn Future<Output = (Result<(), Status>, Vec<String>)> + Send + 'a>>;
 
 impl Engine {
-    /// The webhooks that may change objects; none where there are none or they are turned off.
+    /// Returns the mutating webhooks, or `None` if there are none or the plugin is disabled.
     pub(super) fn mutating_webhooks(&self) -> Option<Arc<Vec<Webhook>>> {
         let read = self.read_hooks(&self.hooks.mutating, "mutatingwebhookconfigurations")?;
         self.admission.is_on("MutatingAdmissionWebhook").then_some(read)
     }
 
-    /// The webhooks that may refuse objects; none where there are none or they are turned off.
+    /// Returns the validating webhooks, or `None` if there are none or the plugin is disabled.
     pub(super) fn validating_webhooks(&self) -> Option<Arc<Vec<Webhook>>> {
         let read = self.read_hooks(&self.hooks.validating, "validatingwebhookconfigurations")?;
         self.admission.is_on("ValidatingAdmissionWebhook").then_some(read)
@@ -93,7 +93,7 @@ impl Engine {
         Some(slot.at([revision], |_| webhooks(self.objects(GROUP, plural, ""))))
     }
 
-    /// Asks webhooks that may change the object, one after the other.
+    /// Calls the mutating webhooks, one after the other.
     pub(super) async fn ask_mutating(
         &self,
         webhooks: &[Webhook],
@@ -114,7 +114,9 @@ impl Engine {
             if !is_due && webhook.conditions.is_empty() {
                 continue;
             }
-            let next = self.show_again(request, target, object.as_deref_mut(), shown.take(), &matched).await;
+            let next = self
+                .convert_to_next_match(request, target, object.as_deref_mut(), shown.take(), &matched)
+                .await;
             let next = shown.insert(next.map_err(|status| Status::internal(&internal(&status)))?);
             let asked = Asked { webhook, step: "admit", operation: request.operation.name() };
             if !self.meets_conditions(asked, request, &matched, next)? || !is_due {
@@ -137,10 +139,10 @@ impl Engine {
             if webhook.reinvocable {
                 rounds.webhooks.asked.insert(webhook.id.clone());
             }
-            settle(webhook, called.map(|_| ()))?;
+            apply_failure_policy(webhook, called.map(|_| ()))?;
         }
         if let Some(shown) = &shown {
-            self.keep(target, object.as_deref_mut(), shown).await?;
+            self.store_changes(target, object.as_deref_mut(), shown).await?;
         }
         if !rounds.webhooks.asked.is_empty() {
             rounds.webhooks.last = object.as_deref().cloned();
@@ -148,7 +150,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a request that matched meets the conditions of the webhook.
+    /// Returns whether a matched request also satisfies the webhook's match conditions.
     fn meets_conditions(
         &self,
         asked: Asked<'_>,
@@ -178,7 +180,7 @@ impl Engine {
         met.map_err(|why| Status::forbidden(&resource, request.name, &why))
     }
 
-    /// Asks one webhook and lets it change the object.
+    /// Calls one mutating webhook and applies its patch.
     async fn call_mutating(
         &self,
         (webhook, place): (&Webhook, &str),
@@ -213,7 +215,7 @@ impl Engine {
         Ok(if differs { Outcome::Changed } else { Outcome::Alike })
     }
 
-    /// Asks webhooks that may refuse the request, all at the same time. The first that refuses in their order is heard.
+    /// Calls the validating webhooks concurrently. If several deny the request, the first in their order is reported.
     pub(super) async fn ask_validating(
         &self,
         webhooks: &[Webhook],
@@ -227,7 +229,7 @@ impl Engine {
         for webhook in webhooks {
             let Some(matched) = webhook.matcher.matched(request, object, self)? else { continue };
             if !versions.iter().any(|(known, _)| *known == matched) {
-                let shown = self.show(request, target, object, &matched).await;
+                let shown = self.convert_to_match(request, target, object, &matched).await;
                 let shown = shown.map_err(|status| Status::internal(&status.message))?;
                 versions.push((matched.clone(), shown));
             }
@@ -276,16 +278,16 @@ impl Engine {
         let asked = Asked { webhook, step: "validating", operation: request.operation.name() };
         self.hooks.metrics.observe(asked, called.as_ref().err(), began.elapsed());
         annotate_failure(webhook, "validating", &format!("round_0_index_{index}"), called.as_ref().err());
-        (settle(webhook, called.map(|_| ())), warnings)
+        (apply_failure_policy(webhook, called.map(|_| ())), warnings)
     }
 }
 
-/// The configuration that a webhook is part of.
+/// The name of the configuration that a webhook belongs to.
 fn configuration(webhook: &Webhook) -> &str {
     webhook.id.split('/').next().unwrap_or("")
 }
 
-/// Annotates the audit event with what a webhook did.
+/// Records in the audit event whether a webhook changed the object.
 fn annotate_mutation(webhook: &Webhook, place: &str, mutated: bool) {
     pintle_audit::annotate(&format!("mutation.webhook.admission.k8s.io/{place}"), || {
         let (configuration, name) = (quoted(configuration(webhook)), quoted(&webhook.name));
@@ -293,7 +295,7 @@ fn annotate_mutation(webhook: &Webhook, place: &str, mutated: bool) {
     });
 }
 
-/// Annotates the audit event with the patch of a webhook, where objects are recorded.
+/// Records a webhook's patch in the audit event, if its level includes objects.
 fn annotate_patch(webhook: &Webhook, place: &str, verdict: &Verdict) {
     pintle_audit::annotate_with_objects(&format!("patch.webhook.admission.k8s.io/{place}"), || {
         let (configuration, name) = (quoted(configuration(webhook)), quoted(&webhook.name));
@@ -307,7 +309,7 @@ fn annotate_patch(webhook: &Webhook, place: &str, verdict: &Verdict) {
     });
 }
 
-/// Annotates the audit event of a request that goes on although a webhook failed.
+/// Records in the audit event that a webhook failed and its failure policy let the request continue.
 fn annotate_failure(webhook: &Webhook, step: &str, place: &str, failure: Option<&Failure>) {
     if webhook.fails_open && matches!(failure, Some(Failure::Calling { .. })) {
         let key = format!("failed-open.{step}.webhook.admission.k8s.io/{place}");
@@ -315,17 +317,17 @@ fn annotate_failure(webhook: &Webhook, step: &str, place: &str, failure: Option<
     }
 }
 
-/// What a webhook did to an object.
+/// The effect of a webhook's patch on the object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Unpatched,
-    /// Its patch left the object as it was.
+    /// The patch left the object unchanged.
     Alike,
     Changed,
 }
 
-/// Whether the server noted times for this request. kube-apiserver knows them better than a patched document tells
-/// them, and so takes any patch for a change.
+/// Returns whether the server set timestamps for this request. kube-apiserver holds them with more precision than a
+/// patched document, so there every patch counts as a change.
 fn has_fresh_times(old: Option<&Value>, object: Option<&Value>) -> bool {
     const PATH: [&str; 2] = ["metadata", "managedFields"];
     let known = old.map(|old| old.items_at(&PATH)).unwrap_or_default();
@@ -333,8 +335,8 @@ fn has_fresh_times(old: Option<&Value>, object: Option<&Value>) -> bool {
     noted.iter().any(|entry| !known.contains(entry))
 }
 
-/// What becomes of a request after a webhook was asked: calls that failed may be no matter.
-fn settle(webhook: &Webhook, called: Result<(), Failure>) -> Result<(), Status> {
+/// Applies the failure policy: a failed call only stops the request if the policy is Fail.
+fn apply_failure_policy(webhook: &Webhook, called: Result<(), Failure>) -> Result<(), Status> {
     match called {
         Ok(()) => Ok(()),
         Err(Failure::Calling { why, .. }) if webhook.fails_open => {
@@ -345,25 +347,26 @@ fn settle(webhook: &Webhook, called: Result<(), Failure>) -> Result<(), Status> 
     }
 }
 
-/// The patch of a verdict; none where it has no operations.
+/// The patch of a verdict, or `None` if it has no operations.
 fn read_patch(verdict: &Verdict) -> Result<Option<patch::json::Patch>, Failure> {
     if verdict.patch.is_empty() {
         return Ok(None);
     }
-    let refuse =
-        |why: String| Failure::senseless(format!("received undecodable patch in webhook response: {why}"));
+    let refuse = |why: String| {
+        Failure::unusable_answer(format!("received undecodable patch in webhook response: {why}"))
+    };
     let parsed = json::parse(&verdict.patch).map_err(|error| refuse(error.to_string()))?;
     let is_empty = parsed.value.is_null() || parsed.value.as_array().is_some_and(|items| items.is_empty());
     let patch = patch::json::decode(parsed.value, &[], false).map_err(|error| refuse(error.to_string()))?;
     Ok((!is_empty).then_some(patch))
 }
 
-/// What is said of an object that cannot be shown in another version.
+/// The error message for an object that cannot be converted to the matched version.
 fn internal(status: &Status) -> String {
     Status::internal(&status.message).message
 }
 
-/// Waits for all calls at once; the outcomes are in their order.
+/// Waits for all calls concurrently and returns the outcomes in the order of the calls.
 async fn together(mut calls: Vec<Call<'_>>) -> Vec<(Result<(), Status>, Vec<String>)> {
     let mut outcomes: Vec<Option<_>> = calls.iter().map(|_| None).collect();
     poll_fn(|cx| {

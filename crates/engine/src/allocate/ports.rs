@@ -1,5 +1,5 @@
-//! Node ports that are taken: one value for all of them, as kube-apiserver has it. Every change of it is conditional on
-//! the revision that was read, so two services never get the same port, on however many servers.
+//! The node port allocation: one value for all ports, as in kube-apiserver. Every change is conditional on the revision
+//! that was read, so two services never get the same port, on any number of servers.
 
 use crate::Engine;
 use crate::stored::range::{NODE_PORTS, decode_ports, encode_ports};
@@ -7,15 +7,15 @@ use pintle_store::{Expect, Revision, Write};
 use pintle_value::Value;
 use std::collections::BTreeSet;
 
-/// The allocation as it is stored.
+/// The node port allocation and its revision in the store.
 pub(super) struct Taken {
     /// The ports.
     pub(super) ports: BTreeSet<i64>,
-    /// Its revision; none where there is no allocation.
+    /// Its revision; `None` if the allocation does not exist yet.
     revision: Option<Revision>,
 }
 
-/// The ports that a service has on nodes.
+/// The node ports of a service.
 pub(super) fn of(service: Option<&Value>) -> BTreeSet<i64> {
     let Some(service) = service else { return BTreeSet::new() };
     let ports = service.items_at(&["spec", "ports"]).iter().filter_map(|port| port.get("nodePort"));
@@ -24,7 +24,7 @@ pub(super) fn of(service: Option<&Value>) -> BTreeSet<i64> {
 }
 
 impl Engine {
-    /// The ports that are taken now.
+    /// Reads the current allocation.
     pub(super) fn taken_ports(&self) -> Taken {
         let state = self.store.snapshot_state();
         let entry = state.get(NODE_PORTS);
@@ -33,7 +33,8 @@ impl Engine {
         Taken { ports: ports.unwrap_or_default(), revision: entry.map(|entry| entry.modified) }
     }
 
-    /// What turns one set of ports of a service into another. The allocation must be as it was in `taken`.
+    /// Returns the writes that change a service's ports from one set to another, conditional on the revision in
+    /// `taken`.
     pub(super) fn port_writes(
         &self,
         taken: Taken,
@@ -51,7 +52,7 @@ impl Engine {
         Write::put(NODE_PORTS, expect, encode_ports(&self.service_ranges.node_ports, ports))
     }
 
-    /// What brings the taken ports in line with the services that there are.
+    /// Returns the writes that make the allocation match the existing services.
     pub(super) fn repair_ports(&self, services: &[Value]) -> Vec<Write> {
         let wanted: BTreeSet<i64> = services.iter().flat_map(|service| of(Some(service))).collect();
         let taken = self.taken_ports();
@@ -62,7 +63,7 @@ impl Engine {
         if !is_right {
             writes.push(self.put_ports(taken.revision, &wanted));
         }
-        // Earlier versions of this server had a key for each port.
+        // Earlier versions of this server stored one key for each port.
         let state = self.store.snapshot_state();
         let old = format!("{NODE_PORTS}/");
         let stale = state.prefix(&old);

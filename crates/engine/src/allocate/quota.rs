@@ -1,4 +1,5 @@
-//! Quotas: the usage that an object adds is written to their status along with the object.
+//! Resource quotas: the usage that an object adds is written to the quota's status in the same transaction as the
+//! object.
 
 use super::MANAGER;
 use crate::write::{WriteRequest, attributes};
@@ -10,7 +11,7 @@ use pintle_store::{Expect, Revision, Write};
 use pintle_value::Value;
 
 impl Engine {
-    /// What a write uses of its quotas; refused where one is exceeded. A dry run uses nothing.
+    /// Computes the quota usage of a write, or refuses it if a quota would be exceeded. A dry run charges nothing.
     pub(crate) fn charge(
         &self,
         request: &WriteRequest,
@@ -38,7 +39,7 @@ impl Engine {
         let name = old.str_at(&["metadata", "name"]);
         let Some(target) = self.target("", "v1", "resourcequotas", namespace, name) else { return Ok(None) };
         let target = target.sub("status");
-        // Whoever changed the quota since its usage was computed makes this write start anew.
+        // If the quota has changed since its usage was computed, the transaction fails and the write is retried.
         let revision = rv::parse_of_object(old.str_at(&["metadata", "resourceVersion"]))?;
         let mut tree = old.clone();
         tree.set_at(&["status", "used"], charge.used.clone());

@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OnceCell;
 
-/// The key in the store, the revision and the wanted version of an object.
+/// An object's store key, its revision and the index of the wanted version.
 type Wanted = (String, u64, usize);
 type Outcome = Arc<OnceCell<Result<(), String>>>;
 
-/// Conversions that have not ended yet. There are never more of them than there are watches.
+/// Conversions that have not finished. There are at most as many as there are watches.
 #[derive(Default)]
 pub struct InFlightConversions(Mutex<HashMap<Wanted, Outcome>>);
 
@@ -37,7 +37,7 @@ struct Waiting<'a> {
     outcome: Outcome,
 }
 
-/// Those who hold an outcome beside the ones who wait: the table.
+/// References to an outcome that do not belong to a waiting caller: the one in the table.
 const HOLDERS_BESIDE: usize = 1;
 
 impl Drop for Waiting<'_> {
@@ -49,7 +49,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl Engine {
-    /// Has one object converted, together with all others who want the same now; why not, where that fails.
+    /// Converts one object, sharing the webhook call with all concurrent callers that want the same conversion.
     pub(crate) async fn convert_shared(&self, target: &Target, object: &Arc<Object>) -> Result<(), String> {
         if !self.needs_webhook(target, object) {
             return object.unreadable().map_or(Ok(()), |why| Err(why.to_string()));

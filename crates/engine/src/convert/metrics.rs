@@ -1,10 +1,10 @@
-//! How often webhooks converted objects, how long it took and what went wrong, in the text format of Prometheus.
+//! Counts and times webhook conversions, in the text format of Prometheus.
 
 use crate::metrics::Histograms;
 use pintle_kinds::Kind;
 use std::time::Duration;
 
-/// What went wrong, as the metrics name it.
+/// The cause of a failed conversion, as the metrics name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Failure {
     Call,
@@ -24,10 +24,10 @@ impl Failure {
     }
 }
 
-/// Upper bounds of the buckets of calls.
+/// Upper bounds of the buckets of webhook call durations, in seconds.
 const CALL_BUCKETS: &[f64] =
     &[0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0];
-/// Upper bounds of the buckets of each definition's conversions.
+/// Upper bounds of the buckets of the conversion durations of each definition, in seconds.
 const DEFINITION_BUCKETS: &[f64] = &[
     0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192, 16.384,
 ];

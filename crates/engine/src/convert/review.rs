@@ -1,4 +1,4 @@
-//! Conversion reviews: what is asked of a webhook, and which answers are believed.
+//! Builds ConversionReview requests and validates their answers.
 
 use crate::answer::{self, Review};
 use pintle_meta::field::quoted;
@@ -8,7 +8,7 @@ use pintle_value::{Map, Path, Str, Value, json};
 
 const GROUP: &str = "apiextensions.k8s.io";
 
-/// The first version of reviews that both sides speak.
+/// The first review version in `offered` that this server also supports.
 pub(super) fn version(offered: &[Str]) -> Option<&'static str> {
     offered.iter().find_map(|version| match version.as_str() {
         "v1" => Some("v1"),
@@ -17,7 +17,7 @@ pub(super) fn version(offered: &[Str]) -> Option<&'static str> {
     })
 }
 
-/// A review that asks for these objects in the version `desired`.
+/// Builds a review that asks for these objects in the version `desired`.
 pub(super) fn request(version: &str, uid: &str, desired: &str, trees: &[Value]) -> Vec<u8> {
     let objects = trees.iter().map(|tree| {
         let mut tree = tree.clone();
@@ -38,20 +38,20 @@ pub(super) fn request(version: &str, uid: &str, desired: &str, trees: &[Value]) 
     out
 }
 
-/// Why an answer has no objects.
+/// The reason why an answer contains no usable objects.
 pub(super) struct AnswerError {
     pub(super) why: String,
-    /// Whether it is no review at all.
+    /// Whether the answer could not be decoded as a review.
     pub(super) is_undecodable: bool,
 }
 
 const KIND: &str = "ConversionReview";
 
-/// The objects in the answer to a review.
+/// Returns the converted objects in the answer to a review.
 pub(super) fn objects(version: &str, uid: &str, answer: &[u8]) -> Result<Vec<Value>, AnswerError> {
     let tree = decode(version, answer).map_err(|why| AnswerError { why, is_undecodable: true })?;
     let refuse = |why: String| AnswerError { why, is_undecodable: false };
-    // Old reviews were never asked for their type and uid.
+    // For v1beta1 reviews, kube-apiserver checks neither type nor uid.
     if version == "v1" {
         let (kind, api_version) = (tree.str_at(&["kind"]), tree.str_at(&["apiVersion"]));
         let expected = format!("{GROUP}/{version}");
@@ -80,14 +80,14 @@ pub(super) fn objects(version: &str, uid: &str, answer: &[u8]) -> Result<Vec<Val
     Ok(response.items_at(&["convertedObjects"]).to_vec())
 }
 
-/// The answer as Go's client reads it, which takes a document without type for what it expects.
+/// Decodes an answer as Go's client does: a document without kind is taken for the expected one.
 fn decode(version: &str, answer: &[u8]) -> Result<Value, String> {
     let tree = answer::read(Review { group: GROUP, version, kind: KIND }, answer)?;
     check_types(version, &tree)?;
     Ok(tree)
 }
 
-/// Refuses members that Go cannot read into a review.
+/// Refuses members whose JSON type does not fit the Go struct of a review.
 fn check_types(version: &str, tree: &Value) -> Result<(), String> {
     let Some(response) = tree.get("response").filter(|response| **response != Value::Null) else {
         return Ok(());
@@ -111,7 +111,7 @@ fn check_types(version: &str, tree: &Value) -> Result<(), String> {
     }
 }
 
-/// Whether an answered object is one at all.
+/// Checks that a converted object has a kind, an apiVersion and metadata.
 fn check_object(converted: &Value) -> Result<(), String> {
     match converted {
         Value::Object(_) if !converted.str_at(&["kind"]).is_empty() => Ok(()),
@@ -128,9 +128,9 @@ fn check_object(converted: &Value) -> Result<(), String> {
     }
 }
 
-/// Which object of a request an error is about.
+/// Identifies the object that an error is about.
 pub(super) struct Place<'a> {
-    /// The kind that was sent, as errors show it.
+    /// The kind that was sent, for error messages.
     pub(super) of: &'a str,
     pub(super) index: usize,
     pub(super) in_list: bool,
@@ -166,14 +166,14 @@ impl Place<'_> {
     }
 }
 
-/// The converted object with the metadata of the original, of which only labels and annotations may change.
+/// Returns the converted object with the metadata of the original; a webhook may only change labels and annotations.
 pub(super) fn accept(
     original: &Value,
     mut converted: Value,
     wanted: &GroupVersionKind,
     place: &Place<'_>,
 ) -> Result<Value, String> {
-    // Of a single object kube-apiserver does not say where it comes from.
+    // For a single object kube-apiserver's error does not say which one it is.
     check_object(&converted).map_err(|why| if place.in_list { place.error(&why) } else { why })?;
     let group_version = wanted.group_version().to_string();
     let received = converted.str_at(&["apiVersion"]);
@@ -224,7 +224,7 @@ fn restore_metadata(original: &Value, converted: &mut Value) -> Result<(), Strin
     Ok(())
 }
 
-/// Labels and annotations that changed must be valid.
+/// Validates the labels or annotations that the webhook changed.
 fn check_texts(field: &str, new: &Map, old: Option<&Value>) -> Result<(), String> {
     for (key, value) in new.iter() {
         if value.as_str().is_none() {
@@ -241,7 +241,7 @@ fn check_texts(field: &str, new: &Map, old: Option<&Value>) -> Result<(), String
     let metadata = Path::of("metadata");
     match field {
         "labels" => validate_labels(Some(new), &metadata.field("labels"), &mut errors),
-        // The path lacks an s in kube-apiserver.
+        // kube-apiserver's path in this error says `annotation`, without an s.
         _ => objectmeta::validate_annotations(Some(new), &metadata.field("annotation"), &mut errors),
     }
     if errors.is_empty() { Ok(()) } else { Err(errors.sentence()) }

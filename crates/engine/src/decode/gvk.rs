@@ -1,10 +1,10 @@
-//! Which kind a body says it is, and whether that is taken here.
+//! Determines the kind that a body states and checks that this endpoint accepts it.
 
-use super::{Expected, INTERNAL_VERSION, Media, Parsed, Refusal, api_version, cbor_words, known};
+use super::{Expected, INTERNAL_VERSION, Media, Parsed, Refusal, api_version, cbor_error_text, known};
 use pintle_meta::{GroupKind, GroupVersion, field::quoted};
 use pintle_value::{Map, Str, Value};
 
-/// The apiVersion and kind that the body itself names.
+/// The apiVersion and kind that the body states.
 pub(super) fn claimed(
     parsed: &Parsed<'_>,
     media: Media,
@@ -25,7 +25,7 @@ pub(super) fn claimed(
         None | Some(Value::Null) => Ok(Str::default()),
         Some(Value::String(s)) => Ok(s.clone()),
         Some(other) if media == Media::Cbor => {
-            let found = cbor_words::type_of(other, cbor_words::string_type(body));
+            let found = cbor_error_text::type_of(other, cbor_error_text::string_type(body));
             Err(format!("{prefix} {found} into Go struct field v1.TypeMeta.{key} of type string"))
         }
         Some(other) => {
@@ -42,7 +42,7 @@ fn prefix(media: Media) -> &'static str {
     }
 }
 
-/// What is in an object; nothing in a null. Other values have no kind and are refused.
+/// The members of an object, or none for null. Other values have no kind and are refused.
 pub(super) fn members<'v>(tree: &'v Value, media: Media, body: &[u8]) -> Result<Option<&'v Map>, String> {
     let prefix = prefix(media);
     match tree {
@@ -51,7 +51,7 @@ pub(super) fn members<'v>(tree: &'v Value, media: Media, body: &[u8]) -> Result<
         other if media == Media::Cbor => {
             let note = " (cannot decode CBOR array to struct without toarray option)";
             let note = if matches!(other, Value::Array(_)) { note } else { "" };
-            let found = cbor_words::type_of(other, cbor_words::string_type(body));
+            let found = cbor_error_text::type_of(other, cbor_error_text::string_type(body));
             Err(format!("{prefix} {found} into Go value of type v1.TypeMeta{note}"))
         }
         other => {
@@ -61,13 +61,13 @@ pub(super) fn members<'v>(tree: &'v Value, media: Media, body: &[u8]) -> Result<
     }
 }
 
-/// The member of this name. Where only the kind is looked for, JSON keys match in any case.
+/// The member with this name. While only the kind is detected, JSON keys match case-insensitively, as in Go.
 fn named<'v>(map: &'v Map, key: &str, media: Media) -> Option<&'v Value> {
     let folded = || map.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| value);
     map.get(key).or_else(|| if media == Media::Cbor { None } else { folded() })
 }
 
-/// The kind and version of a body, as it says or as its path says.
+/// The kind and version of a body: those that it states, completed from the request path.
 pub(super) struct BodyGvk {
     group_version: GroupVersion,
     kind: Str,
@@ -79,8 +79,8 @@ impl BodyGvk {
     }
 }
 
-/// Fills in what the body leaves out and refuses what this place does not take.
-pub(super) fn settle(
+/// Completes the kind and version from the request path and refuses kinds that this endpoint does not accept.
+pub(super) fn resolve(
     claimed: (Str, Str),
     expected: &Expected<'_>,
     media: Media,
@@ -150,7 +150,7 @@ pub(super) fn settle(
     Err(gvk.unfit(why))
 }
 
-/// Whether the Go scheme that reads the expected kind knows the kind of the body.
+/// Returns whether the Go scheme of the expected kind also contains the body's kind.
 fn is_in_scheme(gvk: &BodyGvk, expected: &Expected<'_>) -> bool {
     let BodyGvk { group_version, kind } = gvk;
     if known::is_everywhere(kind, group_version) {
@@ -162,12 +162,12 @@ fn is_in_scheme(gvk: &BodyGvk, expected: &Expected<'_>) -> bool {
             || known::is_only_a_body(kind, group_version))
 }
 
-/// The Go package of a group's internal types, as it appears in errors.
+/// The Go package of a group's internal types, for error messages.
 fn go_package(group: &str) -> &str {
     if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) }
 }
 
-/// The name of the Go scheme that knows a group's kinds, as it appears in errors.
+/// The name of the Go scheme that contains a group's kinds, for error messages.
 fn scheme(group: &str) -> &'static str {
     match group {
         "apiextensions.k8s.io" => "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:53",

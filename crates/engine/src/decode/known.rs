@@ -1,5 +1,5 @@
-//! Versions that the server knows but does not serve: bodies in them are of the wrong version, not of a kind that
-//! nobody knows.
+//! Versions that the server knows but does not serve. A body in one of them has the wrong version; it is not of an
+//! unknown kind.
 
 use pintle_meta::GroupVersion;
 
@@ -56,20 +56,20 @@ const UNSERVED: &[(&str, &str)] = &[
     ("storagemigration.k8s.io/v1beta1", "StorageVersionMigration"),
 ];
 
-/// Whether the kind is known in a version that is not served.
+/// Returns whether the kind exists in a version that is not served.
 pub(super) fn is_unserved(kind: &str, version: &GroupVersion) -> bool {
     let version = version.to_string();
     UNSERVED.iter().any(|(of, kinds)| *of == version && kinds.split(' ').any(|known| known == kind))
 }
 
-/// Whether every Go scheme knows the kind: those that belong to no group, which are all in `v1`.
+/// Returns whether every Go scheme contains the kind, as the ungrouped kinds of `v1` are.
 pub(super) fn is_everywhere(kind: &str, version: &GroupVersion) -> bool {
     const KINDS: &str = "APIGroup APIGroupList APIResourceList APIVersions CreateOptions DeleteOptions GetOptions \
                          ListOptions PatchOptions Status UpdateOptions WatchEvent";
     version.group.is_empty() && version.version == "v1" && KINDS.split(' ').any(|known| known == kind)
 }
 
-/// Whether the main scheme knows the kind, which no resource has.
+/// Returns whether the main scheme contains the kind although no resource has it.
 pub(super) fn is_only_a_body(kind: &str, version: &GroupVersion) -> bool {
     const KINDS: &str = "List NodeConfigSource NodeProxyOptions PodAttachOptions PodExecOptions PodLogOptions \
                          PodPortForwardOptions PodProxyOptions PodStatusResult RangeAllocation SerializedReference \
@@ -77,12 +77,13 @@ pub(super) fn is_only_a_body(kind: &str, version: &GroupVersion) -> bool {
     version.group.is_empty() && version.version == "v1" && KINDS.split(' ').any(|known| known == kind)
 }
 
-/// Whether a kind may come in this version to where a newer one is expected: of evictions the fields stayed the same.
+/// Returns whether a body in this older version is accepted where a newer one is expected. The fields of an Eviction
+/// are the same in both.
 pub(super) fn is_still_taken(kind: &str, version: &GroupVersion) -> bool {
     kind == "Eviction" && version.group == "policy" && version.version == "v1beta1"
 }
 
-/// The group that a kind belongs to inside the server, whichever group it is served or was once served by.
+/// The group that a kind belongs to internally, whichever group serves it or used to serve it.
 pub(super) fn home_group<'a>(group: &'a str, kind: &str) -> &'a str {
     match (group, kind) {
         ("events.k8s.io", "Event") => "",

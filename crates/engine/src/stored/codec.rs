@@ -1,4 +1,4 @@
-//! Between an object in memory and the bytes of its store: form, then encryption, and back.
+//! Encodes objects in memory as stored bytes (storage format, then encryption) and decodes them.
 
 use super::{StoredForm, is_object_key};
 use bytes::Bytes;
@@ -9,25 +9,26 @@ use pintle_value::Str;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Where the keys of all objects begin in this process. In etcd the prefix of the flag stands instead.
+/// The prefix of all object keys in this process. In etcd, the value of `--etcd-prefix` replaces it.
 const PREFIX: &str = "/registry";
 
-/// What every encrypted value begins with.
+/// The prefix of every encrypted value.
 const SEALED: &[u8] = b"k8s:enc:";
 
 /// How values are stored.
 pub struct Codec {
-    /// `None`: as they are in memory.
+    /// `None` if values are stored as they are in memory.
     form: Option<Arc<dyn StoredForm>>,
     encryption: Arc<Encryption>,
-    /// Group and plural of the built-in resources, by where their objects are.
+    /// Group and plural of the built-in resources, by the prefix of their keys.
     resources: HashMap<Str, (Str, Str)>,
-    /// What keys begin with in the store; some providers authenticate the whole key.
+    /// The prefix of keys in the store. Some providers authenticate the whole key.
     prefix: String,
 }
 
 impl Codec {
-    /// Values in `form` (`None`: as in memory) and encrypted. `prefix` is that of the store's keys.
+    /// A codec that stores values in `form` (`None`: as in memory) and encrypts them. `prefix` is the prefix of the
+    /// store's keys.
     pub fn new<'k>(
         form: Option<Arc<dyn StoredForm>>,
         encryption: Arc<Encryption>,
@@ -45,7 +46,7 @@ impl Codec {
         self.form.is_none() && self.encryption.is_plain()
     }
 
-    /// Whether a stored value is the one in memory.
+    /// Returns whether a stored value equals its form in memory.
     pub(super) fn is_as_in_memory(&self, key: &str, stored: &[u8]) -> bool {
         !is_object_key(key) || self.is_identity() && !stored.starts_with(SEALED)
     }
@@ -63,7 +64,7 @@ impl Codec {
         self.encryption.seal(&group, &resource, &self.store_key(key), &formed)
     }
 
-    /// The object in memory for stored bytes, be it one that cannot be read.
+    /// Decodes stored bytes. An undecodable value becomes an object that carries its error.
     pub fn decode(&self, key: &str, stored: &Bytes) -> Bytes {
         if self.is_as_in_memory(key, stored) {
             return stored.clone();
@@ -84,7 +85,7 @@ impl Codec {
         }
     }
 
-    /// Whether a stored value would be encrypted otherwise today.
+    /// Returns whether a stored value would now be encrypted with another key or provider.
     pub(super) fn is_outdated(&self, key: &str, stored: &[u8]) -> bool {
         let (group, resource) = self.resource(key);
         is_object_key(key) && self.encryption.is_outdated(&group, &resource, stored)
@@ -99,7 +100,7 @@ impl Codec {
         format!("{}{}", self.prefix, key.strip_prefix(PREFIX).unwrap_or(key))
     }
 
-    /// Group and plural of the resource that a key belongs to. Keys of custom resources name both.
+    /// Group and plural of the resource that a key belongs to. Keys of custom resources contain both.
     fn resource(&self, key: &str) -> (Str, Str) {
         let mut ends = key.match_indices('/').map(|(at, _)| at.saturating_add(1));
         let builtin = ends.find_map(|end| self.resources.get(key.get(..end)?));

@@ -9,7 +9,7 @@ use pintle_value::{Map, Value, json};
 const V1: &str = "apiextensions.k8s.io/v1";
 const V1BETA1: &str = "apiextensions.k8s.io/v1beta1";
 
-/// The members that are hoisted: their names in a version and at the top.
+/// The members that v1beta1 hoists: their names in a version and in the spec.
 const SHARED: [(&str, &str); 4] = [
     ("schema", "validation"),
     ("subresources", "subresources"),
@@ -44,7 +44,7 @@ const VERSION: [&str; 9] = [
 const COLUMN: [&str; 6] = ["name", "type", "format", "description", "priority", "JSONPath"];
 const CONVERSION: [&str; 3] = ["strategy", "webhookClientConfig", "conversionReviewVersions"];
 
-/// The stored bytes of a definition in `v1`, whose schema is given.
+/// Encodes a definition, given in `v1` with its schema, for the store.
 pub(super) fn encode(schema: &Schema, tree: &Value) -> Vec<u8> {
     let spec_schema = part(schema, "spec");
     let version_schema = item(&part(&spec_schema, "versions"));
@@ -70,7 +70,7 @@ pub(super) fn encode(schema: &Schema, tree: &Value) -> Vec<u8> {
     out
 }
 
-/// A stored definition in `v1`. Anything else is left as it is.
+/// Converts a stored definition to `v1`. Other objects are returned unchanged.
 pub(super) fn upgrade(mut tree: Value) -> Value {
     if tree.str_at(&["apiVersion"]) != V1BETA1 || tree.str_at(&["kind"]) != "CustomResourceDefinition" {
         return tree;
@@ -83,7 +83,7 @@ pub(super) fn upgrade(mut tree: Value) -> Value {
 }
 
 fn upgrade_spec(spec: &mut Map) {
-    // Definitions from before there were several versions have one name only.
+    // Definitions that are older than `versions` have a single `version`.
     let single = spec.remove("version");
     let none = spec.get("versions").and_then(Value::as_array).is_none_or(<[Value]>::is_empty);
     if let (true, Some(name)) = (none, single) {
@@ -108,7 +108,7 @@ fn upgrade_spec(spec: &mut Map) {
             rename(column, "JSONPath", "jsonPath");
         }
     }
-    // Its absence meant true, the default of v1beta1.
+    // In v1beta1, an absent value means true.
     if spec.get("preserveUnknownFields").is_none_or(Value::is_null) {
         spec.insert("preserveUnknownFields", Value::Bool(true));
     }
@@ -128,7 +128,7 @@ fn upgrade_spec(spec: &mut Map) {
     }
 }
 
-/// The spec of `v1beta1` for one of `v1`.
+/// Converts a spec from `v1` to `v1beta1`.
 fn downgrade(mut spec: Value) -> Value {
     let Some(map) = spec.as_object_mut() else { return spec };
     for version in versions_mut(map) {
@@ -182,7 +182,7 @@ fn rename(object: &mut Value, from: &str, to: &str) {
     }
 }
 
-/// A member that a version and the spec have in common, or a plain one.
+/// Writes a member that may be hoisted from the versions into the spec.
 fn shared(version: &Schema, name: &str, value: &Value, out: &mut Vec<u8>) {
     match name {
         "schema" | "subresources" | "selectableFields" => {
@@ -203,7 +203,7 @@ fn conversion(schema: &Schema, value: &Value, out: &mut Vec<u8>) {
     });
 }
 
-/// The status, which always has all of its members.
+/// Writes the status, which always has all of its members.
 fn status(schema: &Schema, status: Option<&Value>, out: &mut Vec<u8>) {
     let mut tree = status.cloned().unwrap_or_else(Value::object);
     for name in ["conditions", "storedVersions"] {
@@ -219,7 +219,7 @@ fn status(schema: &Schema, status: Option<&Value>, out: &mut Vec<u8>) {
     typed::encode_json(schema, &tree, out);
 }
 
-/// Writes the members of an object that are there, in this order.
+/// Writes those members of an object that are present, in this order.
 fn members(
     object: &Value,
     order: &[&str],
@@ -251,7 +251,7 @@ fn items(list: &Value, out: &mut Vec<u8>, mut write: impl FnMut(&Value, &mut Vec
     out.push(b']');
 }
 
-/// The schema of a field; that of the whole where there is no such field, which the tables rule out.
+/// The schema of a field. Falls back to the whole schema, which cannot happen because the tables have all fields.
 fn part(schema: &Schema, name: &str) -> Schema {
     match &schema.node().shape {
         Shape::Struct(s) => s.field(name).map_or_else(|| schema.clone(), |field| schema.at(field.node)),

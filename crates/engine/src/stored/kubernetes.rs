@@ -14,12 +14,12 @@ use pintle_value::{Str, Value, cbor, json, yaml};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What every CBOR document begins with: the tag "self-described CBOR".
+/// The prefix of every CBOR document: the tag "self-described CBOR".
 const CBOR_MAGIC: &[u8] = &[0xd9, 0xd9, 0xf7];
-/// Where kube-apiserver's errors say that a kind is missing.
+/// The scheme that kube-apiserver's errors about an unknown kind name.
 const SCHEME: &str = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30";
 
-/// `--storage-media-type`: how built-in kinds are written.
+/// The value of `--storage-media-type`: how built-in kinds are encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StorageMediaType {
     /// `application/vnd.kubernetes.protobuf`
@@ -45,21 +45,21 @@ impl StorageMediaType {
 
 /// The form of kube-apiserver.
 pub struct KubernetesForm {
-    /// The built-in kinds by where their objects are.
+    /// The built-in kinds by the prefix of their keys.
     builtin: HashMap<Str, Stored>,
     media: StorageMediaType,
     /// Whether custom resources are written as CBOR (feature gate `CBORServingAndStorage`).
     cbor: bool,
 }
 
-/// A built-in kind and how it is written.
+/// A built-in kind and its encoding.
 struct Stored {
     kind: Arc<Kind>,
     api_version: Str,
     encoding: Encoding,
 }
 
-/// The kind that the leases of servers are encoded as.
+/// The prefix of the kind as which the leases of servers are encoded.
 const ENDPOINTS: &str = "/registry/services/endpoints/";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,10 +72,10 @@ enum Encoding {
 }
 
 impl KubernetesForm {
-    /// The form for these built-in kinds.
+    /// The storage format for these built-in kinds.
     pub fn new(kinds: impl Iterator<Item = Arc<Kind>>, media: StorageMediaType, cbor: bool) -> Self {
         let stored = |kind: Arc<Kind>| {
-            // The servers inside kube-apiserver that own these two groups know no protobuf storage.
+            // The servers inside kube-apiserver that own these two groups do not support protobuf storage.
             let encoding = match (kind.group.as_str(), media) {
                 ("apiextensions.k8s.io", _) => Encoding::Definition,
                 ("apiregistration.k8s.io", _) | (_, StorageMediaType::Json) => Encoding::Json,
@@ -88,7 +88,7 @@ impl KubernetesForm {
         KubernetesForm { builtin: kinds.map(stored).collect(), media, cbor }
     }
 
-    /// The built-in kind that a key belongs to: prefixes end in a slash, and keys have few of those.
+    /// The built-in kind that a key belongs to, found by trying each prefix of the key that ends in a slash.
     fn builtin(&self, key: &str) -> Option<&Stored> {
         let mut ends = key.match_indices('/').map(|(at, _)| at.saturating_add(1));
         ends.find_map(|end| self.builtin.get(key.get(..end)?))
@@ -132,14 +132,14 @@ impl StoredForm for KubernetesForm {
             Some(builtin) => builtin.decode(stored)?,
             None => custom(stored)?,
         };
-        // A write that changes nothing still writes a value that would be stored differently today.
+        // If the value would now be stored differently, mark it, so that even an update without changes writes it.
         if self.encode(key, &value) == stored { Ok(value) } else { Ok(mark_outdated(value)) }
     }
 }
 
 impl Stored {
     fn encode(&self, json: &[u8]) -> Bytes {
-        // In memory there is no JSON that does not parse; what there is of it is stored as it is.
+        // JSON in memory always parses; if it did not, it would be stored unchanged.
         let version = self.kind.storage_version();
         let parse = || {
             let mut tree = json::parse(json).ok()?.value;
@@ -214,7 +214,7 @@ impl Stored {
         Ok(self.complete(tree, at))
     }
 
-    /// The tree of JSON or YAML in any version.
+    /// Decodes JSON or YAML in any version into a tree.
     fn typed_text(&self, stored: &[u8]) -> Result<Value, Unreadable> {
         let tree = text(stored)?;
         if !self.kind.has_raw() || !is_json(stored) {
@@ -228,7 +228,7 @@ impl Stored {
         self.typed(tree)
     }
 
-    /// The tree of JSON, YAML or CBOR in any version.
+    /// Types a tree that was decoded from JSON, YAML or CBOR in any version.
     fn typed(&self, tree: Value) -> Result<Value, Unreadable> {
         let tree = definition::upgrade(tree);
         let at = self.version(tree.str_at(&["apiVersion"]), tree.str_at(&["kind"]))?;
@@ -239,7 +239,7 @@ impl Stored {
         Ok(self.complete(tree, at))
     }
 
-    /// Which of the kind's versions a stored object is read in.
+    /// The index of the version in which a stored object is decoded.
     fn version(&self, api_version: &str, kind: &str) -> Result<usize, Unreadable> {
         if kind.is_empty() {
             return Err(Unreadable("Object 'Kind' is missing in stored value".to_string()));
@@ -253,8 +253,8 @@ impl Stored {
         })
     }
 
-    /// Fills in the defaults of the version at `at`, as kube-apiserver does whenever it reads, and goes on to the
-    /// storage version.
+    /// Applies the defaults of the version `at`, as kube-apiserver does on every read, and converts to the storage
+    /// version.
     fn complete(&self, mut tree: Value, at: usize) -> Value {
         if let Some(version) = self.kind.versions.get(at) {
             self.kind.hooks.default(&version.name, &mut tree);
@@ -268,7 +268,7 @@ impl Stored {
     }
 }
 
-/// A custom resource. Its kind may not be served (yet), so nothing is asked of its schema.
+/// Decodes a custom resource without its schema, because its kind may not be registered yet.
 fn custom(stored: &[u8]) -> Result<Bytes, Unreadable> {
     let mut tree = match stored.starts_with(CBOR_MAGIC) {
         true => cbor::decode_object(stored).map_err(|error| Unreadable(error.to_string()))?,
@@ -283,7 +283,7 @@ fn is_json(stored: &[u8]) -> bool {
     stored.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
 }
 
-/// JSON, or YAML that is an object.
+/// Parses JSON, or YAML that is an object.
 pub(super) fn text(stored: &[u8]) -> Result<Value, Unreadable> {
     let parsed = match is_json(stored) {
         true => json::parse(stored).map(|parsed| parsed.value).map_err(|error| error.to_string()),
@@ -304,7 +304,7 @@ pub(super) fn text(stored: &[u8]) -> Result<Value, Unreadable> {
     }
 }
 
-/// JSON as Go's encoder leaves it: with a newline at the end.
+/// JSON as Go's encoder writes it, with a newline at the end.
 fn line(json: &[u8]) -> Bytes {
     Bytes::from([json, b"\n"].concat())
 }

@@ -13,22 +13,22 @@ use pintle_value::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where servers say which address the service `kubernetes` shall have for them.
+/// The prefix of the leases in which servers publish their address for the service `kubernetes`.
 pub const MASTER_LEASES: &str = "/registry/masterleases/";
-/// Where servers say how other servers reach them.
+/// The prefix of the leases in which servers publish their address for their peers.
 pub const PEER_LEASES: &str = "/registry/peerserverleases/";
 
-/// How often a renewal is tried again when others get in between.
+/// How often a renewal is retried after conflicts with other writes.
 const ATTEMPTS_MAX: usize = 8;
 
-/// Whether a key is one of these.
+/// Returns whether a key is that of a server's lease.
 pub(super) fn is_member_key(key: &str) -> bool {
     [MASTER_LEASES, PEER_LEASES].iter().any(|folder| key.starts_with(folder))
 }
 
 impl Engine {
-    /// Writes `endpoints` under `key` for as long as `ttl`. The generation counts up, as in kube-apiserver, so that
-    /// each write differs from the one before.
+    /// Writes `endpoints` under `key` with a time to live. The generation increases with each write, as in
+    /// kube-apiserver, so that successive values differ.
     pub async fn renew_member(&self, key: &str, endpoints: &Value, ttl: Duration) -> Result<(), Status> {
         let Some(kind) = self.endpoints_kind() else { return Ok(()) };
         for _ in 0..ATTEMPTS_MAX {
@@ -50,12 +50,12 @@ impl Engine {
         Err(Status::internal(&format!("{key} is being modified")))
     }
 
-    /// Removes what this server wrote under `key`. That it is gone already is no error.
+    /// Removes this server's value under `key`. A missing value is not an error.
     pub async fn remove_member(&self, key: &str) -> Result<(), Status> {
         self.try_write(Write::delete(key, Expect::Any)).await
     }
 
-    /// The addresses that living servers wrote into `folder`, in the order of their keys.
+    /// The addresses that live servers have written under `folder`, in the order of their keys.
     pub fn member_addresses(&self, folder: &str) -> Vec<String> {
         let Some(kind) = self.endpoints_kind() else { return Vec::new() };
         let state = self.store.snapshot_state();
@@ -74,7 +74,7 @@ impl Engine {
     }
 }
 
-/// The tree of a stored value, in any encoding.
+/// Decodes a stored value in any encoding.
 fn decode(kind: &Kind, stored: &[u8]) -> Result<Value, Unreadable> {
     if !stored.starts_with(proto::MAGIC) {
         return kubernetes::text(stored);

@@ -9,19 +9,19 @@ use pintle_value::{Value, base64, json};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-/// Where the allocation of node ports is.
+/// The key of the node port allocation.
 pub(crate) const NODE_PORTS: &str = "/registry/ranges/servicenodeports";
 
 const API_VERSION: &str = "v1";
 const KIND: &str = "RangeAllocation";
-/// The message of metadata that says nothing.
+/// An empty ObjectMeta message, as Go encodes it.
 const NO_METADATA: [u8; 16] = [0x0a, 0, 0x12, 0, 0x1a, 0, 0x22, 0, 0x2a, 0, 0x32, 0, 0x38, 0, 0x42, 0];
 
-/// The value in memory for these ports.
+/// Encodes these ports in the form in memory.
 pub(crate) fn encode_ports(range: &RangeInclusive<i64>, taken: &BTreeSet<i64>) -> Bytes {
     let within = taken.iter().filter(|port| range.contains(port));
     let offsets = within.filter_map(|port| usize::try_from(port.checked_sub(*range.start())?).ok());
-    // Bit n is the port n after the first.
+    // Bit n stands for the n-th port after the first.
     let mut bits: Vec<u8> = Vec::new();
     for offset in offsets {
         let byte = offset / 8;
@@ -35,7 +35,8 @@ pub(crate) fn encode_ports(range: &RangeInclusive<i64>, taken: &BTreeSet<i64>) -
     write_json(&format!("{}-{}", range.start(), range.end()), &bits)
 }
 
-/// The ports that a value, in memory or stored, has as taken; `None` where it is of another range or cannot be read.
+/// Decodes the allocated ports from a value in memory or in stored form; `None` if it is of another range or
+/// undecodable.
 pub(crate) fn decode_ports(range: &RangeInclusive<i64>, value: &Bytes) -> Option<BTreeSet<i64>> {
     let tree = json::parse(&decode(value).ok()?).ok()?.value;
     if tree.str_at(&["range"]) != format!("{}-{}", range.start(), range.end()) {
@@ -61,7 +62,7 @@ fn write_json(range: &str, data: &[u8]) -> Bytes {
     Bytes::from(out)
 }
 
-/// The stored value for one in memory.
+/// Converts a value from the form in memory to the stored form.
 pub(super) fn encode(media: StorageMediaType, value: &Bytes) -> Bytes {
     let tree = match media {
         StorageMediaType::Json | StorageMediaType::Yaml => return value.clone(),
@@ -82,7 +83,7 @@ pub(super) fn encode(media: StorageMediaType, value: &Bytes) -> Bytes {
     Bytes::from(out)
 }
 
-/// The value in memory for a stored one.
+/// Converts a value from the stored form to the form in memory.
 pub(super) fn decode(stored: &Bytes) -> Result<Bytes, Unreadable> {
     if !stored.starts_with(proto::MAGIC) {
         return Ok(stored.clone());
@@ -114,7 +115,7 @@ fn put(number: u8, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// The next member of a message whose members are all bytes: its number, its bytes, the rest.
+/// Splits the next length-delimited field off a protobuf message: its number, its bytes and the rest.
 fn take(message: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, mut rest) = message.split_first()?;
     if tag & 7 != 2 {

@@ -1,23 +1,23 @@
-//! A [`Store`] whose values lie in another form than objects have in memory.
+//! A [`Store`] that encodes values on write and decodes them on read.
 
 use super::Codec;
 use bytes::Bytes;
 use pintle_store::{
-    BoxFuture, Change, Entry, Loaded, Note, Op, ReadError, Revision, Sink, Snapshot, Store, StoreFault,
-    Write, WriteError,
+    BoxFuture, Change, Entry, HistoryQuery, KeyHistory, Loaded, Note, Op, ReadError, Revision, Sink,
+    Snapshot, Store, StoreFault, Write, WriteError,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Wraps an engine: values are encoded on their way in and decoded on their way out.
+/// Wraps a store: values are encoded when they are written and decoded when they are read.
 pub struct FormStore {
     inner: Arc<dyn Store>,
     codec: Arc<Codec>,
 }
 
 impl FormStore {
-    /// `inner` with values as `codec` makes them.
+    /// Wraps `inner` with `codec`.
     pub fn new(inner: Arc<dyn Store>, codec: Arc<Codec>) -> FormStore {
         FormStore { inner, codec }
     }
@@ -34,7 +34,7 @@ impl FormStore {
     }
 }
 
-/// What a write had in memory, so that its own change need not be decoded.
+/// The object in memory that a write stores, so that its own change event need not be decoded.
 struct Encoded {
     note: Note,
     value: Bytes,
@@ -84,16 +84,34 @@ impl Store for FormStore {
         })
     }
 
+    fn history<'a>(
+        &'a self,
+        key: &'a str,
+        query: HistoryQuery,
+    ) -> BoxFuture<'a, Result<Option<KeyHistory>, ReadError>> {
+        Box::pin(async move {
+            let Some(mut history) = self.inner.history(key, query).await? else { return Ok(None) };
+            for version in &mut history.versions {
+                version.value = version.value.take().map(|stored| self.codec.decode(key, &stored));
+            }
+            Ok(Some(history))
+        })
+    }
+
     fn probe(&self, limit: Duration) -> BoxFuture<'_, Result<(), String>> {
         self.inner.probe(limit)
+    }
+
+    fn age(&self) {
+        self.inner.age();
     }
 
     fn is_shared(&self) -> bool {
         self.inner.is_shared()
     }
 
-    fn size(&self) -> BoxFuture<'_, Option<u64>> {
-        self.inner.size()
+    fn sizes(&self) -> BoxFuture<'_, Vec<Option<u64>>> {
+        self.inner.sizes()
     }
 
     fn removes_expired(&self) -> bool {
@@ -105,7 +123,7 @@ impl Store for FormStore {
             if !self.codec.encrypts() {
                 return false;
             }
-            // An engine that others write to has no values in memory.
+            // A store that other servers write to does not hold values in memory.
             let state = match self.inner.is_shared() {
                 false => self.inner.snapshot_state(),
                 true => match self.inner.read_at(key, self.inner.revision()).await {
@@ -129,7 +147,7 @@ impl Store for FormStore {
         self.inner.close()
     }
 
-    /// The values are those of the engine: this is for keys that hold no objects, and for backups.
+    /// Returns the values in stored form: this is for keys that are not objects, and for backups.
     fn snapshot_state(&self) -> Snapshot {
         self.inner.snapshot_state()
     }
@@ -145,7 +163,7 @@ fn decode_loaded(codec: &Codec, loaded: Loaded) -> Loaded {
     {
         return loaded;
     }
-    // The value of a key at a revision stands in the entries, in a change, and as what another change replaced.
+    // The same value can appear as an entry, in a change, and as the previous value of another change; decode it once.
     let mut decoded: HashMap<(Arc<str>, Revision), Bytes> = HashMap::new();
     let mut decode = |key: &Arc<str>, revision: Revision, stored: &Bytes| {
         let value = decoded.entry((key.clone(), revision));
@@ -166,7 +184,7 @@ fn decode_loaded(codec: &Codec, loaded: Loaded) -> Loaded {
     Loaded { entries: Snapshot::from_entries(loaded.revision, entries), history, ..loaded }
 }
 
-/// Hands changes on in the form in memory.
+/// Forwards changes in decoded form.
 struct FormSink {
     codec: Arc<Codec>,
     sink: Arc<dyn Sink>,
@@ -181,12 +199,12 @@ impl FormSink {
             None => change.value.as_ref().map(|stored| self.codec.decode(&change.key, stored)),
         };
         let note = encoded.map_or_else(|| change.note.clone(), |encoded| encoded.note.clone());
-        // Nobody who follows changes looks at the value that was replaced: it is in the cache.
+        // Followers read the previous value from the cache, so it is not decoded here.
         Change { value, note, ..change.clone() }
     }
 }
 
-/// Whether a change carries the object of its own write.
+/// Returns whether a change carries the object of its own write.
 fn encoded_note(change: &Change) -> bool {
     change.note.0.as_ref().is_some_and(|note| note.is::<Encoded>())
 }

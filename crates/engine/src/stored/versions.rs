@@ -1,16 +1,16 @@
-//! Which version of a built-in kind lies in etcd, and which others have the same messages.
+//! The version in which built-in kinds are stored in etcd, and other versions with identical messages.
 
 use pintle_kinds::Kind;
 use pintle_value::Str;
 
-/// Versions of stored objects that differ from the storage version in nothing but their name: their messages have the
-/// same fields under the same numbers and names. `stored` is the one that kube-apiserver v1.36 writes.
+/// Versions of a kind that differ from the storage version only in name: their messages have the same fields with the
+/// same numbers. `stored` is the version that kube-apiserver v1.36 writes.
 struct Row {
     group: &'static str,
     plural: &'static str,
-    /// The `apiVersion` that is written; "" is that of the storage version.
+    /// The `apiVersion` that is written; "" means the storage version.
     stored: &'static str,
-    /// Further `apiVersion`s that are read.
+    /// Other `apiVersion`s that are decoded.
     read: &'static [&'static str],
 }
 
@@ -80,7 +80,7 @@ fn find(kind: &Kind) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.group == kind.group && row.plural == kind.plural)
 }
 
-/// The `apiVersion` under which objects of a built-in kind are stored.
+/// The `apiVersion` with which objects of a built-in kind are stored.
 pub(super) fn stored_as(kind: &Kind) -> Str {
     match find(kind).map_or("", |row| row.stored) {
         "" => {
@@ -91,7 +91,7 @@ pub(super) fn stored_as(kind: &Kind) -> Str {
     }
 }
 
-/// Which of the kind's versions reads the message of a stored object of this `apiVersion`.
+/// The index of the version that decodes a stored message of this `apiVersion`.
 pub(super) fn position(kind: &Kind, api_version: &str) -> Option<usize> {
     let named = |version: &pintle_kinds::KindVersion| {
         crate::decode::api_version(&version.group, &version.name) == api_version

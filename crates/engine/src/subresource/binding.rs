@@ -1,11 +1,11 @@
-//! `pods/binding` and the old `bindings`: a pod gets its node, once.
+//! `pods/binding` and the legacy `bindings`: assigns a pod to a node, once.
 
 use crate::{Engine, Target};
 use pintle_meta::field::ErrorKind;
 use pintle_meta::{FieldErrors, GroupResource, Status};
 use pintle_value::{Path, Value};
 
-/// Refuses a binding that names no node, or another pod than the request.
+/// Refuses a binding without a node or for another pod than the request names.
 pub(super) fn check(binding: &Value, name: &str) -> Result<(), Status> {
     if binding.str_at(&["metadata", "name"]) != name {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
@@ -14,23 +14,23 @@ pub(super) fn check(binding: &Value, name: &str) -> Result<(), Status> {
     let mut errors = FieldErrors::new();
     let kind = binding.str_at(&["target", "kind"]);
     if !matches!(kind, "" | "Node") {
-        let shown = pintle_meta::field::quoted(kind);
+        let text = pintle_meta::field::quoted(kind);
         errors.push(
             ErrorKind::NotSupported,
             &path.field("kind"),
-            Some(&shown),
+            Some(&text),
             r#"supported values: "Node", "<empty>""#,
         );
     }
     if binding.str_at(&["target", "name"]).is_empty() {
         errors.required(&path.field("name"), "");
     }
-    // kube-apiserver gives these errors no code of their own.
+    // kube-apiserver returns these errors without a specific code.
     if errors.is_empty() { Ok(()) } else { Err(Status::unclassified(errors.sentence())) }
 }
 
 impl Engine {
-    /// Gives the pod of a binding its node.
+    /// Assigns the pod of a binding to its node.
     pub(super) async fn bind(&self, target: &Target, binding: &Value, dry_run: bool) -> Result<(), Status> {
         let name = binding.str_at(&["metadata", "name"]);
         let pods = self.target("", "v1", "pods", &target.namespace, name);
@@ -46,7 +46,7 @@ impl Engine {
     }
 }
 
-/// uid and resourceVersion of a binding are those that the pod must have.
+/// Checks the uid and resourceVersion of a binding, which are preconditions on the pod.
 fn check_preconditions(pod: &Target, binding: &Value, tree: &Value, dry_run: bool) -> Result<(), Status> {
     for (key, word) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
         let wanted = binding.str_at(&["metadata", key]);
@@ -57,7 +57,7 @@ fn check_preconditions(pod: &Target, binding: &Value, tree: &Value, dry_run: boo
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
              Precondition failed: {word} in precondition: {wanted}, {word} in object meta: {actual}",
-            pod.shown_key(dry_run)
+            pod.error_key(dry_run)
         );
         return Err(Status::conflict(&pod.kind.group_resource(), &pod.name, &why));
     }
@@ -91,7 +91,7 @@ fn assign(binding: &Value, pod: &mut Value, now: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Puts a condition into the status of a pod; its time moves only with its status.
+/// Sets a condition in the status of a pod. Its transition time only changes with its status.
 pub(super) fn set_condition(pod: &mut Value, mut condition: Value, now: &str) {
     let mut all = pod.items_at(&["status", "conditions"]).to_vec();
     let kind = condition.str_at(&["type"]).to_string();

@@ -1,4 +1,4 @@
-//! Streams to pods, services and nodes: the options that a client gives are admitted before anybody is looked for.
+//! Requests that connect to pods, services and nodes. Admission sees the options before the destination is resolved.
 
 use crate::{Engine, Target, decode};
 use pintle_admission::{Attributes, Operation, Options};
@@ -6,32 +6,33 @@ use pintle_auth::UserInfo;
 use pintle_meta::Status;
 use pintle_meta::options::Query;
 use pintle_value::Value;
+use std::net::IpAddr;
 
-/// Options that are switches, texts, lists of texts and lists of numbers.
+/// The options by type: booleans, strings, lists of strings and lists of numbers.
 const SWITCHES: [&str; 4] = ["stdin", "stdout", "stderr", "tty"];
 const TEXTS: [&str; 1] = ["container"];
 const LISTS: [&str; 1] = ["command"];
 const NUMBERS: [&str; 1] = ["ports"];
 
-/// What the flags say of kubelets.
+/// The flags that concern kubelets.
 #[derive(Clone, Debug, Default)]
 pub struct NodeSettings {
     /// Types of node addresses, the preferred one first.
     pub preferred_address_types: Vec<String>,
 }
 
-/// Who answers behind a location.
+/// The kind of server behind a location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// A kubelet, with this server's client certificate.
     Kubelet,
     /// A kubelet whose certificate is not verified.
     UnverifiedKubelet,
-    /// Whatever a pod, a service or a node runs: any certificate is believed and none shown.
+    /// A pod, service or node process: its certificate is not verified, and no client certificate is sent.
     Workload,
 }
 
-/// Where a request goes that this server passes on.
+/// The destination of a request that this server forwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     /// Who answers there.
@@ -42,14 +43,17 @@ pub struct Location {
     pub host: String,
     /// Port.
     pub port: u16,
-    /// Path, decoded; of proxied requests the part behind `proxy`.
+    /// The addresses that the host was checked to have: a name must not lead elsewhere by the time of the connection. None where the
+    /// host was not looked up.
+    pub checked: Vec<IpAddr>,
+    /// The decoded path; for proxied requests the part after `proxy`.
     pub path: String,
-    /// Parameters; proxied requests keep those of the client.
+    /// The query parameters; proxied requests keep those of the client.
     pub query: Vec<(String, String)>,
 }
 
 impl Engine {
-    /// Where a stream goes, once its options were admitted and the user may have it. `path` is what comes behind
+    /// Returns the destination of a stream after admission of its options and authorization. `path` is the part after
     /// `proxy`.
     pub async fn connect(
         &self,
@@ -74,7 +78,7 @@ impl Engine {
         }
     }
 
-    /// A stream needs the right to create it, whichever method asks for it: a GET alone could run commands.
+    /// A stream needs the right `create` whichever method opens it; otherwise a user with `get` could run commands.
     async fn authorize_stream(&self, target: &Target, user: &UserInfo) -> Result<(), Status> {
         let version = target.kind_version();
         let question = pintle_auth::Attributes {
@@ -106,8 +110,8 @@ impl Engine {
         if !self.asks_others() {
             return Ok(());
         }
-        let face = self.face(target)?;
-        let mut options = options(&face, query, path);
+        let body_target = self.body_target(target)?;
+        let mut options = options(&body_target, query, path);
         let attributes = Attributes {
             operation: Operation::Connect,
             kind: &target.kind,
@@ -120,18 +124,18 @@ impl Engine {
             dry_run: false,
             options: Options::None,
         };
-        self.mutate_admitted(&attributes, &face, Some(&mut options), warnings).await?;
-        self.validate_admitted(&attributes, &face, Some(&options), warnings).await
+        self.mutate_admitted(&attributes, &body_target, Some(&mut options), warnings).await?;
+        self.validate_admitted(&attributes, &body_target, Some(&options), warnings).await
     }
 }
 
-/// The options of a stream as an object.
-fn options(face: &Target, query: Query<'_>, path: &str) -> Value {
+/// The options of a stream as an object, for admission.
+fn options(body_target: &Target, query: Query<'_>, path: &str) -> Value {
     let mut out = Value::object();
-    let version = face.kind_version();
-    out.set_at(&["kind"], face.kind.kind.as_str().into());
+    let version = body_target.kind_version();
+    out.set_at(&["kind"], body_target.kind.kind.as_str().into());
     out.set_at(&["apiVersion"], decode::api_version(&version.group, &version.name).into());
-    let is_of = |kinds: &[&str]| kinds.contains(&face.kind.kind.as_str());
+    let is_of = |kinds: &[&str]| kinds.contains(&body_target.kind.kind.as_str());
     if is_of(&["PodExecOptions", "PodAttachOptions"]) {
         for key in SWITCHES.into_iter().filter(|key| query.switch(key) == Some(true)) {
             out.set_at(&[key], Value::Bool(true));

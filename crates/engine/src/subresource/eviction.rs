@@ -1,4 +1,4 @@
-//! `pods/eviction`: deletes a pod unless a disruption budget forbids it.
+//! `pods/eviction`: deletes a pod unless a PodDisruptionBudget forbids it.
 
 use super::{binding::set_condition, success};
 use crate::{Engine, Target, ownership};
@@ -7,13 +7,13 @@ use pintle_meta::selector::LabelSelector;
 use pintle_meta::{Cause, FieldErrors, GroupKind, GroupResource, Status};
 use pintle_value::{Path, Value};
 
-/// How many evictions a budget may wait to see confirmed.
+/// How many evictions of a budget may be unconfirmed by its controller.
 const DISRUPTED_PODS_MAX: usize = 2000;
-/// How often the deletion of a pod that no budget guards is tried again.
+/// How often the deletion of a pod without a budget is retried.
 const ATTEMPTS_MAX: usize = 5;
 const VIOLATES: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
-/// The deletion that an eviction asks for.
+/// The delete options of an eviction.
 pub(super) fn options(eviction: &Value, name: &str, dry_run: bool) -> Result<DeleteOptions, Status> {
     if eviction.str_at(&["metadata", "name"]) != name {
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
@@ -70,7 +70,7 @@ impl Engine {
         }
     }
 
-    /// Deletes a pod that no budget can guard; else answers with the pod.
+    /// Deletes a pod to which no budget applies; otherwise returns the pod.
     async fn unguarded(&self, pod: &Target, options: &DeleteOptions) -> Result<Option<Value>, Status> {
         let mut last = None;
         for _ in 0..ATTEMPTS_MAX {
@@ -96,7 +96,7 @@ impl Engine {
         Err(last.unwrap_or_else(|| Status::timeout("the pod could not be evicted", 10)))
     }
 
-    /// The budgets that guard a pod.
+    /// The budgets whose selector matches a pod.
     fn budgets(&self, pod: &Target, live: &Value) -> Vec<Value> {
         use pintle_admission::ClusterState;
         let mut all = self.objects("policy", "poddisruptionbudgets", &pod.namespace);
@@ -107,7 +107,7 @@ impl Engine {
         all
     }
 
-    /// Takes one disruption from a budget, or refuses.
+    /// Takes one disruption from a budget, or refuses the eviction.
     async fn use_up(&self, pod: &Target, name: &str, dry_run: bool) -> Result<(), Status> {
         let found = self.target("policy", "v1", "poddisruptionbudgets", &pod.namespace, name);
         let budget = found.ok_or_else(|| Status::internal("there are no disruption budgets"))?.sub("status");
@@ -127,7 +127,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Says on the pod why it goes, and deletes it.
+    /// Sets the DisruptionTarget condition on the pod and deletes it.
     async fn mark_and_delete(&self, pod: &Target, mut options: DeleteOptions) -> Result<(), Status> {
         if !options.dry_run {
             let now = self.now_text();
@@ -181,7 +181,7 @@ fn number(budget: &Value, key: &str) -> i64 {
     budget.at(&["status", key]).and_then(Value::as_int).unwrap_or(0)
 }
 
-/// Whether a budget does not guard pods that are not ready.
+/// Returns whether a budget allows the eviction of pods that are not ready.
 fn lets_unready_go(budget: &Value) -> bool {
     let desired = number(budget, "desiredHealthy");
     budget.str_at(&["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow"

@@ -1,4 +1,4 @@
-//! Who somebody is: SelfSubjectReview and TokenReview.
+//! SelfSubjectReview and TokenReview: who a user or a token is.
 
 use super::Access;
 use pintle_auth::UserInfo;
@@ -26,7 +26,7 @@ pub(super) fn check_token_review(review: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// Says whose the token of a review is.
+/// Authenticates the token of a review.
 pub(super) async fn review_token(mut review: Value, access: &Access, now: SystemTime) -> Value {
     let texts = |items: &[Value]| -> Vec<String> {
         items.iter().filter_map(Value::as_str).map(str::to_string).collect()
@@ -34,7 +34,7 @@ pub(super) async fn review_token(mut review: Value, access: &Access, now: System
     let asked = texts(review.items_at(&["spec", "audiences"]));
     let wanted = if asked.is_empty() { access.authenticator.audiences.clone() } else { asked };
     let token = pintle_auth::authn::reviewed_token(review.str_at(&["spec", "token"]));
-    // What the client says of the status stays where nothing is found out.
+    // Without a result, the status that the client sent stays.
     let mut status = review.get("status").filter(|s| !s.is_null()).cloned().unwrap_or_else(Value::object);
     if status.get("user").is_none() {
         status.set_at(&["user"], Value::object());

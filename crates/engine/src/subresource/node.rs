@@ -1,4 +1,4 @@
-//! Where requests go that pass through to nodes: logs, exec, attach, portforward, and `nodes/proxy`.
+//! Destinations on nodes: logs, exec, attach, portforward and `nodes/proxy`.
 
 use super::connect::{Backend, Location, NodeSettings};
 use crate::{Engine, Target};
@@ -6,11 +6,11 @@ use pintle_meta::Status;
 use pintle_meta::options::{LogOptions, Query};
 use pintle_value::Value;
 
-/// The port of kubelets that do not say theirs.
+/// The kubelet's port if the node's status does not state one.
 const KUBELET_PORT: u16 = 10250;
 
 impl Engine {
-    /// Where the log of a container is; `None` while the pod has no node.
+    /// The location of a container's log; `None` while the pod is not assigned to a node.
     pub fn log_location(
         &self,
         target: &Target,
@@ -29,12 +29,13 @@ impl Engine {
             is_tls: true,
             host,
             port,
+            checked: Vec::new(),
             path: format!("/containerLogs/{}/{}/{container}", target.namespace, target.name),
             query: options.to_kubelet().into_iter().map(|(k, v)| (k.to_string(), v)).collect(),
         }))
     }
 
-    /// Where a command, a terminal or forwarded ports of a pod are.
+    /// The location of a pod's exec, attach or portforward stream.
     pub(super) fn stream_location(
         &self,
         target: &Target,
@@ -58,7 +59,8 @@ impl Engine {
             }
             None => format!("/portForward/{}/{}", target.namespace, target.name),
         };
-        Ok(Location { backend: Backend::Kubelet, is_tls: true, host, port, path, query: parameters })
+        let backend = Backend::Kubelet;
+        Ok(Location { backend, is_tls: true, host, port, checked: Vec::new(), path, query: parameters })
     }
 
     pub(super) fn existing(&self, target: &Target) -> Result<Value, Status> {
@@ -66,14 +68,14 @@ impl Engine {
         self.object_tree(target)?.ok_or_else(missing)
     }
 
-    /// Host and port of a node's kubelet: the first of the preferred types of address that the node has.
+    /// Host and port of a node's kubelet, by the first preferred address type that the node has.
     pub(super) fn kubelet(
         &self,
         request: &Target,
         node: &str,
         settings: &NodeSettings,
     ) -> Result<(String, u16), Status> {
-        // kube-apiserver names the resource of the request here, whatever is missing.
+        // kube-apiserver's NotFound names the requested resource, whatever is missing.
         let missing = || Status::not_found(&request.group_resource(), node);
         let target = self.target("", "v1", "nodes", "", node).ok_or_else(missing)?;
         let found = self.object_tree(&target)?.ok_or_else(missing)?;
@@ -94,7 +96,7 @@ impl Engine {
     }
 }
 
-/// What a kubelet is asked for with a stream. Ports that are no numbers are refused.
+/// The parameters of a stream for the kubelet. Ports that are not numbers are refused.
 fn stream_parameters(subresource: &str, query: Query<'_>) -> Result<Vec<(String, String)>, Status> {
     let mut out = Vec::new();
     if subresource == "portforward" {
@@ -129,7 +131,7 @@ fn stream_parameters(subresource: &str, query: Query<'_>) -> Result<Vec<(String,
     Ok(out)
 }
 
-/// The container that is meant. Refuses one that the pod does not have, or none where it has several.
+/// The container of a stream. Refuses one that the pod does not have, and an omitted one if the pod has several.
 fn container(pod: &Value, container: &str) -> Result<String, Status> {
     let name = pod.str_at(&["metadata", "name"]);
     let lists = ["initContainers", "containers", "ephemeralContainers"];

@@ -1,4 +1,4 @@
-//! Where requests go that are proxied to pods, services and nodes, and which addresses they never reach.
+//! Destinations of requests proxied to pods, services and nodes, and the addresses that are never proxied to.
 
 use super::connect::{Backend, Location, NodeSettings};
 use crate::{Engine, Target};
@@ -7,14 +7,14 @@ use pintle_meta::field::quoted;
 use pintle_value::Value;
 use std::net::IpAddr;
 
-/// What `scheme:name:port`, `name:port` or `name` asks for.
+/// The parts of `scheme:name:port`, `name:port` or `name`.
 struct Place<'a> {
     is_tls: bool,
     name: &'a str,
     port: &'a str,
 }
 
-/// Reads the name of a proxied object.
+/// Parses the name of a proxied object.
 fn place(text: &str) -> Option<Place<'_>> {
     let parts: Vec<&str> = text.split(':').collect();
     let (scheme, name, port) = match *parts.as_slice() {
@@ -31,7 +31,7 @@ fn place(text: &str) -> Option<Place<'_>> {
 }
 
 impl Engine {
-    /// Where a request to a pod, service or node is passed on to.
+    /// Returns the destination of a request to a pod, service or node.
     pub(super) async fn proxy_location(
         &self,
         target: &Target,
@@ -42,6 +42,7 @@ impl Engine {
             let what = target.kind.singular.as_str();
             return Err(Status::bad_request(format!("invalid {what} request {}", quoted(&target.name))));
         };
+        let mut checked = Vec::new();
         let (backend, is_tls, host, port) = match target.kind.plural.as_str() {
             "pods" => {
                 let (host, port) = pod_address(&self.existing(&target.named(place.name))?, &place)?;
@@ -53,14 +54,14 @@ impl Engine {
             }
             _ => {
                 let (host, port) = self.kubelet(target, place.name, settings)?;
-                check_host(&host).await?;
+                checked = allowed_addresses(&host).await?;
                 match place.port {
                     own if own.is_empty() || own == port.to_string() => (Backend::Kubelet, true, host, port),
                     other => (Backend::Workload, place.is_tls, host, port_number(other)?),
                 }
             }
         };
-        Ok(Location { backend, is_tls, host, port, path: path.to_string(), query: Vec::new() })
+        Ok(Location { backend, is_tls, host, port, checked, path: path.to_string(), query: Vec::new() })
     }
 
     fn service_address(&self, target: &Target, place: &Place<'_>) -> Result<(String, u16), Status> {
@@ -76,7 +77,7 @@ impl Engine {
             port = found.str_at(&["name"]).to_string();
         }
         let missing = || Status::not_found(&target.kind.group_resource(), place.name);
-        // Of endpoints that are not there kube-apiserver says that the service is not.
+        // kube-apiserver's NotFound for missing endpoints names the service.
         let endpoints = self.target("", "v1", "endpoints", &target.namespace, place.name);
         let endpoints = endpoints.and_then(|t| self.object_tree(&t).ok().flatten()).ok_or_else(missing)?;
         let subsets = endpoints.items_at(&["subsets"]);
@@ -107,7 +108,8 @@ impl Engine {
         }
     }
 
-    /// Requests are passed on only to addresses that are those of pods of the same namespace.
+    /// Returns whether an endpoint address belongs to a pod of the service's namespace. Requests are only forwarded to
+    /// such addresses.
     fn is_address_of_pod(&self, service: &Target, address: &Value) -> bool {
         if address.str_at(&["targetRef", "namespace"]) != service.namespace.as_str() {
             return false;
@@ -120,7 +122,7 @@ impl Engine {
     }
 }
 
-/// Address and port of a pod: the port that was named, the first of its containers, or that of the scheme.
+/// Address and port of a pod: the named port, else the first port of its containers, else the default of the scheme.
 fn pod_address(pod: &Value, place: &Place<'_>) -> Result<(String, u16), Status> {
     let address = pod.items_at(&["status", "podIPs"]).first().map_or("", |ip| ip.str_at(&["ip"]));
     if !address.parse::<IpAddr>().is_ok_and(is_allowed) {
@@ -156,8 +158,7 @@ fn not_allowed() -> Status {
     Status::bad_request("address not allowed")
 }
 
-/// Whether requests may be passed on to an address: nothing of this machine, of the link or of many (Go's
-/// `IsGlobalUnicast`).
+/// Returns whether an address may be proxied to: no loopback, link-local or multicast address (Go's `IsGlobalUnicast`).
 fn is_allowed(ip: IpAddr) -> bool {
     let ip = match ip {
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(ip, IpAddr::V4),
@@ -170,9 +171,9 @@ fn is_allowed(ip: IpAddr) -> bool {
     !is_link && !ip.is_unspecified() && !ip.is_loopback() && !ip.is_multicast()
 }
 
-/// Refuses a node whose name leads to an address that is not allowed.
-async fn check_host(host: &str) -> Result<(), Status> {
-    let found = match host.parse::<IpAddr>() {
+/// The addresses of a node; refuses one whose name leads to an address that is not allowed (CVE-2022-3294).
+async fn allowed_addresses(host: &str) -> Result<Vec<IpAddr>, Status> {
+    let found: Vec<IpAddr> = match host.parse::<IpAddr>() {
         Ok(ip) => vec![ip],
         Err(_) => match tokio::net::lookup_host((host, 0)).await {
             Ok(addresses) => addresses.map(|address| address.ip()).collect(),
@@ -182,7 +183,7 @@ async fn check_host(host: &str) -> Result<(), Status> {
     if found.is_empty() {
         return Err(Status::bad_request("no addresses for hostname"));
     }
-    if found.into_iter().all(is_allowed) { Ok(()) } else { Err(not_allowed()) }
+    if found.iter().copied().all(is_allowed) { Ok(found) } else { Err(not_allowed()) }
 }
 
 #[cfg(test)]

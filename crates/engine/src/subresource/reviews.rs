@@ -1,4 +1,4 @@
-//! What somebody may do: the access reviews and the review of one's own rules.
+//! Access reviews and SelfSubjectRulesReview: what a user may do.
 
 use super::Access;
 use pintle_auth::UserInfo;
@@ -13,32 +13,33 @@ use pintle_value::{Map, Path, Value, json};
 
 /// Which of the access reviews.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Face {
+pub(super) enum ReviewScope {
     Subject,
     Own,
     Local,
 }
 
-impl Face {
+impl ReviewScope {
     pub(super) fn of(kind: &str) -> Self {
         match kind {
-            "SelfSubjectAccessReview" => Face::Own,
-            "LocalSubjectAccessReview" => Face::Local,
-            _ => Face::Subject,
+            "SelfSubjectAccessReview" => ReviewScope::Own,
+            "LocalSubjectAccessReview" => ReviewScope::Local,
+            _ => ReviewScope::Subject,
         }
     }
 }
 
-/// Refuses a review that asks nothing, or too much. kube-apiserver names neither kind nor name here.
-pub(super) fn check(face: Face, review: &Value) -> Result<(), Status> {
+/// Validates an access review: it must ask about exactly one of a resource and a path. kube-apiserver's error names
+/// neither kind nor name.
+pub(super) fn check(scope: ReviewScope, review: &Value) -> Result<(), Status> {
     let mut errors = FieldErrors::new();
     let root = Path::of("spec");
     let resource = present(review, "resourceAttributes");
     let other = present(review, "nonResourceAttributes");
-    let shown_other = other.map(shown_path);
-    if let (Some(_), Some(shown)) = (resource, &shown_other) {
+    let other_text = other.map(go_text_of_path);
+    if let (Some(_), Some(text)) = (resource, &other_text) {
         let why = "cannot be specified in combination with resourceAttributes";
-        errors.invalid(&root.field("nonResourceAttributes"), Plain(shown), why);
+        errors.invalid(&root.field("nonResourceAttributes"), Plain(text), why);
     }
     if resource.is_none() && other.is_none() {
         let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
@@ -46,23 +47,23 @@ pub(super) fn check(face: Face, review: &Value) -> Result<(), Status> {
     }
     let nobody =
         review.str_at(&["spec", "user"]).is_empty() && review.items_at(&["spec", "groups"]).is_empty();
-    if face != Face::Own && nobody {
+    if scope != ReviewScope::Own && nobody {
         errors.invalid(&root.field("user"), "", "at least one of user or group must be specified");
     }
     if let Some(resource) = resource {
         check_selectors(resource, &root.field("resourceAttributes"), &mut errors);
     }
-    check_metadata(face, review, &mut errors);
-    if face == Face::Local {
+    check_metadata(scope, review, &mut errors);
+    if scope == ReviewScope::Local {
         let namespace = resource.map(|r| r.str_at(&["namespace"]));
         if let Some(asked) = namespace.filter(|n| *n != review.str_at(&["metadata", "namespace"])) {
             let path = root.field("resourceAttributes");
             errors.invalid(&path.field("namespace"), asked, "must match metadata.namespace");
         }
-        if let Some(shown) = &shown_other {
+        if let Some(text) = &other_text {
             errors.invalid(
                 &root.field("nonResourceAttributes"),
-                Plain(shown),
+                Plain(text),
                 "disallowed on this kind of request",
             );
         }
@@ -78,8 +79,8 @@ fn present<'a>(review: &'a Value, key: &str) -> Option<&'a Value> {
     review.at(&["spec", key]).filter(|v| !v.is_null())
 }
 
-/// The attributes of a path as Go shows the type that has no JSON names.
-fn shown_path(attributes: &Value) -> String {
+/// The non-resource attributes as Go prints the internal type, which has no JSON names.
+fn go_text_of_path(attributes: &Value) -> String {
     let text = |key: &str| {
         let mut out = Vec::new();
         json::write_string(attributes.str_at(&[key]), &mut out);
@@ -88,20 +89,21 @@ fn shown_path(attributes: &Value) -> String {
     format!("{{\"Path\":{},\"Verb\":{}}}", text("path"), text("verb"))
 }
 
-/// Metadata must be empty but for what the server put there.
-fn check_metadata(face: Face, review: &Value, errors: &mut FieldErrors) {
+/// Refuses metadata other than what the server sets.
+fn check_metadata(scope: ReviewScope, review: &Value, errors: &mut FieldErrors) {
     let Some(metadata) = review.get("metadata").and_then(Value::as_object) else { return };
-    let allowed = |key: &str| key == "managedFields" || (key == "namespace" && face == Face::Local);
+    let allowed = |key: &str| key == "managedFields" || (key == "namespace" && scope == ReviewScope::Local);
     let empty = |value: &Value| matches!(value, Value::Null) || value.as_str() == Some("");
     if metadata.iter().all(|(key, value)| allowed(key) || empty(value)) {
         return;
     }
-    let why = if face == Face::Local { "must be empty except for namespace" } else { "must be empty" };
-    errors.invalid(&Path::of("metadata"), Plain(&shown_metadata(metadata)), why);
+    let why =
+        if scope == ReviewScope::Local { "must be empty except for namespace" } else { "must be empty" };
+    errors.invalid(&Path::of("metadata"), Plain(&go_text_of_metadata(metadata)), why);
 }
 
-/// Metadata with its fields, and those of its entries, in the order of Go's types.
-fn shown_metadata(metadata: &Map) -> String {
+/// Metadata as Go prints it: its fields, and those of its entries, in the order of Go's types.
+fn go_text_of_metadata(metadata: &Map) -> String {
     const ENTRY: [&str; 7] =
         ["manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource"];
     const FIELDS: [&str; 11] = [
@@ -170,8 +172,8 @@ fn check_selectors(resource: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
 }
 
 /// Asks the authorizer.
-pub(super) async fn answer(face: Face, mut review: Value, access: &Access, user: &UserInfo) -> Value {
-    let subject = if face == Face::Own { user.clone() } else { subject(&review) };
+pub(super) async fn answer(scope: ReviewScope, mut review: Value, access: &Access, user: &UserInfo) -> Value {
+    let subject = if scope == ReviewScope::Own { user.clone() } else { subject(&review) };
     let mut attributes = Attributes { user: subject, ..Attributes::default() };
     let mut errors = Vec::new();
     if let Some(resource) = present(&review, "resourceAttributes") {
@@ -207,7 +209,7 @@ pub(super) async fn answer(face: Face, mut review: Value, access: &Access, user:
     review
 }
 
-/// Reads the selectors. Requirements that cannot be read are ignored, and `errors` names them.
+/// Parses the selectors. Invalid requirements are ignored and reported in `errors`.
 fn read_selectors(resource: &Value, attributes: &mut Attributes, errors: &mut Vec<String>) {
     let mut note = |key: &str, is_empty: bool| {
         let how = if is_empty { "ignored" } else { "partially ignored" };
@@ -281,7 +283,7 @@ fn subject(review: &Value) -> UserInfo {
     }
 }
 
-/// Refuses a review of rules that names no namespace.
+/// Refuses a rules review without a namespace.
 pub(super) fn check_rules_review(review: &Value) -> Result<(), Status> {
     if review.str_at(&["spec", "namespace"]).is_empty() {
         return Err(Status::bad_request("no namespace on request"));
@@ -289,12 +291,12 @@ pub(super) fn check_rules_review(review: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// The rules of a user in a namespace.
+/// The rules that apply to a user in a namespace.
 pub(super) fn rules(review: &Value, access: &Access, user: &UserInfo) -> Value {
     let namespace = review.str_at(&["spec", "namespace"]);
     let RulesFound { rules: found, incomplete, errors } = access.authorizer.rules_for(user, namespace);
     let list = |items: &[String]| Value::Array(items.iter().map(|item| Value::from(item.as_str())).collect());
-    let shown = |rule: &Rule, fields: &[(&str, &[String])]| {
+    let text = |rule: &Rule, fields: &[(&str, &[String])]| {
         let mut out = Value::object();
         out.set_at(&["verbs"], list(&rule.verbs));
         for (key, items) in fields.iter().filter(|(_, items)| !items.is_empty()) {
@@ -304,10 +306,10 @@ pub(super) fn rules(review: &Value, access: &Access, user: &UserInfo) -> Value {
     };
     let of_resources = found.iter().filter(|rule| !rule.resources.is_empty()).map(|rule| {
         let names = ("resourceNames", rule.resource_names.as_slice());
-        shown(rule, &[("apiGroups", &rule.api_groups), ("resources", &rule.resources), names])
+        text(rule, &[("apiGroups", &rule.api_groups), ("resources", &rule.resources), names])
     });
     let of_paths = found.iter().filter(|rule| !rule.non_resource_urls.is_empty());
-    let of_paths = of_paths.map(|rule| shown(rule, &[("nonResourceURLs", &rule.non_resource_urls)]));
+    let of_paths = of_paths.map(|rule| text(rule, &[("nonResourceURLs", &rule.non_resource_urls)]));
     let mut status = Value::object();
     status.set_at(&["resourceRules"], Value::Array(of_resources.collect()));
     status.set_at(&["nonResourceRules"], Value::Array(of_paths.collect()));

@@ -15,10 +15,10 @@ use pintle_meta::{FieldErrors, GroupKind, GroupResource, Status, names, objectme
 use pintle_schema::typed;
 use pintle_value::{Path, Str, Value};
 
-/// Stands for the replicas of a custom resource that has none: no number that a client sends on purpose.
+/// Marks absent replicas of a custom resource: a number that no client sends on purpose.
 const UNSET: i64 = i32::MIN as i64;
 
-/// Where the target keeps its numbers, if the request is about its scale.
+/// The paths of the replicas in the target, if the request is about its scale.
 pub(crate) fn paths(target: &Target) -> Option<&ScalePaths> {
     if target.subresource != "scale" {
         return None;
@@ -26,7 +26,7 @@ pub(crate) fn paths(target: &Target) -> Option<&ScalePaths> {
     target.kind_version().subresource("scale")?.scale.as_ref()
 }
 
-/// The value at a path. What is on the way there must be objects, or null.
+/// The value at a path. The values on the way must be objects or null.
 fn at<'a>(tree: &'a Value, path: &[Str]) -> Result<Option<&'a Value>, String> {
     let mut value = tree;
     for (depth, key) in path.iter().enumerate() {
@@ -49,13 +49,14 @@ fn dotted(path: &[Str]) -> String {
     path.iter().map(|part| format!(".{part}")).collect()
 }
 
-/// Whether the parent is a built-in kind, whose fields are typed.
+/// Returns whether the parent is a built-in kind, whose fields are typed.
 fn is_typed(target: &Target) -> bool {
     target.kind_version().schema.is_go()
 }
 
 impl Engine {
-    /// The scale of a parent in the version of the request. Who has just written it is shown one without replicas.
+    /// Returns the Scale of a parent, in the version of the request. After a write, kube-apiserver returns it without
+    /// replicas in the status.
     pub fn scale_tree(&self, target: &Target, parent: &Value, is_written: bool) -> Result<Value, Status> {
         let Some(paths) = paths(target) else { return Err(Status::internal("there is no scale")) };
         let (mut scale, found) = view(target, paths, parent)?;
@@ -73,7 +74,8 @@ impl Engine {
         }
     }
 
-    /// The parent (in the version that writes work in) as a write of its scale would have it, admitted as a scale.
+    /// Returns the parent, in the version that writes work in, with the requested scale, after mutating admission of
+    /// the Scale.
     pub(crate) async fn propose_scaled(
         &self,
         request: &WriteRequest,
@@ -82,43 +84,44 @@ impl Engine {
         warnings: &mut Vec<String>,
     ) -> Result<Value, Status> {
         let target = &request.target;
-        let face = self.face(target)?;
+        let body_target = self.body_target(target)?;
         let Some(live) = live else {
             let absent = || Status::not_found(&target.kind.group_resource(), &target.name);
-            // A body is read before the parent is looked for, a patch after.
+            // kube-apiserver decodes a body before it looks up the parent, but a patch after.
             return Err(match request.change {
                 Change::Replace(_) => {
-                    self.propose_on(request, &face, None, &Conversions::default())?.refused(absent())
+                    self.propose_on(request, &body_target, None, &Conversions::default())?.refused(absent())
                 }
                 _ => absent(),
             });
         };
-        let mut parent = self.spoken(target, &live.tree).into_owned();
+        let mut parent = self.to_request_version(target, &live.tree).into_owned();
         let (mut old, found) = view(target, paths, &parent)?;
         if !found {
             old.set_at(&["spec", "replicas"], Value::Int(UNSET));
         }
         let mapping = replicas_paths(target);
         let entries = parent.items_at(&["metadata", "managedFields"]).to_vec();
-        let shown = scale_to_subresource(&entries, &mapping).map_err(|why| Status::internal(&why))?;
-        if !shown.is_empty() {
-            old.set_at(&["metadata", "managedFields"], Value::Array(shown));
+        let text = scale_to_subresource(&entries, &mapping).map_err(|why| Status::internal(&why))?;
+        if !text.is_empty() {
+            old.set_at(&["metadata", "managedFields"], Value::Array(text));
         }
         self.normalize_scale(&mut old);
         let Proposed { object: mut scale, warnings: noted, .. } =
-            self.propose_on(request, &face, Some(&old), &Conversions::default())?;
+            self.propose_on(request, &body_target, Some(&old), &Conversions::default())?;
         warnings.extend(noted);
         if let Change::Replace(_) = request.change {
             check_uid(target, &scale, Some(live), request.dry_run)?;
         }
         let attributes = attributes(request, Some(&old), &target.name);
-        self.mutate_admitted(&attributes, &face, Some(&mut scale), warnings).await?;
+        self.mutate_admitted(&attributes, &body_target, Some(&mut scale), warnings).await?;
         put_back(target, paths, &mapping, &scale, &mut parent)?;
         object::convert(&target.kind, &mut parent, target.version, target.working());
         Ok(parent)
     }
 
-    /// Lets others refuse a write of a scale; `old` and `new` are the parent, in the version that writes work in.
+    /// Runs validating admission for a write of a scale. `old` and `new` are the parent in the version that writes work
+    /// in.
     pub(crate) async fn admit_scaled(
         &self,
         request: &WriteRequest,
@@ -129,13 +132,13 @@ impl Engine {
     ) -> Result<(), Status> {
         let target = &request.target;
         let scale = |parent: &Value| {
-            let (mut scale, _) = view(target, paths, &self.spoken(target, parent))?;
+            let (mut scale, _) = view(target, paths, &self.to_request_version(target, parent))?;
             self.normalize_scale(&mut scale);
             Ok::<_, Status>(scale)
         };
         let (old, new) = (scale(old)?, scale(new)?);
         let attributes = attributes(request, Some(&old), &target.name);
-        self.validate_admitted(&attributes, &self.face(target)?, Some(&new), warnings).await
+        self.validate_admitted(&attributes, &self.body_target(target)?, Some(&new), warnings).await
     }
 }
 
@@ -175,7 +178,7 @@ fn put_back(
     Ok(())
 }
 
-/// What is wrong with the scale that a client wants.
+/// Validates the scale that a client requests.
 fn check(target: &Target, paths: &ScalePaths, scale: &Value, replicas: i64) -> Result<(), Status> {
     if !is_typed(target) {
         if replicas == UNSET {
@@ -197,7 +200,7 @@ fn check(target: &Target, paths: &ScalePaths, scale: &Value, replicas: i64) -> R
     Err(Status::invalid(&GroupKind::new("autoscaling", "Scale"), &target.name, &errors))
 }
 
-/// A parent as a Scale, and whether it has replicas at all.
+/// Returns a parent as a Scale, and whether it has replicas at all.
 fn view(target: &Target, paths: &ScalePaths, parent: &Value) -> Result<(Value, bool), Status> {
     let mut scale = Value::object();
     scale.set_at(&["kind"], "Scale".into());
@@ -237,7 +240,7 @@ fn selector(target: &Target, paths: &ScalePaths, parent: &Value) -> Result<Strin
         return text
             .ok_or_else(|| Status::unclassified(accessor_error(&paths.label_selector, selector, "string")));
     }
-    // Replication controllers have a plain map of labels.
+    // ReplicationControllers have a plain map of labels as selector.
     if target.kind.group.is_empty() {
         let labels = selector.as_object().map(LabelSelector::from_labels);
         return Ok(labels.map(|l| l.to_string()).unwrap_or_default());
@@ -245,14 +248,14 @@ fn selector(target: &Target, paths: &ScalePaths, parent: &Value) -> Result<Strin
     LabelSelector::from_value(selector).map(|s| s.to_string()).map_err(Status::bad_request)
 }
 
-/// What Go says of a field of another type.
+/// Go's error for a field of the wrong type.
 fn accessor_error(path: &[Str], value: &Value, wanted: &str) -> String {
     let kind = value.go_type();
-    let shown = pintle_apply::patch::go_text::go_text(value);
-    format!("{} accessor error: {shown} is of the type {kind}, expected {wanted}", dotted(path))
+    let text = pintle_apply::patch::go_text::go_text(value);
+    format!("{} accessor error: {text} is of the type {kind}, expected {wanted}", dotted(path))
 }
 
-/// Where each version of the parent keeps its replicas.
+/// The path of the replicas in each version of the parent.
 fn replicas_paths(target: &Target) -> Vec<ReplicasPath> {
     let versions = target.kind.versions.iter();
     versions
@@ -267,7 +270,7 @@ fn replicas_paths(target: &Target) -> Vec<ReplicasPath> {
         .collect()
 }
 
-/// What is wrong with the numbers of a custom resource that has a scale. Checked whichever way it is written.
+/// Validates the replica counts of a custom resource with a scale, whichever way it is written.
 pub(crate) fn validate_numbers(target: &Target, object: &Value, errors: &mut FieldErrors) {
     let Some(paths) = target.working_version().subresource("scale").and_then(|sub| sub.scale.as_ref()) else {
         return;

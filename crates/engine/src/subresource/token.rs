@@ -13,11 +13,13 @@ use std::sync::Arc;
 const SECONDS_DEFAULT: i64 = 3600;
 const SECONDS_MIN: i64 = 600;
 const SECONDS_MAX: i64 = 1 << 32;
-/// The life that pods ask for by default: their tokens live longer, and their use is remarkable after this.
+/// The lifetime that pods request by default. Their tokens live longer than that, and their use after this lifetime
+/// only logs a warning.
 const SECONDS_WARN_ONLY: i64 = 3607;
-const SECONDS_EXTENDED: i64 = 365 * 24 * 3600;
+/// How long the tokens of pods live at most where their life is extended.
+pub const SECONDS_EXTENDED: i64 = 365 * 24 * 3600;
 
-/// Fills in what a request leaves out.
+/// Applies the defaults of a TokenRequest.
 pub(super) fn default(request: &mut Value) {
     if request.at(&["spec", "expirationSeconds"]).is_none_or(Value::is_null) {
         request.set_at(&["spec", "expirationSeconds"], Value::Int(SECONDS_DEFAULT));
@@ -29,7 +31,7 @@ fn kind() -> GroupKind {
 }
 
 impl Engine {
-    /// The service account that a token is asked for; completes the request and checks it.
+    /// Returns the service account that a token is requested for, after completing and validating the request.
     pub(super) fn token_account(
         &self,
         target: &Target,
@@ -70,7 +72,7 @@ impl Engine {
     }
 
     /// Makes the token.
-    pub(super) fn issue_token(
+    pub(super) async fn issue_token(
         &self,
         target: &Target,
         account: &Value,
@@ -111,10 +113,11 @@ impl Engine {
         let ours = spec.audiences.iter().all(|a| tokens.audiences.contains(a));
         if access.extend_tokens && spec.pod.is_some() && seconds == SECONDS_WARN_ONLY && ours {
             spec.warn_after_seconds = seconds;
-            spec.seconds = SECONDS_EXTENDED;
+            spec.seconds = access.extended_token_seconds;
         }
         let token = tokens
             .issue(&spec, self.system_time())
+            .await
             .map_err(|error| Status::internal(&format!("failed to generate token: {error}")))?;
         pintle_audit::annotate("authentication.kubernetes.io/issued-credential-id", || {
             format!("JTI={}", spec.id)
@@ -126,7 +129,7 @@ impl Engine {
         Ok(request)
     }
 
-    /// Finds what a token is bound to.
+    /// Looks up the object that a token is bound to.
     fn bind_token(&self, target: &Target, bound: &Value, spec: &mut TokenSpec) -> Result<(), Status> {
         let version = GroupVersion::parse(bound.str_at(&["apiVersion"])).unwrap_or_default();
         let (kind, name) = (bound.str_at(&["kind"]), bound.str_at(&["name"]));
@@ -174,7 +177,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The node of a pod; without a uid where it is not there.
+    /// A reference to the node of a pod; without uid if the node does not exist.
     fn node_of(&self, pod: &Value) -> Option<ObjectRef> {
         let name = pod.str_at(&["spec", "nodeName"]);
         if name.is_empty() {
@@ -206,7 +209,7 @@ fn reference(object: &Value) -> ObjectRef {
     }
 }
 
-/// Looks up the objects that tokens name.
+/// Looks up the objects that tokens reference.
 pub struct TokenObjects(pub Arc<Engine>);
 
 impl TokenObjects {

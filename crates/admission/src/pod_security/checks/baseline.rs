@@ -207,7 +207,7 @@ pub(super) fn selinux(cx: &Cx<'_>) -> Option<Violation> {
     violation("seLinuxOptions", detail)
 }
 
-/// The profile that a pod or container sets, and whether it is a good one.
+/// The seccomp profile that a pod or container sets, and whether it is allowed.
 pub(super) fn seccomp(holder: &Value) -> Option<(String, bool)> {
     let kind = holder.at(&["securityContext", "seccompProfile"])?.str_at(&["type"]).to_string();
     let good = matches!(kind.as_str(), "RuntimeDefault" | "Localhost");

@@ -1,11 +1,11 @@
-//! The words of Go's CBOR decoder for values of a type that does not fit.
+//! The error texts of Go's CBOR decoder for values of the wrong type.
 
 use super::Expected;
 use pintle_schema::typed;
 use pintle_value::{Value, cbor};
 
-/// A value of another type than its field, in the words of the CBOR decoder: it names the type of the value itself,
-/// but of its place only the field of the outermost struct.
+/// Builds the CBOR decoder's error for a value of another type than its field. The error names the type of the value,
+/// but of its position only the field of the outermost struct.
 pub(super) fn mismatch(error: &typed::TypeError, expected: &Expected<'_>, string: &str) -> String {
     let Some(mismatch) = error.mismatch().filter(|_| expected.schema.is_go()) else {
         return error.to_string();
@@ -42,8 +42,8 @@ pub(super) fn undecodable(error: &cbor::DecodeError, expected: &Expected<'_>) ->
     }
 }
 
-/// What CBOR calls the strings of a document. Who writes keys as text writes all strings so; Kubernetes' own
-/// clients write bytes.
+/// Returns whether CBOR errors call the strings of this document byte strings or text strings. A client that writes
+/// keys as text writes all strings as text; Kubernetes' own clients write byte strings.
 pub(super) fn string_type(body: &[u8]) -> &'static str {
     let body = body.strip_prefix(&cbor::SELF_DESCRIBED).unwrap_or(body);
     let head_bytes = match body.first().map(|head| head & 0x1f) {

@@ -1,0 +1,110 @@
+//! Objects that every namespace has: the service account `default`, without which no pod can be created, and the ConfigMap
+//! `kube-root-ca.crt`, with which pods check who this server is. Beside a kube-controller-manager this does no harm: the second of
+//! the two finds the object and leaves it as it is.
+
+use pintle_cache::{CloseReason, Filter, Item};
+use pintle_engine::Engine;
+use pintle_meta::Status;
+use pintle_value::{Str, Value};
+use std::sync::Arc;
+
+const NAMESPACES: &str = "/registry/namespaces/";
+/// What kube-controller-manager says about the ConfigMap.
+const ROOT_CA_DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.";
+
+/// An object that every namespace has.
+pub(crate) struct PerNamespace {
+    /// Where its resource is stored.
+    store_prefix: &'static str,
+    resource: &'static str,
+    name: &'static str,
+    /// The object, without its namespace.
+    object: Value,
+}
+
+impl PerNamespace {
+    /// The service account that pods have unless they name another.
+    pub(crate) fn service_account() -> Self {
+        let (resource, name) = ("serviceaccounts", "default");
+        let object = object("ServiceAccount", name);
+        PerNamespace { store_prefix: "/registry/serviceaccounts/", resource, name, object }
+    }
+
+    /// The ConfigMap with the authority, in PEM, of this server's certificate.
+    pub(crate) fn root_ca(authority: &str) -> Self {
+        let (resource, name) = ("configmaps", "kube-root-ca.crt");
+        let mut object = object("ConfigMap", name);
+        object.set_at(&["metadata", "annotations", "kubernetes.io/description"], ROOT_CA_DESCRIPTION.into());
+        object.set_at(&["data", "ca.crt"], authority.into());
+        PerNamespace { store_prefix: "/registry/configmaps/", resource, name, object }
+    }
+
+    /// Runs until the cache shuts down.
+    pub(crate) async fn run(self, engine: Arc<Engine>) {
+        let mut watcher = engine.cache.watch_all(Filter::default());
+        self.ensure_all(&engine).await;
+        while let Some(item) = watcher.next().await {
+            match item {
+                Item::Event(delivery) => {
+                    let Some(event) = delivery.source() else { continue };
+                    let object = delivery.object();
+                    let is_gone = event.object().is_none();
+                    let namespace = match &**event.resource() {
+                        NAMESPACES if !is_gone => Some(Str::from(object.name())),
+                        prefix if prefix == self.store_prefix && is_gone && object.name() == self.name => {
+                            object.namespace().map(Str::from)
+                        }
+                        _ => None,
+                    };
+                    if let Some(namespace) = namespace {
+                        self.ensure(&engine, &namespace).await;
+                    }
+                }
+                Item::Closed(CloseReason::Slow) => {
+                    watcher = engine.cache.watch_all(Filter::default());
+                    self.ensure_all(&engine).await;
+                }
+                Item::Closed(_) => return,
+                Item::InitialEventsEnd(_) | Item::Bookmark(_) => {}
+            }
+        }
+    }
+
+    async fn ensure_all(&self, engine: &Engine) {
+        let Some(resource) = engine.cache.resource(NAMESPACES) else { return };
+        let names: Vec<Str> = resource.view().iter().map(|object| Str::from(object.name())).collect();
+        for name in names {
+            self.ensure(engine, &name).await;
+        }
+    }
+
+    async fn ensure(&self, engine: &Engine, namespace: &str) {
+        if let Err(status) = self.try_ensure(engine, namespace).await {
+            let (resource, name) = (self.resource, self.name);
+            tracing::warn!(%namespace, error = %status.message, "{resource} {name} could not be made");
+        }
+    }
+
+    /// Makes the object of a namespace that is there and stays.
+    async fn try_ensure(&self, engine: &Engine, namespace: &str) -> Result<(), Status> {
+        let Some(target) = engine.target("", "v1", "namespaces", "", namespace) else { return Ok(()) };
+        let live = engine.object_tree(&target)?;
+        if live.is_none_or(|tree| tree.at(&["metadata", "deletionTimestamp"]).is_some()) {
+            return Ok(());
+        }
+        let Some(target) = engine.target("", "v1", self.resource, namespace, self.name) else {
+            return Ok(());
+        };
+        let mut object = self.object.clone();
+        object.set_at(&["metadata", "namespace"], namespace.into());
+        engine.ensure(&target, "kube-controller-manager", object).await
+    }
+}
+
+fn object(kind: &str, name: &str) -> Value {
+    let mut object = Value::object();
+    object.set_at(&["kind"], kind.into());
+    object.set_at(&["apiVersion"], "v1".into());
+    object.set_at(&["metadata", "name"], name.into());
+    object
+}
