@@ -47,7 +47,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// An entry, unless it says nothing.
+    /// An entry, unless it is neither a member nor has members below it.
     fn needed(element: &PathElement, member: bool, below: Set) -> Option<Entry> {
         (member || !below.is_empty()).then(|| Entry { element: element.clone(), member, below })
     }
@@ -72,8 +72,7 @@ impl Set {
         set
     }
 
-    /// Takes entries in any order; of those with equal elements the parts are united. Entries that say nothing
-    /// are dropped.
+    /// Builds a set from entries in any order; entries with equal elements are united, and empty entries are dropped.
     pub(crate) fn from_entries(mut entries: Vec<Entry>) -> Self {
         entries.retain(Entry::is_needed);
         if !entries.is_sorted_by(|a, b| a.element < b.element) {
@@ -106,7 +105,7 @@ impl Set {
         self.entries.iter().map(|entry| &entry.element)
     }
 
-    /// The first step that `matches`: whether its path ends there, and what goes on from it.
+    /// The first element that `matches`: whether its path is a member, and the set below it.
     pub(crate) fn entry(&self, matches: &dyn Fn(&PathElement) -> bool) -> Option<(bool, &Set)> {
         self.entries.iter().find(|entry| matches(&entry.element)).map(|entry| (entry.member, &entry.below))
     }
@@ -186,7 +185,7 @@ impl Set {
         Set { entries }
     }
 
-    /// Whether all of it is in the other set.
+    /// Returns whether the set is a subset of the other.
     pub fn is_within(&self, other: &Set) -> bool {
         let mut counterparts = other.entries.iter().peekable();
         self.entries.iter().all(|entry| {
@@ -197,7 +196,7 @@ impl Set {
         })
     }
 
-    /// What is in this set and not in the other. A member of the other does not take what is below it.
+    /// The members of this set that are not in the other. A member of the other does not remove what is below it.
     pub fn difference(self, other: &Set) -> Set {
         self.filtered(other, |mut entry, counterpart| {
             if let Some(counterpart) = counterpart {
@@ -208,7 +207,7 @@ impl Set {
         })
     }
 
-    /// What is in this set and neither in the other nor below a member of the other.
+    /// The members of this set that are neither in the other nor below a member of the other.
     pub fn recursive_difference(self, other: &Set) -> Set {
         self.filtered(other, |mut entry, counterpart| {
             if let Some(counterpart) = counterpart {
@@ -221,7 +220,7 @@ impl Set {
         })
     }
 
-    /// The members that have none below them.
+    /// The members without members below them.
     pub fn leaves(&self) -> Set {
         let leaf = |entry: &Entry| Entry {
             element: entry.element.clone(),
@@ -231,7 +230,7 @@ impl Set {
         Set::from_entries(self.entries.iter().map(leaf).collect())
     }
 
-    /// Walks both sets in step and keeps what `keep` makes of each entry and its counterpart.
+    /// Walks both sets in step and collects what `keep` returns for each entry and its counterpart.
     fn filtered(self, other: &Set, keep: impl Fn(Entry, Option<&Entry>) -> Option<Entry>) -> Set {
         let mut counterparts = other.entries.iter().peekable();
         let mut entries = self.entries;
@@ -244,7 +243,7 @@ impl Set {
         Set { entries: kept }
     }
 
-    /// All paths: at each level first those that end there, then those that go on.
+    /// All paths: at each level first the members, then those below.
     pub fn paths(&self) -> Vec<FieldPath> {
         let mut out = Vec::with_capacity(self.len());
         collect(self, &mut Vec::new(), &mut out);

@@ -1,5 +1,5 @@
-//! How changes meet an object: the three patch formats, and the ownership of fields that server-side apply
-//! keeps. Synchronous, no I/O, no clock: the time is an argument.
+//! Applies changes to objects: the three patch formats, and server-side apply with field ownership. Synchronous, no
+//! I/O, no clock: the time is an argument.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
@@ -15,8 +15,9 @@ pub use managed::{
 };
 pub use patch::PatchError;
 
-/// How deep a tree may be for the walks of this crate, which recurse.
-pub const DEPTH_MAX: usize = 1_000;
+/// How deep a tree may be for the walks of this crate, which recurse: as deep as JSON that Go reads. The threads of the server have
+/// stacks for that.
+pub const DEPTH_MAX: usize = 10_000;
 
 #[cfg(test)]
 mod testing;

@@ -33,23 +33,24 @@ use std::borrow::Cow;
 
 /// The versions of a kind, as the ownership of fields needs them.
 pub trait Versions {
-    /// Schema of an `apiVersion`; none if the kind has no such version (any more).
+    /// The schema of an `apiVersion`; `None` if the kind does not have this version (any more).
     fn schema(&self, api_version: &str) -> Option<Schema>;
 
-    /// The object in another `apiVersion` for which there is a schema. The error is a sentence.
+    /// Converts the object to another `apiVersion` that has a schema. The error is a sentence.
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String>;
 
-    /// What to say of an `apiVersion` for which there is no schema; none if its managers are just forgotten.
+    /// The error for an `apiVersion` without a schema; `None` if its managers are dropped silently.
     fn unknown_version(&self, _api_version: &str) -> Option<String> {
         None
     }
 
-    /// Why neither an empty object nor what an apply makes can be converted; none if they can.
+    /// The reason why neither an empty object nor the result of an apply can be converted; `None` if they can.
     fn unappliable(&self) -> Option<String> {
         None
     }
 
-    /// What a write through this endpoint can own, per `apiVersion`: the fields its strategy resets are out.
+    /// The fields that a write through this endpoint can own, per `apiVersion`: those that its strategy resets are
+    /// excluded.
     fn filter(&self, _api_version: &str) -> Option<&Filter> {
         None
     }
@@ -58,7 +59,7 @@ pub trait Versions {
 /// What a write is about.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// Kind and version of the request; all objects handed over are in it.
+    /// Kind and version of the request; all objects are in this version.
     pub kind: &'a GroupVersionKind,
     /// The kind's versions.
     pub versions: &'a dyn Versions,
@@ -75,7 +76,7 @@ pub struct Owner<'a> {
     pub now: &'a str,
 }
 
-/// Why the ownership of fields could not be settled.
+/// The reason why field ownership could not be determined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
     /// Others own what would be changed: 409.
@@ -106,7 +107,7 @@ pub fn described(object: &Value) -> String {
     format!("{namespace}/{name}; {}", kind_of(object))
 }
 
-/// The kind an object says it is: none at all if its `apiVersion` cannot be read.
+/// The kind that an object states; empty if its `apiVersion` is invalid.
 fn kind_of(object: &Value) -> GroupVersionKind {
     match GroupVersion::parse(object.str_at(&["apiVersion"])) {
         Ok(version) => GroupVersionKind {

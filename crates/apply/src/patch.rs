@@ -1,5 +1,5 @@
-//! The patch formats: each turns a document and a patch into a new document. What the result means to the
-//! schema is not asked here, but for the strategic merge patch.
+//! The patch formats: each turns a document and a patch into a new document. Only the strategic merge patch uses the
+//! schema.
 
 pub mod go_text;
 pub mod json;
@@ -25,16 +25,16 @@ pub enum PatchError {
         /// How many there may be.
         max: usize,
     },
-    /// The patch does not fit the document: 422. Clients see a fixed sentence, this text is for the log.
+    /// The patch does not apply to the document: 422. Clients see a fixed sentence; this text is for the log.
     #[error("{0}")]
     DoesNotApply(String),
-    /// A `test` found something else; else the same.
+    /// A `test` operation failed; otherwise like `DoesNotApply`.
     #[error("{0}")]
     TestFailed(String),
-    /// The result is no object of its type: 422 that shows the patch or the result as an invalid value.
+    /// The result is not a valid object of its type: 422 with the patch or the result as bad value.
     #[error("{detail}")]
     Invalid {
-        /// What is shown: a strategic merge patch, or the result of the other patches as JSON.
+        /// The bad value: a strategic merge patch, or the result of the other patches as JSON.
         go_text: String,
         /// What is wrong with it.
         detail: String,

@@ -1,7 +1,7 @@
 //! What the tests of this crate share: trees from text and back, and small schemas.
 
 use pintle_schema::{Arena, Field, ListKind, MapKind, Node, NodeId, Omit, Patch, Schema, Shape, Struct};
-use pintle_value::{Str, Value, json};
+use pintle_value::{Map, Str, Value, json};
 use std::sync::Arc;
 
 pub(crate) fn tree(text: &str) -> Value {
@@ -12,6 +12,21 @@ pub(crate) fn text(value: &Value) -> String {
     let mut out = Vec::new();
     json::print(value, &mut out);
     String::from_utf8(out).unwrap()
+}
+
+/// `depth` objects with one member within each other, around `inner`.
+pub(crate) fn nested(key: &str, depth: usize, inner: Value) -> Value {
+    (0..depth).fold(inner, |inner, _| Value::Object(Map::from_entries(vec![(key.into(), inner)]).0))
+}
+
+/// The same with members `a`, around a number.
+pub(crate) fn nested_objects(depth: usize) -> Value {
+    nested("a", depth, Value::Int(1))
+}
+
+/// Runs a test with the stack that the threads of the server have.
+pub(crate) fn with_deep_stack(test: impl FnOnce() + Send + 'static) {
+    std::thread::Builder::new().stack_size(64 << 20).spawn(test).unwrap().join().unwrap();
 }
 
 /// A schema from a short description in JSON:

@@ -1,5 +1,5 @@
-//! Declarations: the functions and variables an expression may use. Libraries are lists of these; adding a function is
-//! adding data.
+//! Declarations: the functions and variables an expression may use. Libraries are lists of these; a new function is new
+//! data.
 
 use std::sync::Arc;
 

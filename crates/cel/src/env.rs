@@ -1,4 +1,4 @@
-//! `Env`: the variables, functions, types and options under which expressions are compiled, and `Checked`: what comes of it.
+//! `Env`: the variables, functions, types and options for compiling expressions, and `Checked`, the result.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +14,7 @@ use crate::types::Type;
 use crate::value::Value;
 use crate::{checker, parser};
 
-/// Under what an expression is compiled. Cheap to clone; a variable more does not copy the functions.
+/// The environment for compiling an expression. Cheap to clone: another variable does not copy the functions.
 #[derive(Clone)]
 pub struct Env {
     base: Arc<Base>,
@@ -24,7 +24,7 @@ pub struct Env {
     container: Arc<str>,
 }
 
-/// What many environments share.
+/// The part that many environments share.
 #[derive(Clone, Default)]
 struct Base {
     functions: HashMap<&'static str, Arc<Function>>,
@@ -53,8 +53,8 @@ pub struct Options {
     /// Whether a map literal with a key twice, or with a key that is no key, fails, as does `has(x.y)` where `x` has no
     /// fields. The language's specification wants that; cel-go lets it pass.
     pub strict: bool,
-    /// Whether literals and conversions of constants are worked out when a program is planned: they cost nothing then, and
-    /// a conversion that fails is a mistake of the expression.
+    /// Whether literals and conversions of constants are evaluated when a program is planned: they then cost nothing,
+    /// and a failing conversion is an error of the expression.
     pub fold_constants: bool,
 }
 
@@ -93,7 +93,7 @@ impl Env {
         STANDARD.get_or_init(|| Env::bare().with_library(library::standard())).clone()
     }
 
-    /// What Kubernetes 1.36 offers to every expression.
+    /// The environment that Kubernetes 1.36 offers to every expression.
     pub fn kubernetes() -> Env {
         static KUBERNETES: OnceLock<Env> = OnceLock::new();
         KUBERNETES
@@ -182,7 +182,7 @@ impl Env {
         parser::parse(text, &self.base.macros, &self.base.options)
     }
 
-    /// Parses, checks types, and lets the validators look at it.
+    /// Parses, checks types and runs the validators.
     pub fn compile(&self, text: &str) -> Result<Checked, Issues> {
         let checked = checker::check(self, self.parse(text)?)?;
         crate::validate::validate(&checked)?;
@@ -236,7 +236,7 @@ impl Env {
         self.base.estimators.get(overload).copied()
     }
 
-    /// What prices a call of the overload after it was made: the first that has an answer.
+    /// The trackers that price a call of the overload at run time: the first one with an answer counts.
     pub(crate) fn trackers(&self, function: &str, overload: &str) -> Vec<Tracker> {
         let own = self.base.trackers.get(overload).copied();
         let general = self.base.pricing.and_then(|pricing| pricing(function, overload));

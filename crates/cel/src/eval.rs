@@ -1,4 +1,4 @@
-//! Runs plans: one function per step, a running cost that ends the evaluation at its limit.
+//! Evaluates plans: one function per step, with a running cost that ends the evaluation at its limit.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) struct Evaluator<'a, 'v> {
     /// The slots of the plan's loops.
     locals: Vec<Local<'a>>,
     prices: &'a Prices,
-    /// The computed key that was last looked for in vain.
+    /// The computed key that was last looked up without success.
     missed: Value<'a>,
     cost: u64,
     limit: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Evaluator<'a, 'v> {
 
 /// A variable of a loop.
 enum Local<'a> {
-    /// Worked out when it is first read.
+    /// Evaluated when it is first read.
     Lazy(&'a Node),
     Ready(Outcome<'a>),
 }
@@ -129,12 +129,12 @@ impl<'a, 'v> Evaluator<'a, 'v> {
         }
     }
 
-    /// Both operands, evaluated whatever becomes of the first.
+    /// Evaluates both operands, even if the first fails.
     fn operands(&mut self, left: &'a Node, right: &'a Node) -> Result<(Outcome<'a>, Outcome<'a>), EvalError> {
         Ok((limited(self.eval(left))?, limited(self.eval(right))?))
     }
 
-    /// The operands of `==` or `!=`, paid for.
+    /// The operands of `==` or `!=`, with their cost charged.
     fn compared(&mut self, operands: &'a (Node, Node)) -> Result<(Value<'a>, Value<'a>), EvalError> {
         let (left, right) = self.operands(&operands.0, &operands.1)?;
         let cost = self.prices.equality(&left, &right);
@@ -205,7 +205,7 @@ impl<'a, 'v> Evaluator<'a, 'v> {
         result
     }
 
-    /// An argument failed: the call is charged, and not made.
+    /// An argument failed: the call is charged but not made.
     fn refuse(&mut self, call: &'a Call, args: &[Value<'a>], err: EvalError) -> Outcome<'a> {
         let cost = self.prices.call(call, args, &Value::Null);
         self.charge(cost)?;
@@ -282,7 +282,7 @@ impl<'a, 'v> Evaluator<'a, 'v> {
     }
 }
 
-/// Lets only the end of the budget through: whatever else happened is for the caller to judge.
+/// Only lets the end of the budget through as an error; the caller handles all others.
 #[inline]
 fn limited<T>(outcome: Result<T, EvalError>) -> Result<Result<T, EvalError>, EvalError> {
     match outcome {
@@ -295,7 +295,7 @@ fn size(outcome: &Outcome<'_>) -> u64 {
     outcome.as_ref().map_or(1, Value::size)
 }
 
-/// What the specification wants of a key in a literal: a type that keys can have, and to be new.
+/// Checks a key in a map literal by the specification: its type, and that it is new.
 fn check_new_key(key: &Value<'_>, entries: &[(Value<'_>, Value<'_>)]) -> Result<(), EvalError> {
     if !matches!(key, Value::Bool(_) | Value::Int(_) | Value::Uint(_) | Value::String(_)) {
         return Err(EvalError::Failed(format!("unsupported key type: {}", key.type_name())));

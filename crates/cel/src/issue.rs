@@ -1,10 +1,10 @@
-//! What is wrong with an expression, and where: the errors of the parser, the checker and the validators, printed the way
-//! cel-go prints them.
+//! The errors of an expression and their positions, from the parser, the checker and the validators, printed as cel-go
+//! prints them.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// More issues than this are counted, not listed.
+/// Issues beyond this number are counted, not listed.
 const ISSUES_MAX: usize = 100;
 /// A longer line is not quoted under a message.
 const SNIPPET_BYTES_MAX: usize = 16_384;

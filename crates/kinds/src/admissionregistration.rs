@@ -14,17 +14,17 @@ pub(crate) use webhooks::WebhookConfiguration;
 use crate::fields;
 use pintle_value::Value;
 
-/// The end of names that belong to configuration from files.
+/// The suffix of names that are reserved for configuration from manifest files.
 const STATIC_SUFFIX: &str = ".static.k8s.io";
 
-/// A kind that changes objects, or one that only looks at them.
+/// Whether a kind mutates or only validates.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Mutating,
     Validating,
 }
 
-/// What a client is told about a name that belongs to configuration from files.
+/// The warnings about a name that is reserved for configuration from manifest files.
 fn name_warnings(object: &Value, old: Option<&Value>) -> Vec<String> {
     let name = object.get("metadata").map_or("", |metadata| fields::text(metadata, "name"));
     if old.is_some() || !name.ends_with(STATIC_SUFFIX) {

@@ -1,4 +1,4 @@
-//! Group internal.apiserver.k8s.io: StorageVersion, in which API servers say how they store a resource.
+//! Group internal.apiserver.k8s.io: StorageVersion, in which API servers publish how they store a resource.
 
 use crate::{Hooks, Scope, check, fields, hooks};
 use pintle_meta::{FieldErrors, names};

@@ -14,10 +14,10 @@ use crate::workload;
 use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
-/// Where the pod spec of a workload is.
+/// The path of a workload's pod spec.
 const POD_SPEC: [&str; 3] = ["spec", "template", "spec"];
 
-/// The first state of a workload: an empty status of the given counters, no fields of disabled features.
+/// Prepares a new workload: resets the status to these counters and drops fields of disabled features.
 fn first_state(object: &mut Value, counters: &[&str]) {
     let mut status = Value::object();
     for counter in counters {
@@ -27,7 +27,7 @@ fn first_state(object: &mut Value, counters: &[&str]) {
     podspec::disabled::drop_fields(object.at_mut(&POD_SPEC), None);
 }
 
-/// What a write of each scope leaves alone.
+/// Copies the part that a write of this scope must not change from the old object.
 fn keep(scope: Scope<'_>, object: &mut Value, old: &Value) {
     match scope {
         Scope::Main => {
@@ -39,13 +39,15 @@ fn keep(scope: Scope<'_>, object: &mut Value, old: &Value) {
     }
 }
 
-/// Checks selector and template of a ReplicaSet or Deployment against each other.
+/// Validates that selector and template of a ReplicaSet or Deployment match.
 fn replicated_template(spec: &Value, options: &Options, errors: &mut FieldErrors) {
     let path = Path::of("spec");
     match workload::selects_template(spec) {
-        None => {
-            errors.invalid(&path.field("selector"), workload::shown_selector(spec), "invalid label selector")
-        }
+        None => errors.invalid(
+            &path.field("selector"),
+            workload::selector_error_text(spec),
+            "invalid label selector",
+        ),
         Some(selects) => {
             let empty = member(spec, "selector").is_some_and(workload::is_empty_selector);
             if !empty && !selects {
@@ -56,7 +58,7 @@ fn replicated_template(spec: &Value, options: &Options, errors: &mut FieldErrors
     }
 }
 
-/// Checks the status of a ReplicaSet or ReplicationController.
+/// Validates the status of a ReplicaSet or ReplicationController.
 pub(crate) fn replica_status(status: &Value, errors: &mut FieldErrors) {
     let path = Path::of("status");
     let counters = [
@@ -74,7 +76,7 @@ pub(crate) fn replica_status(status: &Value, errors: &mut FieldErrors) {
     workload::not_above(status, "availableReplicas", "readyReplicas", "readyReplicas", &path, errors);
 }
 
-/// Warnings about the template of a workload; on updates only where the object has a new generation.
+/// Warnings about a workload's template; on updates only if the generation changes.
 fn template_warnings(object: &Value, old: Option<&Value>, names_pods: bool) -> Vec<String> {
     let mut found = Vec::new();
     if old.is_none() && names_pods {

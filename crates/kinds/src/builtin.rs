@@ -14,15 +14,15 @@ const RULES: &str = include_str!("../data/rules.txt");
 
 /// All that is built in.
 pub struct Builtin {
-    /// The kinds, in the order in which discovery first names them.
+    /// The kinds, in the order of discovery.
     pub kinds: Vec<Kind>,
     /// The groups, in the order of discovery; the core group is the first.
     pub groups: Vec<Group>,
-    /// All Go types, also those that are no resource: options, lists, `Status`, reviews.
+    /// All Go types, including those that are not resources: options, lists, `Status`, reviews.
     pub types: Types,
 }
 
-/// A group as discovery shows it.
+/// A group in discovery.
 #[derive(Clone, Debug, Default)]
 pub struct Group {
     /// Its name; "" is the core group.
@@ -31,12 +31,12 @@ pub struct Group {
     pub versions: Vec<GroupVersionEntry>,
 }
 
-/// A version of a group as discovery shows it.
+/// A version of a group in discovery.
 #[derive(Clone, Debug, Default)]
 pub struct GroupVersionEntry {
     /// Its name.
     pub name: Str,
-    /// Its resources in order, as positions in `Builtin::kinds`.
+    /// Its resources in order, as indexes into `Builtin::kinds`.
     pub kinds: Vec<usize>,
 }
 
@@ -51,7 +51,7 @@ pub struct Types {
 }
 
 impl Types {
-    /// The type of this name: last parts of the package's path and the type's name, such as `meta/v1.Status`.
+    /// The type with this name: the last parts of the package path and the type's name, such as `meta/v1.Status`.
     pub fn by_go(&self, name: &str) -> Option<Schema> {
         self.nodes.get(name).map(|node| Schema::new(Arc::clone(&self.arena), *node))
     }
@@ -63,12 +63,12 @@ impl Types {
     }
 }
 
-/// Loads the tables: what a server serves by default.
+/// Loads the tables with the versions that are served by default.
 pub fn builtin() -> Builtin {
     builtin_selected(&|resource| resource.by_default)
 }
 
-/// A resource in one version, of which a server decides whether to serve it.
+/// A resource in one version, which a server may or may not serve.
 #[derive(Clone, Copy, Debug)]
 pub struct Selectable<'a> {
     /// Its group and version.
@@ -79,7 +79,7 @@ pub struct Selectable<'a> {
     pub by_default: bool,
 }
 
-/// Loads the tables: the versions that `selected` says, and beside each kind that is served its other versions, in which
+/// Loads the tables with the versions that `selected` accepts. Each served kind also has its other versions, in which
 /// objects may be stored.
 pub fn builtin_selected(selected: &dyn Fn(Selectable<'_>) -> bool) -> Builtin {
     let types = builtin_types::load(TYPES);

@@ -1,4 +1,4 @@
-//! Which built-in kinds have rules of their own.
+//! The hooks of built-in kinds.
 
 use crate::{
     Hooks, NoHooks, admissionregistration, apiextensions, apiregistration, apiserverinternal, apps,

@@ -1,4 +1,4 @@
-//! Reads the tables of served resources and of their rules into kinds.
+//! Parses the tables of served resources and of their rules into kinds.
 
 use crate::builtin_hooks::hooks_for;
 use crate::kind::{ScalePaths, UNSUPPORTED_LABEL};
@@ -36,7 +36,7 @@ pub(crate) fn load(
     let mut kinds: Vec<Kind> = Vec::new();
     let mut groups: Vec<Group> = Vec::new();
     let (mut gv, mut by_default) = (GroupVersion::default(), true);
-    // The kind that the subresources which follow belong to.
+    // The kind that the following subresources belong to.
     let mut current = None;
     for line in resources.lines().filter(|l| !l.starts_with('#')) {
         if let Some(name) = line.strip_prefix("version ") {
@@ -74,7 +74,7 @@ fn plural_of(line: &str) -> &str {
     line.trim_start().split(' ').next().unwrap_or_default()
 }
 
-/// The resources that are served in some version, as `pods` or `deployments.apps`.
+/// The resources that are served in any version, as `pods` or `deployments.apps`.
 fn served_resources(
     resources: &'static str,
     selected: &dyn Fn(Selectable<'_>) -> bool,
@@ -106,7 +106,7 @@ fn add_version(groups: &mut Vec<Group>, gv: &GroupVersion) {
     }
 }
 
-/// Adds a resource, as a new kind or as a further version of a known one; returns the kind's position.
+/// Adds a resource, as a new kind or as another version of a known one; returns the kind's index.
 fn add_resource(
     kinds: &mut Vec<Kind>,
     line: &'static str,
@@ -193,7 +193,7 @@ fn subresource(line: &str) -> Subresource {
     }
 }
 
-/// All built-in kinds that scale have their numbers in the same places.
+/// All built-in kinds with a scale have their replica counts at the same paths.
 fn scale_paths() -> ScalePaths {
     let path = |parts: [&str; 2]| parts.iter().map(|part| Str::from(*part)).collect();
     ScalePaths {
@@ -203,7 +203,7 @@ fn scale_paths() -> ScalePaths {
     }
 }
 
-/// What the table of rules says of a resource.
+/// A row of the table of rules.
 struct Row {
     rules: Rules,
     prefix: &'static str,

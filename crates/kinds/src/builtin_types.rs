@@ -10,7 +10,7 @@ use pintle_value::{Str, Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The JSON schema type of custom resource definitions, which some types are made of.
+/// The JSON schema type of custom resource definitions, on which some types are based.
 const PROPS: &str = "apiextensions/v1.JSONSchemaProps";
 
 /// Reads the whole table.
@@ -60,7 +60,7 @@ pub(crate) fn load(table: &'static str) -> Types {
 struct Declared {
     what: &'static str,
     name: &'static str,
-    /// What comes after the name: an underlying type or `atomic`.
+    /// The text after the name: an underlying type or `atomic`.
     words: &'static str,
     last: Option<&'static str>,
     members: Vec<&'static str>,
@@ -72,12 +72,12 @@ struct Loader {
     /// Declared types; the n-th declared type has the n-th node of the arena.
     nodes: HashMap<&'static str, NodeId>,
     declared: Vec<Declared>,
-    /// Nodes of type expressions that carry nothing of their field.
+    /// Nodes of type expressions without field-specific properties.
     exprs: HashMap<&'static str, NodeId>,
 }
 
 impl Loader {
-    /// Completes a declared type, after those it is made of by inlining.
+    /// Completes a declared type, after the types that it inlines.
     fn fill(&mut self, at: usize) {
         let Some(declared) = self.declared.get_mut(at).filter(|d| !d.filled) else { return };
         declared.filled = true;
@@ -113,7 +113,7 @@ impl Loader {
         }
     }
 
-    /// The shape of an unnamed Go type; `list` says how its lists merge.
+    /// The shape of an unnamed Go type; `list` is the merge strategy of its lists.
     fn shape(&mut self, expr: &'static str, list: &str) -> Shape {
         if expr == "[]byte" {
             return Shape::Bytes;
@@ -238,7 +238,7 @@ impl Loader {
         field
     }
 
-    /// A node of its own for a field that says more than its type does.
+    /// A separate node for a field with properties beyond those of its type.
     fn own_node(&mut self, expr: &'static str, list: &str, map: &str, default: Option<Value>) -> NodeId {
         let shared = self.node(expr);
         self.fill(shared.0 as usize);

@@ -1,21 +1,21 @@
-//! Small checks that many kinds share, in kube-apiserver's words.
+//! Checks that many kinds share, with kube-apiserver's error texts.
 
 use crate::fields;
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, Quantity, names};
 use pintle_value::{Path, Value};
 
-/// The error of a field that may not change.
+/// The error text of an immutable field.
 pub(crate) const IMMUTABLE: &str = "field is immutable";
 
-/// Each complaint about a text is one error.
+/// Reports each complaint about a string as an error.
 pub(crate) fn each(complaints: Vec<String>, path: &Path<'_>, value: &str, errors: &mut FieldErrors) {
     for complaint in complaints {
         errors.invalid(path, value, &complaint);
     }
 }
 
-/// Each complaint about a number is one error.
+/// Reports each complaint about a number as an error.
 pub(crate) fn each_int(complaints: Vec<String>, path: &Path<'_>, value: i64, errors: &mut FieldErrors) {
     for complaint in complaints {
         errors.invalid(path, value, &complaint);
@@ -27,7 +27,7 @@ pub(crate) fn dns_label(path: &Path<'_>, value: &str, errors: &mut FieldErrors) 
     each(names::is_dns1123_label(value), path, value, errors);
 }
 
-/// A DNS label that must be there.
+/// Requires a valid DNS label.
 pub(crate) fn required_dns_label(path: &Path<'_>, value: &str, errors: &mut FieldErrors) {
     if value.is_empty() { errors.required(path, "") } else { dns_label(path, value, errors) }
 }
@@ -49,40 +49,40 @@ pub(crate) fn required(object: &Value, key: &str, path: &Path<'_>, errors: &mut 
     }
 }
 
-/// A number that must not be negative.
+/// Requires a number that is not negative.
 pub(crate) fn nonnegative(path: &Path<'_>, value: i64, errors: &mut FieldErrors) {
     if value < 0 {
         errors.invalid(path, value, names::IS_NEGATIVE);
     }
 }
 
-/// A number of the object that must not be negative.
+/// Requires that a number in the object is not negative.
 pub(crate) fn nonnegative_field(object: &Value, key: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     nonnegative(&path.field(key), fields::int(object, key), errors);
 }
 
-/// A number that must be greater than zero.
+/// Requires a number greater than zero.
 pub(crate) fn positive(path: &Path<'_>, value: i64, errors: &mut FieldErrors) {
     if value <= 0 {
         errors.invalid(path, value, "must be greater than zero");
     }
 }
 
-/// An amount that must not be negative.
+/// Requires a quantity that is not negative.
 pub(crate) fn nonnegative_quantity(path: &Path<'_>, value: &Quantity, errors: &mut FieldErrors) {
     if value.sign() < 0 {
         errors.invalid(path, value.to_string().as_str(), names::IS_NEGATIVE);
     }
 }
 
-/// A value of an enum that is there must be one of the supported ones.
+/// Requires that an enum value, if present, is supported.
 pub(crate) fn supported(path: &Path<'_>, value: Option<&str>, supported: &[&str], errors: &mut FieldErrors) {
     if let Some(value) = value.filter(|v| !supported.contains(v)) {
         errors.not_supported(path, Named(value), supported);
     }
 }
 
-/// A value of an enum must be there and be one of the supported ones.
+/// Requires a supported enum value.
 pub(crate) fn required_supported(path: &Path<'_>, value: &str, values: &[&str], errors: &mut FieldErrors) {
     if value.is_empty() { errors.required(path, "") } else { supported(path, Some(value), values, errors) }
 }
@@ -98,7 +98,7 @@ pub(crate) fn port_number_or_name(path: &Path<'_>, port: Option<&Value>, errors:
     }
 }
 
-/// A number or a percentage, neither negative.
+/// Requires a number or percentage that is not negative.
 pub(crate) fn nonnegative_int_or_percent(path: &Path<'_>, value: &Value, errors: &mut FieldErrors) {
     match value {
         Value::String(text) => each(names::is_valid_percent(text), path, text, errors),
@@ -106,7 +106,7 @@ pub(crate) fn nonnegative_int_or_percent(path: &Path<'_>, value: &Value, errors:
     }
 }
 
-/// A percentage of no more than 100; numbers and what is no percentage pass.
+/// Refuses percentages above 100; other values pass.
 pub(crate) fn not_above_hundred_percent(path: &Path<'_>, value: &Value, errors: &mut FieldErrors) {
     if percent(value).is_some_and(|p| p > 100) {
         errors.invalid(path, value, "must not be greater than 100%");
@@ -119,7 +119,7 @@ fn percent(value: &Value) -> Option<i64> {
     names::is_valid_percent(text).is_empty().then(|| text.trim_end_matches('%').parse().unwrap_or(i64::MAX))
 }
 
-/// The number, or that of a percentage: how rules of rollouts compare both.
+/// The number, or the number of a percentage: rollout rules compare both alike.
 pub(crate) fn int_or_percent(value: Option<&Value>) -> i64 {
     match value {
         Some(Value::Int(number)) => *number,
@@ -128,7 +128,7 @@ pub(crate) fn int_or_percent(value: Option<&Value>) -> i64 {
     }
 }
 
-/// A field that must be as it was.
+/// Requires that a field is unchanged.
 pub(crate) fn immutable(new: Option<&Value>, old: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
     pintle_meta::objectmeta::validate_immutable(new, old, path, errors);
 }

@@ -1,4 +1,4 @@
-//! Kinds of the core group that have rules of their own.
+//! The kinds of the core group that have hooks.
 
 pub(crate) mod claim;
 pub(crate) mod configmap;

@@ -1,4 +1,4 @@
-//! Hooks of custom resources: what their definitions leave to the server.
+//! Hooks of custom resources.
 
 use crate::{Hooks, Scope, hooks};
 use pintle_meta::names;
@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 
 /// Hooks of custom resources.
 pub struct Custom {
-    /// Whether the status is a subresource.
+    /// Whether the definition has the status subresource.
     has_status: bool,
 }
 
-/// Custom resources whose status is a subresource.
+/// Custom resources with a status subresource.
 pub static WITH_STATUS: Custom = Custom { has_status: true };
-/// Custom resources whose status is a field like any other.
+/// Custom resources without a status subresource.
 pub static WITHOUT_STATUS: Custom = Custom { has_status: false };
 
 impl Hooks for Custom {
@@ -51,11 +51,11 @@ impl Hooks for Custom {
     }
 
     fn convert(&self, _object: &mut Value, _from: &crate::KindVersion, _to: &crate::KindVersion) {
-        // Conversion None: only the apiVersion differs, and the engine writes that.
+        // With the conversion strategy None only the apiVersion differs, which the engine sets.
     }
 }
 
-/// What a client is told about a new finalizer whose name others might use too.
+/// The warning about a new finalizer without a domain.
 fn finalizer_warnings(finalizer: &str) -> Vec<String> {
     let told = |why: &str| format!("metadata.finalizers: {}: {why}", pintle_meta::field::quoted(finalizer));
     let mut out: Vec<String> = names::is_qualified_name(finalizer).iter().map(|why| told(why)).collect();

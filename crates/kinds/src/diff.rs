@@ -1,16 +1,16 @@
-//! How kube-apiserver shows what changed in a spec that may not change: a unified diff of indented JSON, made as
-//! Python's `difflib` makes it.
+//! The diff that kube-apiserver prints for a changed immutable spec: a unified diff of indented JSON, as Python's
+//! `difflib` makes it.
 
 use std::collections::HashMap;
 
 /// Lines around a change.
 const CONTEXT: usize = 3;
-/// In texts this long, lines that come often do not count as alike.
+/// In longer texts, frequent lines are not used for matching.
 const POPULAR_LINES_MIN: usize = 200;
 /// Longer texts are not compared.
 const LINES_MAX: usize = 20_000;
 
-/// The difference between two values, each as compact JSON.
+/// The diff of two values in compact JSON.
 pub(crate) fn unified(old: &str, new: &str) -> String {
     let (old, new) = (indent(old), indent(new));
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
@@ -24,7 +24,7 @@ pub(crate) fn unified(old: &str, new: &str) -> String {
     out
 }
 
-/// Compact JSON with one member a line and one space a level.
+/// Indents compact JSON with one member per line and one space per level.
 fn indent(json: &str) -> String {
     let mut out = String::with_capacity(json.len() * 2);
     let mut depth = 0usize;
@@ -70,7 +70,7 @@ fn indent(json: &str) -> String {
     out
 }
 
-/// A run of equal lines: where it starts in both texts, and how long it is.
+/// A run of equal lines: its start in both texts, and its length.
 #[derive(Clone, Copy)]
 struct Match {
     old: usize,
@@ -78,7 +78,7 @@ struct Match {
     len: usize,
 }
 
-/// The equal runs in order, neighbours joined.
+/// The equal runs in order, adjacent ones joined.
 fn matches(old: &[&str], new: &[&str]) -> Vec<Match> {
     let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, line) in new.iter().enumerate() {
@@ -111,7 +111,7 @@ fn matches(old: &[&str], new: &[&str]) -> Vec<Match> {
     joined
 }
 
-/// The longest run within both ranges, the earliest of equally long ones.
+/// The longest run within both ranges, the first of equally long ones.
 fn longest(
     old: &[&str],
     new: &[&str],
@@ -131,7 +131,7 @@ fn longest(
         }
         lengths = next;
     }
-    // Popular lines were left out above; at the ends of a run they count again.
+    // Frequent lines were ignored above; at the ends of a run they count.
     while best.old > old_from && best.new > new_from && old.get(best.old - 1) == new.get(best.new - 1) {
         best = Match { old: best.old - 1, new: best.new - 1, len: best.len + 1 };
     }
@@ -144,7 +144,7 @@ fn longest(
     best
 }
 
-/// A part of both texts, equal or not.
+/// A part of both texts, equal or different.
 #[derive(Clone, Copy)]
 struct Part {
     equal: bool,
@@ -168,7 +168,7 @@ fn parts(matches: &[Match], old_len: usize, new_len: usize) -> Vec<Part> {
     out
 }
 
-/// Changes with the lines around them; changes that are near each other are one group.
+/// Changes with context lines; nearby changes form one group.
 fn groups(matches: &[Match], old_len: usize, new_len: usize) -> Vec<Vec<Part>> {
     let tail = |p: Part| Part {
         old: (p.old.0.max(p.old.1.saturating_sub(CONTEXT)), p.old.1),
@@ -225,7 +225,7 @@ fn write_group(group: &[Part], old: &[&str], new: &[&str], out: &mut String) {
     }
 }
 
-/// `start,length` as unified diffs count.
+/// `start,length` in the format of unified diffs.
 fn range(from: usize, to: usize) -> String {
     match to - from {
         1 => (from + 1).to_string(),

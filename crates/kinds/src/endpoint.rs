@@ -1,14 +1,14 @@
-//! Where a webhook is reached, as the `clientConfig` of definitions and of admission configurations says.
+//! The endpoint of a webhook, from the `clientConfig` of definitions and admission configurations.
 
 use pintle_value::{Str, Value, base64};
 use x509_parser::pem::Pem;
 
-/// Where a webhook is reached and whom it must prove to be.
+/// The URL or service of a webhook and its CA bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// Where it is.
     pub place: Place,
-    /// The authorities of its certificate in PEM; empty for those of the system.
+    /// Its CA bundle in PEM; empty means the system's.
     pub ca_bundle: Vec<u8>,
 }
 
@@ -30,11 +30,11 @@ pub enum Place {
     },
 }
 
-/// The port of services that name none.
+/// The default port of services.
 const PORT: u16 = 443;
 
 impl Endpoint {
-    /// Reads a `clientConfig`; `None` where it names no place.
+    /// Parses a `clientConfig`; `None` if it has no endpoint.
     pub fn of(client_config: &Value) -> Option<Endpoint> {
         let place = match (client_config.get("service"), client_config.str_at(&["url"])) {
             (Some(service @ Value::Object(_)), _) => Place::Service {
@@ -55,8 +55,8 @@ impl Endpoint {
     }
 }
 
-/// What is wrong with the authorities of a webhook, in Go's words. One that can be read is enough; none are those of
-/// the system.
+/// The error of an invalid CA bundle, with Go's text. One valid certificate is enough; an empty bundle means the
+/// system's.
 pub fn ca_bundle_error(bundle: &[u8]) -> Option<String> {
     if bundle.is_empty() {
         return None;
@@ -75,17 +75,17 @@ pub fn ca_bundle_error(bundle: &[u8]) -> Option<String> {
     Some(format!("unable to load root certificates: {why}"))
 }
 
-/// How objects of a kind get from one version to another where more than their apiVersion differs.
+/// Webhook conversion of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversion {
     /// Who is asked.
     pub endpoint: Endpoint,
-    /// Versions of `ConversionReview` that it understands, the best first.
+    /// The supported `ConversionReview` versions, the preferred one first.
     pub review_versions: Vec<Str>,
 }
 
 impl Conversion {
-    /// Reads the `conversion` of a definition; `None` where versions differ in their apiVersion alone.
+    /// Parses the `conversion` of a definition; `None` for the strategy None.
     pub fn of(conversion: &Value) -> Option<Conversion> {
         if conversion.str_at(&["strategy"]) != "Webhook" {
             return None;

@@ -1,32 +1,31 @@
-//! How kube-apiserver shows values of its internal types in errors: with the names and the order of Go's
-//! fields, which are not those of the API.
+//! How kube-apiserver prints values of its internal types in errors: with Go's field names and order, which differ from
+//! the API's.
 
 use pintle_meta::field::ErrorText;
 use pintle_value::{Value, json};
 
-/// One field of an internal type: its name in the API, its name in Go, what it holds.
+/// One field of an internal type: its API name, its Go name and its content.
 pub(crate) struct Field(pub(crate) &'static str, pub(crate) &'static str, pub(crate) Kind);
 
 /// What a field holds.
 pub(crate) enum Kind {
-    /// A value that is written as the API has it; the text stands for one that is not there.
+    /// A value that is printed as in the API; the text stands for an absent one.
     Plain(&'static str),
-    /// A value that is left out where it is not there.
+    /// A value that is omitted if absent.
     Omitted,
     /// A struct behind a pointer.
     Struct(&'static [Field]),
-    /// A struct, shown with all zero values where it is not there.
+    /// A struct, printed with zero values if absent.
     Value(&'static [Field]),
-    /// A struct whose fields are among those of the outer one. Without a name in the API it is part of the same
-    /// object there too.
+    /// A struct whose fields are inlined. Without an API name it is inlined there, too.
     Inline(&'static [Field]),
     /// A list of structs.
     List(&'static [Field]),
-    /// A list of structs that is left out where it is not there.
+    /// A list of structs that is omitted if absent.
     OmittedList(&'static [Field]),
 }
 
-/// A pointer, a list or a map: `null` where there is none.
+/// A pointer, a list or a map: `null` if absent.
 pub(crate) const NULL: Kind = Kind::Plain("null");
 /// A text.
 pub(crate) const TEXT: Kind = Kind::Plain("\"\"");
@@ -53,7 +52,7 @@ impl ErrorText for InternalList<'_> {
     }
 }
 
-/// JSON whose members keep the order that they were given in.
+/// JSON whose members retain their order.
 enum Ordered {
     Leaf(String),
     List(Vec<Ordered>),

@@ -1,4 +1,4 @@
-//! Filling in what is left out. "Left out" is Go's view: absent for pointers, zero for plain fields.
+//! Sets defaults. A field is unset in Go's sense: absent for pointers, zero for plain fields.
 
 use pintle_meta::Quantity;
 use pintle_value::{Map, Value};
@@ -22,12 +22,12 @@ pub(crate) fn zero(object: &mut Value, key: &str, value: impl Into<Value>) {
     }
 }
 
-/// The items of the list `key`, mutable; none where there is no list.
+/// The items of the list `key`, mutable; empty if absent.
 pub(crate) fn items<'a>(object: &'a mut Value, key: &str) -> &'a mut [Value] {
     object.get_mut(key).and_then(Value::as_array_mut).map(Vec::as_mut_slice).unwrap_or_default()
 }
 
-/// Rounds the quantities of a resource list up to thousandths, as all resource lists of the API are.
+/// Rounds the quantities of a resource list up to thousandths, as the API does for all resource lists.
 pub(crate) fn round_resource_list(list: Option<&mut Value>) {
     let Some(Value::Object(map)) = list else { return };
     for (_, value) in map.iter_mut() {
@@ -50,7 +50,7 @@ pub(crate) fn round_requirements(object: &mut Value, key: &str) {
     }
 }
 
-/// The entries at `keys`, if there is an object.
+/// The entries of the map at `keys`, if present.
 pub(crate) fn map_at<'a>(object: &'a Value, keys: &[&str]) -> Option<&'a Map> {
     object.at(keys).and_then(Value::as_object)
 }

@@ -8,7 +8,7 @@ use pintle_meta::FieldErrors;
 use pintle_meta::field::Named;
 use pintle_value::{Path, Value};
 
-/// Conditions have a type, each its own.
+/// Validates that conditions have unique types.
 fn validate_conditions(object: &Value, errors: &mut FieldErrors) {
     let conditions = object.items_at(&["status", "conditions"]);
     let status = Path::of("status");
@@ -24,7 +24,7 @@ fn validate_conditions(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// An embedded spec that a mandatory object must have.
+/// The embedded spec of a mandatory object.
 fn fixed(text: &str) -> Value {
     pintle_value::json::parse(text.as_bytes()).map_or(Value::Null, |parsed| parsed.value)
 }

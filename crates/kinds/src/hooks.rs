@@ -8,56 +8,55 @@ use pintle_meta::FieldErrors;
 use pintle_value::{Map, Str, Value};
 use std::collections::BTreeMap;
 
-/// Which part of an object a write is about.
+/// The part of an object that a write changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope<'a> {
     /// The object itself.
     Main,
-    /// A subresource that writes the same kind of object: `status`, `resize`, `ephemeralcontainers`, `approval`, `finalize`.
+    /// A subresource that writes the object itself: `status`, `resize`, `ephemeralcontainers`, `approval`, `finalize`.
     Sub(&'a str),
 }
 
-/// Finds the namespace of an object; none where it is not there.
+/// Looks up the namespace of an object; `None` if it does not exist.
 pub type Namespace<'a> = dyn Fn() -> Option<Value> + 'a;
 
-/// What no schema can say of a kind.
+/// The behaviour of a kind that its schema cannot express.
 pub trait Hooks: Sync + Send {
-    /// Fills in what is left out (Go's `SetDefaults_*`), on every decode. Takes the version the request is in.
+    /// Applies defaults (Go's `SetDefaults_*`), on every decode. `version` is the version of the request.
     fn default(&self, _version: &str, _object: &mut Value) {}
 
-    /// Whether a new object lacks what [`Hooks::default`] fills in: it is stored without, and read with it. The next write
-    /// stores it, even one that changes nothing.
+    /// Returns whether a new object is stored without some of the defaults of [`Hooks::default`], which are applied
+    /// when it is read. The next write stores them, even one without changes.
     fn is_defaulted_when_read(&self) -> bool {
         false
     }
 
-    /// Brings a new object into its first state: status cleared, fields of disabled features dropped,
-    /// what the server alone decides set.
+    /// Prepares a new object: resets the status, drops fields of disabled features, sets what only the server decides.
     fn prepare_create(&self, _object: &mut Value) {}
 
-    /// Brings a changed object in line with the old one: what this scope may not touch is taken from `old`.
-    /// The default is right for most kinds: `Main` keeps the old status, `status` keeps the old everything else.
+    /// Prepares an update: copies what this scope may not change from `old`. The default is right for most kinds:
+    /// `Main` keeps the old status, `status` keeps everything else.
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
         keep_other_side(scope, object, old);
     }
 
-    /// What a new object asks of its namespace; checked before all else.
+    /// Validates a new object against its namespace, before all other validation.
     fn validate_in_namespace(&self, _object: &Value, _namespace: &Namespace<'_>, _errors: &mut FieldErrors) {}
 
-    /// All that is wrong with a new object (`metadata` is checked by the engine).
+    /// Validates a new object (the engine validates `metadata`).
     fn validate_create(&self, _object: &Value, _errors: &mut FieldErrors) {}
 
-    /// All that is wrong with a changed object.
+    /// Validates an updated object.
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, _old: &Value, errors: &mut FieldErrors) {
         self.validate_create(object, errors);
     }
 
-    /// `validate_create` for kinds whose rules depend on the version that a request speaks (events).
+    /// `validate_create` for kinds whose rules depend on the version of the request (events).
     fn validate_create_in(&self, _version: &KindVersion, object: &Value, errors: &mut FieldErrors) {
         self.validate_create(object, errors);
     }
 
-    /// `validate_update` for kinds whose rules depend on the version that a request speaks (events).
+    /// `validate_update` for kinds whose rules depend on the version of the request (events).
     fn validate_update_in(
         &self,
         _version: &KindVersion,
@@ -69,87 +68,89 @@ pub trait Hooks: Sync + Send {
         self.validate_update(scope, object, old, errors);
     }
 
-    /// Notes on a new object who asked for it, after `prepare_create`.
+    /// Records the requester in a new object, after `prepare_create`.
     fn set_requester(&self, _object: &mut Value, _requester: &Requester<'_>) {}
 
-    /// Sets the times that the server keeps in a status, after `prepare_*`; `old` is none for a new object and
-    /// `now` is the time as text.
+    /// Sets server-managed times in the status, after `prepare_*`. `old` is `None` for a new object, `now` the current
+    /// time.
     fn stamp(&self, _scope: Scope<'_>, _object: &mut Value, _old: Option<&Value>, _now: &str) {}
 
-    /// The last touch after validation: forms that are equal become one (Go's `Canonicalize`).
+    /// Brings equivalent forms into a canonical one, after validation (Go's `Canonicalize`).
     fn canonicalize(&self, _object: &mut Value) {}
 
-    /// Warnings for the client, on create (`old` is none) and update.
+    /// Warnings for the client, on create (`old` is `None`) and update.
     fn warnings(&self, _object: &Value, _old: Option<&Value>) -> Vec<String> {
         Vec::new()
     }
 
-    /// What is wrong with a name (empty: nothing). `prefix` is true for a generateName.
+    /// The errors of a name (empty if valid). `prefix` is true for a generateName.
     fn name_errors(&self, name: &str, prefix: bool) -> Vec<String> {
         pintle_meta::names::dns_subdomain(name, prefix)
     }
 
-    /// Whether finalizers without a domain must be standard ones. Leases and kinds of servers beside the main one go
-    /// without this rule.
+    /// Returns whether finalizers without a domain must be standard ones. Leases, and kinds of kube-apiserver's other
+    /// internal servers, do not have this rule.
     fn knows_finalizers(&self) -> bool {
         true
     }
 
-    /// Whether the kind's own checks include those of metadata, so that metadata errors come before and beside
-    /// the others. A few kinds leave metadata to the checks that all objects get.
+    /// Returns whether the kind's validation includes metadata, so that metadata errors appear before and beside the
+    /// others. A few kinds leave metadata to the generic validation.
     fn validates_metadata(&self) -> bool {
         true
     }
 
-    /// Whether the kind's own checks of a change include those of changed metadata. A few judge a changed object
-    /// only as if it were new, or not at all.
+    /// Returns whether the kind's update validation includes metadata. A few kinds validate an updated object only as a
+    /// new one, or not at all.
     fn validates_changed_metadata(&self, _scope: Scope<'_>) -> bool {
         self.validates_metadata()
     }
 
-    /// Whether a change from `old` to `object` makes a new generation. Only asked where `Rules::generation` counts.
+    /// Returns whether a change from `old` to `object` increments the generation. Only called if `Rules::generation` is
+    /// set.
     fn new_generation(&self, object: &Value, old: &Value) -> bool {
         differs_outside_metadata_and_status(object, old)
     }
 
-    /// Whether deletions of this kind can wait for a grace period at all (pods).
+    /// Returns whether the kind supports graceful deletion (pods).
     fn is_graceful(&self) -> bool {
         false
     }
 
-    /// How long a deletion waits before it removes the object. `asked` is the client's wish.
-    /// `None`: the object is removed at once. Only asked where `is_graceful`.
+    /// The grace period of a deletion. `asked` is the client's value. `None`: the object is removed at once. Only
+    /// called if `is_graceful`.
     fn grace_seconds(&self, _object: &Value, _asked: Option<i64>) -> Option<i64> {
         None
     }
 
-    /// Why the object of this name cannot be deleted by itself. All objects together can: a quirk of kube-apiserver.
+    /// The reason why the object of this name cannot be deleted on its own. kube-apiserver allows it in a
+    /// deletecollection.
     fn deletion_refusal(&self, _name: &str) -> Option<&'static str> {
         None
     }
 
-    /// Begins a deletion that always has two phases (namespaces, definitions): brings the object into its
-    /// ending state and says so; the engine sets the deletionTimestamp.
+    /// Starts a deletion that always has two phases (namespaces, definitions): sets the object's terminating state and
+    /// returns true; the engine sets the deletionTimestamp.
     fn begin_deletion(&self, _object: &mut Value, _now: &str) -> bool {
         false
     }
 
-    /// What a client is told who deletes without saying what shall become of dependents.
+    /// The warning for a deletion without a propagation policy.
     fn unsaid_propagation_warning(&self) -> Option<&'static str> {
         None
     }
 
-    /// Whether deletions of this kind always have two phases.
+    /// Returns whether deletions of this kind always have two phases.
     fn ends_in_two_phases(&self) -> bool {
         false
     }
 
-    /// Whether nothing of the kind's own (a namespace's `spec.finalizers`) keeps an ending object.
+    /// Returns whether nothing specific to the kind (a namespace's `spec.finalizers`) holds a terminating object.
     fn may_remove(&self, _object: &Value) -> bool {
         true
     }
 
-    /// Fields that a write of `scope` cannot change, and so never owns (Go's `GetResetFields`).
+    /// The fields that a write of `scope` cannot change, and therefore never owns (Go's `GetResetFields`).
     fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
         match scope {
             Scope::Sub("status") => &[&["spec"]],
@@ -157,16 +158,16 @@ pub trait Hooks: Sync + Send {
         }
     }
 
-    /// Turns an object of one version into another. Only called for kinds with versions that differ.
+    /// Converts an object between versions. Only called for kinds with versions that differ.
     fn convert(&self, _object: &mut Value, _from: &KindVersion, _to: &KindVersion) {}
 
-    /// Values of selectable fields that are computed rather than looked up by path.
+    /// The value of a selectable field that is computed rather than looked up by path.
     fn selectable(&self, _label: &str, _object: &Value) -> Option<Str> {
         None
     }
 }
 
-/// Who makes a request, as objects note it.
+/// The user of a request, as objects record it.
 pub struct Requester<'a> {
     /// Name.
     pub name: &'a str,
@@ -178,18 +179,18 @@ pub struct Requester<'a> {
     pub extra: &'a BTreeMap<String, Vec<String>>,
 }
 
-/// A kind without rules of its own.
+/// A kind without hooks of its own.
 pub struct NoHooks;
 
 impl Hooks for NoHooks {
-    /// Of these kinds only those have a status that are never stored; nothing resets it.
+    /// Among these kinds only unstored ones have a status, and nothing resets it.
     fn reset_fields(&self, _scope: Scope<'_>) -> &'static [&'static [&'static str]] {
         &[]
     }
 }
 
-/// Takes from `old` what a write of `scope` may not touch: the status for the object itself, everything else
-/// (spec, other top-level fields, metadata but for managedFields) for its status.
+/// Copies from `old` what a write of `scope` may not change: the status for the object itself; everything else (spec,
+/// other top-level fields, metadata except managedFields) for its status.
 pub fn keep_other_side(scope: Scope<'_>, object: &mut Value, old: &Value) {
     let Value::Object(new) = object else { return };
     match scope {
@@ -217,8 +218,8 @@ pub fn keep_other_side(scope: Scope<'_>, object: &mut Value, old: &Value) {
     }
 }
 
-/// `keep_other_side` of kinds whose status endpoint names what of the metadata it leaves alone. What it does not name
-/// is left to the checks of changed metadata.
+/// `keep_other_side` for kinds whose status endpoint only restores certain metadata. Other changes of metadata are left
+/// to validation.
 pub(crate) fn keep_named_metadata(scope: Scope<'_>, object: &mut Value, old: &Value) {
     const KEPT: [&str; 6] =
         ["annotations", "deletionTimestamp", "finalizers", "generation", "labels", "ownerReferences"];
@@ -230,7 +231,7 @@ pub(crate) fn keep_named_metadata(scope: Scope<'_>, object: &mut Value, old: &Va
     }
 }
 
-/// Sets what is at `keys` to what `old` has there, absence included.
+/// Copies the value at `keys` from `old`, or removes it if absent.
 pub fn take(object: &mut Value, old: &Value, keys: &[&str]) {
     match old.at(keys) {
         Some(value) => object.set_at(keys, value.clone()),
@@ -242,7 +243,7 @@ fn differs_outside_metadata_and_status(object: &Value, old: &Value) -> bool {
     differs_in(object, old, |key| !matches!(key, "metadata" | "status" | "kind" | "apiVersion"))
 }
 
-/// Whether two objects differ in the members that count.
+/// Returns whether two objects differ in the members for which `counts` holds.
 pub(crate) fn differs_in(object: &Value, old: &Value, counts: impl Fn(&str) -> bool) -> bool {
     fn members(value: &Value) -> &[(Str, Value)] {
         value.as_object().map_or(&[], Map::as_slice)

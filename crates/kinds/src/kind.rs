@@ -1,4 +1,4 @@
-//! `Kind`: all that the server knows of one kind of object, built-in or custom.
+//! `Kind`: everything that the server knows about one kind of object, built-in or custom.
 
 use crate::Hooks;
 use crate::endpoint::Conversion;
@@ -27,21 +27,21 @@ pub struct Kind {
     pub namespaced: bool,
     /// The versions, best first.
     pub versions: Vec<KindVersion>,
-    /// Which of `versions` is kept in the store.
+    /// The index of the storage version in `versions`.
     pub storage: usize,
-    /// What can be done with its collection and objects.
+    /// The verbs of its collection and objects.
     pub verbs: Verbs,
     /// `storageVersionHash` of discovery.
     pub storage_version_hash: Str,
-    /// Where its objects are in the store: `/registry/<prefix>/[namespace/]name`.
+    /// The prefix of its objects in the store: `/registry/<prefix>/[namespace/]name`.
     pub store_prefix: Str,
-    /// Rules of its update and deletion.
+    /// The rules of its updates and deletions.
     pub rules: Rules,
     /// What no schema can say.
     pub hooks: &'static dyn Hooks,
-    /// Which definition it was made of, and which state of it; "" for built-in kinds.
+    /// Identifies the definition that it was compiled from, and its state; "" for built-in kinds.
     pub definition: Str,
-    /// Who turns its objects from one version into another, where that is left to others.
+    /// The webhook that converts its objects, if there is one.
     pub conversion: Option<Arc<Conversion>>,
 }
 
@@ -51,7 +51,7 @@ impl Kind {
         GroupResource { group: self.group.clone(), resource: self.plural.clone() }
     }
 
-    /// The verbs that discovery tells: once its definition is on the way out, none that would write objects.
+    /// The verbs that discovery publishes: once the definition is terminating, no verbs that write objects.
     pub fn published_verbs(&self) -> Verbs {
         match self.rules.ending {
             true => Verbs { create: false, patch: false, update: false, ..self.verbs },
@@ -69,8 +69,8 @@ impl Kind {
         self.versions.iter().find(|v| v.name == name && v.served)
     }
 
-    /// Whether its objects have fields whose text is stored as a client sent it (`RawExtension`). Those of custom
-    /// resources never do, and their schemas are not compiled to find out.
+    /// Returns whether its objects have fields whose text is stored as the client sent it (`RawExtension`). Custom
+    /// resources never have, and their schemas are not compiled for this.
     pub fn has_raw(&self) -> bool {
         self.definition.is_empty() && self.storage_version().schema.has_raw()
     }
@@ -88,7 +88,7 @@ pub struct KindVersion {
     pub name: Str,
     /// Whether requests for it are answered.
     pub served: bool,
-    /// Group of this version, where a kind is served by two groups (`Event`); else the kind's own.
+    /// The group of this version, if the kind is served by two groups (`Event`); else the kind's own.
     pub group: Str,
     /// Its compiled schema.
     pub schema: Schema,
@@ -96,17 +96,17 @@ pub struct KindVersion {
     pub protobuf: bool,
     /// Subresources of this version.
     pub subresources: Vec<Subresource>,
-    /// Fields that field selectors may name, beside `metadata.name` and `metadata.namespace`.
+    /// The labels that field selectors support, in addition to `metadata.name` and `metadata.namespace`.
     pub selectable: Vec<SelectableField>,
-    /// Whether field selectors may name `metadata.namespace`.
+    /// Whether field selectors support `metadata.namespace`.
     pub namespace_selectable: bool,
-    /// The error for other labels: `{}` stands for the label, `{q}` for the label in quotes.
+    /// The error for other labels: `{}` stands for the label, `{q}` for the quoted label.
     pub unsupported_label: Str,
     /// Columns of its Tables; empty means Name and Created At.
     pub columns: Vec<Column>,
-    /// A warning that each request for it gets.
+    /// The deprecation warning that each request gets.
     pub deprecation: Option<Str>,
-    /// What no schema can say of a write in this version.
+    /// The behaviour of writes in this version that the schema cannot express.
     pub hooks: &'static dyn Hooks,
 }
 
@@ -116,7 +116,7 @@ impl KindVersion {
         GroupVersionKind { group: self.group.clone(), version: self.name.clone(), kind: kind.kind.clone() }
     }
 
-    /// The error for a field selector that names `label`, which is none that can be selected.
+    /// The error for a field selector with the unsupported `label`.
     pub fn unsupported(&self, label: &str) -> String {
         let quoted = pintle_meta::field::quoted(label);
         self.unsupported_label.replace("{q}", &quoted).replace("{}", label)
@@ -128,7 +128,7 @@ impl KindVersion {
     }
 }
 
-/// What can be done, one bit a verb.
+/// A set of verbs, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the API's own verbs")]
 pub struct Verbs {
@@ -164,38 +164,38 @@ impl Verbs {
 pub struct Subresource {
     /// Last part of the path.
     pub name: Str,
-    /// Kind of what it reads and writes.
+    /// The kind that it reads and writes.
     pub gvk: GroupVersionKind,
     /// What can be done with it.
     pub verbs: Verbs,
-    /// For `scale`: where replicas and the selector are.
+    /// For `scale`: the paths of replicas and selector.
     pub scale: Option<ScalePaths>,
 }
 
-/// Where the `scale` subresource finds its numbers, as field names from the object's root.
+/// The paths of the `scale` subresource, as field names from the object's root.
 #[derive(Clone, Debug, Default)]
 pub struct ScalePaths {
     /// `spec.replicas`
     pub spec_replicas: Vec<Str>,
     /// `status.replicas`
     pub status_replicas: Vec<Str>,
-    /// Where the selector is, if there is one: text, or in built-in kinds a label selector or a map of labels
+    /// The path of the selector, if there is one: a string, or in built-in kinds a label selector or a map of labels
     pub label_selector: Vec<Str>,
 }
 
-/// The error of kinds that know no label but `metadata.name` and `metadata.namespace`.
+/// The error of kinds that only support `metadata.name` and `metadata.namespace`.
 pub const UNSUPPORTED_LABEL: &str =
     r#"{q} is not a known field selector: only "metadata.name", "metadata.namespace""#;
 
-/// A field that field selectors may name.
+/// A label that field selectors support.
 #[derive(Clone, Debug)]
 pub struct SelectableField {
     /// The name in selectors: `status.phase`.
     pub label: Str,
-    /// Where its value is in the stored version, as field names from the object's root. Empty: it is what
-    /// `Hooks::selectable` says, or always "".
+    /// The path of its value in the storage version, as field names from the object's root. If empty,
+    /// `Hooks::selectable` computes it, or it is always "".
     pub path: Vec<Str>,
-    /// What an unset field counts as ("" but for a few: `false` of booleans).
+    /// The value of an unset field (usually "", but `false` for booleans).
     pub unset: Str,
 }
 
@@ -210,45 +210,45 @@ pub struct Column {
     pub format: Str,
     /// Text for people.
     pub description: Str,
-    /// 0 is always shown, others only in wide output.
+    /// 0 is always printed, higher ones only in wide output.
     pub priority: i64,
     /// JSON path of the cell, for custom resources.
     pub path: Str,
 }
 
-/// Rules of update and deletion that differ from kind to kind.
+/// Rules of updates and deletions that differ between kinds.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// PUT of a missing object creates it.
+    /// A PUT of a missing object creates it.
     pub create_on_update: bool,
-    /// An update need not name a resourceVersion.
+    /// An update need not have a resourceVersion.
     pub unconditional_update: bool,
-    /// What `metadata.generation` does.
+    /// How `metadata.generation` changes.
     pub generation: Generation,
-    /// Deletion answers with the object, not with a `Status`.
+    /// A deletion returns the object instead of a `Status`.
     pub delete_returns_object: bool,
-    /// Default propagation of a deletion is to orphan dependents (old kinds).
+    /// The default propagation of a deletion is to orphan dependents (legacy kinds).
     pub orphan_by_default: bool,
-    /// Dependents are not looked after at all (events): no finalizers for their sake.
+    /// The kind has no garbage collection (events): no finalizers are set for dependents.
     pub gc_unsupported: bool,
-    /// The kind's definition is ending: no new objects are taken.
+    /// The kind's definition is terminating: creates are refused.
     pub ending: bool,
-    /// An apply is refused if it changes anything or if nobody owns a field yet. So it is with the scale of custom
-    /// resources: kube-apiserver takes what is no typed scale for a custom resource, and of another group at that.
+    /// An apply is refused if it changes anything or if a field has no owner yet. This applies to the scale of custom
+    /// resources: kube-apiserver takes an untyped scale for a custom resource of another group.
     pub unappliable: bool,
 }
 
-/// What `metadata.generation` does.
+/// How `metadata.generation` changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Generation {
     /// It is never set.
     #[default]
     Unset,
-    /// It is 1 at first and counts changes of all but metadata and status.
+    /// It starts at 1 and increases with changes outside of metadata and status.
     Counted,
     /// It is 1 and stays.
     Fixed,
-    /// It is unset at first and counts changes.
+    /// It starts unset and increases with changes.
     CountedFromZero,
 }
 

@@ -1,5 +1,5 @@
-//! The kinds: what a kind is, the embedded tables of the built-in ones, and hooks for the little that no
-//! schema can say. A kind without rules of its own has no file.
+//! The kinds: what a kind is, the embedded tables of the built-in ones, and hooks for behaviour that no schema can
+//! express. A kind without hooks has no file.
 
 mod admissionregistration;
 mod apiextensions;
@@ -17,6 +17,7 @@ mod check;
 mod coordination;
 mod core;
 pub mod custom;
+pub mod descriptions;
 mod diff;
 mod discovery;
 pub mod endpoint;

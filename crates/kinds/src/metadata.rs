@@ -1,4 +1,4 @@
-//! Checks of metadata that the rules of a kind repeat or add to those that the engine makes.
+//! Validation of metadata that kinds repeat or add to the engine's.
 
 use crate::Hooks;
 use pintle_meta::{FieldErrors, objectmeta};
@@ -16,13 +16,13 @@ pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object.at(&["metadata", "annotations", key]).and_then(Value::as_str)
 }
 
-/// What the core kinds ask of metadata beyond the rules of any object.
+/// The additional rules for metadata of core kinds.
 pub(crate) fn validate_core(object: &Value, errors: &mut FieldErrors) {
     objectmeta::validate_core_finalizers(meta(object), &Path::of("metadata"), errors);
 }
 
-/// Metadata by the rules of a new object. Many kinds check a changed object as if it were new, and then
-/// errors of metadata come once more.
+/// Validates metadata by the rules of a new object. Many kinds validate an updated object as a new one, so that errors
+/// of metadata appear again.
 pub(crate) fn validate_as_new(hooks: &dyn Hooks, namespaced: bool, object: &Value, errors: &mut FieldErrors) {
     let own_rule = |name: &str, prefix: bool| hooks.name_errors(name, prefix);
     objectmeta::validate_create(meta(object), namespaced, &own_rule, &Path::of("metadata"), errors);

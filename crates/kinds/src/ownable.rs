@@ -1,4 +1,4 @@
-//! Which fields a write through an endpoint can own at all: never those that the endpoint resets.
+//! The fields that a write through an endpoint can own: never those that the endpoint resets.
 
 use crate::{Hooks, Kind, Scope};
 
@@ -7,17 +7,18 @@ pub type Paths = &'static [&'static [&'static str]];
 
 const SPEC_AND_METADATA: Paths = &[&["spec"], &["metadata"]];
 
-/// What a write of `scope` can never own of an object of this kind; `hooks` are those of the version that it speaks.
+/// The fields that a write of `scope` can never own in an object of this kind. `hooks` are those of the request's
+/// version.
 pub fn never_owned(kind: &Kind, hooks: &dyn Hooks, scope: Scope<'_>) -> Paths {
     match (kind.group.as_str(), kind.plural.as_str(), scope) {
-        // These endpoints of pods do not say what they reset: who writes through them owns whatever they sent.
+        // These pod endpoints do not declare reset fields, so a writer owns everything that it sent.
         ("", "pods", Scope::Sub("ephemeralcontainers" | "resize")) => &[],
         (_, _, Scope::Sub("status")) if status_resets_metadata(kind) => SPEC_AND_METADATA,
         (_, _, scope) => hooks.reset_fields(scope),
     }
 }
 
-/// Kinds whose status endpoint leaves the metadata alone too and that have nothing else to say in hooks of their own.
+/// Kinds whose status endpoint also resets metadata and that have no other hooks.
 fn status_resets_metadata(kind: &Kind) -> bool {
     matches!(
         (kind.group.as_str(), kind.plural.as_str()),

@@ -1,5 +1,5 @@
-//! Tables: columns and cells of every kind. A built-in kind has a row in one of the lists of printers below; other
-//! kinds say in their definitions which fields are shown. How a Table is sent is the business of `http`.
+//! Tables: columns and cells of every kind. A built-in kind has a row in one of the printer lists below; custom
+//! resources have columns in their definitions. The `http` crate encodes Tables.
 
 mod admissionregistration;
 mod apiregistration;
@@ -38,14 +38,14 @@ pub use pick::member;
 use pintle_meta::Timestamp;
 use pintle_value::{Value, json};
 
-/// Cells of an object of the stored version at a moment.
+/// Computes the cells of an object of the storage version at a time.
 type Cells = fn(&Value, Timestamp) -> Vec<Value>;
 
 /// How a built-in kind is printed.
 struct BuiltinPrinter {
     /// `group/Kind`, or only the kind in the core group.
     kind: &'static str,
-    /// What its cells are made of beside name and creation: see [`Need::add`].
+    /// The fields that its cells need in addition to name and creation time: see [`Need::add`].
     needs: &'static [&'static str],
     cells: Cells,
 }
@@ -79,7 +79,7 @@ const PRINTERS: &[&[BuiltinPrinter]] = &[
 pub struct Row {
     /// What the columns show.
     pub cells: Vec<Value>,
-    /// What is special about the object: that it is completed.
+    /// The row's conditions: that the object is completed.
     pub conditions: Vec<Value>,
 }
 
@@ -94,9 +94,9 @@ pub struct Printer {
 enum Form {
     /// Name and Created At.
     Plain,
-    /// A built-in kind's own; the position in `PRINTERS` is gone, only the function stays.
+    /// The functions of a built-in kind.
     Builtin { cells: Cells, conditions: fn(&Value) -> Vec<Value> },
-    /// Fields that a definition names.
+    /// The columns of a definition.
     Custom(CustomColumns),
 }
 
@@ -128,7 +128,7 @@ impl Printer {
         };
         printer.needs.iter().for_each(|path| need.add(path));
         let conditions = if name == "Pod" { pod::conditions } else { |_: &Value| Vec::new() };
-        // Only flow schemas are shown in another order than that of their names.
+        // Only flow schemas are sorted differently than by name.
         let order = (name == flowcontrol::ORDERED).then_some(flowcontrol::order as fn(&Value) -> i64);
         let form = Form::Builtin { cells: printer.cells, conditions };
         Printer { columns: columns::of(name), form, need, order }
@@ -147,23 +147,22 @@ impl Printer {
         &self.columns
     }
 
-    /// Whether the rows of no objects are `null` rather than an empty list, as those of kinds without columns of
-    /// their own are.
+    /// Returns whether an empty list has `null` rows, as kinds without columns of their own have.
     pub fn is_plain(&self) -> bool {
         matches!(self.form, Form::Plain)
     }
 
-    /// Whether rows show the version of the request; others show the stored one in every version.
+    /// Returns whether rows are made from the request's version; others use the storage version.
     pub fn is_versioned(&self) -> bool {
         matches!(self.form, Form::Custom(_))
     }
 
-    /// By what the rows of a list are ordered before their names, where it is not by their names alone.
+    /// The sort key of rows, if they are not only sorted by name.
     pub fn order(&self) -> Option<fn(&Value) -> i64> {
         self.order
     }
 
-    /// What [`Printer::row`] looks at, from the JSON of a kept object (compact, without resourceVersion).
+    /// Extracts what [`Printer::row`] needs from an object's stored JSON (compact, without resourceVersion).
     pub fn read(&self, kept: &[u8], revision: u64) -> Option<Value> {
         let mut tree = match self.need.pick(kept) {
             Some(tree) => tree,
@@ -175,7 +174,7 @@ impl Printer {
         Some(tree)
     }
 
-    /// The row of an object; of kinds whose rows are not versioned, in the stored version.
+    /// The row of an object; it is in the storage version unless rows are versioned.
     pub fn row(&self, object: &Value, now: Timestamp) -> Row {
         match &self.form {
             Form::Plain => Row { cells: vec![name(object), created(object)], conditions: Vec::new() },
@@ -187,7 +186,7 @@ impl Printer {
     }
 }
 
-/// When an object came into being, in RFC 3339.
+/// The creation time of an object, in RFC 3339.
 fn created(object: &Value) -> Value {
     match object.str_at(&["metadata", "creationTimestamp"]) {
         "" => text("0001-01-01T00:00:00Z"),

@@ -1,11 +1,11 @@
-//! How webhooks are reached: their URLs, services and certificates.
+//! Validates how webhooks are reached: URLs, services and certificates.
 
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
 const FORM: &str = "; desired format: https://host[/path]";
 
-/// All that is wrong with the URL of a webhook.
+/// Validates the URL of a webhook.
 pub(crate) fn validate_url(url: &str, force_https: bool, path: &Path<'_>, errors: &mut FieldErrors) {
     let parts = match Url::parse(url) {
         Ok(parts) => parts,
@@ -32,7 +32,7 @@ pub(crate) fn validate_url(url: &str, force_https: bool, path: &Path<'_>, errors
     }
 }
 
-/// A URL, taken apart as far as its checks need.
+/// The parts of a URL that are validated.
 struct Url<'a> {
     scheme: String,
     host: &'a str,
@@ -99,8 +99,8 @@ fn check_host(host: &str) -> Result<(), String> {
     if valid { Ok(()) } else { Err(format!("invalid port {} after host", pintle_meta::field::quoted(port))) }
 }
 
-/// All that is wrong with the service that a webhook is reached by. `swapped` says that the caller mixes up name
-/// and namespace, as the checks of definitions do.
+/// Validates the service of a webhook. `swapped` means that name and namespace are exchanged in errors, as
+/// kube-apiserver does for definitions.
 pub(crate) fn validate_service(service: &Value, swapped: bool, path: &Path<'_>, errors: &mut FieldErrors) {
     let (name, namespace) = if swapped { ("namespace", "name") } else { ("name", "namespace") };
     if service.str_at(&[name]).is_empty() {

@@ -1,4 +1,4 @@
-//! What workloads share: a selector that matches a template of pods, and counters in the status.
+//! Validation that workloads share: a selector that matches the pod template, and counters in the status.
 
 use crate::core::podspec::internal::meta::LABEL_SELECTOR;
 use crate::core::podspec::{options::Options, spec};
@@ -12,14 +12,14 @@ use pintle_value::{Path, Value};
 /// The error of a selector that does not select the pods of its own template.
 pub(crate) const NO_MATCH: &str = "`selector` does not match template `labels`";
 
-/// Checks the finalizers in metadata, as kinds of the API's own groups are.
+/// Validates finalizers as for all kinds of built-in groups.
 pub(crate) fn finalizers(object: &Value, errors: &mut FieldErrors) {
     if let Some(meta) = object.get("metadata") {
         objectmeta::validate_core_finalizers(meta, &Path::of("metadata"), errors);
     }
 }
 
-/// Checks a selector that must be there and must not be empty.
+/// Requires a selector that is not empty.
 pub(crate) fn required_selector(spec: &Value, what: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let path = path.field("selector");
     let Some(selector) = member(spec, "selector") else { return errors.required(&path, "") };
@@ -29,26 +29,27 @@ pub(crate) fn required_selector(spec: &Value, what: &str, path: &Path<'_>, error
     }
 }
 
-/// The selector of a spec as errors show it.
-pub(crate) fn shown_selector(spec: &Value) -> Internal<'_> {
+/// The selector of a spec in error texts.
+pub(crate) fn selector_error_text(spec: &Value) -> Internal<'_> {
     Internal(member(spec, "selector"), LABEL_SELECTOR)
 }
 
-/// A selector that must be as it was.
+/// Requires an unchanged selector.
 pub(crate) fn immutable_selector(spec: &Value, old: &Value, errors: &mut FieldErrors) {
     if member(spec, "selector") != member(old, "selector") {
         let path = Path::of("spec");
-        errors.invalid(&path.field("selector"), shown_selector(spec), crate::check::IMMUTABLE);
+        errors.invalid(&path.field("selector"), selector_error_text(spec), crate::check::IMMUTABLE);
     }
 }
 
-/// Whether a selector says nothing.
+/// Returns whether a selector is empty.
 pub(crate) fn is_empty_selector(selector: &Value) -> bool {
     let labels = selector.get("matchLabels").and_then(Value::as_object).is_none_or(|m| m.is_empty());
     labels && selector.items_at(&["matchExpressions"]).is_empty()
 }
 
-/// Whether a selector selects the pods of a template; none where it cannot be read. No selector selects none.
+/// Returns whether a selector matches the template's labels; `None` if it is invalid. An absent selector matches
+/// nothing.
 pub(crate) fn selects_template(spec: &Value) -> Option<bool> {
     let Some(selector) = member(spec, "selector") else { return Some(false) };
     let selector = LabelSelector::from_value(selector).ok()?;
@@ -56,14 +57,14 @@ pub(crate) fn selects_template(spec: &Value) -> Option<bool> {
     Some(selector.matches(labels))
 }
 
-/// Complains about the labels of the template.
+/// Reports that the labels of the template do not match.
 pub(crate) fn complain_of_labels(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let template = path.field("template");
     let metadata = template.field("metadata");
     errors.invalid(&metadata.field("labels"), spec.at(&["template", "metadata", "labels"]), NO_MATCH);
 }
 
-/// Checks the template of a workload whose pods run for ever. `path` is that of the spec.
+/// Validates the template of a workload whose pods run forever. `path` is that of the spec.
 pub(crate) fn running_template(
     spec: &Value,
     what: &str,
@@ -77,7 +78,7 @@ pub(crate) fn running_template(
     runs_forever(template, what, &path.field("template"), errors);
 }
 
-/// Pods of a workload that runs for ever are always restarted and have no deadline.
+/// Pods of a workload that runs forever must always restart and have no deadline.
 pub(crate) fn runs_forever(template: &Value, what: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let path = path.field("spec");
     let spec = template.get("spec").unwrap_or(&Value::Null);

@@ -8,6 +8,10 @@ use std::collections::HashSet;
 use pintle_value::quote::go_general;
 pub use pintle_value::quote::go_quoted as quoted;
 
+/// Most mistakes of one object that are listed. kube-apiserver lists all; an object of 3 MB can have millions, each of them hundreds of
+/// bytes long.
+pub const ERRORS_MAX: usize = 10_000;
+
 /// What kind of mistake it is; decides the cause's reason and the opening words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -100,7 +104,11 @@ impl FieldErrors {
     }
 
     /// Adds an error whose message is `words: value: detail`, where `value` is already written as it shall appear.
+    /// What is wrong beyond [`ERRORS_MAX`] is left out.
     pub fn push(&mut self, kind: ErrorKind, path: &Path<'_>, shown: Option<&str>, detail: &str) {
+        if self.0.len() >= ERRORS_MAX {
+            return;
+        }
         let mut body = kind.words().to_string();
         if let Some(shown) = shown {
             body.push_str(": ");
@@ -306,6 +314,13 @@ impl ErrorText for Plain<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn millions_of_errors_are_not_listed() {
+        let mut errors = FieldErrors::new();
+        (0..ERRORS_MAX + 5).for_each(|_| errors.required(&Path::of("a"), ""));
+        assert_eq!(errors.0.len(), ERRORS_MAX);
+    }
 
     #[test]
     fn errors_read_as_kube_apiserver_writes_them() {

@@ -179,7 +179,7 @@ pub fn validate_owner_references(references: &[Value], path: &Path<'_>, errors: 
         match &controller {
             None => controller = Some(name),
             Some(first) => {
-                let all: Vec<String> = references.iter().map(shown_owner).collect();
+                let all: Vec<String> = references.iter().map(owner_error_text).collect();
                 let detail = format!(
                     "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
                 );
@@ -206,13 +206,13 @@ fn validate_owner_reference(reference: &Value, path: &Path<'_>, errors: &mut Fie
         errors.invalid(&path.field("uid"), "", "must not be empty");
     }
     if api_version == "v1" && kind == "Event" {
-        let owner = shown_owner(reference);
+        let owner = owner_error_text(reference);
         errors.invalid(path, Plain(&owner), "/v1, Kind=Event is disallowed from being an owner");
     }
 }
 
 /// An owner reference as JSON in the order of the type's fields.
-fn shown_owner(reference: &Value) -> String {
+fn owner_error_text(reference: &Value) -> String {
     let mut out = String::from("{");
     for (i, field) in ["apiVersion", "kind", "name", "uid"].iter().enumerate() {
         let comma = if i > 0 { "," } else { "" };

@@ -33,6 +33,8 @@ pub enum Type {
     Counter,
     /// A number that goes up and down.
     Gauge,
+    /// A gauge without labels that is there once it is set; kube-apiserver has it as a vector of gauges.
+    LateGauge,
     /// Observations, counted by these upper bounds.
     Histogram(&'static [f64]),
     /// Sum and number of observations.
@@ -145,7 +147,7 @@ impl Family {
     fn head(&self, out: &mut String) {
         let type_ = match self.type_ {
             Type::Counter | Type::ReadCounter(_) => "counter",
-            Type::Gauge | Type::Read(_) => "gauge",
+            Type::Gauge | Type::LateGauge | Type::Read(_) => "gauge",
             Type::Histogram(_) => "histogram",
             Type::Summary => "summary",
         };
@@ -168,7 +170,7 @@ impl Family {
         let all = self.series.read().unwrap_or_else(PoisonError::into_inner);
         if after.is_none() {
             // A family without labels is there from the start, as in the client library of Prometheus.
-            if all.is_empty() && !self.labels.is_empty() {
+            if all.is_empty() && (!self.labels.is_empty() || matches!(self.type_, Type::LateGauge)) {
                 return None;
             }
             self.head(out);
@@ -209,7 +211,7 @@ impl Family {
                 sample(out, self.name, "_sum", labels, series.value());
                 sample_int(out, self.name, "_count", labels, series.count());
             }
-            Type::Gauge => sample(out, self.name, "", labels, series.value()),
+            Type::Gauge | Type::LateGauge => sample(out, self.name, "", labels, series.value()),
             _ => sample_int(out, self.name, "", labels, series.count()),
         }
     }
@@ -255,7 +257,10 @@ pub fn sli_text() -> String {
 
 /// Forgets everything that was counted; gauges stay, they say what is now.
 pub fn reset() {
-    families::sorted().iter().filter(|f| !matches!(f.type_, Type::Gauge)).for_each(|family| family.reset());
+    families::sorted()
+        .iter()
+        .filter(|f| !matches!(f.type_, Type::Gauge | Type::LateGauge))
+        .for_each(|family| family.reset());
 }
 
 /// `a="1",b="2"`, values escaped and cut.

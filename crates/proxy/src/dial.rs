@@ -3,6 +3,7 @@
 
 use crate::tls::{self, TlsOptions};
 use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,11 +49,14 @@ pub enum ConnectProxy {
 }
 
 impl Dialer {
-    /// Opens a connection. The error is what Go's dialer says.
-    pub async fn dial(&self, host: &str, port: u16) -> Result<BoxStream, String> {
+    /// Opens a connection, where `checked` has any only to these addresses, without looking the host up again. A proxy looks
+    /// hosts up by itself. The error is what Go's dialer says.
+    pub async fn dial(&self, host: &str, port: u16, checked: &[IpAddr]) -> Result<BoxStream, String> {
         let opened = async {
             match self {
-                Dialer::Direct => dial_tcp(host, port).await.map(|stream| Box::new(stream) as BoxStream),
+                Dialer::Direct => {
+                    dial_tcp(host, port, checked).await.map(|stream| Box::new(stream) as BoxStream)
+                }
                 Dialer::HttpConnect(proxy) => proxy.dial(&host_port(host, port)).await,
             }
         };
@@ -72,7 +76,7 @@ impl ConnectProxy {
                 (Box::new(stream), own)
             }
             ConnectProxy::Tls { host, port, options } => {
-                let stream: BoxStream = Box::new(dial_tcp(host, *port).await?);
+                let stream: BoxStream = Box::new(dial_tcp(host, *port, &[]).await?);
                 (tls::connect(stream, options, host).await?, host_port(host, *port))
             }
         };
@@ -109,11 +113,13 @@ async fn tunnel(stream: &mut BoxStream, proxy: &str, address: &str) -> Result<()
 }
 
 /// Opens a TCP connection, to the IPv4 addresses of a name first, as Go does.
-async fn dial_tcp(host: &str, port: u16) -> Result<TcpStream, String> {
+async fn dial_tcp(host: &str, port: u16, checked: &[IpAddr]) -> Result<TcpStream, String> {
     let nobody = || format!("dial tcp: lookup {host}{}: no such host", nameserver());
-    let mut addresses =
-        tokio::net::lookup_host((host, port)).await.map_err(|_| nobody())?.collect::<Vec<_>>();
-    addresses.sort_by_key(std::net::SocketAddr::is_ipv6);
+    let mut addresses: Vec<SocketAddr> = match checked {
+        [] => tokio::net::lookup_host((host, port)).await.map_err(|_| nobody())?.collect(),
+        checked => checked.iter().map(|ip| SocketAddr::new(*ip, port)).collect(),
+    };
+    addresses.sort_by_key(SocketAddr::is_ipv6);
     let mut why = nobody();
     for address in addresses {
         match TcpStream::connect(address).await {
@@ -172,7 +178,7 @@ mod tests {
             String::from_utf8_lossy(request.get(..size).unwrap()).into_owned()
         });
         let dialer = Dialer::HttpConnect(Arc::new(ConnectProxy::Unix(path.clone())));
-        let dialed = dialer.dial("10.1.0.5", 80).await;
+        let dialed = dialer.dial("10.1.0.5", 80, &[]).await;
         assert_eq!(proxy.await.unwrap(), "CONNECT 10.1.0.5:80 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
         std::fs::remove_file(&path).unwrap();
         let own = path.display().to_string();
@@ -191,11 +197,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_name_that_was_checked_is_not_looked_up_again() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let checked = ["127.0.0.1".parse().unwrap()];
+        assert!(Dialer::Direct.dial("no.such.host.invalid", port, &checked).await.is_ok());
+    }
+
+    #[tokio::test]
     async fn nobody_listens() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         drop(listener);
-        let why = Dialer::Direct.dial("127.0.0.1", port).await.err();
+        let why = Dialer::Direct.dial("127.0.0.1", port, &[]).await.err();
         assert_eq!(why, Some(format!("dial tcp 127.0.0.1:{port}: connect: connection refused")));
     }
 }

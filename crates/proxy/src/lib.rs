@@ -1,6 +1,8 @@
 //! One streaming reverse proxy for aggregated APIs, nodes, pods and services: dialers, TLS, header rules, links in pages,
 //! and upgrades as byte tunnels. Knows bytes and HTTP; knows no objects and no users.
 
+#![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
+
 pub mod dial;
 pub mod forward;
 pub mod header;

@@ -176,7 +176,7 @@ struct Tokens {
 impl Tokens {
     fn push(&mut self, piece: &[u8], links: &Links) -> Bytes {
         self.pending.extend_from_slice(piece);
-        let mut out = BytesMut::with_capacity(self.pending.len() + 64);
+        let mut out = BytesMut::with_capacity(self.pending.len().saturating_add(64));
         while self.step(links, &mut out) {}
         out.freeze()
     }
@@ -242,14 +242,14 @@ impl Tokens {
                 None => Length::Unknown,
             },
             Some(b'!' | b'?' | b'/') => match bytes.iter().position(|byte| *byte == b'>') {
-                Some(end) => Length::Text(end + 1),
+                Some(end) => Length::Text(end.saturating_add(1)),
                 None => Length::Unknown,
             },
             Some(letter) if letter.is_ascii_alphabetic() => {
                 let mut quote = None;
                 for (at, byte) in bytes.iter().enumerate().skip(1) {
                     match (quote, byte) {
-                        (None, b'>') => return Length::Tag(at + 1),
+                        (None, b'>') => return Length::Tag(at.saturating_add(1)),
                         (None, b'"' | b'\'') => {
                             let before = bytes.get(..at).unwrap_or_default().trim_ascii_end();
                             if before.last() == Some(&b'=') {
@@ -275,7 +275,9 @@ enum Length {
 
 fn find(bytes: &[u8], what: &[u8], from: usize) -> Option<usize> {
     let rest = bytes.get(from..)?;
-    rest.windows(what.len()).position(|window| window == what).map(|at| from + at + what.len())
+    rest.windows(what.len())
+        .position(|window| window == what)
+        .map(|at| from.saturating_add(at).saturating_add(what.len()))
 }
 
 /// A start tag.
@@ -397,7 +399,7 @@ fn decode_entities(text: &str) -> String {
                     char::from_u32(code)?
                 }
             };
-            Some((c, from.get(end + 1..)?))
+            Some((c, from.get(end.saturating_add(1)..)?))
         });
         match decoded {
             Some((c, after)) => {

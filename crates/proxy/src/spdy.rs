@@ -62,7 +62,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                     return Err(ErrorKind::UnexpectedEof.into());
                 }
                 self.buffer.truncate(read);
-                self.left -= u32::try_from(read).unwrap_or(0);
+                self.left = self.left.saturating_sub(u32::try_from(read).unwrap_or(0));
                 let is_last = self.is_fin && self.left == 0;
                 return Ok(Event::Data { stream: self.stream, bytes: self.buffer.split().freeze(), is_last });
             }
@@ -113,7 +113,7 @@ pub(crate) async fn open(
     headers: &[(&str, &str)],
 ) -> Result<()> {
     let block = compressed(headers, stream == 1);
-    let mut body = Vec::with_capacity(block.len() + 10);
+    let mut body = Vec::with_capacity(block.len().saturating_add(10));
     body.extend_from_slice(&stream.to_be_bytes());
     body.extend_from_slice(&[0; 6]);
     body.extend_from_slice(&block);
@@ -130,7 +130,7 @@ pub(crate) async fn data(
 ) -> Result<()> {
     let length = u32::try_from(bytes.len()).unwrap_or(0) & 0x00ff_ffff;
     let flags = u32::from(is_last) << 24;
-    let mut out = Vec::with_capacity(bytes.len() + 8);
+    let mut out = Vec::with_capacity(bytes.len().saturating_add(8));
     out.extend_from_slice(&(stream & 0x7fff_ffff).to_be_bytes());
     out.extend_from_slice(&(flags | length).to_be_bytes());
     out.extend_from_slice(bytes);
@@ -145,7 +145,7 @@ pub(crate) async fn ping(to: &mut (impl AsyncWrite + Unpin), number: u32) -> Res
 }
 
 fn control(kind: u16, body: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(body.len() + 8);
+    let mut out = Vec::with_capacity(body.len().saturating_add(8));
     out.extend_from_slice(&0x8003_u16.to_be_bytes());
     out.extend_from_slice(&kind.to_be_bytes());
     out.extend_from_slice(&(u32::try_from(body.len()).unwrap_or(0) & 0x00ff_ffff).to_be_bytes());

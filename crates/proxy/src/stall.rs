@@ -36,7 +36,7 @@ impl<S> StallGuard<S> {
         let limit = self.limit;
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(limit)));
         if !std::mem::replace(&mut self.is_full, true) {
-            timer.as_mut().reset(Instant::now() + limit);
+            timer.as_mut().reset(Instant::now().checked_add(limit).unwrap_or_else(Instant::now));
         }
         timer.as_mut().poll(cx).map(|()| Err(Error::new(ErrorKind::TimedOut, "the other side does not read")))
     }

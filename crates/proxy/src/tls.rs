@@ -66,7 +66,7 @@ impl AsyncRead for Sniffed {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if self.first.len() < FIRST_BYTES {
-            let room = FIRST_BYTES - self.first.len();
+            let room = FIRST_BYTES.saturating_sub(self.first.len());
             let came = buffer.filled().get(before..).unwrap_or_default();
             self.first.extend(came.iter().take(room));
         }

@@ -130,7 +130,7 @@ async fn open_streams(
         (has_resize, "resize", &mut numbers.resize),
     ] {
         if wanted {
-            next += 2;
+            next = next.saturating_add(2);
             spdy::open(kubelet, next, &[("streamtype", name)]).await?;
             *number = Some(next);
         }
@@ -266,7 +266,9 @@ async fn kubelet_to_client(
                         _ if Some(stream) == numbers.stderr => Some(STDERR),
                         _ => None,
                     };
-                    if stream == numbers.error && message.len() + bytes.len() <= STATUS_BYTES_MAX {
+                    if stream == numbers.error
+                        && message.len().saturating_add(bytes.len()) <= STATUS_BYTES_MAX
+                    {
                         message.extend_from_slice(&bytes);
                     }
                     if let Some(channel) = channel.filter(|_| !bytes.is_empty()) {

@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -39,6 +40,8 @@ pub struct Address {
     pub host: String,
     /// Port.
     pub port: u16,
+    /// The only addresses that the host may have; none are any.
+    pub checked: Vec<IpAddr>,
 }
 
 impl Address {
@@ -89,7 +92,7 @@ impl Transport {
 
     /// Opens a connection of its own: for upgrades.
     pub async fn connect(&self, to: &Address) -> Result<BoxStream, String> {
-        let stream = self.dialer.dial(&to.host, to.port).await?;
+        let stream = self.dialer.dial(&to.host, to.port, &to.checked).await?;
         match (&self.tls, to.tls) {
             (_, false) => Ok(stream),
             (Some(options), true) => tls::connect(stream, options, &to.host).await,

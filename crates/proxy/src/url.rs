@@ -46,7 +46,7 @@ impl Url {
             let end = after.find('/').unwrap_or(after.len());
             let (authority, rest) = after.split_at(end);
             let (user, host) = match authority.rfind('@') {
-                Some(at) => authority.split_at(at + 1),
+                Some(at) => authority.split_at(at.saturating_add(1)),
                 None => ("", authority),
             };
             url.has_authority = true;
@@ -125,7 +125,7 @@ fn unescape(text: &str) -> Option<String> {
         }
         let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
         let (high, low) = (digit(bytes.next())?, digit(bytes.next())?);
-        out.push(u8::try_from(high * 16 + low).ok()?);
+        out.push(u8::try_from(high.saturating_mul(16).saturating_add(low)).ok()?);
     }
     Some(
         String::from_utf8(out).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),

@@ -66,7 +66,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                     return Err(ErrorKind::UnexpectedEof.into());
                 }
                 self.buffer.truncate(read);
-                self.left -= u64::try_from(read).unwrap_or(0);
+                self.left = self.left.saturating_sub(u64::try_from(read).unwrap_or(0));
                 self.unmask();
                 let is_first = std::mem::replace(&mut self.is_first, false);
                 return Ok(Event::Data {
@@ -124,7 +124,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         for (byte, mask) in self.buffer.iter_mut().zip(cycle) {
             *byte ^= mask;
         }
-        self.at = (self.at + self.buffer.len()) % 4;
+        self.at = self.at.wrapping_add(self.buffer.len()) % 4;
     }
 }
 
@@ -151,7 +151,7 @@ pub(crate) async fn write_binary(
     channel: Option<u8>,
     bytes: &[u8],
 ) -> Result<()> {
-    let mut out = head(BINARY, bytes.len() + usize::from(channel.is_some()));
+    let mut out = head(BINARY, bytes.len().saturating_add(usize::from(channel.is_some())));
     out.extend(channel);
     out.extend_from_slice(bytes);
     to.write_all(&out).await?;

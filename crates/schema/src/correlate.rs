@@ -1,4 +1,4 @@
-//! Which part of an old object a part of the new one was, and whether it is still the same.
+//! Correlates parts of a new object with parts of the old one, and determines whether they changed.
 
 use crate::{Arena, ListKind, NodeId, Shape};
 use pintle_value::{Str, Value};
@@ -11,12 +11,12 @@ pub(crate) struct Pair<'a> {
     pub(crate) old: &'a Value,
 }
 
-/// What is known of a value's past.
+/// What is known about the old state of a value.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Correlation<'a> {
-    /// What it was, where that can be told.
+    /// Its old value, if it can be correlated.
     current: Option<Pair<'a>>,
-    /// The nearest value around it of which that can be told.
+    /// The nearest enclosing value that can be correlated.
     around: Option<Pair<'a>>,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Correlation<'a> {
 
     pub(crate) fn key(self, arena: &Arena, key: &str) -> Self {
         let Some(current) = self.current else { return self };
-        // Both objects were brought to one version: that of the old one is not known.
+        // Both objects were converted to one version, so the old version is unknown.
         if self.around.is_none() && matches!(key, "apiVersion" | "kind") {
             return Correlation::default();
         }
@@ -39,7 +39,7 @@ impl<'a> Correlation<'a> {
         Correlation { current: current.index(arena, at), around: Some(current) }
     }
 
-    /// Whether nothing changed here, or where that cannot be told, around here.
+    /// Returns whether nothing changed here or, if that is unknown, in the enclosing value.
     pub(crate) fn is_unchanged(self, arena: &Arena) -> bool {
         self.current.or(self.around).is_some_and(|pair| pair.is_unchanged(arena))
     }
@@ -69,8 +69,7 @@ impl<'a> Pair<'a> {
         Some(Pair { node: *item, value, old })
     }
 
-    /// Whether the value is what it was. Of lists with keys the order does not count; unknown fields make a
-    /// difference.
+    /// Returns whether the value is unchanged. The order of keyed lists is ignored; unknown fields count.
     pub(crate) fn is_unchanged(self, arena: &Arena) -> bool {
         match (self.value, self.old) {
             (Value::Array(new), Value::Array(old)) => {
@@ -91,7 +90,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// The old item with the same keys; the one at the same place is tried first.
+/// The old item with the same keys; the one at the same index is tried first.
 pub(crate) fn same_item<'a>(keys: &[Str], before: &'a [Value], item: &Value, at: usize) -> Option<&'a Value> {
     if !has_keys(keys, item) {
         return None;
@@ -100,7 +99,7 @@ pub(crate) fn same_item<'a>(keys: &[Str], before: &'a [Value], item: &Value, at:
     before.get(at).filter(same).or_else(|| before.iter().find(same))
 }
 
-/// Whether an item has all that tells it from others.
+/// Returns whether an item has all of its keys.
 pub(crate) fn has_keys(keys: &[Str], item: &Value) -> bool {
     let known = |key: &Str| {
         matches!(item.get(key), Some(Value::Bool(_) | Value::Int(_) | Value::Float(_) | Value::String(_)))

@@ -1,5 +1,5 @@
-//! Compiled schemas and everything they drive. A built-in type (compiled from embedded tables) and a custom
-//! resource (compiled from its definition) are the same thing here. Synchronous, no I/O, no clock.
+//! Compiled schemas and the operations on them. A built-in type (compiled from embedded tables) and a custom resource
+//! (compiled from its definition) are treated alike. Synchronous, no I/O, no clock.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
@@ -10,8 +10,8 @@ pub mod rules;
 pub mod structural;
 pub mod typed;
 
-/// Makes an untyped tree that a client wrote the tree of its schema. Unknown fields are dropped and collected; empty
-/// lists and maps of Go types stay, for defaults to see, until the tree is settled.
+/// Turns an untyped tree from a client into a tree of the schema. Unknown fields are dropped and collected; empty lists
+/// and maps of Go types stay, so that defaulting sees them, until the tree is normalized.
 pub fn decode(
     schema: &Schema,
     tree: pintle_value::Value,
@@ -24,8 +24,8 @@ pub fn decode(
     }
 }
 
-/// The same of a tree that an apply made. Custom resources keep what their schema does not know and nulls that may
-/// not be, for validation to see, until they are coerced.
+/// Like `decode`, for the result of an apply. Custom resources keep unknown fields and disallowed nulls for validation,
+/// until they are coerced.
 pub fn decode_applied(
     schema: &Schema,
     tree: pintle_value::Value,
@@ -37,7 +37,7 @@ pub fn decode_applied(
     }
 }
 
-/// Drops what an apply left in a custom resource that is not kept: unknown fields, and nulls that may not be.
+/// Drops what an apply left in a custom resource: unknown fields, and disallowed nulls.
 pub fn coerce(schema: &Schema, tree: &mut pintle_value::Value) {
     if !schema.is_go() {
         structural::coerce(schema, tree);

@@ -62,7 +62,7 @@ impl Arena {
         }
     }
 
-    /// Works out, once all nodes are there, which fields the structs of Go types always write.
+    /// Computes, once all nodes exist, which fields the structs of Go types always write.
     pub fn seal(&mut self) {
         for at in 0..self.nodes.len() {
             let Some(Node { shape: Shape::Struct(s), .. }) = self.nodes.get(at) else { continue };
@@ -80,7 +80,7 @@ impl Arena {
         self.bytes = self.reaching(|node| matches!(node.shape, Shape::Bytes));
     }
 
-    /// Finds out, once all nodes are there, from which of them a node can be reached that `is` says.
+    /// Computes, once all nodes exist, from which of them a node that satisfies `is` can be reached.
     fn reaching(&self, is: impl Fn(&Node) -> bool) -> Vec<bool> {
         let mut reached: Vec<bool> = self.nodes.iter().map(is).collect();
         loop {
@@ -156,7 +156,7 @@ pub struct Schema(Making);
 #[derive(Clone, Debug)]
 enum Making {
     Done(Compiled),
-    /// Compiled by whoever needs it first: most definitions of many are never used.
+    /// Compiled on first use: most of many definitions are never used.
     Later(Arc<LazyLock<Compiled, Make>>),
 }
 
@@ -262,7 +262,7 @@ pub struct Node {
     pub metadata_rules: Option<NodeId>,
 }
 
-/// What values must be like, beside their shape: the value validations of a custom resource's schema.
+/// The value validations of a custom resource's schema.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(missing_docs, reason = "the names are those of JSON schema")]
 pub struct Checks {

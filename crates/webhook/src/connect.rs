@@ -63,7 +63,7 @@ pub(crate) async fn connect(
     name: &str,
     options: &TlsOptions,
 ) -> Result<Connection, String> {
-    let stream = Dialer::Direct.dial(host, port).await?;
+    let stream = Dialer::Direct.dial(host, port, &[]).await?;
     let stream = tls::connect(stream, options, name).await?;
     let (sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;

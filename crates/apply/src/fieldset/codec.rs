@@ -1,5 +1,5 @@
-//! FieldsV1: a set as JSON, in which each step is a key and what is below it the value; `.` marks a member that
-//! has more below it.
+//! FieldsV1: a set as JSON, in which each path element is a key and the set below it the value; `.` marks a member with
+//! members below it.
 
 use super::{Entry, PathElement, Set};
 use crate::DEPTH_MAX;
@@ -23,7 +23,7 @@ impl Set {
         out
     }
 
-    /// Reads FieldsV1. Steps of unknown types are left out.
+    /// Decodes FieldsV1. Elements of unknown types are dropped.
     pub fn from_value(fields: &Value) -> Result<Set, FieldsError> {
         match fields {
             Value::Null => Ok(Set::new()),
@@ -87,7 +87,7 @@ fn step_text(element: &PathElement) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Reads the members of an object: whether the object itself is a member, and what is below.
+/// Decodes the members of an object: whether the object itself is a member, and the set below.
 fn read(map: &Map, depth: usize) -> Result<(bool, Set), FieldsError> {
     if depth > DEPTH_MAX {
         return Err(FieldsError(format!("exceeded max depth of {DEPTH_MAX}")));
@@ -113,8 +113,8 @@ fn read(map: &Map, depth: usize) -> Result<(bool, Set), FieldsError> {
     Ok((member || below.is_empty(), below))
 }
 
-/// The members of an object of text without escapes and whole numbers, which nearly all keys are; none if there
-/// is more to it. A list of thousands of items has as many keys, and a parser for each is slow.
+/// Parses an object of strings without escapes and integers, which nearly all keys are; `None` for anything else. A
+/// list of thousands of items has as many keys, and the JSON parser is slow for each.
 fn plain_fields(text: &str) -> Option<Vec<(Str, Value)>> {
     let mut rest = text.strip_prefix('{')?.strip_suffix('}')?;
     if rest.contains('\\') {
@@ -145,7 +145,7 @@ fn plain_fields(text: &str) -> Option<Vec<(Str, Value)>> {
     }
 }
 
-/// The step that `key` stands for; none if its type is unknown.
+/// The path element of `key`; `None` if its type is unknown.
 fn read_step(key: &str) -> Result<Option<PathElement>, FieldsError> {
     let bad = |why: String| FieldsError(format!("parsing key as path element: {why}"));
     if key.len() < 2 {

@@ -1,8 +1,8 @@
-//! Filters: which fields a write of some endpoint can own at all.
+//! Filters: which fields a write through an endpoint can own.
 
 use super::Set;
 
-/// What a write that touched some fields owns of them: all but what its endpoint resets, and what is below that.
+/// Removes the fields that an endpoint resets, and everything below them, from the fields that a write owns.
 #[derive(Clone, Debug)]
 pub struct Filter {
     /// What the endpoint resets.

@@ -94,7 +94,7 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// On the first apply to an object that nobody tracks, all that is there gets an owner.
+    /// On the first apply to an untracked object, everything in it gets an owner.
     fn tracked(&self, managed: Managed) -> Result<Managed, ApplyError> {
         if !managed.owners.is_empty() {
             return Ok(managed);
@@ -112,7 +112,7 @@ impl Step<'_> {
         update::record(self.cx, &zero, self.live, managed, owner).map_err(|error| failed(&error.to_string()))
     }
 
-    /// The new object, none if it is the same, and the new managers.
+    /// Returns the new object (`None` if unchanged) and the new managers.
     fn run(&self, managed: Managed, force: bool) -> Result<(Option<Value>, Managed), ApplyError> {
         if has_managed_fields(self.config) {
             return Err(ApplyError::BadRequest("metadata.managedFields must be nil".into()));
@@ -172,7 +172,8 @@ impl Step<'_> {
     }
 }
 
-/// Whether a configuration has managed fields, as Go's accessor of untyped objects finds them: a list of objects.
+/// Returns whether a configuration has managed fields in the form that Go's accessor of untyped objects accepts: a list
+/// of objects.
 fn has_managed_fields(config: &Value) -> bool {
     match config.at(&["metadata", "managedFields"]) {
         Some(Value::Array(entries)) => entries.iter().all(|entry| entry.as_object().is_some()),

@@ -1,4 +1,4 @@
-//! Which manager owns which line of an object: the managed fields laid over the object's own tree.
+//! Attributes each line of an object to its managers, by matching managedFields with the object's tree.
 
 use crate::DEPTH_MAX;
 use crate::fieldset::{FieldPath, PathElement, Set};
@@ -39,7 +39,7 @@ pub struct Blame<'v> {
     pub lines: Vec<Line<'v>>,
 }
 
-/// Lays the managed fields of an object over it. Entries whose fields cannot be read own nothing.
+/// Matches the managed fields of an object with its values. Entries with undecodable fields own nothing.
 pub fn blame(object: &Value) -> Blame<'_> {
     let entries = super::entries::entries_of(object);
     let text = |entry: &Value, key: &str| Str::from(entry.str_at(&[key]));
@@ -63,13 +63,13 @@ pub fn blame(object: &Value) -> Blame<'_> {
     Blame { managers, lines: walk.lines }
 }
 
-/// What one manager has to do with the value that is looked at.
+/// What one manager owns of the current value.
 #[derive(Clone, Copy)]
 struct Claim<'s> {
     owner: usize,
     /// The paths that go on from here.
     below: Option<&'s Set>,
-    /// Whether it owns the value with all that is in it: nothing below is told apart.
+    /// Whether it owns the value as a whole: nothing below is distinguished.
     whole: bool,
 }
 
@@ -141,7 +141,7 @@ impl<'v> Walk<'v> {
     }
 }
 
-/// Whether a path element means this item of a list.
+/// Returns whether a path element identifies this item of a list.
 fn is_item(element: &PathElement, index: i64, item: &Value) -> bool {
     match element {
         PathElement::Key(fields) => fields.iter().all(|(name, value)| item.get(name) == Some(value)),

@@ -31,7 +31,7 @@ fn named(id: &ManagerId) -> String {
     name
 }
 
-/// `Apply failed with 1 conflict: …`; several are grouped by manager, whose order they come in.
+/// `Apply failed with 1 conflict: …`; several are grouped by manager, in the managers' order.
 pub(super) fn message(conflicts: &[Conflict]) -> String {
     if let [only] = conflicts {
         return format!("Apply failed with 1 conflict: conflict with {}: {}", only.manager, only.path);

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Who owns fields: a manager's name, how it wrote, and where. Updaters are told apart by version too.
+/// Identifies a manager: its name, operation and subresource. Updaters are also distinguished by version.
 #[derive(Clone, Debug)]
 pub(super) struct ManagerId {
     /// The identity as JSON: what kube-apiserver sorts managers by.
@@ -96,7 +96,7 @@ pub(super) struct Managed {
 }
 
 impl Managed {
-    /// Reads the entries. One that cannot be read spoils all.
+    /// Decodes the entries. One invalid entry makes all invalid.
     pub(super) fn decode(entries: &[Value]) -> Result<Self, String> {
         let mut managed = Managed::default();
         for (at, entry) in entries.iter().enumerate() {
@@ -116,7 +116,7 @@ impl Managed {
         self.encode_after(None)
     }
 
-    /// As `encode`; fields that are as they were `before` are not written anew.
+    /// Like `encode`, but fields that are unchanged from `before` are not encoded again.
     fn encode_after(&self, before: Option<&Stored>) -> Vec<Value> {
         let mut entries: Vec<Entry<'_>> = self
             .owners
@@ -198,8 +198,7 @@ pub(super) fn entries_of(object: &Value) -> &[Value] {
     object.items_at(&["metadata", "managedFields"])
 }
 
-/// Managed fields as they are stored, which is as this crate wrote them: large sets that do not change need not
-/// be written again.
+/// Managed fields in stored form, as this crate wrote them: large unchanged sets need not be encoded again.
 pub(super) struct Stored<'a> {
     pub(super) managed: &'a Managed,
     pub(super) entries: &'a [Value],
@@ -229,7 +228,7 @@ pub(super) fn put(object: &mut Value, managed: &Managed, before: Option<&Stored<
     }
 }
 
-/// Whether an object asks to forget all managers: an empty list, or one entry that says nothing.
+/// Returns whether an object resets all managers: with an empty list, or with one empty entry.
 pub fn asks_for_reset(object: &Value) -> bool {
     let says_nothing = |entry: &Value| match entry {
         Value::Object(map) => map.values().all(|v| v.is_null() || v.as_str() == Some("")),

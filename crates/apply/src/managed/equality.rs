@@ -1,16 +1,16 @@
-//! Managed fields at the edges of a write: after admission, and when nothing but times would change.
+//! Managed fields at the end of a write: after admission, and when only times would change.
 
 use super::entries::{Managed, entries_of};
 use pintle_value::Value;
 
-/// Whether managed fields can be read. The error is what follows in admission's warning
-/// `.metadata.managedFields was in an invalid state after admission; …`.
+/// Checks that managed fields can be decoded. The error continues admission's warning `.metadata.managedFields was in
+/// an invalid state after admission; …`.
 pub fn check_managed_fields(object: &Value) -> Result<(), String> {
     Managed::decode(entries_of(object)).map(|_| ())
 }
 
-/// Where `new` differs from `old` in nothing but the times of managed fields, the old times stay, so that a
-/// write that changes nothing is seen to change nothing.
+/// If `new` differs from `old` only in the times of managed fields, restores the old times, so that a write without
+/// changes is recognized as such.
 pub fn keep_times(new: &mut Value, old: &Value) {
     let before = entries_of(old);
     let after = entries_of(new);
@@ -24,7 +24,7 @@ pub fn keep_times(new: &mut Value, old: &Value) {
     }
 }
 
-/// Whether two objects are equal but for one member.
+/// Returns whether two objects are equal except for one member.
 fn equal_but(a: &Value, b: &Value, key: &str) -> bool {
     let (Value::Object(a), Value::Object(b)) = (a, b) else { return a == b };
     let rest = |(name, _): &(&pintle_value::Str, &Value)| *name != key;

@@ -1,19 +1,19 @@
-//! The annotation of kubectl's client-side apply, for those who move between it and server-side apply.
+//! The annotation of kubectl's client-side apply, for users who migrate between it and server-side apply.
 
 use super::{Conflict, Context};
 use crate::fieldset::Set;
 use crate::typed::{self, Duplicates, Type};
 use pintle_value::{Value, json};
 
-/// Only the manager of kubectl's own server-side apply minds the annotation.
+/// The annotation only matters for the manager of kubectl's own server-side apply.
 pub(super) const MANAGER: &str = "kubectl";
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// How large all annotations may be together, keys and values.
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 
-/// The conflicts that are not about fields which kubectl itself set by client-side apply and which are still as
-/// it set them. None if there is no annotation that tells.
+/// The conflicts that are not about fields which kubectl itself set by client-side apply and which have not changed
+/// since. `None` without a usable annotation.
 pub(super) fn unexpected(cx: &Context<'_>, live: &Value, conflicts: &[Conflict]) -> Option<Vec<Conflict>> {
     let allowed = still_as_applied(cx, live)?;
     Some(conflicts.iter().filter(|conflict| !allowed.has(&conflict.path)).cloned().collect())
@@ -37,7 +37,7 @@ fn still_as_applied(cx: &Context<'_>, live: &Value) -> Option<Set> {
     Some(set.difference(&change.modified).difference(&change.added).difference(&change.removed))
 }
 
-/// Where the object has the annotation, it is brought up to date with what is applied now.
+/// Updates the annotation, if the object has it, to the configuration that is applied now.
 pub(super) fn refresh(object: &mut Value, config: &Value) {
     if object.str_at(&["metadata", "annotations", ANNOTATION]).is_empty() {
         return;

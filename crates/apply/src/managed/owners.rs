@@ -1,4 +1,4 @@
-//! The core of both update and apply: what a change does to those who own the changed fields.
+//! The core of update and apply: how a change affects the owners of the changed fields.
 
 use super::conflict;
 use super::entries::{ManagerId, Owners};
@@ -9,8 +9,8 @@ use pintle_value::Str;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Brings all sets in line with the schemas of their versions, as these are now. Managers of versions that are
-/// gone are left out; those of versions that cannot show the live object spoil the write.
+/// Adapts all sets to the current schemas of their versions. Managers of removed versions are dropped; a version to
+/// which the live object cannot be converted fails the write.
 pub(super) fn reconciled(
     cx: &Context<'_>,
     live: &Versioned<'_>,
@@ -35,13 +35,13 @@ pub(super) fn reconciled(
     Ok(out)
 }
 
-/// A change as seen in one version: how the objects differ, and what is set to something new.
+/// A change as seen in one version: how the objects differ, and which fields have new values.
 struct Change {
     comparison: Comparison,
     set: Set,
 }
 
-/// Takes changed and removed fields from all managers but `writer`. Without `force`, taking changed ones is a
+/// Removes changed and removed fields from all managers but `writer`. Without `force`, removing changed ones is a
 /// conflict. Returns how the objects differ in the version of the request.
 pub(super) fn take_over(
     cx: &Context<'_>,

@@ -1,4 +1,4 @@
-//! What an apply leaves out that it had before: such fields are removed, unless someone else owns them.
+//! Removes the fields that an apply no longer sets, unless another manager owns them.
 
 use super::entries::{ManagerId, Owned, Owners};
 use super::{ApplyError, Context, Versioned};
@@ -16,8 +16,8 @@ fn all_fields(value: &Value, ty: Type<'_>) -> Set {
     with_named_fields(field_set(value, ty), ty)
 }
 
-/// Removes from `merged` what `applier` applied last time (`last`), does not apply now, and nobody else owns.
-/// `owners` already has what it applies now.
+/// Removes from `merged` what `applier` applied last time (`last`), does not apply now, and nobody else owns. `owners`
+/// already contains what it applies now.
 pub(super) fn prune<'v>(
     cx: &Context<'_>,
     merged: Versioned<'v>,
@@ -27,7 +27,8 @@ pub(super) fn prune<'v>(
 ) -> Result<Versioned<'v>, ApplyError> {
     let Some(last) = last.filter(|last| !last.set.is_empty()) else { return Ok(merged) };
     let Some(now) = owners.get(applier) else { return Ok(merged) };
-    // The common case: nothing was left out, so whatever is taken out comes back. Other versions may refuse the object.
+    // The common case: nothing was dropped from the configuration, so pruning would change nothing. With several
+    // versions, conversion may still refuse the object.
     let one_version = owners.values().all(|owner| owner.version == last.version);
     if one_version && last.set.is_within(&now.set) {
         return Ok(merged);
@@ -54,7 +55,8 @@ pub(super) fn prune<'v>(
     Ok(converted.unwrap_or(pruned))
 }
 
-/// What goes from the merged object, which is in the version that was applied last; none if that cannot be told.
+/// The fields to remove from the merged object, in the version that was applied last; `None` if they cannot be
+/// determined.
 fn gone(
     cx: &Context<'_>,
     merged: &Versioned<'_>,
@@ -103,13 +105,13 @@ struct Step<'a, 'v> {
 }
 
 impl<'v> Step<'_, 'v> {
-    /// Puts back what anyone owns, in each version in which someone owns something.
+    /// Restores what any manager owns, in each version in which a manager owns something.
     fn with_what_is_owned(
         &self,
         pruned: Versioned<'v>,
         mut by_version: BTreeMap<Str, Set>,
     ) -> Result<Versioned<'v>, ApplyError> {
-        // The version that was pruned comes first: others may need what was pruned to be converted at all.
+        // The pruned version comes first: other versions may need the pruned fields for conversion.
         let first = by_version.remove_entry(self.version);
         let mut merged = self.merged.clone();
         let mut pruned = pruned;
@@ -136,7 +138,7 @@ impl<'v> Step<'_, 'v> {
         Ok(pruned)
     }
 
-    /// What goes for good: not what the applier never owned, which only went with a list item or map it was in.
+    /// Restores what the applier never owned and only disappeared together with a list item or map.
     fn without_what_dangled(self, pruned: Versioned<'v>) -> Result<Option<Set>, ApplyError> {
         let why = "failed add back dangling items: failed to convert pruned object to last applied version";
         let pruned = self.cx.convert(&pruned, self.version).map_err(|error| failed(why, error))?;

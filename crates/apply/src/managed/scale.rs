@@ -1,4 +1,4 @@
-//! The `scale` subresource writes one field of its parent: ownership of it is carried over in both directions.
+//! The `scale` subresource writes one field of its parent; its ownership is translated in both directions.
 
 use super::entries::{Managed, ManagerId, Owned};
 use crate::fieldset::{FieldPath, Set};

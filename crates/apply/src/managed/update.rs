@@ -1,4 +1,4 @@
-//! Every write that is no apply: whoever changes a field owns it from then on.
+//! Every write other than apply: the writer owns the fields that it changes.
 
 use super::entries::{self, Managed, ManagerId, Owned};
 use super::{ApplyError, Context, Owner, Versioned, described, owners, without_managed_fields, zero_object};
@@ -8,7 +8,7 @@ use pintle_value::{Str, Value};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-/// How many updaters are kept apart; the oldest beyond that are merged.
+/// How many updaters are distinguished; the oldest beyond that are merged.
 const UPDATERS_MAX: usize = 10;
 
 /// Writes `new.metadata.managedFields` for a create (`live` is none) or an update. On an error `new` is left
@@ -26,7 +26,7 @@ pub fn update(
     // Only what comes from the store is sure to be written as it is written here.
     let unchanged = stored == entries::entries_of(new);
     new.remove_at(&["metadata", "managedFields"]);
-    // An object that nobody tracks stays so until it is applied; a new one is tracked from the start.
+    // An untracked object stays untracked until it is applied; a new object is tracked from the start.
     let exists = live.is_some_and(|live| !live.str_at(&["metadata", "uid"]).is_empty());
     if managed.owners.is_empty() && exists {
         return Ok(());
@@ -41,8 +41,8 @@ pub fn update(
     Ok(())
 }
 
-/// The managers to start from: those of the request if they can be read, else those of the live object, so that
-/// clients that know nothing of managed fields do not delete them. Subresources cannot set them.
+/// The initial managers: those of the request if they can be decoded, else those of the live object, so that clients
+/// without knowledge of managed fields do not delete them. Subresources cannot set them.
 fn live_or_new(live: Option<&Value>, new: &Value, is_subresource: bool) -> Managed {
     let of_live = || {
         let entries = live.map(entries::entries_of).unwrap_or_default();
@@ -100,7 +100,7 @@ pub(super) fn record(
     Ok(cap_updaters(Managed { owners, times }))
 }
 
-/// Fields that identify the object or that the server alone writes.
+/// Fields that identify the object or that only the server writes.
 pub(super) fn never_owned() -> &'static Set {
     static SET: OnceLock<Set> = OnceLock::new();
     SET.get_or_init(|| {
@@ -169,8 +169,8 @@ fn cap_updaters(mut managed: Managed) -> Managed {
     managed
 }
 
-/// The union of all sets. Neighbours are united in rounds, because adding thousands of sets to one that grows would
-/// take quadratic time.
+/// The union of all sets. Neighbours are united in rounds, because adding thousands of sets to a growing one takes
+/// quadratic time.
 fn union_of(mut sets: Vec<Arc<Set>>) -> Arc<Set> {
     while sets.len() > 1 {
         let mut round = sets.into_iter().map(Arc::unwrap_or_clone);

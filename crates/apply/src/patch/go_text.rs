@@ -1,4 +1,4 @@
-//! How Go prints a tree (`%v`), which is how some errors show parts of a patch.
+//! Prints a tree as Go's `%v` does, for error texts that contain parts of a patch.
 
 use crate::DEPTH_MAX;
 use pintle_value::{Value, json};
@@ -87,7 +87,7 @@ pub(crate) fn go_syntax(value: &Value) -> String {
     }
 }
 
-/// A value as `%s` prints it: what is no text is marked as such.
+/// A value as Go's `%s` prints it, with its marker for values that are not strings.
 pub(crate) fn go_text_of_json(value: &Value) -> String {
     match value {
         Value::Null => "%!s(<nil>)".into(),
@@ -115,8 +115,10 @@ mod tests {
 
     #[test]
     fn what_is_too_deep_is_left_out() {
-        let deep = (0..DEPTH_MAX + 2).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
-        assert!(go_text(&deep).contains("[...]"));
+        crate::testing::with_deep_stack(|| {
+            let deep = (0..DEPTH_MAX + 2).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
+            assert!(go_text(&deep).contains("[...]"));
+        });
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! JSON Patch (RFC 6902) with the liberties kube-apiserver takes: negative indices count from the end, replacing
-//! a member that is not there adds it, a missing value is `null`.
+//! JSON Patch (RFC 6902) with kube-apiserver's extensions: negative indices count from the end, replacing an absent
+//! member adds it, a missing value is `null`.
 
 use super::PatchError;
 use pintle_meta::field::quoted;
@@ -18,7 +18,7 @@ const MOVED_ITEMS_MAX: usize = 200_000_000;
 #[derive(Clone, Debug)]
 pub struct Patch {
     operations: Vec<Operation>,
-    /// What field validation has to say of the patch itself: `json patch unknown field "[0].x"`.
+    /// The field validation errors of the patch itself: `json patch unknown field "[0].x"`.
     pub strict_errors: Vec<String>,
 }
 
@@ -30,8 +30,8 @@ struct Operation {
     value: Option<Value>,
 }
 
-/// Reads a patch. `duplicates` are the repeated keys that the parser found; `strict` is set for the field
-/// validation levels Warn and Strict, which also look at the types of the operations' members.
+/// Decodes a patch. `duplicates` are the repeated keys that the parser found; `strict` is set for the field validation
+/// levels Warn and Strict, which also check the types of the operations' members.
 pub fn decode(patch: Value, duplicates: &[Str], strict: bool) -> Result<Patch, PatchError> {
     let items = match patch {
         Value::Array(items) => items,
@@ -127,8 +127,8 @@ fn operation(
 }
 
 impl Patch {
-    /// Gives values the texts that they have in `body`, which the patch was read from. A `test` compares texts of numbers
-    /// and strings. Values that a patch writes keep their texts only in objects with raw fields (`all`).
+    /// Attaches the original texts from `body`, from which the patch was parsed. A `test` compares the texts of numbers
+    /// and strings. Written values only keep their texts in objects with raw fields (`all`).
     #[must_use]
     pub fn with_texts(mut self, body: &[u8], all: bool) -> Self {
         let Ok(body) = std::str::from_utf8(body) else { return self };
@@ -148,7 +148,7 @@ impl Patch {
         self
     }
 
-    /// Applies the operations in order; the first that does not fit ends it.
+    /// Applies the operations in order; the first failure ends it.
     pub fn apply(&self, mut document: Value) -> Result<Value, PatchError> {
         let mut spent = Spent::default();
         for operation in &self.operations {
@@ -160,7 +160,7 @@ impl Patch {
 
 type Step<T> = Result<T, String>;
 
-/// What the operations of a patch have cost so far.
+/// The accumulated cost of a patch's operations.
 #[derive(Default)]
 struct Spent {
     copied_bytes: usize,
@@ -180,7 +180,7 @@ impl Spent {
         Ok(())
     }
 
-    /// Charges the items behind the place of a list at which one is added or removed.
+    /// Charges the list items after the position at which one is inserted or removed.
     fn shift(&mut self, items: usize) -> Step<()> {
         self.moved_items = self.moved_items.saturating_add(items);
         match self.moved_items > MOVED_ITEMS_MAX {
@@ -211,7 +211,7 @@ impl Operation {
         done.map_err(PatchError::DoesNotApply)
     }
 
-    /// The path, or what is said where it is missing: not everywhere why.
+    /// The path, or the error if it is missing.
     fn path(&self, doing: &str) -> Step<&str> {
         let why = match doing {
             "add" | "remove" | "copy" => "missing value",
@@ -313,7 +313,8 @@ impl Operation {
         insert(place, value, spent).map_err(|why| format!("error while adding value during copy: {why}"))
     }
 
-    /// Whether the document has the value that is given. What is compared is opened, and its keys are sorted from then on.
+    /// Returns whether the document has the expected value. Compared raw JSON is parsed, and its keys are sorted from
+    /// then on.
     fn test(&self, document: &mut Value) -> Step<bool> {
         let path = self.path("test")?;
         let expected = self.value.as_ref().unwrap_or(&Value::Null);
@@ -347,8 +348,8 @@ fn is_container(value: &Value) -> bool {
     matches!(value, Value::Object(_) | Value::Array(_))
 }
 
-/// Whether two values are equal as kube-apiserver compares them: objects and lists by what is in them, all else by its text,
-/// so that `1` is not `1.0`, and `<` is not `\u003c`.
+/// Returns whether two values are equal by kube-apiserver's comparison: objects and lists by content, all else by text,
+/// so that `1` differs from `1.0`, and `<` from `\u003c`.
 fn is_equal(found: &mut Value, expected: &Value) -> bool {
     open(found);
     match (found, &*opened(expected)) {
@@ -363,7 +364,7 @@ fn is_equal(found: &mut Value, expected: &Value) -> bool {
     }
 }
 
-/// Splits off what comes before the first slash, which counts for nothing, and the last part, which is the key.
+/// Splits off the part before the first slash, which is ignored, and the last part, which is the key.
 fn split(path: &str) -> Option<(impl Iterator<Item = &str>, String)> {
     let (_, rest) = path.split_once('/')?;
     let (parents, key) = match rest.rsplit_once('/') {

@@ -26,7 +26,7 @@ fn merge(current: Value, patch: Value, depth: usize) -> Result<Value, PatchError
     // Members of raw JSON that the patch does not touch keep their texts.
     match (opened(current), opened(patch)) {
         (Value::Object(target), Value::Object(patch)) => merge_objects(target, patch, depth),
-        // A list or scalar over an object is taken as it is, nulls included; over anything else it is cleaned.
+        // A list or scalar that replaces an object is used unchanged, including nulls; otherwise nulls are removed.
         (Value::Object(_), patch) => Ok(patch),
         (_, patch) => without_nulls(patch, depth),
     }
@@ -79,7 +79,7 @@ fn without_nulls(value: Value, depth: usize) -> Result<Value, PatchError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{text, tree};
+    use crate::testing::{nested_objects, text, tree, with_deep_stack};
 
     #[test]
     fn objects_merge_and_all_else_replaces() {
@@ -114,7 +114,10 @@ mod tests {
 
     #[test]
     fn a_patch_that_is_too_deep_is_refused() {
-        let deep = format!("{}1{}", r#"{"a":"#.repeat(DEPTH_MAX + 2), "}".repeat(DEPTH_MAX + 2));
-        assert_eq!(apply(tree("{}"), tree(&deep), true), Err(too_deep()));
+        with_deep_stack(|| {
+            let merged = |depth| apply(tree("{}"), nested_objects(depth), true);
+            assert_eq!(merged(DEPTH_MAX), Ok(nested_objects(DEPTH_MAX)));
+            assert_eq!(merged(DEPTH_MAX + 2), Err(too_deep()));
+        });
     }
 }

@@ -1,11 +1,11 @@
-//! The document a JSON patch or merge patch leaves: what the patch did not touch is written as it was, in the order
-//! of its type, all else with sorted keys.
+//! Prints the document after a JSON patch or merge patch: untouched parts as before, in the order of their type, all
+//! else with sorted keys.
 
 use pintle_schema::{NodeId, Schema, Shape, typed};
 use pintle_value::{Value, json};
 
-/// The JSON of `patched`, which a patch made of `live`. `merged` is the patch if it is a merge patch: that touches
-/// what it names, be it as it was before.
+/// The JSON of `patched`, which a patch made from `live`. `merged` is the patch if it is a merge patch: that touches
+/// what it names, even if the value is unchanged.
 pub fn written(schema: &Schema, live: &Value, patched: &Value, merged: Option<&Value>) -> String {
     let mut out = Vec::new();
     let root = schema.is_go().then(|| schema.root());
@@ -17,9 +17,9 @@ pub fn written(schema: &Schema, live: &Value, patched: &Value, merged: Option<&V
 /// What a patch did to a value.
 #[derive(Clone, Copy)]
 enum Touched<'p> {
-    /// It touched the value if that is not as it was.
+    /// A value is touched if it has changed.
     IfChanged,
-    /// It names the value so, or does not name it.
+    /// The patch names this value, or does not name it.
     By(Option<&'p Value>),
 }
 

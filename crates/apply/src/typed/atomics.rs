@@ -1,12 +1,12 @@
-//! Finding what can only be replaced as a whole.
+//! Finds lists and objects that can only be replaced as a whole.
 
 use super::{Atom, Type};
 use crate::DEPTH_MAX;
 use crate::fieldset::PathElement;
 use pintle_value::Value;
 
-/// The places of lists and objects within a value that its type treats as a whole, as paths. What is below members of
-/// maps, which have no names of their own, is not looked at.
+/// The paths of lists and objects within a value that its type treats as atomic. Values below members of maps are not
+/// examined.
 pub fn atomics(value: &Value, ty: Type<'_>) -> Vec<String> {
     let mut found = Vec::new();
     find(value, ty, &mut Vec::new(), &mut found);

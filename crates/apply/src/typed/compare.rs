@@ -119,7 +119,7 @@ fn walk(old: Option<&Value>, new: Option<&Value>, ty: Type<'_>) -> Difference {
 }
 
 fn by_atom(atom: &Atom<'_>, old: Option<&Value>, new: Option<&Value>) -> Difference {
-    // Where both sides are empty the value is a leaf, so that null and empty stay apart.
+    // If both sides are empty, the value is a leaf, so that null and empty are distinguished.
     let below = match atom {
         Atom::Scalar(_) => return leaf(old, new),
         Atom::List(list) => {

@@ -4,7 +4,7 @@ use super::{Atom, Fields, List, Type, items};
 use crate::fieldset::{Entry, PathElement, Set};
 use pintle_value::Value;
 
-/// All fields that `value` sets: leaves, items of lists, keys of maps, and what is set to nothing.
+/// All fields that `value` sets: leaves, list items, map keys, and fields set to null or empty.
 pub fn field_set(value: &Value, ty: Type<'_>) -> Set {
     walk(value, ty).1
 }
@@ -20,7 +20,7 @@ fn walk(value: &Value, ty: Type<'_>) -> (bool, Set) {
     }
 }
 
-/// An item that occurs more than once is owned as a whole: nobody can say which of them is meant.
+/// A repeated item is owned as a whole, because it is ambiguous which one is meant.
 fn of_list(list: &List<'_>, value: &Value) -> Set {
     let found = items::sorted(list, super::list_items(Some(value)));
     let mut entries = Vec::with_capacity(found.len());

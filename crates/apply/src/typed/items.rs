@@ -1,4 +1,4 @@
-//! What identifies the items of a list that is no whole: their keys, or themselves.
+//! The path elements of list items: their keys, or the items themselves.
 
 use super::{List, Type};
 use crate::fieldset::PathElement;

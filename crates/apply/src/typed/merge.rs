@@ -1,4 +1,4 @@
-//! Merging a configuration into a value: what the configuration sets wins, the rest stays.
+//! Merges a configuration into a value: what the configuration sets wins, everything else stays.
 
 use super::{Atom, Fields, List, Type, filled_map, items, list_items, zip};
 use crate::fieldset::PathElement;
@@ -153,7 +153,7 @@ impl<'a, 's, 'v> Weave<'a, 's, 'v> {
                     }
                     match config {
                         Some(config) => self.take_wanted(config),
-                        // Nothing is left to want: all that both have is done.
+                        // All shared items are merged, so the configuration wants no other one first.
                         None => self.live.skip(usize::from(!self.known(live).done)),
                     }
                 }

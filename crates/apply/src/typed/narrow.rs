@@ -1,12 +1,12 @@
-//! Leaving out of a value what need not be looked at when fields are to be taken out of it.
+//! Reduces a value to what matters for removing fields from it.
 
 use super::{Atom, Fields, List, Type, items};
 use crate::fieldset::{Entry, PathElement, Set};
 use pintle_value::{Map, Value};
 
-/// `value` without the list items that stay as they are when what is in `applied` and not in `owned` goes: those
-/// of which nothing was applied, or all that was is owned. One of them always stays, as an empty list is something
-/// else than one that has items.
+/// `value` without the list items that are unaffected when the fields in `applied` but not in `owned` are removed:
+/// items of which nothing was applied, or everything applied is owned. One of them always stays, because an empty list
+/// differs from a list with items.
 pub fn narrow(value: &Value, applied: &Set, owned: &Set, ty: Type<'_>) -> Value {
     match (ty.atom(Some(value)), value) {
         (Atom::List(list), Value::Array(items)) if !list.is_atomic() => in_list(&list, items, applied, owned),

@@ -1,10 +1,9 @@
-//! Bringing a set in line with a schema that has changed since: what was owned field by field and is now a
-//! whole is owned as a whole.
+//! Adapts a set to a changed schema: fields that are now part of an atomic value are owned as a whole.
 
 use super::{Atom, Type};
 use crate::fieldset::{Entry, PathElement, Set};
 
-/// The set as the schema now has it; none if nothing changes. What became granular stays as it was.
+/// The adapted set; `None` if nothing changes. What became granular stays as it was.
 pub fn reconcile(set: &Set, ty: Type<'_>) -> Option<Set> {
     let atom = ty.atom(None);
     let member_type = |element: &PathElement| match (&atom, element) {

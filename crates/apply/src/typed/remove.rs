@@ -1,10 +1,10 @@
-//! Taking fields out of a value.
+//! Removes fields from a value.
 
 use super::{Atom, Fields, List, Type, items};
 use crate::fieldset::{PathElement, Set};
 use pintle_value::{Map, Value};
 
-/// `value` without the fields in `gone` and what is below them. What loses all it had becomes `null`.
+/// `value` without the fields in `gone` and everything below them. A value that loses everything becomes `null`.
 pub fn remove(value: &Value, gone: &Set, ty: Type<'_>) -> Value {
     match ty.atom(Some(value)) {
         Atom::Scalar(_) => value.clone(),

@@ -1,4 +1,4 @@
-//! Validation: whether a value has the form its type asks for.
+//! Validates that a value has the form of its type.
 
 use super::{Atom, Fields, List, Scalar, Type, items};
 use crate::DEPTH_MAX;
@@ -8,7 +8,7 @@ use pintle_schema::ListKind;
 use pintle_value::Value;
 use std::fmt;
 
-/// Whether items of sets and keyed lists may repeat. Live objects may hold what no apply may bring in.
+/// Whether items of sets and keyed lists may repeat. Live objects may contain repetitions that no apply may introduce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplicates {
     /// Yes.
@@ -36,7 +36,7 @@ impl fmt::Display for ValidationErrors {
     }
 }
 
-/// A value that Go holds and JSON has no word for, as Go prints it.
+/// A value that Go can hold but JSON cannot express, as Go prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foreign {
     /// Its type.

@@ -1,4 +1,4 @@
-//! Calls: which function is meant, and which of its overloads take the arguments.
+//! Resolves calls: which function is meant, and which overloads accept the arguments.
 
 use std::sync::Arc;
 

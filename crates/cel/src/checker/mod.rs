@@ -31,7 +31,7 @@ pub(crate) fn check(env: &Env, ast: Ast) -> Result<Checked, Issues> {
     };
     checker.expr(&mut root);
     let Checker { issues, variables, types, references, .. } = checker;
-    // What is still open is anything.
+    // Types that are still unknown become `dyn`.
     let types = types.into_iter().map(|of| of.map(|of| variables.substitute(&of, true))).collect();
     issues.unless_any(Checked { ast: Ast { root, source }, env: env.clone(), types, references })
 }

@@ -1,4 +1,4 @@
-//! Names: of macros' variables, of declared variables, of types; within a container the innermost comes first.
+//! Name resolution: variables of macros, declared variables, types; the innermost container comes first.
 
 use std::sync::Arc;
 

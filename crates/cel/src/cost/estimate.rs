@@ -326,7 +326,8 @@ impl<'a> Estimator<'a> {
         }
     }
 
-    /// What is known of a size: computed already, told by the expression, by the model, by the type, by the variable.
+    /// The size of an expression, if known: computed before, or from the expression, the model, the type or the
+    /// variable.
     fn size(&mut self, expr: &Expr) -> Option<SizeEstimate> {
         if let Some(size) = self.sizes.get(&expr.id).copied().or_else(|| literal_size(expr)) {
             return Some(size);
@@ -454,7 +455,7 @@ fn simple_call(
     })
 }
 
-/// What an index into a container goes to.
+/// The path element for an index into a container.
 fn part_of(overload: &str) -> Option<&'static str> {
     match overload {
         "index_list" => Some("@items"),

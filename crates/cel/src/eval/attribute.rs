@@ -24,8 +24,8 @@ impl<'a> Evaluator<'a, '_> {
         value
     }
 
-    /// The piece of a tree that a variable and fields of known places lead to, found without a value for each step; none
-    /// where it is not there, or the way is another.
+    /// Resolves a variable and fields with known positions directly in the tree, without a value for each step; `None`
+    /// if it is not there or not a direct path.
     #[inline]
     fn in_tree(&self, attribute: &'a Attribute) -> Option<(&'a Tree, &'a Shape)> {
         let (last, before) = attribute.qualifiers.split_last()?;
@@ -63,7 +63,7 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    /// Where an attribute begins, and how many of its qualifiers were part of the name.
+    /// The root of an attribute, and how many of its qualifiers were part of the name.
     fn root(&mut self, root: &'a Root) -> Result<(Value<'a>, usize), EvalError> {
         match root {
             Root::Local(slot) => Ok((self.local(*slot)?, 0)),
@@ -165,7 +165,7 @@ impl<'a> Evaluator<'a, '_> {
         })
     }
 
-    /// What a step leads to; none where nothing is there.
+    /// The value that a step leads to; `None` if there is none.
     fn look(&mut self, value: &Value<'a>, by: &'a By) -> Result<Option<Value<'a>>, EvalError> {
         match by {
             By::Field(name, json, shape) => match value {

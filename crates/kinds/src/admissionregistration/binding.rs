@@ -1,4 +1,4 @@
-//! ValidatingAdmissionPolicyBinding and MutatingAdmissionPolicyBinding: where a policy is in force.
+//! ValidatingAdmissionPolicyBinding and MutatingAdmissionPolicyBinding: where a policy applies.
 
 use super::{Role, name_warnings, rules};
 use crate::{Hooks, Scope, check, fields, metadata};

@@ -1,4 +1,4 @@
-//! The expressions of admission: what they can mention, and what they must come to.
+//! Compiles the CEL expressions of admission: their variables and result types.
 
 use pintle_cel::env::{Checked, Env};
 use pintle_cel::library::kubernetes::authorizer::{AUTHORIZER, RESOURCE_CHECK};
@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 /// The type that holds a policy's variables.
 pub const VARIABLES_TYPE: &str = "kubernetes.variables";
 
-/// Which variables an expression can use beside those that all can.
+/// Which variables an expression can use in addition to the common ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Offered {
     /// `params`
@@ -23,23 +23,23 @@ pub struct Offered {
     pub patches: bool,
 }
 
-/// Compiles the expressions of one object, which may see the variables that were compiled before.
+/// Compiles the expressions of one object; each can use the variables that were declared before it.
 #[derive(Default)]
 pub struct Expressions {
-    /// A policy's variables; none where they cannot be used at all.
+    /// A policy's variables; `None` if expressions cannot use variables.
     variables: Option<BTreeMap<Str, Field>>,
 }
 
 impl Expressions {
-    /// For expressions that can use variables.
+    /// Creates a compiler for expressions that can use variables.
     pub fn composed() -> Self {
         Expressions { variables: Some(BTreeMap::new()) }
     }
 
-    /// The expression of a variable; whatever is wrong with it, later expressions know the variable.
+    /// Compiles the expression of a variable. Even if it is invalid, later expressions know the variable.
     pub fn declare(&mut self, name: &str, text: &str, offered: Offered) -> Result<Checked, String> {
         let checked = self.env(offered).compile(text);
-        let shape = checked.as_ref().map_or(ShapeKind::Dyn, |checked| seen(checked.output_type()));
+        let shape = checked.as_ref().map_or(ShapeKind::Dyn, |checked| shape_of_type(checked.output_type()));
         if let Some(variables) = &mut self.variables {
             let shape = Arc::new(Shape::of(shape));
             variables.insert(name.into(), Field { json: name.into(), shape, required: true });
@@ -47,7 +47,7 @@ impl Expressions {
         checked.map_err(|issues| format!("compilation failed: {issues}"))
     }
 
-    /// An expression that must come to one of the given types, or what is wrong with it.
+    /// Compiles an expression that must have one of the given types, or returns its error.
     pub fn check(&self, text: &str, offered: Offered, wanted: &[Type]) -> Result<Checked, String> {
         let checked = self.env(offered).compile(text).map_err(|i| format!("compilation failed: {i}"))?;
         let found = checked.output_type();
@@ -71,7 +71,7 @@ impl Expressions {
     }
 }
 
-/// What all expressions of admission can use, made once for each offer.
+/// The environment common to all expressions of admission, built once for each offer.
 fn base(offered: Offered) -> &'static Env {
     static BASES: [OnceLock<Env>; 8] = [const { OnceLock::new() }; 8];
     let at = [offered.params, offered.authorizer, offered.patches];
@@ -100,13 +100,13 @@ pub fn json_patch_type() -> Type {
     Type::list(Type::Object(jsonpatch::JSON_PATCH.into()))
 }
 
-/// What an apply configuration comes to.
+/// The result type of an apply configuration.
 pub fn apply_configuration_type() -> Type {
     Type::Object(jsonpatch::OBJECT.into())
 }
 
-/// A type as a shape, for the variables of a policy.
-fn seen(of: &Type) -> ShapeKind {
+/// Converts a type to a shape, for the variables of a policy.
+fn shape_of_type(of: &Type) -> ShapeKind {
     match of {
         Type::Null => ShapeKind::Null,
         Type::Bool => ShapeKind::Bool,
@@ -118,14 +118,16 @@ fn seen(of: &Type) -> ShapeKind {
         Type::Timestamp => ShapeKind::Timestamp,
         Type::Duration => ShapeKind::Duration,
         Type::List(element) => {
-            ShapeKind::List { element: Arc::new(Shape::of(seen(element))), list: ListKind::Ordered }
+            ShapeKind::List { element: Arc::new(Shape::of(shape_of_type(element))), list: ListKind::Ordered }
         }
-        Type::Map(of) if of.0 == Type::String => ShapeKind::Map { value: Arc::new(Shape::of(seen(&of.1))) },
+        Type::Map(of) if of.0 == Type::String => {
+            ShapeKind::Map { value: Arc::new(Shape::of(shape_of_type(&of.1))) }
+        }
         _ => ShapeKind::Dyn,
     }
 }
 
-/// A type as cel-go names it outside of messages of the checker.
+/// The name that cel-go prints for a type outside of checker messages.
 pub(crate) fn declared(of: &Type) -> String {
     let within = |name: &str, params: &[&Type]| {
         let params: Vec<String> = params.iter().map(|p| declared(p)).collect();
@@ -163,7 +165,7 @@ fn map(value: &Arc<Shape>) -> Arc<Shape> {
     scalar(ShapeKind::Map { value: Arc::clone(value) })
 }
 
-/// `kubernetes.SubjectAccessReviewSpec`: what conditions of authorization webhooks see.
+/// `kubernetes.SubjectAccessReviewSpec`: the variable of match conditions of authorization webhooks.
 pub fn review_spec_shape() -> Arc<Shape> {
     let text = scalar(ShapeKind::String);
     let requirement = object(
@@ -201,7 +203,7 @@ pub fn review_spec_shape() -> Arc<Shape> {
     )
 }
 
-/// `kubernetes.UserInfo`: a user as expressions see it.
+/// `kubernetes.UserInfo`: the user in expressions.
 pub fn user_shape() -> Arc<Shape> {
     let text = scalar(ShapeKind::String);
     object(
@@ -215,7 +217,7 @@ pub fn user_shape() -> Arc<Shape> {
     )
 }
 
-/// What expressions see of a request.
+/// The `request` variable.
 fn request() -> Arc<Shape> {
     let text = scalar(ShapeKind::String);
     let gvk = object(
@@ -246,7 +248,7 @@ fn request() -> Arc<Shape> {
     )
 }
 
-/// What expressions see of the namespace of an object.
+/// The `namespaceObject` variable.
 fn namespace() -> Arc<Shape> {
     let (text, time, int) = (scalar(ShapeKind::String), scalar(ShapeKind::Timestamp), scalar(ShapeKind::Int));
     let condition = object(

@@ -1,4 +1,4 @@
-//! Which requests webhooks and policies are about.
+//! Validates which requests webhooks and policies apply to.
 
 use super::expressions::{Expressions, Offered};
 use crate::{check, fields, fill};
@@ -16,7 +16,7 @@ const MUTATING_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
 const CONDITIONS_MAX: usize = 64;
 
-/// The defaults of `matchConstraints` and `matchResources`.
+/// Applies the defaults of `matchConstraints` and `matchResources`.
 pub(super) fn default_match_resources(matches: &mut Value) {
     fill::absent(matches, "matchPolicy", "Equivalent");
     fill::absent(matches, "namespaceSelector", Value::object());
@@ -111,7 +111,7 @@ fn validate_resources(resources: &[Str], path: &Path<'_>, errors: &mut FieldErro
     }
 }
 
-/// `matchConstraints` and `matchResources`.
+/// Validates `matchConstraints` and `matchResources`.
 pub(super) fn validate_match_resources(matches: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let policy = fields::opt_text(matches, "matchPolicy");
     match policy {
@@ -131,7 +131,7 @@ pub(super) fn validate_match_resources(matches: &Value, path: &Path<'_>, errors:
     }
 }
 
-/// What can be changed is only what is created or updated.
+/// A mutating policy may only match CREATE and UPDATE.
 pub(super) fn validate_mutating_operations(matches: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let rules = path.field("resourceRules");
     let at = rules.field("operations");
@@ -185,7 +185,7 @@ pub(super) fn validate_conditions(
     }
 }
 
-/// Tells what is wrong with an expression, if anything is.
+/// Reports an invalid expression.
 pub(super) fn wrong<T>(
     checked: Result<T, String>,
     expression: &str,
@@ -197,7 +197,7 @@ pub(super) fn wrong<T>(
     }
 }
 
-/// The kind of a policy's parameters.
+/// Validates `paramKind`.
 pub(super) fn validate_param_kind(kind: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let (api_version, name) = (fields::text(kind, "apiVersion"), fields::text(kind, "kind"));
     let at = path.field("apiVersion");
@@ -236,7 +236,7 @@ fn validate_group_version(
     }
 }
 
-/// A policy for the case that a webhook or policy fails: required where `required` says so.
+/// Validates a failure policy, which must be present if `required` is set.
 pub(super) fn validate_failure_policy(
     spec: &Value,
     required: bool,

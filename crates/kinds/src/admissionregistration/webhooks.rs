@@ -16,7 +16,7 @@ const NO_SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
 
 pub(crate) struct WebhookConfiguration(pub(crate) Role);
 
-/// What is let through because it was there before.
+/// Relaxed checks for values that the old object already has.
 struct Options {
     ignore_conditions: bool,
     no_side_effects: bool,

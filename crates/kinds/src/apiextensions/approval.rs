@@ -1,4 +1,4 @@
-//! Groups of the Kubernetes community: a definition in one of them says where it was approved, or that it was not.
+//! API approval: a definition in a protected community group must say where it was approved, or that it was not.
 
 use pintle_meta::field::quoted;
 use pintle_value::Value;
@@ -21,14 +21,14 @@ pub enum Approval {
     Invalid,
 }
 
-/// Whether a group belongs to the community.
+/// Returns whether a group is protected.
 pub(crate) fn is_protected(group: &str) -> bool {
     let within =
         |domain: &str| group == domain || group.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
     within("k8s.io") || within("kubernetes.io")
 }
 
-/// What the annotation of an object says, and a sentence about it.
+/// The approval annotation's meaning, and the message about it.
 pub(crate) fn approval(object: &Value) -> (Approval, String) {
     let annotation = object.str_at(&["metadata", "annotations", ANNOTATION]);
     let name = quoted(ANNOTATION);
@@ -47,7 +47,7 @@ pub(crate) fn approval(object: &Value) -> (Approval, String) {
     (Approval::Invalid, why)
 }
 
-/// Status, reason and message of a definition's condition about its approval; none outside the community's groups.
+/// Status, reason and message of a definition's approval condition; `None` outside of protected groups.
 pub fn condition(definition: &Value) -> Option<(&'static str, &'static str, String)> {
     if !is_protected(definition.str_at(&["spec", "group"])) {
         return None;
@@ -62,7 +62,7 @@ pub fn condition(definition: &Value) -> Option<(&'static str, &'static str, Stri
     Some((status, reason, message))
 }
 
-/// Whether a text has a scheme and a host.
+/// Returns whether a text has a scheme and a host.
 fn is_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else { return false };
     let host = rest.split(['/', '?']).next().unwrap_or("");

@@ -1,4 +1,4 @@
-//! How objects of a definition get from one version to another.
+//! Validates `spec.conversion`: how objects are converted between versions.
 
 use super::spec::Options;
 use crate::{endpoint, webhook};
@@ -6,10 +6,10 @@ use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Str, Value, base64};
 
-/// Versions of ConversionReview that the server speaks.
+/// The ConversionReview versions that the server supports.
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
-/// All that is wrong with `spec.conversion`.
+/// Validates `spec.conversion`.
 pub(super) fn validate(
     conversion: Option<&Value>,
     options: &Options,
@@ -63,7 +63,7 @@ fn authorities_error(client: &Value) -> Option<String> {
     endpoint::ca_bundle_error(&base64::decode(client.str_at(&["caBundle"])).unwrap_or_default())
 }
 
-/// Whether the authorities of the webhook that converts cannot be read.
+/// Returns whether the CA bundle of the conversion webhook is invalid.
 pub(crate) fn is_unbelievable(conversion: Option<&Value>) -> bool {
     conversion
         .and_then(|c| c.at(&["webhook", "clientConfig"]))
@@ -93,14 +93,14 @@ fn has_known_version<'a>(mut versions: impl Iterator<Item = &'a str>) -> bool {
     versions.any(|version| REVIEW_VERSIONS.contains(&version))
 }
 
-/// Whether a definition names a version of reviews that the server speaks, or none at all.
+/// Returns whether a definition names a supported review version, or none at all.
 pub(super) fn speaks_known_version(conversion: Option<&Value>) -> bool {
     let versions =
         conversion.map(|c| c.items_at(&["webhook", "conversionReviewVersions"])).unwrap_or_default();
     versions.is_empty() || has_known_version(versions.iter().filter_map(Value::as_str))
 }
 
-/// The strategy is shown as the enum it is in Go.
+/// The error text contains the strategy as Go's enum.
 pub(super) fn must_be_none(strategy: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     errors.invalid(path, Named(strategy), "must be None if spec.preserveUnknownFields is true");
 }

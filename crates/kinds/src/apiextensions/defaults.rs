@@ -1,30 +1,37 @@
-//! Defaults in a schema: they must be what the schema itself would accept.
+//! Validates defaults in a schema: they must be valid by that schema.
 
 use super::props::{DEPTH_MAX, Props};
 use pintle_meta::FieldErrors;
-use pintle_schema::{Arena, Node, NodeId, Shape, rules, structural};
+use pintle_schema::{Arena, Node, NodeId, Schema, Shape, rules, structural, typed};
 use pintle_value::{Path, Value};
 
-/// Where a schema is within the object around it, for defaults inside of metadata.
+/// The position of a schema within its object, for defaults inside of metadata.
 #[derive(Clone)]
 struct Around<'a> {
     /// The schema of the object (the root, or an embedded one).
     root: Props<'a>,
-    /// How to get from there to the value: field names, and "" for an item.
+    /// The path from the object to the value: field names, and "" for an item.
     steps: Vec<&'a str>,
     in_metadata: bool,
 }
 
-/// All that is wrong with the defaults of a schema.
-pub(super) fn validate(schema: Props<'_>, require_pruned: bool, path: &Path<'_>, errors: &mut FieldErrors) {
+/// All that is wrong with the defaults of a schema. `metadata` is the type of metadata, which defaults inside of it are read as.
+pub(super) fn validate(
+    schema: Props<'_>,
+    require_pruned: bool,
+    metadata: Option<&Schema>,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
     let around = Around { root: schema, steps: Vec::new(), in_metadata: false };
-    let mut walk = Walk { require_pruned, budget: rules::REQUEST_BUDGET, errors };
+    let mut walk = Walk { require_pruned, metadata, budget: rules::REQUEST_BUDGET, errors };
     walk.schema(schema, true, around, path, 0);
 }
 
 struct Walk<'e> {
     require_pruned: bool,
-    /// What is left for rules; negative when it ran out, and the rest is not looked at.
+    metadata: Option<&'e Schema>,
+    /// The remaining cost of rules; once negative, other defaults are not checked.
     budget: i64,
     errors: &'e mut FieldErrors,
 }
@@ -48,9 +55,9 @@ impl Walk<'_> {
         if let Some(default) = schema.get("default") {
             let at = path.field("default");
             let fits = if around.in_metadata {
-                in_metadata(schema, default, &around, &at, self.errors)
+                in_metadata(schema, default, &around, self.metadata, &at, self.errors)
             } else {
-                self.elsewhere(schema, default, embedded, &at)
+                self.validate_in_schema(schema, default, embedded, &at)
             };
             if fits {
                 self.rules(schema, default, embedded, &at);
@@ -69,14 +76,19 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether a default fits its schema.
-    fn elsewhere(&mut self, schema: Props<'_>, default: &Value, embedded: bool, path: &Path<'_>) -> bool {
+    /// Validates a default against its schema.
+    fn validate_in_schema(
+        &mut self,
+        schema: Props<'_>,
+        default: &Value,
+        embedded: bool,
+        path: &Path<'_>,
+    ) -> bool {
         let compiled = Compiled::new(schema);
         if self.require_pruned && compiled.drops_something(default, embedded) {
             self.errors.invalid(path, default, "must not have unknown fields");
         }
-        let mut found = FieldErrors::new();
-        embedded_objects(schema, default, embedded, path, &mut found);
+        let mut found = wrong_objects(schema, default, embedded, self.metadata, path);
         if found.is_empty() {
             found = compiled.validate(default, path);
         }
@@ -85,7 +97,7 @@ impl Walk<'_> {
         fits
     }
 
-    /// Whether a default follows the rules, as a value that stays and as a new one.
+    /// Evaluates the CEL rules on a default, as an unchanged value and as a new one.
     fn rules(&mut self, schema: Props<'_>, default: &Value, is_root: bool, path: &Path<'_>) {
         let Some(scope) = rules::Scope::of(schema.0, is_root) else { return };
         let budget = self.budget;
@@ -102,11 +114,12 @@ impl Walk<'_> {
     }
 }
 
-/// A default inside of metadata is looked at within an object that has nothing else.
+/// Validates a default inside of metadata, within an object that has nothing else.
 fn in_metadata(
     schema: Props<'_>,
     default: &Value,
     around: &Around<'_>,
+    metadata: Option<&Schema>,
     path: &Path<'_>,
     errors: &mut FieldErrors,
 ) -> bool {
@@ -126,8 +139,7 @@ fn in_metadata(
             object.set_at(&[key], text.into());
         }
     }
-    let mut found = FieldErrors::new();
-    embedded_objects(around.root, &object, true, &Path::ROOT, &mut found);
+    let found = wrong_objects(around.root, &object, true, metadata, &Path::ROOT);
     if !found.is_empty() {
         let why = format!("must result in valid metadata: {}", found.sentence());
         errors.invalid(path, default, &why);
@@ -139,7 +151,7 @@ fn in_metadata(
     fits
 }
 
-/// A schema that is part of another, compiled.
+/// A compiled subschema.
 struct Compiled {
     arena: Arena,
     node: NodeId,
@@ -172,7 +184,7 @@ impl Compiled {
         !unknown.is_empty()
     }
 
-    /// What the schema has against a default; the fields are named from `path` on.
+    /// Validates a default; the errors' paths begin with `path`.
     fn validate(&self, default: &Value, path: &Path<'_>) -> FieldErrors {
         let mut errors = FieldErrors::new();
         structural::validate_default(&self.arena, self.node, default, &Path::ROOT, &mut errors);
@@ -180,7 +192,66 @@ impl Compiled {
     }
 }
 
-/// What is wrong with the objects within a value that are whole Kubernetes objects.
+/// What is wrong with the objects within a value that are whole Kubernetes objects: metadata that Go cannot read, the first only,
+/// or else all that is invalid.
+fn wrong_objects(
+    schema: Props<'_>,
+    value: &Value,
+    embedded: bool,
+    metadata: Option<&Schema>,
+    path: &Path<'_>,
+) -> FieldErrors {
+    let mut found = FieldErrors::new();
+    if let Some(metadata) = metadata {
+        unreadable_metadata(schema, value, embedded, metadata, path, &mut found);
+    }
+    if found.is_empty() {
+        embedded_objects(schema, value, embedded, path, &mut found);
+    }
+    found
+}
+
+/// The first metadata of an embedded object that Go cannot read.
+fn unreadable_metadata(
+    schema: Props<'_>,
+    value: &Value,
+    embedded: bool,
+    type_: &Schema,
+    path: &Path<'_>,
+    errors: &mut FieldErrors,
+) {
+    let below = |schema: Props<'_>, member: &Value, path: &Path<'_>, errors: &mut FieldErrors| {
+        if errors.is_empty() {
+            let embedded = schema.flag("x-kubernetes-embedded-resource");
+            unreadable_metadata(schema, member, embedded, type_, path, errors);
+        }
+    };
+    match value {
+        Value::Object(map) => {
+            if let Some(metadata) = map.get("metadata").filter(|metadata| embedded && !metadata.is_null())
+                && let Err(error) = typed::decode(type_, metadata.clone(), None)
+            {
+                return errors.invalid(&path.field("metadata"), metadata, error.message());
+            }
+            for (key, member) in map.iter() {
+                if let Some(property) = schema.property(key) {
+                    below(property, member, &path.field(key), errors);
+                } else if let Some(each) = schema.below("additionalProperties") {
+                    below(each, member, &path.key(key), errors);
+                }
+            }
+        }
+        Value::Array(items) => {
+            let Some(item) = schema.item() else { return };
+            for (at, member) in items.iter().enumerate() {
+                below(item, member, &path.index(at), errors);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Validates embedded Kubernetes objects within a value.
 fn embedded_objects(
     schema: Props<'_>,
     value: &Value,

@@ -1,16 +1,17 @@
-//! CustomResourceDefinition: its names, the versions it stores, its end in two phases.
+//! CustomResourceDefinition: its names, stored versions and deletion.
 
 use super::approval::{self, ANNOTATION, Approval};
 use super::spec::{self, Options};
 use super::{formats, names};
-use crate::{Hooks, Scope, hooks};
+use crate::{Hooks, KindVersion, Scope, hooks};
 use pintle_meta::{FieldErrors, objectmeta};
+use pintle_schema::{Schema, Shape};
 use pintle_value::{Path, Str, Value};
 
-/// The finalizer that waits for all custom resources to go.
+/// The finalizer that remains until all custom resources are deleted.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// The port of a webhook's service that names none.
+/// The default port of a webhook's service.
 const SERVICE_PORT: i64 = 443;
 
 pub(crate) struct Definition;
@@ -52,27 +53,26 @@ impl Hooks for Definition {
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
-        validate_name(object, errors);
-        validate_spec(object, Options::strict(), errors);
-        validate_accepted_names(object, errors);
-        validate_stored_versions(object, errors);
-        validate_approval(object, None, errors);
-        validate_preservation(object, None, errors);
+        validate_new(object, None, errors);
     }
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        if scope != Scope::Main {
-            return validate_accepted_names(object, errors);
-        }
-        let null = Value::Null;
-        let specs = (old.get("spec").unwrap_or(&null), object.get("spec").unwrap_or(&null));
-        let established = Condition::is_true(old, "Established");
-        validate_spec(object, Options::after(specs.0, specs.1, established), errors);
-        validate_immutable(object, old, errors);
-        validate_accepted_names(object, errors);
-        validate_stored_versions(object, errors);
-        validate_approval(object, Some(old), errors);
-        validate_preservation(object, Some(old), errors);
+        validate_changed(scope, object, old, None, errors);
+    }
+
+    fn validate_create_in(&self, version: &KindVersion, object: &Value, errors: &mut FieldErrors) {
+        validate_new(object, metadata_type(version), errors);
+    }
+
+    fn validate_update_in(
+        &self,
+        version: &KindVersion,
+        scope: Scope<'_>,
+        object: &Value,
+        old: &Value,
+        errors: &mut FieldErrors,
+    ) {
+        validate_changed(scope, object, old, metadata_type(version), errors);
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -102,7 +102,7 @@ impl Hooks for Definition {
     }
 }
 
-/// Whether a webhook converts the objects of a definition, and the authorities of its certificate cannot be read.
+/// Returns whether a webhook converts the definition's objects and its CA bundle is invalid.
 pub fn has_unbelievable_webhook(definition: &Value) -> bool {
     super::conversion::is_unbelievable(definition.at(&["spec", "conversion"]))
 }
@@ -121,7 +121,7 @@ pub struct Condition<'a> {
 }
 
 impl<'a> Condition<'a> {
-    /// The condition of this kind that a definition has.
+    /// The condition of this type.
     pub fn of(definition: &'a Value, kind: &'a str) -> Option<Condition<'a>> {
         let conditions = definition.items_at(&["status", "conditions"]);
         let found = conditions.iter().find(|c| c.str_at(&["type"]) == kind)?;
@@ -129,12 +129,12 @@ impl<'a> Condition<'a> {
         Some(Condition { kind, status: text("status"), reason: text("reason"), message: text("message") })
     }
 
-    /// Whether a definition has this condition and it is true.
+    /// Returns whether a definition has this condition with status True.
     pub fn is_true(definition: &Value, kind: &str) -> bool {
         Condition::of(definition, kind).is_some_and(|c| c.status == "True")
     }
 
-    /// Sets the condition; its time moves only with its status.
+    /// Sets the condition; its transition time only changes with its status.
     pub fn set(&self, definition: &mut Value, now: &str) {
         let mut conditions = definition.items_at(&["status", "conditions"]).to_vec();
         let at = conditions.iter().position(|c| c.str_at(&["type"]) == self.kind).unwrap_or(conditions.len());
@@ -174,7 +174,7 @@ fn default_names(object: &mut Value) {
     }
 }
 
-/// Notes that objects may be stored in the version that is stored now.
+/// Adds the current storage version to `status.storedVersions`.
 fn store_version(object: &mut Value) {
     let versions = object.items_at(&["spec", "versions"]);
     let stored = versions.iter().find(|v| v.get("storage").and_then(Value::as_bool) == Some(true));
@@ -198,12 +198,48 @@ fn validate_name(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
+fn validate_new(object: &Value, metadata: Option<Schema>, errors: &mut FieldErrors) {
+    validate_name(object, errors);
+    validate_spec(object, Options::strict(metadata), errors);
+    validate_accepted_names(object, errors);
+    validate_stored_versions(object, errors);
+    validate_approval(object, None, errors);
+    validate_preservation(object, None, errors);
+}
+
+fn validate_changed(
+    scope: Scope<'_>,
+    object: &Value,
+    old: &Value,
+    metadata: Option<Schema>,
+    errors: &mut FieldErrors,
+) {
+    if scope != Scope::Main {
+        return validate_accepted_names(object, errors);
+    }
+    let null = Value::Null;
+    let specs = (old.get("spec").unwrap_or(&null), object.get("spec").unwrap_or(&null));
+    let established = Condition::is_true(old, "Established");
+    validate_spec(object, Options::after(specs.0, specs.1, established, metadata), errors);
+    validate_immutable(object, old, errors);
+    validate_accepted_names(object, errors);
+    validate_stored_versions(object, errors);
+    validate_approval(object, Some(old), errors);
+    validate_preservation(object, Some(old), errors);
+}
+
+/// The type of metadata, which is that of the definition itself.
+fn metadata_type(version: &KindVersion) -> Option<Schema> {
+    let Shape::Struct(fields) = &version.schema.node().shape else { return None };
+    Some(version.schema.at(fields.field("metadata")?.node))
+}
+
 fn validate_spec(object: &Value, options: Options, errors: &mut FieldErrors) {
     let null = Value::Null;
     spec::validate(object.get("spec").unwrap_or(&null), options, &Path::of("spec"), errors);
 }
 
-/// What names and storage depend on stays; the kind and scope of an established definition too.
+/// Validates immutable fields: group and plural, and kind and scope once established.
 fn validate_immutable(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let established: [&[&str]; 2] = [&["spec", "scope"], &["spec", "names", "kind"]];
     let always: [&[&str]; 2] = [&["spec", "group"], &["spec", "names", "plural"]];
@@ -242,7 +278,7 @@ fn validate_stored_versions(object: &Value, errors: &mut FieldErrors) {
     for (at, version) in versions.iter().enumerate() {
         let name = version.str_at(&["name"]);
         let is_storage = version.get("storage").and_then(Value::as_bool) == Some(true);
-        // A name counts once: of two versions with the same one, the second is not found.
+        // Of two versions with the same name, kube-apiserver only finds the first.
         let is_again = versions.iter().take(at).any(|v| v.str_at(&["name"]) == name);
         if is_storage && (is_again || !stored.iter().any(|s| s == name)) {
             errors.invalid(&path, &stored[..], &format!("must have the storage version {name}"));

@@ -1,10 +1,10 @@
-//! Versions and schemas as errors show them: all fields of kube-apiserver's internal types, by their Go names.
+//! Versions and schemas in error texts: all fields of kube-apiserver's internal types, by their Go names.
 
 use super::props::{Items, Props};
 use pintle_meta::field::{ErrorText, Named};
 use pintle_value::{Value, json};
 
-/// What a field of a schema is when it is unset, or how it is shown otherwise.
+/// How a field of a schema is printed: its zero value, or its form.
 enum Form {
     Text,
     Flag,
@@ -79,7 +79,7 @@ pub(super) fn schema(schema: Props<'_>) -> String {
     format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
 }
 
-/// What a schema has under `items`.
+/// The schema under `items`.
 pub(super) fn items(of: Props<'_>) -> String {
     match of.items() {
         Items::None => "null".to_string(),
@@ -162,7 +162,7 @@ fn as_json(value: &Value) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A list of versions; what all of them share is not theirs.
+/// A list of versions, without what all of them share.
 pub(super) fn versions(versions: Option<&Value>, has: impl Fn(&str) -> bool) -> String {
     let Some(Value::Array(all)) = versions else { return "null".to_string() };
     let plain = [

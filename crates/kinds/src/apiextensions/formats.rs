@@ -1,10 +1,10 @@
-//! Formats of texts and numbers that are checked; others are let through, with a warning.
+//! The formats that are validated; others are accepted with a warning.
 
 use super::props::{DEPTH_MAX, Props};
 use pintle_schema::structural;
 use pintle_value::Value;
 
-/// The formats of a definition's schemas that nobody checks; what all versions have alike counts once.
+/// The unvalidated formats in a definition's schemas; those that all versions share are reported once.
 pub(super) fn unrecognized(object: &Value) -> Vec<String> {
     let mut schemas: Vec<&Value> = Vec::new();
     for version in object.items_at(&["spec", "versions"]) {

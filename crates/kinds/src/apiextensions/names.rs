@@ -3,7 +3,7 @@
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
-/// All that is wrong with names that are there.
+/// Validates the names of a definition.
 pub(super) fn validate(given: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let text = |key: &str| given.str_at(&[key]);
     for key in ["plural", "singular"] {

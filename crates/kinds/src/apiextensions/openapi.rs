@@ -1,4 +1,4 @@
-//! What a schema of a definition may say at all: supported keywords, types, list and map types, rules.
+//! Validates the keywords of a definition's schema: supported keywords, types, list and map types, rules.
 
 use super::props::{DEPTH_MAX, Items, Props};
 use super::rules::Context;
@@ -15,15 +15,15 @@ const LIST_TYPE: &str = "x-kubernetes-list-type";
 const MAP_TYPE: &str = "x-kubernetes-map-type";
 const MAP_KEYS: &str = "x-kubernetes-list-map-keys";
 
-/// What holds for a schema because of where it is.
+/// The restrictions on a schema because of its position.
 #[derive(Clone, Default)]
 pub(super) struct Place<'a> {
-    /// Why defaults are not allowed here, if they are not.
+    /// The reason why defaults are not allowed here, if they are not.
     no_defaults: Option<String>,
     /// Within the metadata of an object.
     in_metadata: bool,
     depth: usize,
-    /// What rules must know; none where they are not looked at.
+    /// The context of CEL rules; `None` if they are not validated.
     rules: Option<&'a Context<'a>>,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Place<'a> {
         Place { rules, ..Place::default() }
     }
 
-    /// A schema below, without its rules.
+    /// The place of a subschema, without rules.
     fn below(&self) -> Place<'static> {
         Place {
             depth: self.depth + 1,
@@ -44,7 +44,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// All that is wrong with a schema and those below it.
+/// Validates a schema and its subschemas.
 pub(super) fn validate(
     schema: Props<'_>,
     place: &Place<'_>,
@@ -109,13 +109,13 @@ pub(super) fn validate(
     for (at, rule) in schema.list("x-kubernetes-validations").iter().enumerate() {
         validation_rule(schema, rule, &path.field("x-kubernetes-validations").index(at), errors);
     }
-    // What rules say of a schema that is wrong here or below would help nobody.
+    // Rules are only checked if the schema and its subschemas are valid.
     if let Some(rules) = place.rules.filter(|_| errors.0.len() == before) {
         rules.check(path);
     }
 }
 
-/// Keywords that are not supported, or not here.
+/// Validates which keywords are supported here.
 fn keywords(
     schema: Props<'_>,
     place: &Place<'_>,
@@ -238,7 +238,7 @@ fn list_type(schema: Props<'_>, options: &Options, path: &Path<'_>, errors: &mut
     }
 }
 
-/// Which part of a set's items is not atomic: the keyword that would make it so.
+/// Returns the keyword that is missing to make a set's items atomic.
 pub(super) fn non_atomic_set(schema: Props<'_>) -> Option<&'static str> {
     let item = schema.item().filter(|_| schema.text(LIST_TYPE) == "set")?;
     match item.kind() {
@@ -253,7 +253,7 @@ pub(super) fn non_atomic_set(schema: Props<'_>) -> Option<&'static str> {
 fn atomic_set(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     let (Some(key), Some(item)) = (non_atomic_set(schema), schema.item()) else { return };
     let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
-    // Both keywords are shown with the list type of the items.
+    // Both errors show the list type of the items.
     let at = path.field("items");
     match item.get(LIST_TYPE).and_then(Value::as_str) {
         Some(error_text) => errors.invalid(&at.field(key), error_text, why),
@@ -300,7 +300,7 @@ fn list_map(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// Items of sets and maps are not null, and keys of maps are always there.
+/// Items of sets and maps must not be nullable, and keys of list maps must be required or defaulted.
 pub(super) fn list_map_items(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     let list_type = schema.text(LIST_TYPE);
     let Some(item) = schema.item().filter(|_| matches!(list_type, "set" | "map")) else { return };
@@ -328,7 +328,7 @@ pub(super) fn list_map_items(schema: Props<'_>, path: &Path<'_>, errors: &mut Fi
     }
 }
 
-/// The form of a rule; what its expressions say is looked at elsewhere.
+/// Validates the fields of a rule other than its expressions.
 fn validation_rule(schema: Props<'_>, rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let text = |key: &str| rule.str_at(&[key]);
     let has_newline = |text: &str| text.contains(['\n', '\r']);

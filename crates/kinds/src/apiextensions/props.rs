@@ -1,8 +1,8 @@
-//! Ways to look at a JSON schema of a definition (Go's `JSONSchemaProps`), which is a tree like any other.
+//! Accessors for a JSON schema in a definition (Go's `JSONSchemaProps`).
 
 use pintle_value::{Str, Value};
 
-/// How deep schemas are looked into.
+/// The deepest schema that is processed.
 pub(super) const DEPTH_MAX: usize = 256;
 
 /// A JSON schema.
@@ -44,7 +44,7 @@ impl<'a> Props<'a> {
         self.0.items_at(&[key])
     }
 
-    /// A schema below: `not`, `additionalProperties`.
+    /// A subschema: `not`, `additionalProperties`.
     pub(super) fn below(self, key: &str) -> Option<Props<'a>> {
         self.get(key).filter(|v| v.as_object().is_some()).map(Props)
     }
@@ -81,7 +81,7 @@ impl<'a> Props<'a> {
         }
     }
 
-    /// Whether the schema or one below it is as `wanted` says.
+    /// Returns whether `wanted` holds for the schema or any subschema.
     pub(super) fn any(self, wanted: &dyn Fn(Props<'a>) -> bool) -> bool {
         self.any_within(wanted, 0)
     }
@@ -93,7 +93,7 @@ impl<'a> Props<'a> {
         wanted(self) || self.all_below().into_iter().any(|below| below.any_within(wanted, depth + 1))
     }
 
-    /// All schemas right below, in the order in which kube-apiserver goes through them.
+    /// All direct subschemas, in the order of kube-apiserver.
     pub(super) fn all_below(self) -> Vec<Props<'a>> {
         let mut out = Vec::new();
         match self.items() {

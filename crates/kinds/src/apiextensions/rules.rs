@@ -1,5 +1,5 @@
-//! The rules of a definition's schema: whether they compile, whether they may look at `oldSelf` where they stand, and
-//! what they may cost.
+//! Validates the CEL rules in a definition's schema: whether they compile, may use `oldSelf` at their position, and
+//! stay within the cost limits.
 
 use super::error_text;
 use super::props::Props;
@@ -11,31 +11,31 @@ use pintle_value::{Path, Str, Value};
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
-/// What a rule may cost for all values in one object.
+/// The cost limit of one rule for all values of an object.
 pub const RULE_COST_MAX: u64 = 10_000_000;
-/// What all rules of a version may cost for one object.
+/// The cost limit of all rules of a version for one object.
 pub const VERSION_COST_MAX: u64 = 100_000_000;
-/// How many expensive rules are named when all of them together cost too much.
+/// How many expensive rules the error about the total cost names.
 const NAMED_MAX: usize = 4;
-/// Rules that cost less than this are not named then.
+/// Cheaper rules are not named in that error.
 const NAMED_COST_MIN: u64 = VERSION_COST_MAX / 100;
 const RULES: &str = "x-kubernetes-validations";
 
-/// What an expression of a definition may cost.
+/// The estimated cost of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleCost {
-    /// The version whose schema it stands in.
+    /// The version whose schema contains it.
     pub version: Str,
-    /// Where it stands in the schema: `.properties[spec].x-kubernetes-validations[0].rule`.
+    /// Its path in the schema: `.properties[spec].x-kubernetes-validations[0].rule`.
     pub path: Str,
     /// The expression.
     pub expression: Str,
-    /// What it may cost for all values in one object, to be held against `RULE_COST_MAX`.
+    /// Its cost for all values of one object, compared with `RULE_COST_MAX`.
     pub cost: u64,
 }
 
-/// What the expressions of a definition that compile may cost, version by version. What those of one version cost
-/// together is to be held against `VERSION_COST_MAX`.
+/// The estimated costs of a definition's valid expressions, by version. The sum of a version is compared with
+/// `VERSION_COST_MAX`.
 pub fn rule_costs(definition: &Value) -> Vec<RuleCost> {
     let mut out = Vec::new();
     for version in definition.items_at(&["spec", "versions"]) {
@@ -66,12 +66,12 @@ fn visit(context: &Context<'_>, path: &Path<'_>, depth: usize) {
     context.check(path);
 }
 
-/// What the rules of one schema come to.
+/// The costs of one schema's rules.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     /// What is wrong with them.
     pub(super) errors: FieldErrors,
-    /// Whether a rule may cost more than is allowed, because it did before.
+    /// Whether rules may exceed the limit, because they did before.
     unlimited: bool,
     total: u64,
     expensive: Vec<(Str, u64)>,
@@ -100,7 +100,7 @@ impl Tally {
         }
     }
 
-    /// What is wrong with all rules together; `path` is that of the schema.
+    /// Reports an excessive total cost; `path` is that of the schema.
     pub(super) fn total(&self, path: &Path<'_>, errors: &mut FieldErrors) {
         if self.total <= VERSION_COST_MAX {
             return;
@@ -131,22 +131,22 @@ fn too_expensive(what: &str, cost: u64, limit: u64) -> String {
     )
 }
 
-/// How a schema is reached from the one around it.
+/// How a schema is reached from its parent.
 #[derive(Clone, Copy)]
 enum Step<'a> {
     Property(&'a str),
     Element,
 }
 
-/// Where a schema stands, as far as its rules must know.
+/// The position of a schema, as far as its rules depend on it.
 pub(super) struct Context<'a> {
     schema: Props<'a>,
     around: Option<(&'a Context<'a>, Step<'a>)>,
-    /// Whether there are rules here or around.
+    /// Whether this schema or a parent has rules.
     in_scope: bool,
-    /// How many values there can be; none where there is no bound.
+    /// The largest number of values; `None` if unbounded.
     cardinality: Option<u64>,
-    /// The outermost list whose items cannot be told apart.
+    /// The outermost list whose items cannot be correlated with old ones.
     uncorrelatable: Option<Str>,
     shape: OnceCell<Option<Arc<Shape>>>,
     tally: &'a RefCell<Tally>,
@@ -169,7 +169,7 @@ impl<'a> Context<'a> {
         self.below(schema, Step::Property(name))
     }
 
-    /// The items of a list, or the values of a map; `path` is that of the list or map.
+    /// The context of a list's items or a map's values; `path` is that of the list or map.
     pub(super) fn element<'b>(&'b self, schema: Props<'b>, is_item: bool, path: &Path<'_>) -> Context<'b> {
         let mut below = self.below(schema, Step::Element);
         if is_item && self.schema.text("x-kubernetes-list-type") != "map" {
@@ -191,7 +191,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What expressions see here: what those around see, or the schema's own where they see nothing.
+    /// The shape of `self`: derived from the parent's, or from the schema itself if the parent has none.
     fn shape(&self) -> Option<Arc<Shape>> {
         self.shape.get_or_init(|| self.find_shape()).clone()
     }
@@ -283,7 +283,7 @@ fn check_message(rule: &Value, compiled: &Compiled, path: &Path<'_>, tally: &mut
     }
 }
 
-/// How many values a value of this schema holds at most.
+/// The largest number of elements of a value.
 fn elements_max(schema: Props<'_>) -> Option<u64> {
     let max = |key: &str| schema.get(key)?.as_int().map(|max| u64::try_from(max).unwrap_or(0));
     match schema.kind() {

@@ -1,4 +1,4 @@
-//! Selectable fields of a definition: simple paths to text, numbers and booleans.
+//! Selectable fields of a definition: simple paths to strings, numbers and booleans.
 
 use super::props::Props;
 use pintle_meta::FieldErrors;
@@ -8,7 +8,7 @@ use pintle_value::{Path, Str, Value};
 /// How many a version may have.
 pub(super) const FIELDS_MAX: usize = 8;
 
-/// All that is wrong with selectable fields.
+/// Validates selectable fields.
 pub(super) fn validate(
     fields: &[Value],
     schema: Props<'_>,

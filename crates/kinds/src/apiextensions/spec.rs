@@ -8,10 +8,11 @@ use super::rules::{Context, Tally};
 use super::{conversion, defaults, error_text, names, openapi, selectable, structural, version};
 use pintle_meta::field::Plain;
 use pintle_meta::{FieldErrors, names as meta_names};
+use pintle_schema::Schema;
 use pintle_value::{Path, Str, Value};
 use std::cell::RefCell;
 
-/// How strict the checks are: what was accepted once stays accepted.
+/// How strict the validation is: what was accepted before stays accepted.
 pub(super) struct Options {
     pub(super) require_schema: bool,
     pub(super) require_structural: bool,
@@ -21,15 +22,17 @@ pub(super) struct Options {
     pub(super) require_list_map_keys: bool,
     pub(super) require_known_review: bool,
     pub(super) require_authorities: bool,
-    /// Versions (and "" for the spec) that may have more selectable fields than is allowed.
+    /// Versions ("" for the spec) that may exceed the limit of selectable fields.
     pub(super) many_selectable: Vec<String>,
-    /// Versions whose schema stays as it is: their rules may cost more than is allowed.
+    /// Versions with an unchanged schema, whose rules may exceed the cost limit.
     pub(super) unchanged: Vec<Str>,
+    /// The type of metadata, which defaults inside of metadata are read as.
+    pub(super) metadata: Option<Schema>,
 }
 
 impl Options {
     /// For new definitions.
-    pub(super) fn strict() -> Self {
+    pub(super) fn strict(metadata: Option<Schema>) -> Self {
         Options {
             require_schema: true,
             require_structural: true,
@@ -38,15 +41,16 @@ impl Options {
             require_atomic_sets: true,
             require_list_map_keys: true,
             require_known_review: true,
-            // A definition whose webhook cannot be believed is not established.
+            // An invalid CA bundle is accepted, but then the definition is not established.
             require_authorities: false,
             many_selectable: Vec::new(),
             unchanged: Vec::new(),
+            metadata,
         }
     }
 
-    /// For a change of `old`, of a definition that is established or not.
-    pub(super) fn after(old: &Value, new: &Value, established: bool) -> Self {
+    /// The options for an update of `old`.
+    pub(super) fn after(old: &Value, new: &Value, established: bool, metadata: Option<Schema>) -> Self {
         let schemas: Vec<Props<'_>> = schemas(old).collect();
         let has =
             |wanted: &dyn Fn(Props<'_>) -> bool| schemas.iter().any(|schema| schema.any(&|s| wanted(s)));
@@ -61,7 +65,7 @@ impl Options {
         };
         let mut unpruned = FieldErrors::new();
         for schema in &schemas {
-            defaults::validate(*schema, true, &Path::ROOT, &mut unpruned);
+            defaults::validate(*schema, true, metadata.as_ref(), &Path::ROOT, &mut unpruned);
         }
         Options {
             require_schema: schemas.len() == old.items_at(&["versions"]).len(),
@@ -77,6 +81,7 @@ impl Options {
             require_authorities: established && !conversion::is_unbelievable(old.get("conversion")),
             many_selectable: unchanged_selectable(old, new),
             unchanged: unchanged_schemas(old, new),
+            metadata,
         }
     }
 
@@ -101,7 +106,7 @@ fn unchanged_schemas(old: &Value, new: &Value) -> Vec<Str> {
         .collect()
 }
 
-/// The versions that have too many selectable fields, but had them before.
+/// The versions that exceed the limit of selectable fields and did before.
 fn unchanged_selectable(old: &Value, new: &Value) -> Vec<String> {
     let fields = |v: &Value| v.get("selectableFields").cloned();
     let before = |name: &str| {
@@ -121,12 +126,12 @@ fn unchanged_selectable(old: &Value, new: &Value) -> Vec<String> {
     out
 }
 
-/// What all versions have alike is taken as the spec's.
+/// Parts that all versions have in common, which kube-apiserver's internal type has in the spec.
 struct Shared<'a> {
     versions: &'a [Value],
 }
 
-/// The parts of a version that may be the spec's.
+/// The parts of a version that can be in the spec.
 const SHARED: [&str; 4] = ["subresources", "schema", "additionalPrinterColumns", "selectableFields"];
 
 impl<'a> Shared<'a> {
@@ -140,7 +145,7 @@ impl<'a> Shared<'a> {
         self.versions.first()?.get(key).filter(|v| self.is_shared(key) && !v.is_null())
     }
 
-    /// What a version has of its own.
+    /// Validates the unshared parts of a version.
     fn own(&self, version: &'a Value, key: &str) -> Option<&'a Value> {
         version.get(key).filter(|v| !self.is_shared(key) && !v.is_null())
     }
@@ -150,14 +155,14 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// All that is wrong with a spec.
+/// Validates a spec.
 pub(super) fn validate(spec: &Value, mut options: Options, path: &Path<'_>, errors: &mut FieldErrors) {
     let versions = spec.items_at(&["versions"]);
     let shared = Shared { versions };
     let preserves = spec.get("preserveUnknownFields").and_then(Value::as_bool).unwrap_or(false);
     group_and_scope(spec, path, errors);
     options.require_structural |= !preserves;
-    schemas_are_there(&shared, &options, preserves, path, errors);
+    require_schemas(&shared, &options, preserves, path, errors);
     if schemas(spec).any(|schema| schema.any(&|s| s.has("default"))) {
         options.require_structural = true;
         if preserves {
@@ -211,7 +216,7 @@ fn group_and_scope(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn schemas_are_there(
+fn require_schemas(
     shared: &Shared<'_>,
     options: &Options,
     preserves: bool,
@@ -241,7 +246,7 @@ fn has_extensions(schema: Props<'_>) -> bool {
         || !schema.list("x-kubernetes-validations").is_empty()
 }
 
-/// What a version has of its own.
+/// Validates the unshared parts of a version.
 fn validate_version(
     version: &Value,
     shared: &Shared<'_>,
@@ -288,7 +293,7 @@ fn selectable_fields(
     selectable::validate(fields, schema, many, &path.field("selectableFields"), errors);
 }
 
-/// What all versions have alike.
+/// Validates the shared parts.
 fn validate_shared(shared: &Shared<'_>, options: &Options, path: &Path<'_>, errors: &mut FieldErrors) {
     let any_status = shared.versions.iter().any(|v| shared.has_status(v));
     let schema = shared.of_spec("schema");
@@ -315,7 +320,7 @@ fn validate_shared(shared: &Shared<'_>, options: &Options, path: &Path<'_>, erro
     }
 }
 
-/// What is wrong with the versions as a whole.
+/// Validates the set of versions.
 fn version_set(spec: &Value, shared: &Shared<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     let versions = shared.versions;
     let at = path.field("versions");
@@ -332,7 +337,7 @@ fn version_set(spec: &Value, shared: &Shared<'_>, path: &Path<'_>, errors: &mut 
     if stored != 1 {
         errors.invalid(&at, Plain(&error_text()), "must have exactly one version marked as storage version");
     }
-    // The internal form names the first version once more.
+    // The internal type also has the first version's name in the spec.
     let Some(first) = versions.first().map(name).filter(|first| !first.is_empty()) else { return };
     let wrong = meta_names::is_dns1035_label(&first);
     if !wrong.is_empty() {
@@ -340,7 +345,7 @@ fn version_set(spec: &Value, shared: &Shared<'_>, path: &Path<'_>, errors: &mut 
     }
 }
 
-/// Fields that may be at the root of a schema whose status is a subresource.
+/// Keywords that may be at the root of a schema with a status subresource.
 const ROOT_FIELDS: [&str; 22] = [
     "Description",
     "Type",
@@ -386,12 +391,13 @@ fn validate_schema(
     let obstacle = structural::obstacle(schema).filter(|_| options.require_structural);
     let tally = RefCell::new(Tally::new(unlimited));
     let root = Context::root(schema, &tally);
-    // Rules are only looked at in schemas that are structural.
+    // Rules are only validated in structural schemas.
     let mut rules = None;
     if options.require_structural && obstacle.is_none() {
         let mut wrong = structural::validate(schema, &at);
         if wrong.is_empty() {
-            defaults::validate(schema, options.require_pruned_defaults, &at, &mut wrong);
+            let (pruned, metadata) = (options.require_pruned_defaults, options.metadata.as_ref());
+            defaults::validate(schema, pruned, metadata, &at, &mut wrong);
         }
         rules = wrong.is_empty().then_some(&root);
         found.0.append(&mut wrong.0);

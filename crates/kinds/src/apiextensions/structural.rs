@@ -1,4 +1,4 @@
-//! Whether a schema is structural: every value it speaks of has a type outside of `allOf`, `anyOf`, `oneOf` and `not`.
+//! Validates that a schema is structural: every value has a type outside of `allOf`, `anyOf`, `oneOf` and `not`.
 
 use super::props::{DEPTH_MAX, Items, Props};
 use pintle_cel::regexp;
@@ -12,7 +12,7 @@ enum Level {
     Field,
 }
 
-/// Keywords that no structural schema can have, with the words of the error.
+/// Keywords that structural schemas cannot have, with their error texts.
 const UNSUPPORTED: [(&str, &str); 7] = [
     ("id", "OpenAPIV3Schema 'id' is not supported"),
     ("$schema", "OpenAPIV3Schema 'schema' is not supported"),
@@ -23,7 +23,7 @@ const UNSUPPORTED: [(&str, &str); 7] = [
     ("definitions", "OpenAPIV3Schema 'definitions' is not supported"),
 ];
 
-/// Why a schema cannot be looked at as structural at all.
+/// The reason why a schema cannot be converted to a structural one.
 pub(super) fn obstacle(schema: Props<'_>) -> Option<&'static str> {
     obstacle_within(schema, 0)
 }
@@ -61,7 +61,7 @@ fn obstacle_within(schema: Props<'_>, depth: usize) -> Option<&'static str> {
     item.into_iter().chain(rest).find_map(|below| obstacle_within(below, depth + 1))
 }
 
-/// All that keeps a schema from being structural, in order of the texts.
+/// All violations of structure, sorted by text.
 pub(super) fn validate(schema: Props<'_>, path: &Path<'_>) -> FieldErrors {
     let mut errors = FieldErrors::new();
     invariants(schema, Level::Root, path, &mut errors);
@@ -136,7 +136,7 @@ fn type_rules(schema: Props<'_>, level: Level, path: &Path<'_>, errors: &mut Fie
     }
 }
 
-/// Of metadata only name and generateName may be restricted; kind and apiVersion are text.
+/// In metadata only name and generateName may be restricted; kind and apiVersion must be strings.
 fn metadata_rules(schema: Props<'_>, level: Level, path: &Path<'_>, errors: &mut FieldErrors) {
     let checked = level == Level::Root || schema.flag("x-kubernetes-embedded-resource");
     let properties = path.field("properties");
@@ -197,7 +197,7 @@ fn value_validation(
     }
 }
 
-/// What a schema within a junctor may not have, and why.
+/// Keywords that are forbidden within a junctor (`allOf`, `anyOf`, `oneOf`, `not`), with the reason.
 const FORBIDDEN: [(&str, &str); 11] = [
     ("default", "must be undefined to be structural"),
     ("title", "must be empty to be structural"),
@@ -242,7 +242,7 @@ fn nested(v: Props<'_>, skip_any_of: bool, path: &Path<'_>, errors: &mut FieldEr
     }
 }
 
-/// Whether all that junctors speak of is also specified outside of them.
+/// Checks that everything specified within junctors is also specified outside of them.
 fn completeness(v: Props<'_>, schema: Props<'_>, at: &Path<'_>, from: &Path<'_>, errors: &mut FieldErrors) {
     if let Some(not) = v.below("not") {
         nested_completeness(not, Some(schema), at, &from.field("not"), errors);

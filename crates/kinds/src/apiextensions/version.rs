@@ -1,12 +1,12 @@
-//! What a version of a definition says beside its schema: its deprecation, subresources and columns.
+//! Validates the parts of a version other than its schema: deprecation, subresources and columns.
 
 use pintle_meta::{FieldErrors, field};
 use pintle_value::{Path, Value};
 
-/// How long a deprecation warning may be.
+/// The longest deprecation warning in bytes.
 const WARNING_BYTES_MAX: usize = 256;
 
-/// All that is wrong with the warning of a deprecated version.
+/// Validates the warning of a deprecated version.
 pub(super) fn deprecation(version: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(warning) = version.get("deprecationWarning").and_then(Value::as_str) else { return };
     if version.get("deprecated").and_then(Value::as_bool) != Some(true) {
@@ -26,7 +26,7 @@ pub(super) fn deprecation(version: &Value, path: &Path<'_>, errors: &mut FieldEr
     }
 }
 
-/// All that is wrong with subresources.
+/// Validates subresources.
 pub(super) fn subresources(given: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(scale) = given.and_then(|s| s.get("scale")).filter(|s| !s.is_null()) else { return };
     let rules: [(&str, &str, &[&str], &str, bool); 3] = [
@@ -67,7 +67,7 @@ pub(super) fn subresources(given: Option<&Value>, path: &Path<'_>, errors: &mut 
     }
 }
 
-/// All that is wrong with columns of Tables.
+/// Validates columns.
 pub(super) fn columns(given: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
     const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
     const FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];

@@ -1,11 +1,11 @@
-//! APIService: which server answers for a version of a group. Those without a service are this server's own.
+//! APIService: which server serves a version of a group. Those without a service are served by this server.
 
 use crate::{Hooks, Scope, check, fields, hooks, metadata};
 use pintle_meta::field::{Named, quoted};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value, base64};
 
-/// The port of a service that names none.
+/// The default port of a service.
 const SERVICE_PORT: i64 = 443;
 const GROUP_PRIORITY_MAX: i64 = 20_000;
 const VERSION_PRIORITY_MAX: i64 = 1000;
@@ -94,7 +94,7 @@ fn service(object: &Value) -> Option<&Value> {
     object.at(&["spec", "service"]).filter(|service| !service.is_null())
 }
 
-/// The name is that of version and group.
+/// The name must be VERSION.GROUP.
 fn validate_name(object: &Value, errors: &mut FieldErrors) {
     let wanted = format!("{}.{}", object.str_at(&["spec", "version"]), object.str_at(&["spec", "group"]));
     let metadata = Path::of("metadata");

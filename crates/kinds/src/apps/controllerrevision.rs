@@ -1,4 +1,4 @@
-//! ControllerRevision: data that never changes.
+//! ControllerRevision: immutable data.
 
 use crate::check;
 use crate::metadata;

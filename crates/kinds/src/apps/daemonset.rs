@@ -1,4 +1,4 @@
-//! DaemonSet. The generation of its template is kept in an annotation.
+//! DaemonSet. The generation of its template is stored in an annotation.
 
 use crate::check;
 use crate::core::podspec::{self, options::Options, warnings};
@@ -18,7 +18,7 @@ const STRATEGY: &[Field] =
 const ROLLING_UPDATE: &[Field] =
     &[Field("maxUnavailable", "MaxUnavailable", NUMBER), Field("maxSurge", "MaxSurge", NUMBER)];
 
-/// Where the generation of the template is.
+/// The path of the template's generation.
 const TEMPLATE_GENERATION: [&str; 3] =
     ["metadata", "annotations", "deprecated.daemonset.template.generation"];
 
@@ -36,11 +36,11 @@ impl Hooks for DaemonSet {
                     absent(rolling, "maxUnavailable", 1);
                 }
             } else if let Some(rolling) = strategy.get_mut("rollingUpdate") {
-                // Neither is optional in kube-apiserver's own form of the object.
+                // Neither is a pointer in kube-apiserver's internal type.
                 absent(rolling, "maxUnavailable", 0);
                 absent(rolling, "maxSurge", 0);
             }
-            // Inside kube-apiserver neither is a pointer: one that is not there is zero.
+            // In kube-apiserver's internal type neither is a pointer, so an absent one is zero.
             if let Some(rolling) = strategy.get_mut("rollingUpdate").filter(|r| !r.is_null()) {
                 absent(rolling, "maxUnavailable", 0);
                 absent(rolling, "maxSurge", 0);
@@ -62,7 +62,7 @@ impl Hooks for DaemonSet {
 
     fn prepare_update(&self, scope: Scope<'_>, object: &mut Value, old: &Value) {
         super::keep(scope, object, old);
-        // Annotations of a status write pass, this one is part of the spec.
+        // A status update may change annotations, but this one belongs to the spec.
         let mut generation = template_generation(old);
         if scope == Scope::Main && object.at(&["spec", "template"]) != old.at(&["spec", "template"]) {
             generation = generation.wrapping_add(1);

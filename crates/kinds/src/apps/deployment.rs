@@ -79,7 +79,7 @@ impl Hooks for Deployment {
         }
     }
 
-    /// Annotations count too, since they are copied to replica sets.
+    /// Annotations count as well, because they are copied to replica sets.
     fn new_generation(&self, object: &Value, old: &Value) -> bool {
         let annotations =
             |v: &Value| v.at(&["metadata", "annotations"]).filter(|a| **a != Value::object()).cloned();

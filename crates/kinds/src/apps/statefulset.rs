@@ -144,7 +144,7 @@ fn claim(claim: &mut Value) {
     }
 }
 
-/// `maxUnavailable` belongs to a feature that is off.
+/// Drops `maxUnavailable`, whose feature gate is off.
 fn drop_max_unavailable(object: &mut Value, old: Option<&Value>) {
     let path = ["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"];
     if old.is_none_or(|old| old.at(&path).is_none()) {
@@ -152,12 +152,12 @@ fn drop_max_unavailable(object: &mut Value, old: Option<&Value>) {
     }
 }
 
-/// What is not checked again on updates.
+/// Checks that are skipped on updates.
 #[derive(Clone, Copy, Default)]
 struct Leniency {
-    /// Fields that cannot change: the service name and the templates of claims.
+    /// Immutable fields: the service name and the claim templates.
     immutables: bool,
-    /// The template of pods, where the old object is at fault already.
+    /// The pod template, if the old object's is already invalid.
     template: bool,
 }
 
@@ -199,7 +199,7 @@ fn validate_spec(spec: &Value, options: &Options, leniency: Leniency, errors: &m
     }
     workload::required_selector(spec, "statefulset", &SPEC, errors);
     match workload::selects_template(spec) {
-        None => errors.invalid(&SPEC.field("selector"), workload::shown_selector(spec), ""),
+        None => errors.invalid(&SPEC.field("selector"), workload::selector_error_text(spec), ""),
         Some(selects) => {
             let empty = member(spec, "selector").is_some_and(workload::is_empty_selector);
             if !empty && !selects {

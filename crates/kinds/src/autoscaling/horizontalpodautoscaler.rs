@@ -1,4 +1,4 @@
-//! HorizontalPodAutoscaler: kept as v2; what v1 cannot say is in its annotations.
+//! HorizontalPodAutoscaler: stored as v2; v1 has annotations for what it cannot express.
 
 use crate::fill::absent;
 use crate::hooks::take;
@@ -12,9 +12,9 @@ mod v1;
 mod v1_metrics;
 mod validation;
 
-/// Target of an autoscaler that names none.
+/// The default CPU target.
 const DEFAULT_CPU_PERCENT: i64 = 80;
-/// How long the default policies look back.
+/// The period of the default policies in seconds.
 const PERIOD_SECONDS: i64 = 15;
 
 pub(crate) struct HorizontalPodAutoscaler;

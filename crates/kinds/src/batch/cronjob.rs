@@ -13,7 +13,7 @@ use pintle_meta::field::Named;
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
-/// Names of jobs add a time to that of the CronJob, and have 63 bytes at most.
+/// Names of jobs append a time to that of the CronJob and are limited to 63 bytes.
 const NAME_BYTES_MAX: usize = 52;
 
 const POD_SPEC: [&str; 5] = ["spec", "jobTemplate", "spec", "template", "spec"];
@@ -129,7 +129,7 @@ fn validate_schedule(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors:
     }
 }
 
-/// The jobs get selectors of their own.
+/// The jobs get their own selectors.
 fn validate_job(spec: &Value, options: &Options, errors: &mut FieldErrors) {
     let empty = Value::object();
     let job = spec.at(&["jobTemplate", "spec"]).unwrap_or(&empty);
@@ -139,7 +139,7 @@ fn validate_job(spec: &Value, options: &Options, errors: &mut FieldErrors) {
     if member(job, "selector").is_some() {
         errors.invalid(
             &path.field("selector"),
-            workload::shown_selector(job),
+            workload::selector_error_text(job),
             "`selector` will be auto-generated",
         );
     }

@@ -1,8 +1,8 @@
-//! Lists of indexes in text: `1,3-5`.
+//! Textual lists of indexes: `1,3-5`.
 
 use pintle_meta::field::quoted;
 
-/// How many indexes there are in a list; all must be below `completions` and grow.
+/// Counts the indexes in a list; they must be ascending and below `completions`.
 pub(super) fn count(list: &str, completions: i64) -> Result<i64, String> {
     if list.is_empty() {
         return Ok(0);
@@ -45,7 +45,7 @@ fn interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
     }
 }
 
-/// The first index that is in both lists. Parts that cannot be read are skipped.
+/// The first index in both lists. Unparsable parts are skipped.
 pub(super) fn overlap(completed: &str, failed: &str, completions: i64) -> Option<i64> {
     if completed.is_empty() || failed.is_empty() {
         return None;

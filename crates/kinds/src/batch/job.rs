@@ -1,4 +1,4 @@
-//! Job: the selector that it gives itself.
+//! Job: validation, and the generated selector.
 
 use super::{job_spec, job_status};
 use crate::check;
@@ -20,7 +20,7 @@ use pintle_meta::{FieldErrors, LabelSelector, names};
 use pintle_value::{Map, Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
-/// Above these an indexed job cannot be sure to keep track of its indexes.
+/// Above these limits an indexed job may lose track of its indexes.
 const COMPLETIONS_SOFT_LIMIT: i64 = 100_000;
 const PARALLELISM_SOFT_LIMIT: i64 = 10_000;
 
@@ -46,7 +46,7 @@ impl Hooks for Job {
         }
     }
 
-    /// A job without labels is read with those of its template, which by then has the labels of the selector.
+    /// A job without labels gets those of its template, which by then has the selector's labels.
     fn is_defaulted_when_read(&self) -> bool {
         true
     }
@@ -126,7 +126,7 @@ fn default_spec(spec: &mut Value) {
     nested_defaults(spec);
 }
 
-/// Defaults that the spec of a job has wherever it is, also inside a CronJob.
+/// Defaults of a job's spec, also inside a CronJob.
 pub(super) fn nested_defaults(spec: &mut Value) {
     if let Some(policy) = spec.get_mut("podFailurePolicy") {
         for rule in items(policy, "rules") {
@@ -140,8 +140,8 @@ pub(super) fn nested_defaults(spec: &mut Value) {
     }
 }
 
-/// Labels of name and uid for the pods, and a selector for the uid. What the user has set stays, for validation
-/// to judge.
+/// Generates labels with name and uid for the pods, and a selector for the uid. Values set by the user stay and are
+/// validated.
 fn generate_selector(object: &mut Value) {
     let name = Value::from(object.str_at(&["metadata", "name"]));
     let uid = Value::from(object.str_at(&["metadata", "uid"]));
@@ -206,7 +206,7 @@ fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {
     }
 }
 
-/// A selector that the server has made must be what it makes, and the labels of the template too.
+/// Validates a generated selector and the labels of the template.
 fn generated_selector(object: &Value, prefixed: bool, errors: &mut FieldErrors) {
     let Some(selector) = object.at(&["spec", "selector"]) else { return };
     let (name, uid) = (object.str_at(&["metadata", "name"]), object.str_at(&["metadata", "uid"]));
@@ -276,7 +276,7 @@ fn completions(spec: &Value, old: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// The template of a suspended job without pods may change its resources and where its pods run.
+/// The template of a suspended job without pods may change resources and scheduling fields.
 fn template_change(spec: &Value, old: &Value, errors: &mut FieldErrors) {
     let before = workload::spec_of(old);
     let status = workload::status(old);

@@ -10,9 +10,9 @@ use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
 
-/// Most pods of an indexed job at a time, and most of its indexes that may fail.
+/// The limits of parallelism and of failed indexes of an indexed job.
 const INDEXED_MAX: i64 = 100_000;
-/// Above so many completions the limits are lower.
+/// Above this number of completions the limits are lower.
 const COMPLETIONS_SOFT_LIMIT: i64 = 100_000;
 const PARALLELISM_FOR_MANY_MAX: i64 = 10_000;
 const FAILED_INDEXES_FOR_MANY_MAX: i64 = 10_000;
@@ -36,9 +36,9 @@ const FAILURE_RULE: &[Field] = &[
     Field("onExitCodes", "OnExitCodes", Kind::Struct(ON_EXIT_CODES)),
     Field("onPodConditions", "OnPodConditions", Kind::List(ON_POD_CONDITIONS)),
 ];
-/// Internal form of a policy for failed pods.
+/// The internal form of a pod failure policy.
 pub(super) const FAILURE_POLICY: &[Field] = &[Field("rules", "Rules", Kind::List(FAILURE_RULE))];
-/// Internal form of a policy for success.
+/// The internal form of a success policy.
 pub(super) const SUCCESS_POLICY: &[Field] = &[Field("rules", "Rules", Kind::List(SUCCESS_RULE))];
 
 /// Checks all but the selector.
@@ -79,7 +79,7 @@ pub(super) fn validate(spec: &Value, path: &Path<'_>, options: &Options, errors:
     template(spec, &path.field("template"), options, errors);
 }
 
-/// Whether each completion has an index of its own.
+/// Returns whether the job is indexed.
 pub(super) fn is_indexed(spec: &Value) -> bool {
     opt_text(spec, "completionMode") == Some("Indexed")
 }
@@ -156,7 +156,7 @@ fn template(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut Field
     }
 }
 
-/// `["a" "b"]`, as Go prints a list of texts in quotes.
+/// `["a" "b"]`, as Go prints a quoted list of strings.
 fn valid_values(values: &[&str]) -> String {
     let list = values.iter().map(|v| format!("\"{v}\"")).collect::<Vec<_>>().join(" ");
     format!("valid values: [{list}]")
@@ -265,7 +265,7 @@ fn success_policy(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     if rules.len() > SUCCESS_RULES_MAX {
         errors.too_many(&path, rules.len(), SUCCESS_RULES_MAX);
     }
-    // Without completions, which is an error of its own, there is nothing to compare with.
+    // Missing completions are an error of their own.
     let Some(completions) = opt_int(spec, "completions") else { return };
     for (at, rule) in rules.iter().enumerate() {
         success_rule(rule, completions, &path.index(at), errors);

@@ -1,4 +1,4 @@
-//! What is wrong with the status of a job. Faults that were there before are let through.
+//! Validates the status of a job. Errors that the old object already has are ignored.
 
 use super::{indexes, job_spec::is_indexed};
 use crate::check;
@@ -50,7 +50,7 @@ impl Change<'_> {
     }
 }
 
-/// Checks the update of a job's status.
+/// Validates an update of a job's status.
 pub(super) fn validate(job: &Value, old: &Value, errors: &mut FieldErrors) {
     let change = Change { job, status: workload::status(job), old: workload::status(old) };
     workload::counters(
@@ -213,7 +213,7 @@ fn success_criteria(change: &Change<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// What a job must not take back.
+/// Validates transitions that cannot be undone.
 fn transitions(change: &Change<'_>, errors: &mut FieldErrors) {
     for kind in ["Failed", "Complete", "FailureTarget"] {
         if change.was(kind) && !change.is(kind) {

@@ -1,4 +1,4 @@
-//! Schedules of CronJobs: the five fields of cron and its descriptors, with the complaints of kube-apiserver's parser.
+//! Parses the schedules of CronJobs (five cron fields and descriptors), with the errors of kube-apiserver's parser.
 
 use super::timezone;
 use pintle_meta::duration::GoDuration;
@@ -24,7 +24,7 @@ const FIELDS: [Bounds; 5] = [
 const DESCRIPTORS: [&str; 7] =
     ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
 
-/// What is wrong with a schedule, if anything.
+/// The error of an invalid schedule.
 pub(super) fn complaint(schedule: &str) -> Option<String> {
     parse(schedule).err()
 }
@@ -50,7 +50,7 @@ fn parse(schedule: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes a leading `TZ=` or `CRON_TZ=` away.
+/// Strips a leading `TZ=` or `CRON_TZ=`.
 fn without_zone(schedule: &str) -> Result<&str, String> {
     let Some(rest) = schedule.strip_prefix("CRON_TZ=").or_else(|| schedule.strip_prefix("TZ=")) else {
         return Ok(schedule);

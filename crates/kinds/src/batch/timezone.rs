@@ -5,12 +5,12 @@ const NAMES: &str = include_str!("../../data/timezones.txt");
 /// Longest part of a name.
 const PART_BYTES_MAX: usize = 14;
 
-/// Whether a time zone of this name exists. `UTC` and `Local` always do.
+/// Returns whether a time zone exists. `UTC` and `Local` always do.
 pub(super) fn is_known(name: &str) -> bool {
     matches!(name, "UTC" | "Local") || NAMES.lines().any(|line| line == name)
 }
 
-/// What is wrong with the time zone of a CronJob.
+/// Validates the time zone of a CronJob.
 pub(super) fn complaints(name: &str) -> Vec<String> {
     if name.is_empty() {
         return vec!["timeZone must be nil or non-empty string".to_string()];

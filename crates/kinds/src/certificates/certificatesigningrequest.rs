@@ -1,4 +1,4 @@
-//! CertificateSigningRequest: who asks is noted, the spec never changes, approval and certificate have scopes of
+//! CertificateSigningRequest: records the requester, its spec is immutable, approval and certificate have scopes of
 //! their own.
 
 use super::pem;
@@ -128,7 +128,7 @@ fn conditions<'a>(object: &'a Value, kind: &str) -> Vec<&'a Value> {
     object.items_at(&["status", "conditions"]).iter().filter(|c| fields::text(c, "type") == kind).collect()
 }
 
-/// Conditions of this kind stay as they were, as long as none is added or removed.
+/// Restores conditions of this type, unless one was added or removed.
 fn keep_conditions(object: &mut Value, old: &Value, kind: &str) {
     let kept: Vec<Value> = conditions(old, kind).into_iter().cloned().collect();
     if conditions(object, kind).len() != kept.len() {
@@ -275,7 +275,8 @@ fn validate_conditions(object: &Value, old: Option<&Value>, errors: &mut FieldEr
     }
 }
 
-/// What an update may not do: take conditions back, approve by another way, set or change a certificate.
+/// Validates an update: conditions cannot be removed, approval and certificate only change through their own
+/// subresources.
 fn validate_change(scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
     let status = Path::of("status");
     let path = status.field("conditions");

@@ -9,7 +9,7 @@ use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::pem::Pem;
 use x509_parser::prelude::FromDer;
 
-/// What is wrong with a request for a certificate; it must be signed by its own key.
+/// The error of an invalid certificate request; it must be signed by its own key.
 pub(super) fn request_error(bytes: &[u8]) -> Option<String> {
     let block = Pem::iter_from_buffer(bytes).next().and_then(Result::ok);
     let Some(block) = block.filter(|block| block.label == "CERTIFICATE REQUEST") else {
@@ -24,7 +24,7 @@ pub(super) fn request_error(bytes: &[u8]) -> Option<String> {
     (!is_self_signed(&request)).then(|| "x509: signature check failed".to_string())
 }
 
-/// The common name that a request for a certificate, in PEM, asks for: the last one, "" where there is none.
+/// The common name in a PEM certificate request: the last one, or "" if there is none.
 pub fn certificate_request_common_name(bytes: &[u8]) -> Option<String> {
     let block = Pem::iter_from_buffer(bytes).next().and_then(Result::ok)?;
     let (_, request) = X509CertificationRequest::from_der(&block.contents).ok()?;
@@ -33,7 +33,7 @@ pub fn certificate_request_common_name(bytes: &[u8]) -> Option<String> {
     Some(last.unwrap_or("").to_string())
 }
 
-/// What is wrong with issued certificates; nothing is fine.
+/// The error of invalid issued certificates; an empty value is valid.
 pub(super) fn certificate_error(bytes: &[u8]) -> Option<String> {
     if bytes.is_empty() {
         return None;
@@ -57,7 +57,7 @@ fn is_self_signed(request: &X509CertificationRequest<'_>) -> bool {
     let curve = key.algorithm.parameters.as_ref().and_then(|p| p.as_oid().ok()).map(|oid| oid.to_id_string());
     let algorithm = request.signature_algorithm.algorithm.to_id_string();
     let Some(algorithm) = verification(&algorithm, curve.as_deref()) else {
-        // An algorithm that is not checked here is left to the signer.
+        // An unsupported algorithm is left to the signer.
         return true;
     };
     let message = request.certification_request_info.raw;
@@ -65,7 +65,7 @@ fn is_self_signed(request: &X509CertificationRequest<'_>) -> bool {
     key.verify(message, request.signature_value.data.as_ref()).is_ok()
 }
 
-/// The check for a signature algorithm and, for elliptic curves, the curve of the key.
+/// The verification algorithm for a signature algorithm and, for elliptic curves, the curve of the key.
 fn verification(algorithm: &str, curve: Option<&str>) -> Option<&'static dyn VerificationAlgorithm> {
     const P256: Option<&str> = Some("1.2.840.10045.3.1.7");
     const P384: Option<&str> = Some("1.3.132.0.34");

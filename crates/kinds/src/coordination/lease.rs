@@ -1,4 +1,5 @@
-//! Lease: durations and transitions in range; the fields of coordinated leader election, which is off.
+//! Lease: validates durations and transitions, and drops the fields of coordinated leader election, whose feature gate
+//! is off.
 
 use crate::{Hooks, Scope};
 use pintle_meta::FieldErrors;
@@ -6,7 +7,7 @@ use pintle_meta::field::Named;
 use pintle_meta::names;
 use pintle_value::{Path, Value};
 
-/// Fields of a feature that is off: dropped unless an old object has them.
+/// Fields of a disabled feature: dropped unless the old object has them.
 const ELECTION: [&str; 2] = ["strategy", "preferredHolder"];
 const STRATEGY: &str = "OldestEmulationVersion";
 

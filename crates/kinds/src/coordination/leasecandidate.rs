@@ -1,4 +1,4 @@
-//! LeaseCandidate: who may hold a lease, and in which versions.
+//! LeaseCandidate: a candidate for holding a lease, with its versions.
 
 use super::lease::validate_strategy;
 use crate::{Hooks, Scope, check};
@@ -63,7 +63,7 @@ impl Hooks for LeaseCandidate {
     }
 }
 
-/// A semantic version: three numbers and what comes before a release. Builds do not count.
+/// A semantic version: three numbers and a pre-release. Build metadata is ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Version {
     numbers: [u64; 3],
@@ -100,7 +100,7 @@ impl PartialOrd for Version {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         let words = || match (self.prerelease.is_empty(), other.prerelease.is_empty()) {
             (true, true) => Ordering::Equal,
-            // A release comes after all that comes before it.
+            // A release is greater than its pre-releases.
             (true, false) => Ordering::Greater,
             (false, true) => Ordering::Less,
             (false, false) => {

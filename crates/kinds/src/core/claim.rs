@@ -1,4 +1,4 @@
-//! The spec of a claim for storage, wherever it is: in a claim, in a template of one, in a volume.
+//! The spec of a PersistentVolumeClaim, also in templates and volumes.
 
 use crate::check;
 use crate::fields::{member, opt_text, quantity, text};
@@ -15,7 +15,7 @@ pub(crate) fn validate_spec(spec: &Value, path: &Path<'_>, errors: &mut FieldErr
     validate_changed_spec(spec, &Value::Null, path, errors);
 }
 
-/// The same of a claim that was there: groups of data sources are no longer looked at once there was one.
+/// Validates the spec of an existing claim: groups of data sources are not checked if the old one had a data source.
 pub(crate) fn validate_changed_spec(spec: &Value, old: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let lenient = ["dataSource", "dataSourceRef"].iter().any(|key| old.at(&[key, "apiGroup"]).is_some());
     access_modes(spec, path, errors);
@@ -76,7 +76,7 @@ fn data_sources(spec: &Value, lenient: bool, path: &Path<'_>, errors: &mut Field
         }
     }
     let (Some(source), Some(reference)) = (source, reference) else { return };
-    // Go shows the path of the field as the bad value, a struct without visible members.
+    // Go prints the path as the bad value: a struct without visible members.
     if !text(reference, "namespace").is_empty() {
         errors.invalid(path, NoMembers, "may not be specified when dataSourceRef.namespace is specified");
     } else if ["apiGroup", "kind", "name"].iter().any(|key| source.get(key) != reference.get(key)) {

@@ -1,10 +1,10 @@
-//! ConfigMap: keys, size, and the mark that makes it immutable.
+//! ConfigMap: keys, size, and immutability.
 
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Map, Path, Value, base64};
 
-/// How many bytes the values of a ConfigMap or a Secret may have together.
+/// The limit of all values of a ConfigMap or Secret together, in bytes.
 pub(super) const DATA_BYTES_MAX: usize = 1024 * 1024;
 const IMMUTABLE: &str = "field is immutable when `immutable` is set";
 
@@ -25,7 +25,7 @@ impl Hooks for ConfigMap {
     }
 }
 
-/// What is marked immutable keeps its mark and the fields.
+/// An immutable object must keep its mark and these fields.
 pub(super) fn validate_stays(object: &Value, old: &Value, fields: &[&str], errors: &mut FieldErrors) {
     let marked = |v: &Value| v.get("immutable").and_then(Value::as_bool) == Some(true);
     if !marked(old) {
@@ -54,7 +54,7 @@ pub(super) fn entries<'a>(object: &'a Value, field: &str) -> impl Iterator<Item 
     map.into_iter().flat_map(Map::iter).map(|(k, v)| (k.as_str(), v.as_str().unwrap_or("")))
 }
 
-/// How many bytes base64 text stands for.
+/// The number of bytes that a base64 text encodes.
 pub(super) fn decoded_len(text: &str) -> usize {
     base64::decode(text).map_or(0, |bytes| bytes.len())
 }
@@ -74,7 +74,7 @@ fn validate_data(object: &Value, errors: &mut FieldErrors) {
         size += decoded_len(value);
     }
     if size > DATA_BYTES_MAX {
-        // The error is of the object as a whole; kube-apiserver writes the path of an unnamed field like this.
+        // The error is about the whole object; this is how kube-apiserver writes the path of an unnamed field.
         errors.too_long(&Path::ROOT.key(""), DATA_BYTES_MAX);
     }
 }

@@ -32,7 +32,7 @@ impl Hooks for Endpoints {
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         metadata::validate_core_as_new(self, true, object, errors);
-        // Older servers took what this one refuses.
+        // Older servers accepted what this one refuses, so unchanged subsets are not validated.
         if object.get("subsets") != old.get("subsets") {
             validate_subsets(object, errors);
         }
@@ -118,7 +118,7 @@ fn validate_port(port: &Value, wants_name: bool, path: &Path<'_>, errors: &mut F
     }
 }
 
-/// Checks that an address can be one of an endpoint: no loopback, nothing local to a link.
+/// Requires an address that an endpoint can have: not loopback or link-local.
 pub(crate) fn validate_endpoint_ip(text: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(address) = net::parse_ip_sloppy(text) else {
         return errors.invalid(path, text, "must be a valid IP address");

@@ -1,4 +1,4 @@
-//! LimitRange: bounds and defaults of resources, and how they follow from each other.
+//! LimitRange: bounds and defaults of resources, and their relations.
 
 use super::podspec::aggregate::is_overcommit_allowed;
 use super::podspec::resources::{container_resource_name, resource_name};
@@ -12,7 +12,7 @@ use pintle_meta::{FieldErrors, Quantity, names};
 use pintle_value::{Path, Value};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// Above this a quantity cannot be counted in thousandths.
+/// Larger quantities cannot be expressed in thousandths.
 const MILLI_VALUE_MAX: i64 = i64::MAX / 1000;
 const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
 const NOT_FOR_PODS: &str = "may not be specified when `type` is 'Pod'";
@@ -143,9 +143,9 @@ fn complain(
     errors.invalid(&path.field(field).key(name), Named(&error_text.to_string()), detail);
 }
 
-/// The smallest is not above the largest, and what is filled in is in between.
+/// Validates that min ≤ defaultRequest ≤ default ≤ max.
 fn validate_order(name: &str, amount: Amount<'_, '_>, path: &Path<'_>, errors: &mut FieldErrors) {
-    // (what may not be above what, where that is reported, whether the first or the second amount is shown)
+    // (the lower bound, the upper bound, the reported field, whether the first or the second amount is printed)
     let rules = [
         (("min", "min"), ("max", "max"), "min", true),
         (("min", "min"), ("defaultRequest", "default request"), "defaultRequest", false),

@@ -4,9 +4,9 @@ use crate::{Hooks, Scope, fill, metadata};
 use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};
 
-/// The finalizer that the namespace controller takes away when all content is gone.
+/// The finalizer that the namespace controller removes when the namespace is empty.
 const KUBERNETES: &str = "kubernetes";
-/// The label that always carries the name.
+/// The label that always contains the name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 pub(crate) struct Namespace;
@@ -96,7 +96,7 @@ fn set_name_label(object: &mut Value) {
     }
 }
 
-/// A finalizer is a qualified name, and one without a domain is a standard one.
+/// A finalizer must be a qualified name; one without a domain must be a standard one.
 fn validate_finalizer(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     for why in names::is_qualified_name(name) {
         errors.invalid(path, name, &why);

@@ -1,4 +1,4 @@
-//! Node: taints, address ranges of its pods, what its kubelet reports.
+//! Node: taints, pod CIDRs, and what its kubelet reports.
 
 use super::podspec::resources::quantity_value;
 use super::resources::amounts;
@@ -18,7 +18,7 @@ const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 const SET_ONCE_CIDR: &str = "node updates may not change podCIDR except from \"\" to valid";
 const SET_ONCE_PROVIDER: &str = "node updates may not change providerID except from \"\" to valid";
 const FEATURE_WORDS: &str = "must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes";
-/// A taint as Go's internal type has it.
+/// A taint in Go's internal type.
 const TAINT: [Field; 4] = [
     Field("key", "Key", TEXT),
     Field("value", "Value", TEXT),
@@ -101,7 +101,7 @@ impl Hooks for Node {
     }
 }
 
-/// One range and the list of ranges agree; where they do not, the one range counts.
+/// Keeps `podCIDR` and `podCIDRs` consistent; if they differ, `podCIDR` wins.
 fn default_pod_cidrs(object: &mut Value) {
     let single: Str = object.str_at(&["spec", "podCIDR"]).into();
     let first: Option<Str> =
@@ -231,7 +231,7 @@ fn validate_addresses(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Ranges and provider are set once.
+/// CIDRs and provider ID can only be set once.
 fn validate_stays(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let spec = Path::of("spec");
     let (before, after) = (old.items_at(&["spec", "podCIDRs"]), object.items_at(&["spec", "podCIDRs"]));

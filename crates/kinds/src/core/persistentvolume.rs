@@ -1,4 +1,4 @@
-//! PersistentVolume: defaults, its phase and the time of it, what stays. Its spec is in `spec`.
+//! PersistentVolume: defaults, phase transitions and immutable fields. `spec` validates its spec.
 
 pub(crate) mod internal;
 pub(crate) mod sources;
@@ -16,7 +16,7 @@ use pintle_meta::field::ErrorText;
 use pintle_value::{Path, Value};
 
 const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
-/// Sources that know the annotation of mount options.
+/// Sources that support the mount options annotation.
 const MOUNTABLE: [&str; 13] = [
     "gcePersistentDisk",
     "awsElasticBlockStore",
@@ -32,7 +32,7 @@ const MOUNTABLE: [&str; 13] = [
     "azureDisk",
     "photonPersistentDisk",
 ];
-/// Labels of nodes and what became of them.
+/// Deprecated node labels and their replacements.
 const NEW_LABELS: [(&str, &str); 5] = [
     ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
     ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
@@ -103,7 +103,7 @@ impl Hooks for PersistentVolume {
         if scope != Scope::Main {
             return;
         }
-        // kube-apiserver checks the new volume twice, and reports its errors twice.
+        // kube-apiserver validates the new volume twice, so its errors appear twice.
         let lenient = spec::has_invalid_affinity(old);
         metadata::validate_core_as_new(self, false, object, errors);
         spec::validate(object, lenient, errors);
@@ -186,7 +186,7 @@ fn validate_mount_options(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Where the volume is cannot change; only a secret to expand it may be added.
+/// The source is immutable, except that a secret for expansion may be added.
 fn validate_source_stays(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let expand = ["spec", "csi", "controllerExpandSecretRef"];
     let error_text = |object: &Value| Internal(object.get("spec"), &internal::SOURCE).error_text();
@@ -214,7 +214,7 @@ fn validate_affinity_stays(object: &Value, old: &Value, errors: &mut FieldErrors
     errors.invalid(&Path::of("nodeAffinity"), Internal(after, &internal::AFFINITY), detail);
 }
 
-/// The old affinity with the new names of labels where the new one has them.
+/// The old affinity, with the new label names where the new affinity uses them.
 fn with_new_labels(before: &Value, after: &Value) -> Value {
     let mut out = before.clone();
     let terms = ["required", "nodeSelectorTerms"];

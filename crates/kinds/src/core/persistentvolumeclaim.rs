@@ -1,4 +1,4 @@
-//! PersistentVolumeClaim: the sources of its data, what may change once it is bound, its status.
+//! PersistentVolumeClaim: data sources, what may change once it is bound, and its status.
 
 use super::claim;
 use super::podspec::aggregate::is_native;
@@ -24,7 +24,7 @@ const RESIZES: [&str; 5] = [
     "NodeResizeInfeasible",
     "NodeResizePending",
 ];
-/// The spec as Go's internal type has it.
+/// The spec in Go's internal type.
 const SPEC: [Field; 9] = [
     Field("accessModes", "AccessModes", NULL),
     Field("selector", "Selector", NULL),
@@ -78,7 +78,7 @@ impl Hooks for PersistentVolumeClaim {
         }
     }
 
-    /// The first phase is what defaulting makes of an empty status.
+    /// Defaulting turns an empty status into the first phase.
     fn is_defaulted_when_read(&self) -> bool {
         true
     }
@@ -133,7 +133,7 @@ fn source<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
     object.get("spec").and_then(|s| member(s, field))
 }
 
-/// Drops sources that are not allowed any more, and fills each of the two fields from the other.
+/// Drops disallowed data sources, and keeps `dataSource` and `dataSourceRef` consistent.
 fn default_data_sources(object: &mut Value, old: Option<&Value>) {
     let used = |field: &str| old.is_some_and(|old| source(old, field).is_some());
     let foreign = source(object, "dataSourceRef").is_some_and(|r| !text(r, "namespace").is_empty());
@@ -244,7 +244,7 @@ fn validate_sizes(object: &Value, old: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// A class that is in effect may be replaced but not taken away.
+/// A class that is in effect may be replaced but not removed.
 fn validate_attributes_class(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let keys = ["spec", "volumeAttributesClassName"];
     let class = object.at(&keys).and_then(Value::as_str);

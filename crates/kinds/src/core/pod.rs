@@ -1,4 +1,4 @@
-//! Pod: its first status, what each of its subresources may touch, and how long its deletion waits.
+//! Pod: initial status, what each subresource may change, and graceful deletion.
 
 use crate::core::podspec::{self, qos, warnings};
 use crate::fill::items;
@@ -24,7 +24,7 @@ impl Hooks for Pod {
     fn prepare_create(&self, object: &mut Value) {
         let mut status = Value::object();
         status.set_at(&["phase"], "Pending".into());
-        // A class that the client claims is believed: a quirk of kube-apiserver.
+        // kube-apiserver accepts the QoS class that the client sends.
         let claimed = object.str_at(&["status", "qosClass"]).to_string();
         let class = match claimed.as_str() {
             "" => object.get("spec").map_or(qos::BEST_EFFORT, qos::class),
@@ -66,7 +66,7 @@ impl Hooks for Pod {
         }
     }
 
-    /// People hardly ever update pods, so that only new ones are looked at.
+    /// Users rarely update pods, so only new ones get warnings.
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         if old.is_some() {
             return Vec::new();
@@ -104,7 +104,7 @@ impl Hooks for Pod {
     }
 }
 
-/// A pod with scheduling gates says so from the start. It has just been made, so its creation is the time.
+/// Sets the condition of a new pod with scheduling gates. Its time is the creation time.
 fn gated_condition(object: &mut Value) {
     if object.items_at(&["spec", "schedulingGates"]).is_empty() {
         return;
@@ -120,7 +120,7 @@ fn gated_condition(object: &mut Value) {
     object.set_at(&["status", "conditions"], Value::Array(vec![condition]));
 }
 
-/// `matchLabelKeys` stand for the pod's own labels, which are known now.
+/// Resolves `matchLabelKeys` with the pod's own labels.
 fn merge_label_keys(object: &mut Value) {
     let labels = object.at(&["metadata", "labels"]).and_then(Value::as_object).cloned().unwrap_or_default();
     let Some(spec) = object.get_mut("spec") else { return };
@@ -173,7 +173,8 @@ fn prepare_status(object: &mut Value, old: &Value) {
     keep_observed_generations(object, old);
 }
 
-/// A client that does not know `observedGeneration` must not clear it, in the status and in each condition.
+/// Restores `observedGeneration` in the status and in each condition: a client that does not know the field must not
+/// clear it.
 fn keep_observed_generations(object: &mut Value, old: &Value) {
     let number = |v: &Value| v.get("observedGeneration").and_then(Value::as_int).unwrap_or(0);
     if object.get("status").map_or(0, number) == 0 && old.get("status").map_or(0, number) != 0 {
@@ -193,14 +194,14 @@ fn keep_observed_generations(object: &mut Value, old: &Value) {
     }
 }
 
-/// These subresources change the spec, which counts as a generation as it does for the pod itself.
+/// Increments the generation: these subresources change the spec.
 fn count_generation(object: &mut Value, old: &Value) {
     let generation = podspec::options::generation(old);
     let changed = object.get("spec") != old.get("spec");
     object.set_at(&["metadata", "generation"], generation.wrapping_add(i64::from(changed)).into());
 }
 
-/// Metadata that a subresource may not touch.
+/// Restores metadata that a subresource may not change.
 fn reset_metadata(object: &mut Value, old: &Value) {
     for key in [
         "deletionTimestamp",
@@ -226,8 +227,8 @@ fn prepare_ephemeral(object: &mut Value, old: &Value) {
     }
 }
 
-/// Only resources and resize policies come through. Where containers were added, removed or renamed, the object
-/// stays as it is, for validation to refuse.
+/// Only accepts changes of resources and resize policies. If containers were added, removed or renamed, the object
+/// stays as it is and validation refuses it.
 fn prepare_resize(object: &mut Value, old: &Value) {
     let count = |v: &Value, list: &str| v.items_at(&["spec", list]).len();
     if ["containers", "initContainers"].iter().any(|list| count(object, list) != count(old, list)) {

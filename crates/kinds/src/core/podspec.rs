@@ -1,4 +1,4 @@
-//! The pod spec and its template: what all kinds that make pods share.
+//! The pod spec and template, shared by all kinds that create pods.
 
 pub(crate) mod affinity;
 pub(crate) mod aggregate;

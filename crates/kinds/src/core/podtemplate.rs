@@ -1,4 +1,4 @@
-//! PodTemplate: a template on its own.
+//! PodTemplate: a standalone template.
 
 use crate::core::podspec::{self, options::Options, warnings};
 use crate::workload;

@@ -1,4 +1,4 @@
-//! ReplicationController: selector and labels come from its template where they are left out.
+//! ReplicationController: selector and labels default to those of its template.
 
 use crate::check;
 use crate::core::podspec::{self, options::Options, warnings};
@@ -63,7 +63,7 @@ impl Hooks for ReplicationController {
         validate_spec(workload::spec_of(object), &options, errors);
     }
 
-    /// On updates kube-apiserver takes the old template for the new one; so do we.
+    /// On updates, kube-apiserver passes the old template as the new one, so we do.
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         let (at, path) = (["spec", "template"], SPEC.field("template"));
         let Some(old) = old else {

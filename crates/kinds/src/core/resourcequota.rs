@@ -1,4 +1,4 @@
-//! ResourceQuota: what is limited, and which objects count.
+//! ResourceQuota: limits and scopes.
 
 use super::podspec::resources::{quantity_value, resource_name};
 use super::resources::{amounts, is_standard_for_quota};
@@ -24,7 +24,7 @@ const OPPOSITES: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["NotTermina
 const POD_RESOURCES: [&str; 7] =
     ["cpu", "limits.cpu", "limits.memory", "memory", "pods", "requests.cpu", "requests.memory"];
 const EXISTS_ONLY: &str = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
-/// A scope selector as Go's internal type has it.
+/// A scope selector in Go's internal type.
 const SELECTOR: [Field; 1] = [Field(
     "matchExpressions",
     "MatchExpressions",
@@ -135,8 +135,8 @@ fn validate_list(list: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors
     }
 }
 
-/// How many of the limits are about something that the scope does not have.
-fn misfits(object: &Value, scope: &str) -> usize {
+/// How many limits concern resources that the scope excludes.
+fn count_excluded(object: &Value, scope: &str) -> usize {
     let fits = |name: &str| match scope {
         "Terminating"
         | "NotTerminating"
@@ -162,7 +162,7 @@ fn validate_scopes(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         if !SCOPES.contains(&scope.as_str()) {
             errors.invalid(path, all.as_slice(), "unsupported scope");
         }
-        for _ in 0..misfits(object, scope) {
+        for _ in 0..count_excluded(object, scope) {
             errors.invalid(path, all.as_slice(), "unsupported scope applied to resource");
         }
     }
@@ -178,7 +178,7 @@ fn validate_selector(object: &Value, selector: &Value, path: &Path<'_>, errors: 
         if !SCOPES.contains(&scope) {
             errors.invalid(&path.field("scopeName"), Named(scope), "unsupported scope");
         }
-        for _ in 0..misfits(object, scope) {
+        for _ in 0..count_excluded(object, scope) {
             errors.invalid(
                 path,
                 Internal(Some(selector), &SELECTOR),

@@ -1,11 +1,11 @@
-//! Resources in quotas and limits: which names a quota knows, and the amounts of a list.
+//! Resource names of quotas and limits, and resource lists.
 
 use super::podspec::aggregate::is_huge_page;
 use crate::fields::{entries, quantity};
 use pintle_meta::Quantity;
 use pintle_value::Value;
 
-/// Resources without a domain that a quota can be about.
+/// Resource names without a domain that quotas support.
 const QUOTA: [&str; 19] = [
     "configmaps",
     "cpu",
@@ -28,7 +28,7 @@ const QUOTA: [&str; 19] = [
     "services.nodeports",
 ];
 
-/// Whether a quota can be about a name without a domain.
+/// Returns whether quotas support this name without a domain.
 pub(crate) fn is_standard_for_quota(name: &str) -> bool {
     QUOTA.contains(&name) || is_huge_page(name) || name.starts_with("requests.hugepages-")
 }

@@ -1,4 +1,4 @@
-//! Secret: `stringData`, what each type wants, the type that never changes.
+//! Secret: `stringData`, the rules of each type, the immutable type.
 
 use super::configmap::{DATA_BYTES_MAX, decoded_len, entries, validate_key, validate_stays};
 use super::secret_tls;
@@ -52,7 +52,7 @@ impl Hooks for Secret {
     }
 }
 
-/// `stringData` is only a way to write `data`.
+/// Moves `stringData` into `data`.
 fn take_string_data(object: &mut Value) {
     let Some(Value::Object(texts)) = object.remove_at(&["stringData"]) else { return };
     if texts.is_empty() {
@@ -104,7 +104,7 @@ fn validate_type(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// A token names its account; all else may come later.
+/// A service account token must name its account; everything else may be added later.
 fn validate_account(object: &Value, errors: &mut FieldErrors) {
     if metadata::annotation(object, SERVICE_ACCOUNT_NAME).unwrap_or("").is_empty() {
         let meta = Path::of("metadata");
@@ -112,7 +112,7 @@ fn validate_account(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// The value of `key` must be there and be a JSON object.
+/// Requires a JSON object under `key`.
 fn validate_json(object: &Value, key: &str, errors: &mut FieldErrors) {
     let data = Path::of("data");
     let Some(text) = object.at(&["data", key]).and_then(Value::as_str) else {

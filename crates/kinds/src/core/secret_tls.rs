@@ -1,11 +1,12 @@
-//! Why a certificate and a key are no pair, in the words of Go's `tls.X509KeyPair`: as far as their PEM shows it.
+//! The error of a certificate and key that do not match, with the texts of Go's `tls.X509KeyPair`, as far as their PEM
+//! shows it.
 
 use pintle_value::base64;
 
 /// How many PEM blocks are looked at.
 const BLOCKS_MAX: usize = 1000;
 
-/// The first thing wrong with a pair of PEM texts.
+/// The first error of a pair of PEM texts.
 pub(super) fn key_pair_error(certificate: &[u8], key: &[u8]) -> Option<String> {
     let blocks = block_types(certificate);
     if !blocks.iter().any(|b| b == "CERTIFICATE") {
@@ -42,7 +43,7 @@ fn key_error(skipped: &[String]) -> String {
     }
 }
 
-/// The types of all PEM blocks that can be decoded.
+/// The types of all decodable PEM blocks.
 fn block_types(text: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(text);
     let mut types = Vec::new();
@@ -60,7 +61,7 @@ fn block_types(text: &[u8]) -> Vec<String> {
                 types.push(name);
             }
         } else if let Some((_, body)) = &mut open {
-            // Headers are no part of the content.
+            // Skip headers.
             if !line.contains(':') {
                 body.push_str(line.trim());
             }

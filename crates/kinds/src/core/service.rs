@@ -1,5 +1,5 @@
-//! Service: defaults, what a change of type drops, warnings. Addresses and node ports are handed out by the
-//! engine between `prepare_*` and `validate_*`, with `allocate`.
+//! Service: defaults, fields that a type change drops, warnings. The engine allocates addresses and node ports between
+//! `prepare_*` and `validate_*`, with `allocate`.
 
 pub mod addresses;
 pub mod allocate;
@@ -86,12 +86,12 @@ pub(super) fn kind(object: &Value) -> &str {
     object.str_at(&["spec", "type"])
 }
 
-/// The texts of a list in the spec.
+/// The strings of a list in the spec.
 pub(super) fn texts<'a>(object: &'a Value, field: &str) -> Vec<&'a str> {
     object.items_at(&["spec", field]).iter().map(|v| v.as_str().unwrap_or("")).collect()
 }
 
-/// A number of the spec or a port; 0 where it is not set.
+/// A number of the spec or a port; 0 if unset.
 pub(super) fn number(object: &Value, keys: &[&str]) -> i64 {
     object.at(keys).and_then(Value::as_int).unwrap_or(0)
 }
@@ -101,7 +101,7 @@ pub(super) fn is_headless(object: &Value) -> bool {
     texts(object, "clusterIPs") == ["None"]
 }
 
-/// Whether something outside of the cluster can reach it.
+/// Returns whether the service is reachable from outside of the cluster.
 pub(super) fn externally_accessible(object: &Value) -> bool {
     match kind(object) {
         "LoadBalancer" | "NodePort" => true,
@@ -110,7 +110,7 @@ pub(super) fn externally_accessible(object: &Value) -> bool {
     }
 }
 
-/// Whether a load balancer asks a port of the nodes for health.
+/// Returns whether a load balancer needs a health check node port.
 pub(super) fn needs_health_check(object: &Value) -> bool {
     kind(object) == "LoadBalancer" && object.str_at(&["spec", "externalTrafficPolicy"]) == "Local"
 }

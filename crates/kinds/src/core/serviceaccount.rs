@@ -1,4 +1,4 @@
-//! ServiceAccount: references to secrets keep only their names.
+//! ServiceAccount: references to secrets are reduced to their names.
 
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::FieldErrors;

@@ -62,7 +62,7 @@ impl Hooks for EndpointSlice {
         metadata::validate_core_as_new(self, true, object, errors);
         validate_type(object, errors);
         validate_ports(object, errors);
-        // Older servers took what this one refuses.
+        // Older servers accepted what this one refuses, so unchanged endpoints are not validated.
         if object.get("endpoints") != old.get("endpoints") {
             validate_endpoints(object, errors);
         }
@@ -92,7 +92,7 @@ impl Hooks for EndpointSlice {
     }
 }
 
-/// `deprecatedTopology` cannot be written any more; a node name that it had becomes the field of its own.
+/// Drops `deprecatedTopology`, which can no longer be written; its node name becomes `nodeName`.
 fn drop_topology(object: &mut Value, old: Option<&Value>) {
     if old.is_some_and(|old| old.get("endpoints") == object.get("endpoints")) {
         return;

@@ -1,4 +1,4 @@
-//! Event: turning one form into the other, and whose rules hold for a request.
+//! Event: converts between the two forms, and selects the rules for a request.
 
 use super::validate;
 use crate::{Hooks, KindVersion, Scope};
@@ -6,7 +6,7 @@ use pintle_meta::FieldErrors;
 use pintle_schema::typed;
 use pintle_value::{Str, Value};
 
-/// Fields that have other names in `events.k8s.io`: there, and in the core group.
+/// Fields with other names in `events.k8s.io`: the name there, and in the core group.
 const NAMES: [(&str, &str); 7] = [
     ("deprecatedCount", "count"),
     ("deprecatedFirstTimestamp", "firstTimestamp"),

@@ -1,4 +1,4 @@
-//! All that can be wrong with an event, in the form of the core group.
+//! Validates events, in the form of the core group.
 
 use crate::check;
 use crate::error_text::{Field, Internal, TEXT};
@@ -7,11 +7,11 @@ use crate::{Hooks, metadata};
 use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};
 
-/// How long reason, action and reporting instance of an event with a time may be.
+/// The longest reason, action and reporting instance of an event with eventTime.
 const TEXT_BYTES_MAX: usize = 128;
 const MESSAGE_BYTES_MAX: usize = 1024;
 const NAMESPACE_MISMATCH: &str = "does not match event.namespace";
-/// References and sources as Go's internal types have them.
+/// References and sources in Go's internal types.
 const REFERENCE: [Field; 7] = [
     Field("kind", "Kind", TEXT),
     Field("namespace", "Namespace", TEXT),
@@ -27,7 +27,7 @@ fn is_timed(object: &Value) -> bool {
     !text(object, "eventTime").is_empty()
 }
 
-/// The rules of both versions. `strict` is `events.k8s.io`, which has another name for one field.
+/// The rules of both groups. `strict` means `events.k8s.io`, which names one field differently.
 pub(super) fn common(object: &Value, strict: bool, errors: &mut FieldErrors) {
     let namespace = object.str_at(&["metadata", "namespace"]);
     let involved = object.str_at(&["involvedObject", "namespace"]);
@@ -77,7 +77,7 @@ fn validate_series(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// What `events.k8s.io` asks of a new event.
+/// Validates a new event of `events.k8s.io`.
 pub(super) fn strict_create(hooks: &dyn Hooks, object: &Value, errors: &mut FieldErrors) {
     metadata::validate_core_as_new(hooks, true, object, errors);
     validate_series(object, errors);
@@ -102,14 +102,14 @@ pub(super) fn strict_create(hooks: &dyn Hooks, object: &Value, errors: &mut Fiel
     }
 }
 
-/// What `events.k8s.io` lets change: the series.
+/// Validates an update in `events.k8s.io`: only the series may change.
 pub(super) fn strict_update(object: &Value, old: &Value, errors: &mut FieldErrors) {
     objectmeta::validate_update(metadata::meta(object), metadata::meta(old), &Path::of("metadata"), errors);
     metadata::validate_core(object, errors);
     if object.get("series") != old.get("series") {
         validate_series(object, errors);
     }
-    // The order is that of kube-apiserver, which has the reason twice.
+    // The order is kube-apiserver's, which has the reason twice.
     for field in [
         "involvedObject",
         "reason",

@@ -1,4 +1,4 @@
-//! FlowSchema: which requests belong to which priority level.
+//! FlowSchema: assigns requests to priority levels.
 
 use super::{fixed, validate_conditions};
 use crate::error_text::{Field, Internal, Kind, NULL, TEXT};
@@ -13,7 +13,7 @@ const EXEMPT: &str = "exempt";
 const VERBS: [&str; 9] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
 
-/// The objects that must be as they are.
+/// The mandatory objects and their fixed specs.
 const MANDATORY: [(&str, &str); 2] = [
     (
         EXEMPT,
@@ -190,7 +190,7 @@ fn texts(rule: &Value, key: &str) -> Vec<Str> {
     fields::texts(rule, key).into_iter().map(Str::from).collect()
 }
 
-/// Whether `*` is among the texts, and whether something else is beside it.
+/// Returns whether the list contains `*`, and whether it contains anything else.
 fn wildcard(all: &[Str]) -> (bool, bool) {
     (all.iter().any(|text| text == "*"), all.len() > 1)
 }
@@ -227,7 +227,7 @@ fn validate_url_rule(rule: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// What is wrong with a path that is no resource's.
+/// The error of an invalid non-resource path.
 fn url_error(url: &str) -> Option<&'static str> {
     let stars = url.matches('*').count();
     match url {

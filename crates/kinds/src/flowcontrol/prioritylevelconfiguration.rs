@@ -1,4 +1,4 @@
-//! PriorityLevelConfiguration: how many requests of a level run at once, and what becomes of the others.
+//! PriorityLevelConfiguration: the concurrency of a level, and what happens to excess requests.
 
 use super::{fixed, validate_conditions};
 use crate::error_text::{Field, Internal, Kind, NULL, TEXT};
@@ -16,7 +16,7 @@ const HAND_SIZE_DEFAULT: i64 = 8;
 const QUEUES_DEFAULT: i64 = 64;
 const QUEUE_LENGTH_DEFAULT: i64 = 50;
 const QUEUES_MAX: i64 = 10_000_000;
-/// Bits of a hash that dealing a hand of queues may use up.
+/// How many bits of a hash shuffle sharding may use.
 const HASH_BITS_MAX: i64 = 60;
 
 const QUEUING: &[Field] = &[
@@ -208,7 +208,7 @@ fn validate_queuing(queuing: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
     }
 }
 
-/// How many bits of a hash it takes to deal a hand of queues.
+/// How many bits of a hash dealing a hand of queues needs.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

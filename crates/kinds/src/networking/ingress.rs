@@ -16,7 +16,7 @@ const BAD_ENDS: [&str; 2] = ["/..", "/."];
 const INGRESS: [&str; 3] = ["status", "loadBalancer", "ingress"];
 const ABSOLUTE: &str = "must be an absolute path";
 
-/// What old objects have and may keep.
+/// Invalid values that old objects may keep.
 #[derive(Clone, Copy, Default)]
 struct Tolerated {
     secret_names: bool,

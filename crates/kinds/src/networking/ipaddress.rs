@@ -1,4 +1,4 @@
-//! IPAddress: its name is the address, its reference says whose it is.
+//! IPAddress: its name is the address, its reference the owner.
 
 use crate::check;
 use crate::error_text::{Field, Internal, TEXT};
@@ -8,7 +8,7 @@ use pintle_meta::field::quoted;
 use pintle_meta::{FieldErrors, names, net, objectmeta};
 use pintle_value::{Path, Value};
 
-/// A parent reference as Go's internal type has it.
+/// A parent reference in Go's internal type.
 const PARENT: [Field; 4] = [
     Field("group", "Group", TEXT),
     Field("resource", "Resource", TEXT),

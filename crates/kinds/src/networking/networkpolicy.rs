@@ -1,4 +1,4 @@
-//! NetworkPolicy: peers, ports and the directions it is about.
+//! NetworkPolicy: peers, ports and directions.
 
 use crate::check;
 use crate::fields::{list, member, opt_int, opt_text, text, texts};
@@ -70,7 +70,7 @@ impl Hooks for NetworkPolicy {
     }
 }
 
-/// Where a block of addresses is: direction, rule, field of the peers, peer.
+/// The position of an IP block: direction, rule, field of the peers, peer.
 type Place = (&'static str, usize, &'static str, usize);
 
 fn blocks(object: &Value) -> impl Iterator<Item = (Place, &Value)> {

@@ -1,4 +1,4 @@
-//! ServiceCIDR: one network of each family, which stays.
+//! ServiceCIDR: one immutable network per family.
 
 use crate::error_text::{Field, Internal, NULL};
 use crate::fields::texts;
@@ -6,7 +6,7 @@ use crate::{Hooks, Scope, hooks, metadata};
 use pintle_meta::{FieldErrors, net, objectmeta};
 use pintle_value::{Path, Str, Value};
 
-/// A spec as Go's internal type has it.
+/// The spec in Go's internal type.
 const SPEC: [Field; 1] = [Field("cidrs", "CIDRs", NULL)];
 
 pub(crate) struct ServiceCidr;

@@ -1,4 +1,4 @@
-//! Labels of nodes that have better names by now, and what to tell those who use them.
+//! Deprecated node labels and their warnings.
 
 /// Label and advice.
 const DEPRECATED: [(&str, &str); 8] = [
@@ -24,7 +24,7 @@ const DEPRECATED: [(&str, &str); 8] = [
     ("node-role.kubernetes.io/master", r#"use "node-role.kubernetes.io/control-plane" instead"#),
 ];
 
-/// What to say of a label, if it is an old one.
+/// The warning about a deprecated label.
 pub(crate) fn deprecation(label: &str) -> Option<&'static str> {
     DEPRECATED.iter().find(|(known, _)| *known == label).map(|(_, advice)| *advice)
 }

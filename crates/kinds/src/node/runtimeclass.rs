@@ -1,4 +1,4 @@
-//! RuntimeClass: its handler, the overhead of pods and the nodes that have it.
+//! RuntimeClass: its handler, the overhead of pods and node scheduling.
 
 use super::labels::deprecation;
 use crate::check;
@@ -13,7 +13,7 @@ use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
 
-/// A toleration as Go's internal type has it.
+/// A toleration in Go's internal type.
 const TOLERATION: [Field; 5] = [
     Field("key", "Key", TEXT),
     Field("operator", "Operator", TEXT),
@@ -65,7 +65,7 @@ fn validate_class(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// The overhead is checked as if it were the limits of a container.
+/// The overhead is validated like the limits of a container.
 fn validate_overhead(overhead: &Value, errors: &mut FieldErrors) {
     let mut limits = Value::object();
     if let Some(fixed) = member(overhead, "podFixed") {

@@ -1,4 +1,4 @@
-//! RoleBinding and ClusterRoleBinding: whom a role is given to. The role cannot be changed.
+//! RoleBinding and ClusterRoleBinding: the subjects of a role. The role reference is immutable.
 
 use super::GROUP;
 use crate::error_text::{Field, Internal, TEXT};
@@ -10,7 +10,7 @@ pub(crate) struct Binding {
     pub(crate) namespaced: bool,
 }
 
-/// A reference to a role, as Go's internal type has it.
+/// A role reference in Go's internal type.
 const ROLE_REF: &[Field] =
     &[Field("apiGroup", "APIGroup", TEXT), Field("kind", "Kind", TEXT), Field("name", "Name", TEXT)];
 

@@ -1,4 +1,4 @@
-//! Role and ClusterRole: each rule is about resources or about paths, never both.
+//! Role and ClusterRole: each rule is either about resources or about paths.
 
 use crate::{Hooks, Scope, fields, metadata};
 use pintle_meta::field::Plain;

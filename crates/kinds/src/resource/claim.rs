@@ -1,4 +1,4 @@
-//! ResourceClaim and ResourceClaimTemplate: their specs never change.
+//! ResourceClaim and ResourceClaimTemplate, whose specs are immutable.
 
 use super::v1beta1::{self, Direction};
 use super::{error_text, request, status};
@@ -64,8 +64,8 @@ impl Hooks for ResourceClaim {
     }
 }
 
-/// Access of an administrator is for namespaces that are marked for it. kube-apiserver says so of the first request
-/// that asks for it, and leaves out its `exactly`.
+/// Admin access is only allowed in namespaces with the label for it. kube-apiserver reports the first request that asks
+/// for it, without `exactly` in the path.
 fn admin_access(spec: Option<&Value>, namespace: &Namespace<'_>, errors: &mut FieldErrors) {
     const LABEL: &str = "resource.kubernetes.io/admin-access";
     let requests = spec.map_or(&[][..], |spec| spec.items_at(&["devices", "requests"]));

@@ -1,4 +1,4 @@
-//! DeviceClass: a name for devices that claims can ask for.
+//! DeviceClass: named criteria for devices.
 
 use super::names::{self, bounded};
 use super::request;
@@ -18,7 +18,7 @@ impl Hooks for DeviceClass {
     }
 
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
-        // Only the final name is judged, never what it was to be made from.
+        // Only the final name is validated, never the generateName.
         let own_rule =
             |name: &str, prefix: bool| if prefix { Vec::new() } else { self.name_errors(name, false) };
         let metadata = object.get("metadata").unwrap_or(&Value::Null);

@@ -1,4 +1,4 @@
-//! Claims and allocations as errors show them.
+//! Claims and allocations in error texts.
 
 use crate::core::podspec::internal::meta::OBJECT_META;
 use crate::error_text::{Field, Kind, NULL, TEXT};
@@ -53,7 +53,7 @@ const DEVICES: &[Field] = &[
 /// The spec of a claim.
 pub(super) const CLAIM_SPEC: &[Field] = &[Field("devices", "Devices", Kind::Struct(DEVICES))];
 
-/// The spec of a template; its metadata is left out.
+/// The spec of a template, without metadata.
 pub(super) const TEMPLATE_SPEC: &[Field] =
     &[Field("metadata", "", Kind::Inline(OBJECT_META)), Field("spec", "Spec", Kind::Struct(CLAIM_SPEC))];
 

@@ -1,4 +1,4 @@
-//! Names and small parts that the kinds of the group share.
+//! Names and small types that the group's kinds share.
 
 use crate::core::podspec::volume_sources;
 use crate::{check, fields};
@@ -7,11 +7,11 @@ use pintle_value::{Path, Value, json};
 
 pub(super) const SUBDOMAIN_BYTES_MAX: usize = 253;
 pub(super) const ID_BYTES_MAX: usize = 32;
-/// How long opaque parameters and data may be.
+/// The limit of opaque parameters and data in bytes.
 pub(super) const RAW_BYTES_MAX: usize = 10 * 1024;
 const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
-/// A list that is not longer than `max`; otherwise nothing else is said about it.
+/// Returns the list if it has at most `max` items; otherwise reports only that.
 pub(super) fn bounded<'a>(
     list: &'a [Value],
     max: usize,
@@ -25,7 +25,7 @@ pub(super) fn bounded<'a>(
     list.iter().enumerate().filter(move |_| fits)
 }
 
-/// Items of a list whose key comes twice, with that key.
+/// Items with a duplicate key, with that key.
 pub(super) fn repeated<'a>(list: &'a [Value], key: impl Fn(&'a Value) -> &'a str) -> Vec<(usize, &'a str)> {
     let keys: Vec<&str> = list.iter().map(key).collect();
     let earlier = |at: usize, key: &str| keys.iter().take(at).any(|k| *k == key);
@@ -48,7 +48,7 @@ pub(super) fn pool(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// The identifier of one of several shares of a device.
+/// Validates the identifier of a share of a device.
 pub(super) fn share_id(id: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let is_uuid = |text: &str| {
         let dash = |at: usize| matches!(at, 8 | 13 | 18 | 23);
@@ -107,7 +107,7 @@ fn identifier(id: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     check::each(names::is_c_identifier(id), path, id, errors);
 }
 
-/// An object that only the driver understands.
+/// Validates an object that only the driver understands.
 pub(super) fn raw_object(raw: Option<&Value>, stored: bool, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(raw) = raw.filter(|raw| !raw.is_null()) else {
         return errors.required(path, "");
@@ -141,13 +141,13 @@ pub(super) fn label_value(value: &str, path: &Path<'_>, errors: &mut FieldErrors
     check::each(names::is_label_value(value), path, value, errors);
 }
 
-/// The effect of a taint or toleration that has one.
+/// Validates the effect of a taint or toleration, if present.
 pub(super) fn effect(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let effect = fields::opt_text(object, "effect").filter(|effect| !effect.is_empty());
     check::supported(&path.field("effect"), effect, &EFFECTS, errors);
 }
 
-/// Conditions that binding waits for, and those that end the wait.
+/// Validates binding conditions and binding failure conditions.
 pub(super) fn binding(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     const CONDITIONS_MAX: usize = 4;
     let keys = ["bindingConditions", "bindingFailureConditions"];

@@ -1,4 +1,4 @@
-//! ResourcePoolStatusRequest: asks once how much of the pools of a driver is in use.
+//! ResourcePoolStatusRequest: a one-time request for the usage of a driver's pools.
 
 use super::names;
 use crate::{Hooks, Scope, check, fields, hooks, metadata};

@@ -1,4 +1,4 @@
-//! What a claim asks for: requests for devices, constraints on them, configuration for them.
+//! The spec of claims: device requests, constraints and configuration.
 
 use super::names::{self, bounded, repeated};
 use super::selector;
@@ -48,7 +48,7 @@ pub(super) fn default_tolerations(object: &mut Value) {
     }
 }
 
-/// All that is wrong with `devices`.
+/// Validates `devices`.
 pub(super) fn validate(devices: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let requests = fields::list(devices, "requests");
     let at = path.field("requests");
@@ -118,7 +118,7 @@ fn validate_devices(request: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
     }
 }
 
-/// `selectors` of requests and classes.
+/// Validates `selectors` of requests and classes.
 pub(super) fn validate_selectors(object: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     for (index, selector) in
         bounded(fields::list(object, "selectors"), SELECTORS_MAX, path, errors).collect::<Vec<_>>()
@@ -167,7 +167,7 @@ fn validate_constraint(constraint: &Value, devices: &Value, path: &Path<'_>, err
     }
 }
 
-/// `requests` of constraints and configuration: each names a request of the claim, once.
+/// Validates `requests` of constraints and configuration: unique references to requests of the claim.
 pub(super) fn validate_references(
     object: &Value,
     devices: &Value,
@@ -184,7 +184,7 @@ pub(super) fn validate_references(
     }
 }
 
-/// The name of a request, or of one of its alternatives.
+/// Validates the name of a request, or of one of its alternatives.
 pub(super) fn validate_reference(name: &str, devices: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let parts: Vec<&str> = name.split('/').collect();
     if parts.len() > 2 {

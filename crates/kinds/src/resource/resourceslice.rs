@@ -12,7 +12,7 @@ use pintle_meta::{FieldErrors, objectmeta};
 use pintle_value::{Path, Value};
 
 const DEVICES_MAX: usize = 128;
-/// With taints or counters, devices cost more to look at.
+/// With taints or counters, the limit of devices is lower.
 const ADVANCED_DEVICES_MAX: usize = 64;
 const COUNTER_SETS_MAX: usize = 8;
 
@@ -67,7 +67,7 @@ impl Hooks for ResourceSlice {
     }
 }
 
-/// Fields of features that are not on by default.
+/// Drops fields of features that are off by default.
 fn drop_disabled(object: &mut Value) {
     let Some(spec) = object.get_mut("spec") else { return };
     for device in fill::items(spec, "devices") {
@@ -122,7 +122,7 @@ fn validate_pool(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// Exactly one of the fields that say which nodes the devices are on.
+/// Requires exactly one of the fields that say which nodes have the devices.
 fn validate_placement(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let mut set: Vec<&str> = Vec::new();
     match fields::opt_text(spec, "nodeName") {

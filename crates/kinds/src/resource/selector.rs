@@ -1,4 +1,4 @@
-//! Expressions that pick devices.
+//! CEL expressions that select devices.
 
 use crate::admissionregistration::declared;
 use pintle_cel::cost::{CostModel, Node, SizeEstimate};
@@ -23,7 +23,7 @@ const NAME_BYTES_MAX: u64 = 32;
 /// The longest name of a driver.
 const DRIVER_BYTES_MAX: u64 = 63;
 
-/// All that is wrong with an expression over a `device`.
+/// Validates an expression over a `device`.
 pub(super) fn validate(expression: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let checked = match env().compile(expression) {
         Ok(checked) => checked,
@@ -58,7 +58,7 @@ impl CostModel for Sizes {
             ["device", "attributes" | "capacity", "@keys"] => DOMAIN_BYTES_MAX,
             ["device", "attributes" | "capacity", "@items" | "@values"] => ATTRIBUTES_MAX,
             ["device", "attributes" | "capacity", "@items" | "@values", "@keys"] => NAME_BYTES_MAX,
-            // Attributes have the same size whatever their name.
+            // The size estimate of an attribute does not depend on its name.
             ["device", "attributes", "@items" | "@values", _] => VALUE_BYTES_MAX,
             ["device", "capacity", "@items" | "@values", "@items" | "@values"] => 0,
             _ => return None,
@@ -67,7 +67,7 @@ impl CostModel for Sizes {
     }
 }
 
-/// What expressions see of a device.
+/// The `device` variable.
 fn device() -> Arc<Shape> {
     let map = |value: Shape| Shape::of(ShapeKind::Map { value: Arc::new(value) });
     let values = || map(map(Shape::of(ShapeKind::Dyn)));

@@ -1,4 +1,4 @@
-//! One device of a slice: attributes, capacity, taints, counters, and where it is.
+//! One device of a slice: attributes, capacity, taints, counters and placement.
 
 use super::error_text;
 use super::names::{self, ID_BYTES_MAX, bounded, repeated};
@@ -17,10 +17,10 @@ const TAINTS_MAX: usize = 16;
 const CONSUMPTIONS_MAX: usize = 2;
 const COUNTERS_MAX: usize = 32;
 const OPTIONS_MAX: usize = 10;
-/// Keys are shown up to this length at least.
+/// Error texts contain at least this many bytes of a key.
 const SHOWN_KEY_BYTES_MIN: usize = 16;
 
-/// All that is wrong with a device.
+/// Validates a device.
 pub(super) fn validate(
     device: &Value,
     old: Option<&Value>,
@@ -78,7 +78,7 @@ fn validate_properties(device: &Value, path: &Path<'_>, errors: &mut FieldErrors
     }
 }
 
-/// A key that is too long loses its middle.
+/// Shortens a long key in the middle.
 fn shortened(key: &str, max: usize) -> String {
     let max = max.max(SHOWN_KEY_BYTES_MIN);
     if key.len() <= max {
@@ -128,7 +128,7 @@ fn is_semantic_version(version: &str) -> bool {
         && build.is_none_or(|build| build.split('.').all(word))
 }
 
-/// How much of a capacity can be asked for.
+/// Validates the request policy of a capacity.
 fn validate_policy(policy: &Value, capacity: &Quantity, path: &Path<'_>, errors: &mut FieldErrors) {
     let values = fields::list(policy, "validValues");
     let range = fields::member(policy, "validRange");
@@ -261,7 +261,7 @@ pub(super) fn validate_taint(taint: &Value, path: &Path<'_>, errors: &mut FieldE
     names::effect(taint, path, errors);
 }
 
-/// A set of counters, or what a device takes of one; `name` is the key of its name.
+/// Validates a counter set, or the counters that a device consumes; `name` is the field of its name.
 pub(super) fn validate_counters(set: &Value, name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     check::required_dns_label(&path.field(name), fields::text(set, name), errors);
     let count = fields::entries(set.get("counters")).count();
@@ -277,7 +277,7 @@ pub(super) fn validate_counters(set: &Value, name: &str, path: &Path<'_>, errors
     }
 }
 
-/// Where the device is, if each device says so itself.
+/// Validates the placement of a device, if each device has its own.
 fn validate_placement(device: &Value, per_device: bool, path: &Path<'_>, errors: &mut FieldErrors) {
     let keys = ["nodeName", "nodeSelector", "allNodes"];
     if !per_device {

@@ -1,4 +1,4 @@
-//! The status of a claim: what is allocated, for whom, and what drivers say of the devices.
+//! The status of a claim: its allocation, reservations, and the drivers' device status.
 
 use super::names::{self, bounded, repeated};
 use super::{error_text, request};
@@ -17,7 +17,7 @@ const ADDRESSES_MAX: usize = 16;
 const INTERFACE_NAME_BYTES_MAX: usize = 256;
 const HARDWARE_ADDRESS_BYTES_MAX: usize = 128;
 
-/// A device, or a share of one, as a text.
+/// Identifies a device, or a share of one.
 fn device_id(device: &Value) -> String {
     let text = |key: &str| fields::text(device, key);
     let id = format!("{}/{}/{}", text("driver"), text("pool"), text("device"));
@@ -28,7 +28,7 @@ fn allocated(object: &Value) -> Vec<String> {
     object.items_at(&["status", "allocation", "devices", "results"]).iter().map(device_id).collect()
 }
 
-/// Forgets what drivers said of devices that are no longer allocated.
+/// Drops the status of devices that are no longer allocated.
 pub(super) fn drop_deallocated(object: &mut Value, old: &Value) {
     let (now, before) = (allocated(object), allocated(old));
     let gone: Vec<&String> = before.iter().filter(|id| !now.contains(id)).collect();
@@ -39,7 +39,7 @@ pub(super) fn drop_deallocated(object: &mut Value, old: &Value) {
     }
 }
 
-/// All that is wrong with a changed status.
+/// Validates a status update.
 pub(super) fn validate(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let path = Path::of("status");
     let status = object.get("status").unwrap_or(&Value::Null);
@@ -69,7 +69,7 @@ fn validate_reserved(status: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
     }
 }
 
-/// Nobody uses what is not allocated, and nobody new what is going.
+/// Only an allocated claim can be reserved, and no new reservation is allowed during deallocation.
 fn validate_reservation(
     object: &Value,
     status: &Value,

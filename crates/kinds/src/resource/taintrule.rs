@@ -1,4 +1,4 @@
-//! DeviceTaintRule: a taint for all devices that it selects.
+//! DeviceTaintRule: taints all devices that it selects.
 
 use super::names;
 use super::slice_device;
@@ -20,7 +20,7 @@ impl Hooks for DeviceTaintRule {
         hooks::keep_named_metadata(scope, object, old);
     }
 
-    /// A taint without a time gets the present one; so does one whose effect changes but not its time.
+    /// Sets the time of a taint without one, and of a taint whose effect changed but not its time.
     fn stamp(&self, scope: Scope<'_>, object: &mut Value, old: Option<&Value>, now: &str) {
         let Some(taint) = object.at_mut(&TAINT).filter(|_| scope == Scope::Main) else { return };
         let same = |old: &Value, key: &str| old.at(&TAINT).and_then(|t| t.get(key)) == taint.get(key);

@@ -7,11 +7,11 @@ use crate::{KindVersion, fields};
 use pintle_value::{Map, Value};
 
 const NAME: &str = "v1beta1";
-/// The fields of a request that v1 has under `exactly`.
+/// The request fields that v1 has under `exactly`.
 const EXACTLY: [&str; 7] =
     ["deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity"];
 
-/// What a conversion does, if it is one that does something.
+/// The direction of a conversion that changes anything.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     ToBeta,
@@ -29,12 +29,12 @@ impl Direction {
     }
 }
 
-/// Whether a version has the form of v1beta1.
+/// Returns whether a version has the form of v1beta1.
 pub(super) fn is_beta(version: &str) -> bool {
     version == NAME
 }
 
-/// Converts the devices that a claim asks for.
+/// Converts the device requests of a claim.
 pub(super) fn convert_requests(devices: Option<&mut Value>, direction: Direction) {
     let Some(devices) = devices else { return };
     for request in fill::items(devices, "requests") {
@@ -45,7 +45,7 @@ pub(super) fn convert_requests(devices: Option<&mut Value>, direction: Direction
     }
 }
 
-/// Any field that is set makes the request an exact one.
+/// Moves the fields into `exactly` if any of them is set.
 fn gather(request: &mut Value) {
     let Some(map) = request.as_object_mut() else { return };
     let mut exactly = Map::new();
@@ -95,7 +95,7 @@ pub(super) fn convert_devices(object: &mut Value, direction: Direction) {
             }
         }
     }
-    // Unset and zero are one in v1beta1, and unset in v1.
+    // v1beta1 does not distinguish unset from zero; in v1 it is unset.
     if direction == Direction::FromBeta {
         for (key, zero) in [("nodeName", Value::from("")), ("allNodes", Value::Bool(false))] {
             if fields::member(spec, key) == Some(&zero) {

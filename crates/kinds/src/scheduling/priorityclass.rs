@@ -1,4 +1,4 @@
-//! PriorityClass: values below those of the system, which stay.
+//! PriorityClass: values below the system's, immutable.
 
 use crate::check;
 use crate::fields::{flag, int, opt_text};
@@ -8,7 +8,7 @@ use pintle_value::{Path, Value};
 
 const PREFIX: &str = "system-";
 const USER_MAX: i64 = 1_000_000_000;
-/// The classes of the system, with their values.
+/// The system classes and their values.
 const SYSTEM: [(&str, i64); 2] =
     [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
 

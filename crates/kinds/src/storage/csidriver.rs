@@ -1,4 +1,4 @@
-//! CSIDriver: what a driver can do.
+//! CSIDriver: the capabilities of a driver.
 
 use crate::check;
 use crate::fields::{list, member, opt_int, opt_text, text, texts};
@@ -11,7 +11,7 @@ use std::collections::HashSet;
 const TOKEN_SECONDS_MIN: i64 = 600;
 const TOKEN_SECONDS_MAX: i64 = 1 << 32;
 const UPDATE_PERIOD_SECONDS_MIN: i64 = 10;
-/// A field of a feature that is off.
+/// A field of a disabled feature.
 const LIMIT_SCALING: &str = "preventPodSchedulingIfMissing";
 const TOKEN_WARNING: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
 

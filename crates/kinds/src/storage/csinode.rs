@@ -10,7 +10,7 @@ use pintle_value::{Path, Value};
 use std::collections::HashSet;
 
 const NODE_ID_BYTES_MAX: usize = 256;
-/// A driver as Go's internal type has it; what can be allocated is left out where drivers are compared.
+/// A driver in Go's internal type; `allocatable` is excluded when drivers are compared.
 const DRIVER: [Field; 4] = [
     Field("name", "Name", TEXT),
     Field("nodeID", "NodeID", TEXT),

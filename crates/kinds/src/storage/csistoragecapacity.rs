@@ -1,4 +1,4 @@
-//! CSIStorageCapacity: how much of a class there is for some nodes.
+//! CSIStorageCapacity: the available capacity of a class for some nodes.
 
 use crate::check;
 use crate::fields::{entries, list, member, quantity, text};

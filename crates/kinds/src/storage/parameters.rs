@@ -1,4 +1,4 @@
-//! What StorageClass and VolumeAttributesClass share: the name of a driver and its parameters.
+//! Validation shared by StorageClass and VolumeAttributesClass: driver name and parameters.
 
 use crate::check;
 use crate::fields::entries;

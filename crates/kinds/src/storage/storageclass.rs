@@ -1,4 +1,4 @@
-//! StorageClass: provisioner, policies and topologies; little of it can change.
+//! StorageClass: provisioner, policies and topologies, most of them immutable.
 
 use super::parameters::{validate_parameters, validate_provisioner};
 use crate::check;
@@ -69,7 +69,7 @@ fn validate_topologies(terms: &[Value], path: &Path<'_>, errors: &mut FieldError
         let path = path.index(i);
         let path = path.field("matchLabelExpressions");
         let values = validate_term(term, &path, errors);
-        // kube-apiserver compares with as many empty terms as there are terms, too.
+        // kube-apiserver also compares with as many empty terms as there are terms.
         let repeated = seen.iter().filter(|earlier| **earlier == values).count();
         let empty = if values.is_empty() { terms.len() } else { 0 };
         for _ in 0..repeated + empty {

@@ -1,4 +1,4 @@
-//! VolumeAttachment: one source, one node, and what came of it. The spec stays.
+//! VolumeAttachment: one source, one node, and the result. The spec is immutable.
 
 use crate::check;
 use crate::core::persistentvolume::{internal, sources, spec};
@@ -12,7 +12,7 @@ use pintle_value::{Path, Value};
 const METADATA_BYTES_MAX: usize = 256 * 1024;
 const MESSAGE_BYTES_MAX: usize = 1024;
 const ONE_SOURCE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
-/// A spec as Go's internal type has it.
+/// The spec in Go's internal type.
 static SPEC: [Field; 3] = [
     Field("attacher", "Attacher", TEXT),
     Field(
@@ -98,7 +98,7 @@ fn validate_status(object: &Value, errors: &mut FieldErrors) {
         let Some(error) = member(status, field) else { continue };
         let path = path.field(field);
         if text(error, "message").len() > MESSAGE_BYTES_MAX {
-            // kube-apiserver names the other limit here.
+            // kube-apiserver's error states the other limit here.
             errors.too_long(&path.field("message"), METADATA_BYTES_MAX);
         }
         if let Some(code) = opt_int(error, "errorCode").filter(|code| *code < 0) {

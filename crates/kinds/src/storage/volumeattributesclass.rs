@@ -1,4 +1,4 @@
-//! VolumeAttributesClass: a driver and parameters, which stay.
+//! VolumeAttributesClass: a driver and immutable parameters.
 
 use super::parameters::{validate_parameters, validate_provisioner};
 use crate::fields::text;

@@ -78,7 +78,7 @@ fn param_ref(object: &Value) -> Value {
     match (part("namespace"), part("name"), selector) {
         (_, "", None) => text("<unset>"),
         (_, "", Some(selector)) => text(go_selector(selector)),
-        // Whether the parameter lives in a namespace cannot be seen here.
+        // It is unknown here whether the parameter is namespaced.
         ("", name, _) => text(format!("*/{name}")),
         (namespace, name, _) => text(format!("{namespace}/{name}")),
     }

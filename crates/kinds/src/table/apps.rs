@@ -47,7 +47,7 @@ fn controller_revision(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), text(error_text), int(object, &["revision"]), age(object, now)]
 }
 
-/// `kind.group/name` in small letters, but for the name.
+/// `kind.group/name`, in lower case except for the name.
 fn controller_name(owner: &Value) -> String {
     let kind = owner.str_at(&["kind"]).to_lowercase();
     match owner.str_at(&["apiVersion"]).split_once('/') {

@@ -18,7 +18,7 @@ const AUTOSCALER: &[&str] = &[
     "status.currentReplicas",
     "status.currentMetrics",
 ];
-/// How many metrics a cell shows.
+/// How many metrics a cell contains.
 const METRICS_SHOWN: usize = 2;
 
 fn scale(object: &Value, now: Timestamp) -> Vec<Value> {
@@ -68,7 +68,7 @@ fn metric(spec: &Value, status: Option<&Value>) -> String {
     let current = status.and_then(|status| status.get(source)).filter(|source| !source.is_null());
     let target = |key: &str| spec.at(&[source, "target", key]).filter(|value| !value.is_null());
     let now = |key: &str| current.map(|current| current.at(&["current", key]));
-    // A source that is there but says nothing counts as 0; only some demand a value.
+    // An empty source counts as 0; only some require a value.
     let error_text = |value: Option<Option<&Value>>| value.map_or_else(|| "<unknown>".into(), quantity);
     let demanded = |value: Option<Option<&Value>>| error_text(value.filter(Option::is_some));
     let average = target("averageValue");

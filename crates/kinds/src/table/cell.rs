@@ -1,4 +1,4 @@
-//! Single cells: how texts, numbers, ages, labels and lists are shown.
+//! Formats single cells: strings, numbers, ages, labels and lists.
 
 use pintle_meta::{LabelSelector, Timestamp, duration};
 use pintle_value::{Str, Value};
@@ -13,7 +13,7 @@ pub(super) fn name(object: &Value) -> Value {
     text_at(object, &["metadata", "name"])
 }
 
-/// How long ago the object was created.
+/// The object's age.
 pub(super) fn age(object: &Value, now: Timestamp) -> Value {
     since(object.str_at(&["metadata", "creationTimestamp"]), now)
 }
@@ -23,12 +23,12 @@ pub(super) fn since(time: &str, now: Timestamp) -> Value {
     Value::String(duration::age(time, &now))
 }
 
-/// The text of a field; "" where it is unset.
+/// The text of a field; "" if unset.
 pub(super) fn text_at(object: &Value, path: &[&str]) -> Value {
     text(object.str_at(path))
 }
 
-/// The text of a field, or `unset` where there is none.
+/// The text of a field, or `unset` if it is absent.
 pub(super) fn text_or(object: &Value, path: &[&str], unset: &str) -> Value {
     match object.at(path) {
         Some(Value::String(found)) => Value::String(found.clone()),
@@ -36,7 +36,7 @@ pub(super) fn text_or(object: &Value, path: &[&str], unset: &str) -> Value {
     }
 }
 
-/// The text of a field, or `empty` where it is unset or empty.
+/// The text of a field, or `empty` if it is unset or empty.
 pub(super) fn filled_or(object: &Value, path: &[&str], empty: &str) -> Value {
     match object.str_at(path) {
         "" => text(empty),
@@ -44,7 +44,7 @@ pub(super) fn filled_or(object: &Value, path: &[&str], empty: &str) -> Value {
     }
 }
 
-/// The number in a field; 0 where it is unset.
+/// The number in a field; 0 if unset.
 pub(super) fn number(object: &Value, path: &[&str]) -> i64 {
     object.at(path).and_then(Value::as_int).unwrap_or(0)
 }
@@ -54,7 +54,7 @@ pub(super) fn int(object: &Value, path: &[&str]) -> Value {
     Value::Int(number(object, path))
 }
 
-/// The truth of a field, or `unset` where there is none.
+/// The boolean in a field, or `unset` if it is absent.
 pub(super) fn bool_or(object: &Value, path: &[&str], unset: bool) -> Value {
     Value::Bool(object.at(path).and_then(Value::as_bool).unwrap_or(unset))
 }
@@ -79,7 +79,7 @@ pub(super) fn texts<'a>(object: &'a Value, path: &[&str]) -> Vec<&'a str> {
     object.items_at(path).iter().filter_map(Value::as_str).collect()
 }
 
-/// A quantity as it is kept; 0 where there is none.
+/// A quantity as stored; 0 if absent.
 pub(super) fn quantity(value: Option<&Value>) -> Str {
     scalar(value).unwrap_or_else(|| "0".into())
 }
@@ -104,7 +104,7 @@ pub(super) fn labels(map: Option<&Value>) -> Value {
     }
 }
 
-/// A label selector as text: `""` where it selects all or nothing, `None` where it is invalid.
+/// A label selector as text: `""` if it selects all or nothing, `None` if it is invalid.
 pub(super) fn selector_text(selector: Option<&Value>) -> Option<String> {
     let selector = LabelSelector::from_value(selector.unwrap_or(&Value::Null)).ok()?;
     let parts: Vec<String> = selector.requirements().iter().map(ToString::to_string).collect();
@@ -129,7 +129,7 @@ pub(super) fn containers(object: &Value, spec: &[&str]) -> [Value; 2] {
     })
 }
 
-/// The first parts of a list of which `count` are there in all.
+/// The first items of a list with `count` items.
 pub(super) fn with_more(error_text: &[&str], count: usize, shown_max: usize) -> String {
     let joined = error_text.join(",");
     if count > shown_max { format!("{joined} + {} more...", count - shown_max) } else { joined }
@@ -140,7 +140,7 @@ pub(super) fn condition<'a>(conditions: &'a [Value], type_: &str) -> Option<&'a 
     conditions.iter().find(|condition| condition.str_at(&["type"]) == type_)
 }
 
-/// Whether the first condition of this type says `True`.
+/// Returns whether the first condition of this type is `True`.
 pub(super) fn is_true(conditions: &[Value], type_: &str) -> bool {
     condition(conditions, type_).is_some_and(|condition| condition.str_at(&["status"]) == "True")
 }

@@ -7,28 +7,28 @@ use std::sync::OnceLock;
 
 const COLUMNS: &str = include_str!("../../data/columns.txt");
 
-/// The loaded table: descriptions by their names, columns by kind.
+/// The parsed table: descriptions by name, columns by kind.
 struct Loaded {
     texts: HashMap<&'static str, Str>,
     kinds: HashMap<&'static str, Vec<Column>>,
 }
 
-/// The columns of a kind, named by group and kind.
+/// The columns of a kind, given as group and kind.
 pub(super) fn of(kind: &str) -> Vec<Column> {
     loaded().kinds.get(kind).cloned().unwrap_or_default()
 }
 
-/// The columns of kinds without any of their own.
+/// The columns of kinds without their own.
 pub(super) fn plain() -> Vec<Column> {
     vec![name(), column("Created At", "date", described("@age"))]
 }
 
-/// The column that all begin with.
+/// The first column of every table.
 pub(super) fn name() -> Column {
     Column { format: "name".into(), ..column("Name", "string", described("@name")) }
 }
 
-/// A description that many columns have.
+/// A shared description.
 pub(super) fn described(name: &str) -> Str {
     loaded().texts.get(name).cloned().unwrap_or_default()
 }

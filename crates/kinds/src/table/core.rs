@@ -1,4 +1,4 @@
-//! Rows of the core group, but for pods, services and volumes.
+//! Rows of the core group, except for pods, services and volumes.
 
 use super::BuiltinPrinter;
 use super::cell::{
@@ -58,9 +58,9 @@ const REPLICATION_CONTROLLER: &[&str] = &[
     "status.readyReplicas",
 ];
 
-/// Labels that begin so name a role of a node.
+/// The prefix of labels that name a role of a node.
 const ROLE_PREFIX: &str = "node-role.kubernetes.io/";
-/// The value of this label is a role of a node.
+/// The label whose value is a role of a node.
 const ROLE_LABEL: &str = "kubernetes.io/role";
 
 fn component_status(object: &Value, _: Timestamp) -> Vec<Value> {
@@ -126,7 +126,7 @@ fn event(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// Who reports an event, and where.
+/// The reporting component of an event and its host.
 fn event_source(object: &Value) -> String {
     let first = |old: &[&str], new: &str| match object.str_at(old) {
         "" => object.str_at(&[new]).to_string(),

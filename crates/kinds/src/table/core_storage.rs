@@ -34,9 +34,9 @@ const CLAIM: &[&str] = &[
     "status.capacity",
 ];
 
-/// The class, before it was a field.
+/// The deprecated annotation for the class.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
-/// Access modes and what tables call them.
+/// Access modes and their abbreviations.
 const ACCESS_MODES: [(&str, &str); 4] = [
     ("ReadWriteOnce", "RWO"),
     ("ReadOnlyMany", "ROX"),

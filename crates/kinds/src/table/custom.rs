@@ -1,4 +1,4 @@
-//! Cells of kinds whose definitions say what is shown: a JSONPath for each column.
+//! Cells of custom resources: a JSONPath for each column.
 
 use super::cell::{name, text};
 use super::columns::{self, column, described};
@@ -9,7 +9,7 @@ use pintle_meta::{Timestamp, duration};
 use pintle_value::quote::go_general;
 use pintle_value::{Str, Value, json};
 
-/// How many bytes the texts of one row may have together. Each column may write out the whole object.
+/// The limit of all texts of one row in bytes. Each column may print the whole object.
 const ROW_BYTES_MAX: usize = 8 << 20;
 
 /// The columns after the name.
@@ -18,7 +18,7 @@ pub(super) struct CustomColumns {
 }
 
 impl CustomColumns {
-    /// The columns of a definition; without any, the age. Those from the first path that is none are left out.
+    /// The columns of a definition, or the age if it has none. Columns from the first invalid path on are dropped.
     pub(super) fn new(columns: &[Column]) -> Self {
         let default = [age()];
         let columns = if columns.is_empty() { &default } else { columns };
@@ -27,7 +27,7 @@ impl CustomColumns {
         CustomColumns { columns: parsed.collect() }
     }
 
-    /// All columns as they are shown.
+    /// All columns, as returned to the client.
     pub(super) fn headers(&self) -> Vec<Column> {
         let described = |column: &Column| {
             let mut column = column.clone();
@@ -86,12 +86,12 @@ fn age() -> Column {
     Column { path: ".metadata.creationTimestamp".into(), ..column("Age", "date", described("@age")) }
 }
 
-/// A value in a column of this type; `null` where it does not fit.
+/// A value in a column of this type; `null` if it does not fit.
 fn cell(type_: &str, value: &Value, now: Timestamp) -> Value {
     match (type_, value) {
         ("string", value) => text(error_text(value)),
         ("integer", Value::Int(int)) => Value::Int(*int),
-        // A fraction is cut off, as Go converts.
+        // A fraction is truncated, as Go's conversion does.
         ("integer", Value::Float(float)) => Value::Int(go_int(*float)),
         ("number", Value::Int(int)) => Value::Float(*int as f64),
         ("number", Value::Float(float)) => Value::Float(*float),
@@ -124,7 +124,7 @@ fn error_text(value: &Value) -> Str {
     }
 }
 
-/// A number without its fraction; out of range it is what processors make of it in kube-apiserver.
+/// A number without its fraction; out of range, the result of Go's conversion on amd64.
 fn go_int(float: f64) -> i64 {
     const BEYOND: f64 = 9_223_372_036_854_775_808.0;
     if float >= BEYOND { i64::MIN } else { float as i64 }

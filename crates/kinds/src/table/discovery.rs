@@ -11,7 +11,7 @@ pub(super) const PRINTERS: &[BuiltinPrinter] = &[BuiltinPrinter {
     cells: endpoint_slice,
 }];
 
-/// How many ports and addresses a cell shows.
+/// How many ports and addresses a cell contains.
 const SHOWN: usize = 3;
 
 fn endpoint_slice(object: &Value, now: Timestamp) -> Vec<Value> {

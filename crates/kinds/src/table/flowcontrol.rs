@@ -23,10 +23,10 @@ pub(super) const PRINTERS: &[BuiltinPrinter] = &[
     },
 ];
 
-/// The kind whose rows come in the order in which requests are matched.
+/// The kind whose rows are in the order in which requests are matched.
 pub(super) const ORDERED: &str = "flowcontrol.apiserver.k8s.io/FlowSchema";
 
-/// What flow schemas are ordered by.
+/// The sort key of flow schemas.
 pub(super) fn order(object: &Value) -> i64 {
     number(object, &["spec", "matchingPrecedence"])
 }

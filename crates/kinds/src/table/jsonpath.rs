@@ -1,4 +1,4 @@
-//! JSONPath as client-go evaluates it: fields, indexes and slices, wildcards, unions, filters, recursive descent.
+//! Evaluates JSONPath as client-go does: fields, indexes and slices, wildcards, unions, filters, recursive descent.
 
 use super::jsonpath_parse;
 use pintle_value::{Str, Value};
@@ -8,11 +8,11 @@ use std::cmp::Ordering;
 /// How deep `..` descends.
 const DEPTH_MAX: usize = 100;
 
-/// How many values the paths of one row may visit together. A path such as `..a..a..a` visits a value once for each
-/// way that leads to it, so the number grows with a power of the depth.
+/// How many values the paths of one row may visit together. A path such as `..a..a..a` visits a value once for each way
+/// that leads to it, so the number grows with a power of the depth.
 const ROW_STEPS_MAX: usize = 1_000_000;
 
-/// How many values the paths of a row may still visit. A path that would visit more fails, so its cell stays empty.
+/// How many values the paths of a row may still visit. A path that would visit more fails, and its cell is empty.
 pub(super) struct Budget(Cell<usize>);
 
 impl Budget {
@@ -21,7 +21,7 @@ impl Budget {
         Budget(Cell::new(ROW_STEPS_MAX))
     }
 
-    /// Takes `steps` away; `None` if there are not that many left.
+    /// Consumes `steps`; `None` if the budget is exhausted.
     fn spend(&self, steps: usize) -> Option<()> {
         let left = self.0.get().checked_sub(steps);
         self.0.set(left.unwrap_or(0));
@@ -32,7 +32,7 @@ impl Budget {
 /// A parsed path.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct JsonPath {
-    /// What stands in braces, one after another; only the first one's result is ever shown.
+    /// The actions in braces; only the result of the first one is used.
     pub(super) actions: Vec<Vec<Step>>,
 }
 
@@ -50,9 +50,9 @@ pub(super) enum Step {
         right: Vec<Step>,
     },
     Exists(Vec<Step>),
-    /// A text or number that stands for itself.
+    /// A literal string or number.
     Literal(Value),
-    /// A word such as `range`, which no column can use.
+    /// A keyword such as `range`, which columns cannot use.
     Word,
 }
 
@@ -61,30 +61,29 @@ pub(super) enum Step {
 pub(super) struct Slice {
     pub(super) from: Option<i64>,
     pub(super) to: Option<i64>,
-    /// `to` was not given: it is the one after `from`.
+    /// `to` was omitted: it is the one after `from`.
     pub(super) single: bool,
     pub(super) step: Option<i64>,
 }
 
-/// Values that were found. An error carries what was at hand when it came up: `[?(@.a[0])]` only asks whether
-/// there was anything.
+/// The values found. An error carries the values at that point: `[?(@.a[0])]` only asks whether there were any.
 type Found<'a> = Result<Vec<&'a Value>, Vec<&'a Value>>;
 
 impl JsonPath {
-    /// Reads a path as it stands in a definition, without braces; `None` if it is none.
+    /// Parses a path as written in a definition, without braces; `None` if it is invalid.
     pub(super) fn parse(path: &str) -> Option<Self> {
         jsonpath_parse::parse(path).map(|actions| JsonPath { actions })
     }
 
-    /// The first value that the path leads to.
+    /// The first value of the path.
     pub(super) fn first<'a>(&'a self, object: &'a Value, budget: &Budget) -> Option<&'a Value> {
         let mut results = self.actions.iter().map(|steps| walk(vec![object], steps, budget));
         let first = results.next()?.ok()?.into_iter().next()?;
-        // Also an action that is not shown spoils the cell when it fails.
+        // An unused action that fails also makes the cell empty.
         results.all(|result| result.is_ok()).then_some(first)
     }
 
-    /// The names of the members that every result of the path lies below.
+    /// The member names that every result of the path is below.
     pub(super) fn leading_members(&self) -> Vec<&str> {
         let [steps] = self.actions.as_slice() else { return Vec::new() };
         let fields = steps.iter().map_while(|step| match step {
@@ -162,12 +161,12 @@ fn children_count(value: &Value) -> usize {
     }
 }
 
-/// A value with children, and all such below it; `None` if the budget ends before.
+/// Collects a value with children and all such values below it; `None` if the budget is exhausted.
 fn descend<'a>(value: &'a Value, depth: usize, budget: &Budget, out: &mut Vec<&'a Value>) -> Option<()> {
     budget.spend(1 + children_count(value))?;
     let below = children(value);
     if below.is_empty() || depth > DEPTH_MAX {
-        // A text counts as the list of its bytes.
+        // A string counts as the list of its bytes.
         if value.as_str().is_some_and(|text| !text.is_empty()) {
             out.push(value);
         }
@@ -206,7 +205,7 @@ fn sliced<'a>(values: Vec<&'a Value>, slice: Slice, budget: &Budget) -> Found<'a
     Ok(out)
 }
 
-/// The items of lists that pass.
+/// The items of lists that satisfy the filter.
 fn filtered<'a>(
     values: Vec<&'a Value>,
     budget: &Budget,
@@ -227,7 +226,7 @@ fn filtered<'a>(
     Ok(out)
 }
 
-/// Whether a comparison holds; `None` where the two cannot be compared.
+/// Evaluates a comparison; `None` if the operands cannot be compared.
 fn compare(left: &Value, operator: &str, right: &Value) -> Option<bool> {
     let order = match (left, right) {
         (Value::Bool(left), Value::Bool(right)) => {

@@ -1,17 +1,17 @@
-//! The grammar of JSONPath as client-go reads it, quirks included.
+//! Parses JSONPath as client-go does, including its quirks.
 
 use super::jsonpath::{Slice, Step};
 use pintle_value::{Str, Value};
 
-/// How deep unions and filters nest.
+/// The deepest nesting of unions and filters.
 const NESTING_MAX: usize = 16;
 
-/// Reads a path without the braces around it: one list of steps for each action; `None` if it is no path.
+/// Parses a path without the braces around it into one list of steps per action; `None` if it is invalid.
 pub(super) fn parse(path: &str) -> Option<Vec<Vec<Step>>> {
     template(&format!("{{{path}}}"), 0)
 }
 
-/// Reads actions in braces and the texts between them.
+/// Parses actions in braces and the text between them.
 fn template(text: &str, nesting: usize) -> Option<Vec<Vec<Step>>> {
     if nesting > NESTING_MAX {
         return None;
@@ -35,7 +35,7 @@ fn template(text: &str, nesting: usize) -> Option<Vec<Vec<Step>>> {
     Some(actions)
 }
 
-/// The steps of a part that stands in brackets.
+/// The steps of a part in brackets.
 fn part(text: &str, nesting: usize) -> Option<Vec<Step>> {
     template(&format!("{{{text}}}"), nesting + 1)?.into_iter().next()
 }
@@ -47,7 +47,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// Reads up to the closing brace.
+    /// Parses up to the closing brace.
     fn action(&mut self) -> Option<()> {
         loop {
             if let Some(rest) = self.rest.strip_prefix('}') {
@@ -103,7 +103,7 @@ impl<'a> Parser<'a> {
         Some(())
     }
 
-    /// A name up to the next terminator; a backslash takes the character behind it along.
+    /// Consumes a name up to the next terminator; a backslash escapes the next character.
     fn field(&mut self) {
         let mut end = self.rest.len();
         let mut chars = self.rest.char_indices();
@@ -143,7 +143,7 @@ impl<'a> Parser<'a> {
         Some(())
     }
 
-    /// A text in quotes; one behind a backslash does not end it.
+    /// Consumes a quoted string with backslash escapes.
     fn quoted(&mut self, quote: char) -> Option<()> {
         let mut end = 1;
         loop {
@@ -182,7 +182,7 @@ impl<'a> Parser<'a> {
         Some(())
     }
 
-    /// A filter; what stands before it has been taken.
+    /// Consumes a filter whose opening has been consumed.
     fn filter(&mut self) -> Option<()> {
         let end = filter_end(self.rest)?;
         let text = self.take(end);
@@ -200,7 +200,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Where the parenthesis of a filter is closed: not within the one text in quotes that it may have.
+/// The end of a filter's parenthesis, which is not inside its quoted string.
 fn filter_end(text: &str) -> Option<usize> {
     let mut quote = None;
     let mut closed = false;
@@ -220,13 +220,13 @@ fn filter_end(text: &str) -> Option<usize> {
     None
 }
 
-/// Both sides of a comparison and what is between them.
+/// Splits a comparison into left side, operator and right side.
 fn comparison(text: &str) -> Option<(&str, &str, &str)> {
     let is_operator = |c: char| matches!(c, '!' | '<' | '>' | '=');
     let start = text.find(is_operator).filter(|start| *start > 0)?;
     let after = text.get(start..)?;
     let length = after.find(|c| !is_operator(c)).unwrap_or(after.len());
-    // Something must be left for the right side, if need be of the operator itself.
+    // Something must remain for the right side, if necessary a part of the operator.
     let length = if length == after.len() { length - 1 } else { length };
     let (operator, right) = after.split_at_checked(length).filter(|(operator, _)| !operator.is_empty())?;
     Some((text.get(..start)?, operator, right))
@@ -254,7 +254,7 @@ fn is_terminator(char: char) -> bool {
     matches!(char, ' ' | '\t' | '\r' | '\n' | '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}')
 }
 
-/// What the escapes of a quoted text stand for.
+/// Resolves the escapes of a quoted string.
 fn unquoted(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -281,7 +281,7 @@ fn unquoted(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// The character of so many hexadecimal digits.
+/// The character given by so many hexadecimal digits.
 fn code(chars: &mut std::str::Chars<'_>, digits: usize) -> Option<char> {
     let digits: String = chars.take(digits).collect();
     char::from_u32(u32::from_str_radix(&digits, 16).ok()?)

@@ -1,35 +1,35 @@
-//! What of a row stays the same while its object does: all cells but those that show ages.
+//! The part of a row that only changes with its object: all cells except ages.
 
 use super::{Printer, Row, cell};
 use pintle_meta::Timestamp;
 use pintle_value::Value;
 
-/// A cell of a row that can be kept.
+/// A cell of a row that can be cached.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LastingCell {
     /// Always the same.
     Fixed(Value),
-    /// How long ago the object was created.
+    /// The object's age.
     Age,
 }
 
-/// A row that can be kept as long as its object.
+/// A row that can be cached with its object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LastingRow {
     /// What the columns show.
     pub cells: Vec<LastingCell>,
-    /// What is special about the object.
+    /// The row's conditions.
     pub conditions: Vec<Value>,
     /// When the object was created.
     pub created: Timestamp,
 }
 
-/// Moments after an object's creation, in seconds and nanoseconds, at which a cell is looked at. Texts that depend on
-/// the time differ between the first and the last; only the age of this very object is right at all of them.
+/// Times after an object's creation, in seconds and nanoseconds, at which a cell is evaluated. Cells that depend on the
+/// time differ between the first and the last; only the age of this very object is correct at all of them.
 const MOMENTS: [(i64, u32); 3] = [(60, 0), (60, 999_999_999), (250 * 365 * 86_400, 0)];
 
 impl Printer {
-    /// The row of an object if it changes with nothing but the object and its age.
+    /// The row of an object, if it only depends on the object and its age.
     pub fn lasting_row(&self, object: &Value) -> Option<LastingRow> {
         let creation = object.str_at(&["metadata", "creationTimestamp"]);
         let created = Timestamp::parse(creation).ok()?;

@@ -42,7 +42,7 @@ fn ip_address(object: &Value, now: Timestamp) -> Vec<Value> {
     if !is_set(object, &["spec", "parentRef"]) {
         parent = "<none>".to_string();
     }
-    // There is a cell for the age, though there is no column for it.
+    // There is a cell for the age, although it has no column.
     vec![name(object), text(parent), age(object, now)]
 }
 
@@ -61,7 +61,7 @@ fn hosts(rules: &[Value]) -> String {
     let mut error_text = Vec::new();
     let mut more = false;
     for rule in rules {
-        // Rules count as more even without a host.
+        // Rules without a host count as more, too.
         more |= error_text.len() == HOSTS_SHOWN;
         let host = rule.str_at(&["host"]);
         if !more && !host.is_empty() {

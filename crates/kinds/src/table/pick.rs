@@ -5,21 +5,20 @@
 use pintle_value::{Map, Str, Value, json};
 use std::ops::Range;
 
-/// How deep a value may be that is read here.
+/// The deepest value that is parsed here.
 const DEPTH_MAX: usize = 64;
 
-/// What is needed of a value: all of it, or some members. Lists are seen through: what is needed of a list is
-/// needed of each item.
+/// The needed part of a value: all of it, or some members. What is needed of a list is needed of each item.
 #[derive(Debug, Default)]
 pub(super) struct Need {
     members: Vec<(Str, Need)>,
     whole: bool,
-    /// Members or items are only counted.
+    /// Only the number of members or items is needed.
     counted: bool,
 }
 
 impl Need {
-    /// Adds a path of members, such as `spec.containers.name`; a `#` at its end needs only the number of members.
+    /// Adds a path of members, such as `spec.containers.name`; a trailing `#` only needs the number of members.
     pub(super) fn add(&mut self, path: &str) {
         let (path, counted) = path.strip_suffix('#').map_or((path, false), |path| (path, true));
         let need = self.along(path.split('.'));
@@ -30,12 +29,12 @@ impl Need {
         }
     }
 
-    /// Adds a path of members whose names may hold dots; an empty one needs all.
+    /// Adds a path of members whose names may contain dots; an empty path needs everything.
     pub(super) fn add_members<'a>(&mut self, path: impl IntoIterator<Item = &'a str>) {
         self.along(path).whole = true;
     }
 
-    /// Whether a member of a member is needed.
+    /// Returns whether a member of a member is needed.
     pub(super) fn has(&self, outer: &str, inner: &str) -> bool {
         self.whole || self.member(outer).is_some_and(|need| need.whole || need.member(inner).is_some())
     }
@@ -57,7 +56,7 @@ impl Need {
         self.members.iter().find(|(member, _)| member == name).map(|(_, need)| need)
     }
 
-    /// What is needed of the JSON; `None` where it is not as this server writes it.
+    /// Extracts the needed part of the JSON; `None` if it is not in the form that this server writes.
     pub(super) fn pick(&self, kept: &[u8]) -> Option<Value> {
         let mut reader = Reader { bytes: kept, at: 0 };
         if self.whole || self.counted {
@@ -67,7 +66,7 @@ impl Need {
     }
 }
 
-/// Where the value of a member of the root stands in the JSON of a kept object.
+/// The range of a root member's value in the JSON of a stored object.
 pub fn member(kept: &[u8], name: &str) -> Option<Range<usize>> {
     let mut reader = Reader { bytes: kept, at: 0 };
     reader.expect(b'{')?;
@@ -117,7 +116,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An object with the members that are needed. At the root the rest does not matter once all are found.
+    /// Parses an object's needed members. At the root, parsing stops once all are found.
     fn members(&mut self, need: &Need, is_root: bool) -> Option<Value> {
         self.expect(b'{')?;
         let mut found = Vec::with_capacity(need.members.len());
@@ -170,7 +169,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A value as a whole. What is not plain is left to the parser.
+    /// Parses a whole value; the JSON parser handles everything that is not trivial.
     fn leaf(&mut self) -> Option<Value> {
         self.whole(0)
     }
@@ -219,7 +218,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What the parser reads from `start` up to here.
+    /// Parses the text from `start` to the current position.
     fn parsed(&self, start: usize) -> Option<Value> {
         match self.bytes.get(start..self.at)? {
             b"true" => Some(Value::Bool(true)),
@@ -231,7 +230,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes a string; returns what stands between its quotes, escapes and all.
+    /// Consumes a string; returns the text between its quotes with escapes.
     fn string(&mut self) -> Option<&'a [u8]> {
         self.expect(b'"')?;
         let start = self.at;
@@ -268,7 +267,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Moves behind an object or list: only strings and brackets matter.
+    /// Skips an object or list: only strings and brackets matter.
     fn skip_container(&mut self) -> Option<()> {
         let mut depth = 0usize;
         loop {
@@ -288,7 +287,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Moves behind a number or one of the words.
+    /// Skips a number or keyword.
     fn skip_word(&mut self) {
         while let Some(byte) = self.peek()
             && !matches!(byte, b',' | b':' | b'}' | b']' | b'"' | b'{' | b'[')

@@ -1,4 +1,4 @@
-//! Rows of pods: what state its containers leave a pod in.
+//! Rows of pods: the state of a pod from its containers.
 
 use super::BuiltinPrinter;
 use super::cell::{age, condition, filled_or, is_set, is_terminating, is_true, name, number, text};
@@ -32,10 +32,10 @@ const POD: &[&str] = &[
     "status.initContainerStatuses",
 ];
 
-/// Why a pod on a node that is not heard of is deleted.
+/// The reason of a pod's deletion from an unreachable node.
 const NODE_LOST: &str = "NodeLost";
 
-/// What the containers say of a pod.
+/// The state derived from the containers.
 #[derive(Default)]
 struct State {
     reason: String,
@@ -87,7 +87,7 @@ fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// What is special about a row: the pod has ended.
+/// The row's conditions: the pod has finished.
 pub(super) fn conditions(object: &Value) -> Vec<Value> {
     let (phase, message) = match object.str_at(&["status", "phase"]) {
         phase @ "Succeeded" => (phase, "The pod has completed successfully."),
@@ -113,10 +113,10 @@ fn state(object: &Value, init: &[Value]) -> State {
         state.reason = "SchedulingGated".to_string();
     }
     let mut sidecars = Restarts::default();
-    let initializing = look_at_init_containers(object, init, &mut state, &mut sidecars);
+    let initializing = evaluate_init_containers(object, init, &mut state, &mut sidecars);
     if !initializing || is_true(conditions, "Initialized") {
         state.restarts = sidecars;
-        look_at_containers(object, conditions, &mut state);
+        evaluate_containers(object, conditions, &mut state);
     }
     if is_terminating(object) {
         if object.str_at(&["status", "reason"]) == NODE_LOST {
@@ -128,13 +128,13 @@ fn state(object: &Value, init: &[Value]) -> State {
     state
 }
 
-/// Whether an init container runs beside the others.
+/// Returns whether an init container is a sidecar.
 fn is_sidecar(container: &Value) -> bool {
     container.str_at(&["restartPolicy"]) == "Always"
 }
 
-/// Goes through the init containers to the first that is not done. Returns whether there is one.
-fn look_at_init_containers(
+/// Evaluates the init containers up to the first unfinished one. Returns whether there is one.
+fn evaluate_init_containers(
     object: &Value,
     init: &[Value],
     state: &mut State,
@@ -142,7 +142,7 @@ fn look_at_init_containers(
 ) -> bool {
     for (at, status) in object.items_at(&["status", "initContainerStatuses"]).iter().enumerate() {
         state.restarts.add(status);
-        // Of several containers of one name the last one counts.
+        // Of several containers with one name the last one counts.
         let container =
             init.iter().rfind(|container| container.str_at(&["name"]) == status.str_at(&["name"]));
         let sidecar = container.is_some_and(is_sidecar);
@@ -168,7 +168,7 @@ fn look_at_init_containers(
     false
 }
 
-fn look_at_containers(object: &Value, conditions: &[Value], state: &mut State) {
+fn evaluate_containers(object: &Value, conditions: &[Value], state: &mut State) {
     let mut running = false;
     let mut failed = None;
     for status in object.items_at(&["status", "containerStatuses"]).iter().rev() {
@@ -187,7 +187,7 @@ fn look_at_containers(object: &Value, conditions: &[Value], state: &mut State) {
             state.ready += 1;
         }
     }
-    // A pod with a container that still runs is not completed.
+    // A pod with a running container is not completed.
     if state.reason == "Completed" {
         if running
             && conditions.iter().any(|c| c.str_at(&["type"]) == "Ready" && c.str_at(&["status"]) == "True")

@@ -11,7 +11,7 @@ pub(super) const PRINTERS: &[BuiltinPrinter] = &[
     BuiltinPrinter { kind: "Service", needs: &["spec", "status.loadBalancer"], cells: service },
 ];
 
-/// How many endpoints a cell shows.
+/// How many endpoints a cell contains.
 const ENDPOINTS_SHOWN: usize = 3;
 
 fn service(object: &Value, now: Timestamp) -> Vec<Value> {
@@ -42,7 +42,7 @@ fn external_ips(object: &Value) -> String {
     }
 }
 
-/// The addresses of a load balancer in order, each once.
+/// The distinct addresses of a load balancer, in order.
 pub(super) fn load_balancer(object: &Value) -> Vec<String> {
     let addresses = object.items_at(&["status", "loadBalancer", "ingress"]).iter().map(|ingress| {
         let ip = ingress.str_at(&["ip"]);
@@ -70,7 +70,7 @@ fn endpoints(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), text(addresses(object.items_at(&["subsets"]))), age(object, now)]
 }
 
-/// The first addresses of all subsets, each with each port.
+/// The first addresses of all subsets, with each port.
 fn addresses(subsets: &[Value]) -> String {
     if subsets.is_empty() {
         return "<none>".to_string();
@@ -95,7 +95,7 @@ fn addresses(subsets: &[Value]) -> String {
     with_more(&error_text, count, ENDPOINTS_SHOWN)
 }
 
-/// Addresses of IPv6 stand in brackets.
+/// IPv6 addresses are in brackets.
 fn host_port(ip: &str, port: i64) -> String {
     if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }

@@ -2,7 +2,7 @@
 
 use super::{DOUBLING_SECONDS, REQUEST_SECONDS};
 use crate::Family;
-use crate::Type::{Counter, Gauge, Histogram, Summary};
+use crate::Type::{Counter, Gauge, Histogram, LateGauge, Summary};
 
 const ADMISSION_SECONDS: &[f64] = &[0.005, 0.025, 0.1, 0.5, 1.0, 2.5];
 const EXPIRATION_SECONDS: &[f64] = &[
@@ -22,10 +22,26 @@ const KEY_SECONDS: &[f64] = &[
     0.04096,
 ];
 
+const SIGNER_SECONDS: &[f64] =
+    &[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+const POLICY_SECONDS: &[f64] = &[5e-7, 0.001, 0.01, 0.1, 1.0];
+const KMS_CALL_SECONDS: &[f64] = &[
+    0.0001, 0.0002, 0.0004, 0.0008, 0.0016, 0.0032, 0.0064, 0.0128, 0.0256, 0.0512, 0.1024, 0.2048, 0.4096,
+    0.8192, 1.6384, 3.2768, 6.5536, 13.1072, 26.2144, 52.4288,
+];
+const TRANSFORM_SECONDS: &[f64] = &[
+    5e-06, 1e-05, 2e-05, 4e-05, 8e-05, 0.00016, 0.00032, 0.00064, 0.00128, 0.00256, 0.00512, 0.01024,
+    0.02048, 0.04096, 0.08192, 0.16384, 0.32768, 0.65536, 1.31072, 2.62144, 5.24288, 10.48576, 20.97152,
+    41.94304, 83.88608,
+];
+
 const COMPARISON_SECONDS: &[f64] = &[0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0];
 
 const RESOURCE: &[&str] = &["group", "resource"];
 const STORE: &[&str] = &["group", "operation", "resource"];
+const KEY_ID: &[&str] = &["apiserver_id_hash", "key_id_hash", "provider_name", "transformation_type"];
+const VALIDATING_POLICY: &[&str] = &["enforcement_action", "error_type", "policy", "policy_binding"];
+const MUTATING_POLICY: &[&str] = &["error_type", "policy", "policy_binding"];
 const EVENTS: &[&str] = &["group", "resource", "version"];
 const STEP: &[&str] = &["operation", "rejected", "type"];
 
@@ -80,6 +96,27 @@ families! {
     HIDDEN_METRICS = "hidden_metrics_total", Counter, &[], "Metrics that are deprecated and not shown.";
     IMPERSONATION_SECONDS = "apiserver_impersonation_attempts_duration_seconds", Histogram(DOUBLING_SECONDS), &["decision", "mode"], "Durations of impersonations.";
     BUILD_INFO = "kubernetes_build_info", Gauge, &["build_date", "compiler", "git_commit", "git_tree_state", "git_version", "go_version", "major", "minor", "platform"], "The version of the server.";
+    EXTERNAL_KEYS_TIMESTAMP = "apiserver_externaljwt_fetch_keys_data_timestamp", LateGauge, &[], "When the external signer of tokens got the keys that it last returned.";
+    EXTERNAL_KEY_FETCHES = "apiserver_externaljwt_fetch_keys_request_total", Counter, &["code"], "Attempts to fetch the keys of the external signer of tokens.";
+    EXTERNAL_KEYS_FETCHED = "apiserver_externaljwt_fetch_keys_success_timestamp", LateGauge, &[], "When the keys of the external signer of tokens were last fetched.";
+    EXTERNAL_SIGNER_SECONDS = "apiserver_externaljwt_request_duration_seconds", Histogram(SIGNER_SECONDS), &["code", "method"], "Durations of calls to the external signer of tokens.";
+    EXTERNAL_SIGN_REQUESTS = "apiserver_externaljwt_sign_request_total", Counter, &["code"], "Tokens that the external signer was asked for.";
+    ENCRYPTION_RELOADED = "apiserver_encryption_config_controller_automatic_reload_last_timestamp_seconds", Gauge, &["apiserver_id_hash", "status"], "When the encryption configuration was last reloaded.";
+    ENCRYPTION_RELOADS = "apiserver_encryption_config_controller_automatic_reloads_total", Counter, &["apiserver_id_hash", "status"], "Reloads of the encryption configuration.";
+    ENCRYPTION_CONFIG = "apiserver_encryption_config_controller_last_config_info", Gauge, &["apiserver_id_hash", "hash"], "The encryption configuration that is in force, by its hash.";
+    KEY_CACHE_FILL = "apiserver_envelope_encryption_dek_cache_fill_percent", Gauge, &[], "How full the cache of KMS v1 is; v2 has none of this kind.";
+    KEY_CACHE_SIZE = "apiserver_envelope_encryption_dek_source_cache_size", Gauge, &["provider_name"], "Decrypted seeds that are remembered.";
+    KEY_ID_INVALID = "apiserver_envelope_encryption_invalid_key_id_from_status_total", Counter, &["error", "provider_name"], "Key ids of KMS plugins that are not valid.";
+    KEY_ID_USED = "apiserver_envelope_encryption_key_id_hash_last_timestamp_seconds", Gauge, KEY_ID, "When a key of a KMS was last used.";
+    KEY_ID_STATUS = "apiserver_envelope_encryption_key_id_hash_status_last_timestamp_seconds", Gauge, &["apiserver_id_hash", "key_id_hash", "provider_name"], "When a KMS plugin last returned a key id.";
+    KEY_ID_USES = "apiserver_envelope_encryption_key_id_hash_total", Counter, KEY_ID, "How often a key of a KMS was used.";
+    KMS_SECONDS = "apiserver_envelope_encryption_kms_operations_latency_seconds", Histogram(KMS_CALL_SECONDS), &["grpc_status_code", "method_name", "provider_name"], "Durations of calls to KMS plugins.";
+    TRANSFORMATION_SECONDS = "apiserver_storage_transformation_duration_seconds", Histogram(TRANSFORM_SECONDS), &["transformation_type", "transformer_prefix"], "Durations of encryption and decryption.";
+    TRANSFORMATIONS = "apiserver_storage_transformation_operations_total", Counter, &["resource", "status", "transformation_type", "transformer_prefix"], "Values that were encrypted and decrypted.";
+    VALIDATING_POLICY_SECONDS = "apiserver_validating_admission_policy_check_duration_seconds", Histogram(POLICY_SECONDS), VALIDATING_POLICY, "Durations of validating admission policies.";
+    VALIDATING_POLICY_CHECKS = "apiserver_validating_admission_policy_check_total", Counter, VALIDATING_POLICY, "What came of validating admission policies.";
+    MUTATING_POLICY_SECONDS = "apiserver_mutating_admission_policy_check_duration_seconds", Histogram(POLICY_SECONDS), MUTATING_POLICY, "Durations of mutating admission policies.";
+    MUTATING_POLICY_CHECKS = "apiserver_mutating_admission_policy_check_total", Counter, MUTATING_POLICY, "What came of mutating admission policies.";
     FEATURES = "kubernetes_feature_enabled", Gauge, &["name", "stage"], "Feature gates: 1 is on.";
     REGISTERED_METRICS = "registered_metrics_total", Counter, &["deprecated_version", "stability_level"], "Metric families that the server has.";
     VERSION_INFO = "version_info", Gauge, &["binary", "component", "emulation", "min_compat"], "Versions of the server's API.";

@@ -15,10 +15,10 @@ pub(super) const SELF: &str = "self";
 /// The value as it was.
 pub(super) const OLD_SELF: &str = "oldSelf";
 
-/// What a broken rule is reported as.
+/// The reason with which a violated rule is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// `FieldValueInvalid`, and what a rule says nothing of.
+    /// `FieldValueInvalid`, which is also the default.
     Invalid,
     /// `FieldValueForbidden`
     Forbidden,
@@ -33,15 +33,15 @@ pub enum Reason {
 pub struct Rule {
     /// The expression that must hold.
     pub rule: Str,
-    /// What a client is told when it does not.
+    /// The message for the client if it is violated.
     pub message: Str,
-    /// The expression that says what a client is told.
+    /// The expression that computes the message for the client.
     pub message_expression: Str,
     /// What it is reported as.
     pub reason: Reason,
-    /// The field that errors name, from where the rule stands; empty for the value itself.
+    /// The field that errors name, relative to the rule's position; empty for the value itself.
     pub field_path: Str,
-    /// Whether `oldSelf` is an optional value, so that the rule also holds for new values.
+    /// Whether `oldSelf` is optional, so that the rule also applies to new values.
     pub optional_old_self: bool,
 }
 
@@ -76,9 +76,9 @@ impl Rule {
 pub struct Compiled {
     /// Tells whether the rule holds.
     pub program: Program,
-    /// Whether the rule looks at what the value was.
+    /// Whether the rule uses `oldSelf`.
     pub uses_old_self: bool,
-    /// What one evaluation may cost.
+    /// The cost limit of one evaluation.
     pub cost_max: u64,
     /// The expression of the message, if there is one, or why it did not compile.
     pub message: Option<Result<Message, String>>,
@@ -88,7 +88,7 @@ pub struct Compiled {
 pub struct Message {
     /// Makes the text.
     pub program: Program,
-    /// What one evaluation may cost.
+    /// The cost limit of one evaluation.
     pub cost_max: u64,
 }
 
@@ -149,7 +149,7 @@ impl Compiler {
     }
 }
 
-/// Why an expression is not taken.
+/// The reason why an expression is not accepted.
 enum Wrong {
     Issues(String),
     Type,

@@ -1,4 +1,4 @@
-//! The rules of a schema, kept where they stand. Parts of the schema without rules are left out.
+//! The rules of a schema by position. Parts of the schema without rules are omitted.
 
 use super::compile::{Compiled, Compiler, Rule};
 use super::escape::escape;

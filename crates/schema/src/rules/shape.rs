@@ -1,4 +1,4 @@
-//! What a schema shows of its data to expressions: types, and the sizes that bound what expressions cost.
+//! The CEL shape of a schema's data: types, and the sizes that bound the cost of expressions.
 
 use super::escape::escape;
 use pintle_cel::shape::{Field, ListKind, ObjectShape, Shape, ShapeKind};

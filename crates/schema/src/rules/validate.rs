@@ -1,4 +1,4 @@
-//! The rules of a schema run against an object, in kube-apiserver's words.
+//! Evaluates the rules of a schema on an object, with kube-apiserver's error texts.
 
 use super::compile::{Compiled, Message, OLD_SELF, Reason, Rule, SELF};
 use super::scope::Scope;

@@ -1,4 +1,4 @@
-//! `authorizer`: questions to the authorizer of the server, which the caller of the expression answers.
+//! `authorizer`: authorization checks in expressions, which the caller of the expression answers.
 
 use std::any::Any;
 use std::fmt;
@@ -22,7 +22,7 @@ pub const RESOURCE_CHECK: &str = "kubernetes.authorization.ResourceCheck";
 /// The name of the type of what `check` gives.
 pub const DECISION: &str = "kubernetes.authorization.Decision";
 
-/// Answers the questions of expressions.
+/// Answers the authorization checks of expressions.
 pub trait Authorizer: fmt::Debug + Send + Sync {
     /// Whether `question` is allowed.
     fn authorize(&self, question: &Question<'_>) -> Decision;

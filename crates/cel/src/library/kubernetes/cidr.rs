@@ -1,4 +1,4 @@
-//! `cidr()` and what can be asked of a network.
+//! `cidr()` and the functions of networks.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub fn library() -> Library {
                         [cidr.clone(), Type::String],
                         Type::Bool,
                         |args| {
-                            // kube-apiserver forgets what is wrong with the text.
+                            // kube-apiserver drops the parse error.
                             let ip = ip::parse(text(args, 1)?).map_err(|_| EvalError::NoSuchOverload)?;
                             Ok(Value::Bool(opaque::<Prefix>(args, 0)?.contains(ip)))
                         },
@@ -129,7 +129,7 @@ fn value<'a>(prefix: Prefix) -> Value<'a> {
     Value::Opaque(Arc::new(prefix))
 }
 
-/// What is wrong is said twice, as in kube-apiserver.
+/// The error text is doubled, as in kube-apiserver.
 fn parsed(text: &str) -> Result<Prefix, EvalError> {
     parse(text).map_err(|error| {
         EvalError::Failed(format!("network address parse error during conversion from string: {error}"))

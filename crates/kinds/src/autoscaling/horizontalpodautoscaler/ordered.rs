@@ -1,8 +1,8 @@
-//! JSON with members in the order of Go's structs: annotations hold the text, so that order shows.
+//! JSON with members in the order of Go's structs: annotations contain the text, so the order is visible.
 
 use pintle_value::{Value, json};
 
-/// The members of a struct in order; each has the members of its own struct, if it is one.
+/// The members of a struct in order, each with the order of its own struct.
 pub(super) struct Order(pub(super) &'static [(&'static str, &'static Order)]);
 
 /// A value without an order of its own.
@@ -40,7 +40,7 @@ const EXTERNAL: &Order = &Order(&[
     ("targetAverageValue", PLAIN),
     ("currentAverageValue", PLAIN),
 ]);
-/// A metric of v1, wanted or current.
+/// A metric of v1, in spec or status.
 pub(super) const METRIC: &Order = &Order(&[
     ("type", PLAIN),
     ("object", OBJECT),

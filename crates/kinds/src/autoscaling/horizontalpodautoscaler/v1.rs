@@ -1,4 +1,4 @@
-//! The old version of an autoscaler: a target for the CPU, and everything else in annotations.
+//! The v1 autoscaler: a CPU target, and everything else in annotations.
 
 use super::ordered::{self, CONDITION, METRIC};
 use super::{DEFAULT_CPU_PERCENT, cpu_utilization, v1_metrics};
@@ -11,7 +11,7 @@ const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
-/// All annotations that stand for something else.
+/// The annotations that represent v2 fields.
 const ANNOTATIONS: [&str; 6] = [
     METRICS,
     BEHAVIOR,
@@ -34,7 +34,7 @@ const RULES: &[Field] = &[
 const BEHAVIOR_FIELDS: &[Field] =
     &[Field("scaleUp", "ScaleUp", Kind::Struct(RULES)), Field("scaleDown", "ScaleDown", Kind::Struct(RULES))];
 
-/// Takes away all annotations that stand for something else.
+/// Removes the annotations that represent v2 fields.
 pub(super) fn drop_annotations(object: &mut Value) {
     let path = ["metadata", "annotations"];
     if let Some(Value::Object(annotations)) = object.at_mut(&path) {
@@ -85,7 +85,7 @@ pub(super) fn from_v2(object: &mut Value) {
     if let Some(percent) = current_cpu {
         object.set_at(&["status", "currentCPUUtilizationPercentage"], percent.into());
     }
-    // v1 shows both counters always.
+    // v1 always has both counters.
     for key in ["currentReplicas", "desiredReplicas"] {
         let path = ["status", key];
         if object.at(&path).is_none() {
@@ -99,7 +99,7 @@ fn current_cpu(metric: &Value) -> Option<i64> {
     metric.at(&["resource", "current", "averageUtilization"]).and_then(Value::as_int).filter(|_| cpu)
 }
 
-/// An autoscaler that names no target at all gets one on the way through v2, and its writer owns it.
+/// An autoscaler without metrics gets the default CPU target by conversion to v2, and its writer owns it.
 pub(super) fn default_target(object: &mut Value) {
     const TARGET: [&str; 2] = ["spec", "targetCPUUtilizationPercentage"];
     let has_others = !annotated_list(object, METRICS).unwrap_or_default().is_empty();
@@ -108,7 +108,7 @@ pub(super) fn default_target(object: &mut Value) {
     }
 }
 
-/// What an annotation holds, if it is JSON.
+/// The value of an annotation, if it is JSON.
 fn annotated(object: &Value, key: &str) -> Option<Value> {
     let text = object.at(&["metadata", "annotations", key])?.as_str()?;
     json::parse(text.as_bytes()).ok().map(|parsed| parsed.value)
@@ -153,7 +153,7 @@ pub(super) fn to_v2(object: &mut Value) {
     drop_annotations(object);
 }
 
-/// The annotation has Go's names of fields; Go reads them in any case of letters.
+/// The annotation has Go's field names, which Go decodes case-insensitively.
 fn behavior_from_text(value: Value) -> Value {
     renamed(&value, BEHAVIOR_FIELDS)
 }

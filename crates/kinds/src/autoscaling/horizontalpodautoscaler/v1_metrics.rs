@@ -1,17 +1,17 @@
-//! Metrics of v1 and v2, wanted and current, turned into each other.
+//! Converts metrics between v1 and v2, in spec and status.
 
 use crate::fields::{member, text};
 use pintle_meta::Quantity;
 use pintle_value::Value;
 
-/// Puts a copy of what is at `from` to `to`, if it is there.
+/// Copies the value at `from` to `to`, if it is present.
 fn copy(source: &Value, from: &[&str], target: &mut Value, to: &[&str]) {
     if let Some(value) = source.at(from) {
         target.set_at(to, value.clone());
     }
 }
 
-/// A quantity that v1 always shows.
+/// Copies a quantity that v1 always has.
 fn copy_or_zero(source: &Value, from: &[&str], target: &mut Value, to: &[&str]) {
     target.set_at(to, source.at(from).cloned().unwrap_or_else(|| "0".into()));
 }
@@ -74,7 +74,7 @@ pub(super) fn spec_to_v2(metric: &Value) -> Value {
             let zero =
                 source.get("targetValue").is_none_or(|v| Quantity::from_value(v).is_ok_and(|q| q.is_zero()));
             out.set_at(&["target", "type"], if average { "AverageValue" } else { "Value" }.into());
-            // v1 cannot leave the value out, and zero is no target.
+            // v1 cannot omit the value, and zero is not a target.
             if !average || !zero {
                 copy_or_zero(source, &["targetValue"], out, &["target", "value"]);
             }
@@ -104,7 +104,7 @@ pub(super) fn spec_to_v2(metric: &Value) -> Value {
     })
 }
 
-/// A current metric of v2 in v1.
+/// Converts a status metric from v2 to v1.
 pub(super) fn status_from_v2(metric: &Value) -> Value {
     each_source(metric, |key, source, out| match key {
         "object" => {
@@ -134,7 +134,7 @@ pub(super) fn status_from_v2(metric: &Value) -> Value {
     })
 }
 
-/// A current metric of v1 in v2.
+/// Converts a status metric from v1 to v2.
 pub(super) fn status_to_v2(metric: &Value) -> Value {
     each_source(metric, |key, source, out| match key {
         "object" => {
@@ -164,7 +164,7 @@ pub(super) fn status_to_v2(metric: &Value) -> Value {
     })
 }
 
-/// The CPU utilization that a wanted metric of v2 asks for, if it is about that.
+/// The CPU utilization target of a v2 metric, if it is one.
 pub(super) fn cpu_target(metric: &Value) -> Option<i64> {
     let cpu = text(metric, "type") == "Resource" && metric.str_at(&["resource", "name"]) == "cpu";
     metric.at(&["resource", "target", "averageUtilization"]).and_then(Value::as_int).filter(|_| cpu)

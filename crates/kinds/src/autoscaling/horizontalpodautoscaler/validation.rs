@@ -1,4 +1,4 @@
-//! What is wrong with an autoscaler.
+//! Validates autoscalers.
 
 use crate::check;
 use crate::core::podspec::resources::container_resource_name;
@@ -8,12 +8,12 @@ use pintle_meta::{FieldErrors, GroupVersion, names};
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
-/// Longest window of stabilization.
+/// The longest stabilization window.
 const STABILIZATION_SECONDS_MAX: i64 = 3600;
-/// Longest period that a policy looks back.
+/// The longest period of a policy.
 const PERIOD_SECONDS_MAX: i64 = 1800;
 const SOURCE_TYPES: [&str; 5] = ["ContainerResource", "External", "Object", "Pods", "Resource"];
-/// Sources in the order in which they are looked at, and the types that they belong to.
+/// Metric sources in the order of validation, and their types.
 const SOURCES: [(&str, &str); 5] = [
     ("object", "Object"),
     ("external", "External"),
@@ -22,14 +22,14 @@ const SOURCES: [(&str, &str); 5] = [
     ("containerResource", "ContainerResource"),
 ];
 
-/// What the apiVersion of a reference may be.
+/// Which apiVersion a reference may have.
 #[derive(Clone, Copy)]
 struct Reference {
     empty_group: bool,
     any_version: bool,
 }
 
-/// Checks the spec of an autoscaler.
+/// Validates the spec of an autoscaler.
 pub(super) fn validate(spec: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
     let had_zero = old.is_some_and(|old| opt_int(old, "minReplicas") == Some(0));
     let (min, max) = (opt_int(spec, "minReplicas"), int(spec, "maxReplicas"));
@@ -64,7 +64,7 @@ pub(super) fn validate(spec: &Value, old: Option<&Value>, errors: &mut FieldErro
     }
 }
 
-/// A target that does not change is not judged again; only one kind of the core group can be scaled.
+/// An unchanged target is not validated again. Of the core group only ReplicationController can be scaled.
 fn target_rules(target: &Value, old: Option<&Value>) -> Reference {
     let old = old.and_then(|old| old.get("scaleTargetRef"));
     let same =

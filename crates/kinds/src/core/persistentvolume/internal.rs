@@ -1,4 +1,4 @@
-//! Volumes as Go's internal types have them: names and order of fields, for errors that show them.
+//! Volumes in Go's internal types: names and order of fields, for error texts.
 
 use crate::error_text::{Field, Kind, NULL, TEXT};
 
@@ -280,7 +280,7 @@ pub(crate) static SOURCE: [Field; 22] = [
     CSI,
 ];
 
-/// A whole spec, the sources among its fields.
+/// The whole spec, including the sources.
 pub(crate) static SPEC: [Field; 31] = [
     Field("capacity", "Capacity", NULL),
     GCE_PERSISTENT_DISK,

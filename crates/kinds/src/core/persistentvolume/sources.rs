@@ -1,4 +1,4 @@
-//! The sources of volumes that are not those of pods: one rule each, in kube-apiserver's order.
+//! The volume sources of PersistentVolumes: one validation each, in kube-apiserver's order.
 
 use crate::check;
 use crate::core::podspec::{paths, volume_sources};
@@ -7,8 +7,8 @@ use crate::fill;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
-/// The sources in the order in which they are checked: the field, its name where a second source is refused,
-/// and its name in errors of its own.
+/// The sources in the order of validation: the field, its name in the error about a second source, and its name in its
+/// own errors.
 pub(super) const ALL: [(&str, &str, &str); 22] = [
     ("hostPath", "hostPath", "hostPath"),
     ("gcePersistentDisk", "gcePersistentDisk", "persistentDisk"),
@@ -33,12 +33,12 @@ pub(super) const ALL: [(&str, &str, &str); 22] = [
     ("storageos", "storageos", "storageos"),
     ("csi", "csi", "csi"),
 ];
-/// How long the name of a volume and its portal may be together where the initiator has a name.
+/// The limit of a volume's name and portal together if the initiator has a name.
 const PORTAL_BYTES_MAX: usize = 64;
 const PORTAL_WORDS: &str = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
 const NAMESPACE_WORDS: &str = "if the endpointnamespace is set, it must be a valid namespace name";
 
-/// Fills in what a source leaves out.
+/// Applies the defaults of a source.
 pub(crate) fn default(spec: &mut Value) {
     let mut of = |source: &str, set: &dyn Fn(&mut Value)| {
         if let Some(source) = spec.get_mut(source).filter(|s| !s.is_null()) {
@@ -64,7 +64,7 @@ pub(crate) fn default(spec: &mut Value) {
     });
 }
 
-/// Checks a source of the volume `name`.
+/// Validates a source of the volume `name`.
 pub(super) fn validate(field: &str, source: &Value, name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     match field {
         "glusterfs" => glusterfs(source, path, errors),
@@ -114,7 +114,7 @@ fn glusterfs(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// A secret has a name and a namespace.
+/// Requires name and namespace of a secret.
 fn secret(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(secret) = member(source, "secretRef") else { return };
     let path = path.field("secretRef");
@@ -149,7 +149,7 @@ fn iscsi(source: &Value, name: &str, path: &Path<'_>, errors: &mut FieldErrors) 
     }
 }
 
-/// Whether the rules of pods take a name of iSCSI.
+/// Returns whether the rules for pods accept an iSCSI name.
 fn is_qualified(name: &str) -> bool {
     let mut source = Value::object();
     source.set_at(&["targetPortal"], "portal".into());

@@ -1,4 +1,4 @@
-//! The spec of a volume, in a PersistentVolume and inline in a VolumeAttachment.
+//! The spec of a PersistentVolume, also inline in a VolumeAttachment.
 
 use super::sources;
 use crate::check;
@@ -12,7 +12,7 @@ use pintle_value::{Path, Value};
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const INLINE: &str = "may not be specified in the context of inline volumes";
 
-/// Checks the spec of a volume. `lenient` lets bad values in node affinity be, where they were before.
+/// Validates the spec of a volume. `lenient` accepts invalid values in node affinity that the old object has.
 pub(super) fn validate(object: &Value, lenient: bool, errors: &mut FieldErrors) {
     let null = Value::Null;
     let spec = object.get("spec").unwrap_or(&null);
@@ -37,7 +37,7 @@ pub(super) fn validate(object: &Value, lenient: bool, errors: &mut FieldErrors) 
     attributes_class(spec, &path, errors);
 }
 
-/// Checks the spec of a volume that has no object of its own.
+/// Validates an inline volume spec.
 pub(crate) fn validate_inline(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     if member(spec, "claimRef").is_some() {
         errors.forbidden(&path.field("claimRef"), INLINE);
@@ -66,7 +66,7 @@ pub(crate) fn validate_inline(spec: &Value, path: &Path<'_>, errors: &mut FieldE
     }
 }
 
-/// Whether the node affinity has label values that are no longer allowed.
+/// Returns whether the node affinity has label values that are no longer allowed.
 pub(super) fn has_invalid_affinity(object: &Value) -> bool {
     let terms = object.items_at(&["spec", "nodeAffinity", "required", "nodeSelectorTerms"]);
     let expressions = terms.iter().flat_map(|t| t.items_at(&["matchExpressions"]));
@@ -118,7 +118,7 @@ fn node_affinity(placed: &Value, lenient: bool, path: &Path<'_>, errors: &mut Fi
     }
 }
 
-/// Exactly one source, and that one right.
+/// Requires exactly one valid source.
 fn source(spec: &Value, name: &str, placed: bool, path: &Path<'_>, errors: &mut FieldErrors) {
     let mut found = false;
     for (field, refused, error_text) in sources::ALL {
@@ -143,7 +143,7 @@ fn source(spec: &Value, name: &str, placed: bool, path: &Path<'_>, errors: &mut 
     }
 }
 
-/// Whether a path leads to the root, however it is written.
+/// Returns whether a path is the root directory, however it is written.
 fn is_root(path: &str) -> bool {
     let mut depth = 0usize;
     for part in path.split('/') {

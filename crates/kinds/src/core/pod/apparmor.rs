@@ -1,4 +1,4 @@
-//! AppArmor profiles of a pod: annotations of an older time become fields.
+//! AppArmor profiles of a pod: legacy annotations become fields.
 
 use crate::core::podspec::defaults::CONTAINER_LISTS;
 use crate::fill::items;
@@ -10,7 +10,7 @@ const LOCALHOST_PREFIX: &str = "localhost/";
 /// Longest name of a profile on the node.
 const PROFILE_BYTES_MAX: usize = 4095;
 
-/// Copies the profile of each container's annotation to its field, unless the pod as a whole has the same.
+/// Copies the profile of each container's annotation to its field, unless the pod's own profile is the same.
 pub(crate) fn fields_from_annotations(object: &mut Value) {
     if object.str_at(&["spec", "os", "name"]) == "windows" {
         return;
@@ -36,7 +36,7 @@ pub(crate) fn fields_from_annotations(object: &mut Value) {
     }
 }
 
-/// The profile that an annotation names, if that is one.
+/// The profile of an annotation, if it is valid.
 pub(crate) fn profile(annotation: &str) -> Option<Value> {
     let mut profile = Value::object();
     match annotation {

@@ -1,4 +1,4 @@
-//! What is wrong with a new pod, and with any pod.
+//! Validates new pods, and what holds for all pods.
 
 use crate::core::podspec::{annotations, containers, options::Options, spec};
 use crate::fields::{list, member, text};
@@ -22,7 +22,7 @@ pub(super) fn validate(pod: &Value, errors: &mut FieldErrors) {
     annotations::validate_profiles(pod.get("metadata"), spec, &SPEC, errors);
 }
 
-/// Checks what holds for all pods, new or not.
+/// Validates what holds for all pods.
 pub(super) fn metadata_and_spec(pod: &Value, options: &Options, errors: &mut FieldErrors) {
     workload::finalizers(pod, errors);
     let spec = workload::spec_of(pod);

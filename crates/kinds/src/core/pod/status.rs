@@ -1,4 +1,4 @@
-//! What is wrong with the status of a pod.
+//! Validates the status of a pod.
 
 use super::update;
 use crate::check;
@@ -17,7 +17,7 @@ const IP: &[Field] = &[Field("ip", "IP", TEXT)];
 /// Longest message about the health of a device.
 const HEALTH_MESSAGE_BYTES_MAX: usize = 1024;
 
-/// Checks the update of a pod's status.
+/// Validates an update of a pod's status.
 pub(super) fn validate(pod: &Value, old: &Value, errors: &mut FieldErrors) {
     update::annotations_update(pod, old, &update::options(old), errors);
     let (status, before) = (workload::status(pod), workload::status(old));
@@ -85,7 +85,7 @@ fn nominated_node(pod: &Value, old: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// A container that has ended for good cannot run again.
+/// A terminated container that is not restarted cannot run again.
 fn transitions(pod: &Value, old: &Value, errors: &mut FieldErrors) {
     let spec = workload::spec_of(old);
     let restarts_all =
@@ -245,7 +245,7 @@ fn allocatable_claims(pod: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Addresses must be right where they are new, and at most one of each family.
+/// Validates new addresses; there may be one of each family.
 fn addresses(key: &str, status: &Value, before: &Value, errors: &mut FieldErrors) {
     let path = STATUS.field(key);
     let old: Vec<&str> = list(before, key).iter().map(|ip| text(ip, "ip")).collect();

@@ -1,4 +1,4 @@
-//! Resizing a pod and adding ephemeral containers to it.
+//! Validates resizing a pod and adding ephemeral containers.
 
 use super::Pod;
 use super::create::metadata_and_spec;
@@ -16,7 +16,7 @@ use pintle_meta::field::{ErrorText, Named, quoted};
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
-/// How a path of one empty name is written.
+/// How kube-apiserver writes a path with a single empty name.
 const NOWHERE: Path<'static> = Path::of("[]");
 const ONLY_COMPUTE: &str = "only cpu and memory resources are mutable";
 
@@ -24,7 +24,7 @@ fn is_mirror(pod: &Value) -> bool {
     pod.at(&["metadata", "annotations", MIRROR]).is_some()
 }
 
-/// Checks an update of ephemeral containers: those that are there stay as they are.
+/// Validates an update of ephemeral containers: existing ones are immutable.
 pub(super) fn validate_ephemeral(pod: &Value, old: &Value, errors: &mut FieldErrors) {
     if is_mirror(old) {
         return errors.forbidden(&NOWHERE, "static pods do not support ephemeral containers");
@@ -55,7 +55,7 @@ fn error_text(container: &Value) -> String {
     Internal(Some(container), EPHEMERAL_CONTAINER).error_text()
 }
 
-/// Checks a resize: CPU and memory change, and nothing else.
+/// Validates a resize: only CPU and memory may change.
 pub(super) fn validate_resize(pod: &Value, old: &Value, errors: &mut FieldErrors) {
     if is_mirror(old) {
         return errors.forbidden(&NOWHERE, "static pods cannot be resized");
@@ -98,7 +98,7 @@ pub(super) fn validate_resize(pod: &Value, old: &Value, errors: &mut FieldErrors
     }
 }
 
-/// A kubelet that knows of resizing reports resources of running containers.
+/// Returns whether the kubelet supports resizing: it reports resources of running containers.
 fn node_resizes(pod: &Value) -> bool {
     let running = |s: &&Value| s.at(&["state", "running"]).is_some();
     let statuses = pod.items_at(&["status", "containerStatuses"]);
@@ -127,7 +127,7 @@ fn pod_level(spec: &Value, old: &Value, rest: &mut Value, errors: &mut FieldErro
     }
 }
 
-/// Requests and limits may change but not go.
+/// Requests and limits may change but not be removed.
 fn nothing_removed(new: &Value, old: &Value, path: &Path<'_>, what: &str, errors: &mut FieldErrors) {
     for which in ["requests", "limits"] {
         let gone = |name: &str| new.at(&["resources", which, name]).is_none();
@@ -156,14 +156,14 @@ fn same_order(spec: &Value, old: &Value, errors: &mut FieldErrors) -> bool {
     errors.0.len() == before
 }
 
-/// Gives CPU and memory back to what they were; whatever still differs is complained of.
+/// Resets CPU and memory to the old values; any remaining difference is an error.
 fn only_compute(rest: &mut Value, old: &Value, errors: &mut FieldErrors) {
     for name in ["containers", "initContainers"] {
         let Some(Value::Array(containers)) = rest.get_mut(name) else { continue };
         for (at, (container, old)) in containers.iter_mut().zip(list(old, name)).enumerate() {
             let modified = container != old;
             take_compute(container, old);
-            // Claims are left out of the comparison on the new side alone: they may come but not stay.
+            // Claims are only removed from the new side before the comparison, so they can be added but not remain.
             container.remove_at(&["resources", "claims"]);
             let path = SPEC.field(name);
             if container != old && name == "containers" {

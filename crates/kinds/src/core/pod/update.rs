@@ -1,4 +1,4 @@
-//! What an update may change in a pod: next to nothing of its spec.
+//! Validates updates of a pod: hardly anything of its spec may change.
 
 use super::Pod;
 use super::create::metadata_and_spec;
@@ -26,7 +26,7 @@ const TERMS: [&str; 4] =
     ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"];
 const UPDATABLE: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n";
 
-/// The rules for a pod by the one that was there before.
+/// The validation options for an update of `old`.
 pub(super) fn options(old: &Value) -> Options {
     Options::new(true, Some((workload::spec_of(old), old.get("metadata"))))
 }
@@ -50,11 +50,11 @@ pub(super) fn validate(pod: &Value, old: &Value, errors: &mut FieldErrors) {
     scheduling::only_added(new, before, &SPEC.field("tolerations"), &options, errors);
     scheduling::only_deleted_gates(spec, old_spec, &SPEC.field("schedulingGates"), errors);
     if spec != old_spec {
-        rest(spec, old_spec, errors);
+        validate_unchanged(spec, old_spec, errors);
     }
 }
 
-/// Checks the annotations of a pod and that some of them stayed.
+/// Validates the annotations of a pod, and that some of them are unchanged.
 pub(super) fn annotations_update(pod: &Value, old: &Value, options: &Options, errors: &mut FieldErrors) {
     let metadata = Path::of("metadata");
     let path = metadata.field("annotations");
@@ -81,7 +81,7 @@ fn same_containers(new: &[Value], old: &[Value], path: &Path<'_>, errors: &mut F
     true
 }
 
-/// A deadline may be set and shortened.
+/// `activeDeadlineSeconds` may be set and shortened.
 fn deadline(spec: &Value, old: &Value, errors: &mut FieldErrors) -> bool {
     let path = SPEC.field("activeDeadlineSeconds");
     let (new, old) = (opt_int(spec, "activeDeadlineSeconds"), opt_int(old, "activeDeadlineSeconds"));
@@ -102,8 +102,8 @@ fn deadline(spec: &Value, old: &Value, errors: &mut FieldErrors) -> bool {
     true
 }
 
-/// Checks that nothing has changed but what may.
-fn rest(spec: &Value, old: &Value, errors: &mut FieldErrors) {
+/// Validates that nothing else has changed.
+fn validate_unchanged(spec: &Value, old: &Value, errors: &mut FieldErrors) {
     let mut munged = spec.clone();
     for name in ["containers", "initContainers"] {
         if let Some(Value::Array(containers)) = munged.get_mut(name) {
@@ -123,16 +123,16 @@ fn rest(spec: &Value, old: &Value, errors: &mut FieldErrors) {
         gated(&mut munged, old, errors);
     }
     if munged != *old {
-        let diff = crate::diff::unified(&pod_spec_shown(old), &pod_spec_shown(&munged));
+        let diff = crate::diff::unified(&pod_spec_error_text(old), &pod_spec_error_text(&munged));
         errors.forbidden(&SPEC, &format!("{UPDATABLE}{diff}"));
     }
 }
 
-fn pod_spec_shown(spec: &Value) -> String {
+fn pod_spec_error_text(spec: &Value) -> String {
     Internal(Some(&internal::pod_spec(spec)), POD_SPEC).error_text()
 }
 
-/// A pod that is not scheduled yet may become more particular about nodes.
+/// The scheduling constraints of a gated pod may become stricter.
 fn gated(munged: &mut Value, old: &Value, errors: &mut FieldErrors) {
     if munged.get("nodeSelector") != old.get("nodeSelector") {
         let kept = |(key, value): (&str, &Value)| munged.at(&["nodeSelector", key]) == Some(value);
@@ -173,7 +173,7 @@ fn node_affinity(new: &[Value], old: &[Value], errors: &mut FieldErrors) {
 
 fn only_adds(new: &Value, old: &Value) -> bool {
     let lists = ["matchExpressions", "matchFields"].map(|key| (list(new, key), list(old, key)));
-    // A term without requirements matches nothing; it must not begin to match.
+    // A term without requirements matches nothing and must stay so.
     if lists.iter().all(|(_, old)| old.is_empty()) {
         return lists.iter().all(|(new, _)| new.is_empty());
     }

@@ -32,7 +32,7 @@ fn node_affinity(affinity: &Value, options: &Options, path: &Path<'_>, errors: &
     for (at, term) in list(affinity, PREFERRED).iter().enumerate() {
         let path = path.index(at);
         weight(term, &path, errors);
-        // Values that match no node do no harm in a preference.
+        // Values that match no node are harmless in a preference.
         let preference = term.get("preference").unwrap_or(&Value::Null);
         node_selector_term(preference, true, &path.field("preference"), errors);
     }
@@ -150,7 +150,7 @@ fn term_selectors(term: &Value, invalid_values: bool, path: &Path<'_>, errors: &
     }
 }
 
-/// Whether a spec has a selector in its affinity that is at fault.
+/// Returns whether a spec's affinity has an invalid selector.
 pub(crate) fn has_invalid_selector(spec: &Value) -> bool {
     ["podAffinity", "podAntiAffinity"].iter().any(|side| {
         let required = spec.items_at(&["affinity", side, REQUIRED]).iter();

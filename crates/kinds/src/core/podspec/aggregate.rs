@@ -1,4 +1,4 @@
-//! What all containers of a pod need together, and the pod-level resources that follow from it.
+//! The aggregate resources of a pod's containers, and the pod-level resources derived from them.
 
 use pintle_meta::Quantity;
 use pintle_value::{Map, Str, Value};
@@ -7,34 +7,34 @@ use std::collections::BTreeMap;
 /// Amounts by resource name.
 pub(crate) type Amounts = BTreeMap<Str, Quantity>;
 
-/// Reads a resource list; what cannot be read is left out.
+/// Parses a resource list; invalid quantities are dropped.
 pub(crate) fn amounts(list: Option<&Value>) -> Amounts {
     let entries = list.and_then(Value::as_object).into_iter().flat_map(Map::iter);
     entries.filter_map(|(name, value)| Some((name.clone(), Quantity::from_value(value).ok()?))).collect()
 }
 
-/// Whether resources of this name can be asked for by a whole pod.
+/// Returns whether a pod as a whole can request this resource.
 pub(crate) fn is_pod_level(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || is_huge_page(name)
 }
 
-/// Whether this is a size of huge pages.
+/// Returns whether a resource is a huge page size.
 pub(crate) fn is_huge_page(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-/// Whether requests may be lower than limits: not for huge pages and extended resources.
+/// Returns whether requests may be lower than limits: not for huge pages and extended resources.
 pub(crate) fn is_overcommit_allowed(name: &str) -> bool {
     is_native(name) && !is_huge_page(name)
 }
 
-/// Whether a resource is one of Kubernetes' own.
+/// Returns whether a resource is a native Kubernetes resource.
 pub(crate) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// What the containers of a pod spec take together of `which` (`requests` or `limits`): the sum of those that
-/// run side by side, or what an init container takes while it runs, whichever is more.
+/// The aggregate `which` (`requests` or `limits`) of a pod's containers: the sum of the concurrent ones, or the peak
+/// during an init container, whichever is larger.
 pub(crate) fn containers(spec: &Value, which: &str) -> Amounts {
     let mut total = Amounts::new();
     for container in spec.items_at(&["containers"]) {
@@ -73,7 +73,7 @@ fn raise(list: &mut Amounts, other: &Amounts) {
     }
 }
 
-/// Limits of huge pages for the whole pod, from those of its containers.
+/// Derives pod-level limits of huge pages from the containers.
 pub(crate) fn default_pod_limits(spec: &mut Value) {
     let has = |which: &str| {
         spec.at(&["resources", which]).and_then(Value::as_object).is_some_and(|m| !m.is_empty())
@@ -89,7 +89,7 @@ pub(crate) fn default_pod_limits(spec: &mut Value) {
     }
 }
 
-/// Requests of the whole pod where it has limits: what its containers request, else the limits themselves.
+/// Derives pod-level requests from the containers' requests, or else from the limits.
 pub(crate) fn default_pod_requests(spec: &mut Value) {
     let limits = amounts(spec.at(&["resources", "limits"]));
     if limits.is_empty() {

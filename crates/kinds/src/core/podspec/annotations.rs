@@ -1,4 +1,4 @@
-//! Annotations that say something of a pod: tolerations, deletion cost, profiles of an older time.
+//! Annotations of pods that are validated: tolerations, deletion cost, legacy profiles.
 
 use super::defaults::CONTAINER_LISTS;
 use super::options::Options;
@@ -17,7 +17,7 @@ const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_CONTAINER_PREFIX: &str = "container.seccomp.security.alpha.kubernetes.io/";
 const LOCALHOST_PREFIX: &str = "localhost/";
 
-/// Checks what annotations say of a pod or a template. `path` is that of the annotations.
+/// Validates the annotations of a pod or template, which are at `path`.
 pub(crate) fn validate(
     annotations: Option<&Value>,
     spec: &Value,
@@ -50,7 +50,7 @@ fn tolerations(value: &str, path: &Path<'_>, options: &Options, errors: &mut Fie
     }
 }
 
-/// Whether the deletion cost, if there is one, is a number of 32 bits in its plain form.
+/// Returns whether the deletion cost, if present, is a canonical 32-bit integer.
 pub(crate) fn is_deletion_cost_valid(annotations: Option<&Value>) -> bool {
     let Some(cost) = annotations.and_then(|a| opt_text(a, DELETION_COST)) else { return true };
     let plain = cost == "0" || cost.starts_with(['-', '1', '2', '3', '4', '5', '6', '7', '8', '9']);
@@ -88,7 +88,7 @@ fn app_armor(annotations: &Value, spec: &Value, path: &Path<'_>, errors: &mut Fi
     }
 }
 
-/// Checks that annotations which mark a pod for good have not changed. `path` is that of the annotations.
+/// Validates that immutable annotations are unchanged.
 pub(crate) fn validate_update(
     new: Option<&Value>,
     old: Option<&Value>,
@@ -116,7 +116,7 @@ pub(crate) fn validate_update(
     }
 }
 
-/// Checks that profiles are the same in fields and annotations, where both say something.
+/// Validates that profiles in fields and annotations agree.
 pub(crate) fn validate_profiles(
     meta: Option<&Value>,
     spec: &Value,

@@ -1,4 +1,4 @@
-//! The three lists of containers.
+//! Validates init, regular and ephemeral containers.
 
 use super::options::Options;
 use super::resources::{self, Claims, Of};
@@ -11,15 +11,15 @@ use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
 
-/// Most restart rules of a container.
+/// The limit of restart rules of a container.
 const RESTART_RULES_MAX: usize = 20;
-/// Most exit codes of a restart rule.
+/// The limit of exit codes of a restart rule.
 const EXIT_CODES_MAX: usize = 255;
 const NOT_FOR_INIT: &str = "may not be set for init containers without restartPolicy=Always";
 const RULES_NEED_POLICY: &str = "must specify restartPolicy when restart rules are used";
 const NOT_FOR_EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
 
-/// What containers are checked against.
+/// The pod's properties that containers are validated against.
 pub(crate) struct Pod<'a> {
     pub(crate) spec: &'a Value,
     pub(crate) volumes: Volumes<'a>,
@@ -30,7 +30,7 @@ pub(crate) struct Pod<'a> {
     pub(crate) options: Options,
 }
 
-/// Checks the containers proper.
+/// Validates the regular containers.
 pub(crate) fn validate(pod: &Pod<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     let containers = list(pod.spec, "containers");
     if containers.is_empty() {
@@ -63,7 +63,7 @@ pub(crate) fn validate_init(pod: &Pod<'_>, path: &Path<'_>, errors: &mut FieldEr
         } else if !name.is_empty() {
             seen.insert(name);
         }
-        // They run one by one, so that their ports can only be in conflict with each other of the same container.
+        // Init containers run one by one, so their ports can only conflict within one container.
         host_port_conflicts(std::slice::from_ref(container), path, errors);
         let sidecar = opt_text(container, "restartPolicy") == Some("Always");
         if sidecar {
@@ -112,7 +112,7 @@ pub(crate) fn validate_ephemeral(pod: &Pod<'_>, path: &Path<'_>, errors: &mut Fi
     }
 }
 
-/// An ephemeral container is no part of the pod's work: much is not for it.
+/// Ephemeral containers do not support many fields.
 fn ephemeral_fields(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     /// In the order of Go's struct.
     const FORBIDDEN: [&str; 9] = [
@@ -146,7 +146,7 @@ fn ephemeral_fields(container: &Value, path: &Path<'_>, errors: &mut FieldErrors
     }
 }
 
-/// What holds for all kinds of containers.
+/// Validates what holds for all types of containers.
 fn common(container: &Value, pod: &Pod<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     check::required_dns_label(&path.field("name"), text(container, "name"), errors);
     check::required(container, "image", path, errors);
@@ -169,7 +169,7 @@ fn common(container: &Value, pod: &Pod<'_>, path: &Path<'_>, errors: &mut FieldE
     }
 }
 
-/// Images of pods have no space around them; templates are left alone.
+/// Refuses white space around the image of pods; templates are not checked.
 pub(crate) fn image_not_padded(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let image = text(container, "image");
     if image.trim() != image {
@@ -245,7 +245,7 @@ fn resize_policies(container: &Value, pod_restart: &str, path: &Path<'_>, errors
     }
 }
 
-/// The same of an init container, whose rules are not looked at without a policy.
+/// The same for an init container, whose restart rules are only validated with a policy.
 fn init_restart_policy(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     if opt_text(container, "restartPolicy").is_some() {
         restart_policy(container, path, errors);

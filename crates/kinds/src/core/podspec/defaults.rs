@@ -4,12 +4,12 @@ use super::{aggregate, image};
 use crate::fill::{absent, items, round_requirements, round_resource_list, zero};
 use pintle_value::Value;
 
-/// The lists of containers of a pod spec.
+/// The container lists of a pod spec.
 pub(crate) const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
-/// Permission bits of files from volumes: 0644.
+/// The default permission bits of files in volumes.
 const FILE_MODE: i64 = 0o644;
-/// Annotations of a time when init containers were no field.
+/// Legacy annotations for init containers.
 const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
     "pod.beta.kubernetes.io/init-containers",
     "pod.alpha.kubernetes.io/init-containers",
@@ -17,7 +17,7 @@ const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
     "pod.alpha.kubernetes.io/init-container-statuses",
 ];
 
-/// Defaults of a whole pod, which has a few more than the template of one.
+/// Applies the defaults of a pod, which has a few more than a template.
 pub(crate) fn pod(object: &mut Value) {
     if let Some(spec) = object.get_mut("spec") {
         for list in ["containers", "initContainers"] {
@@ -42,7 +42,7 @@ pub(crate) fn pod(object: &mut Value) {
     drop_init_container_annotations(object);
 }
 
-/// Defaults of the `template` of a workload.
+/// Applies the defaults of a workload's `template`.
 pub(crate) fn template(template: &mut Value) {
     if let Some(spec) = template.get_mut("spec") {
         pod_spec(spec);
@@ -65,7 +65,7 @@ fn pod_spec(spec: &mut Value) {
     same_service_account(spec);
 }
 
-/// `serviceAccount` is an old name of `serviceAccountName`; both are shown.
+/// Keeps the deprecated `serviceAccount` equal to `serviceAccountName`.
 fn same_service_account(spec: &mut Value) {
     let name = match spec.str_at(&["serviceAccountName"]) {
         "" => spec.str_at(&["serviceAccount"]),
@@ -198,7 +198,7 @@ fn volume_source(name: &str, source: &mut Value) {
     }
 }
 
-/// Defaults of the spec of a PersistentVolumeClaim.
+/// Applies the defaults of a PersistentVolumeClaim's spec.
 pub(crate) fn claim_spec(spec: &mut Value) {
     absent(spec, "volumeMode", "Filesystem");
     round_requirements(spec, "resources");
@@ -231,7 +231,7 @@ fn pod_status(status: &mut Value) {
     pod_ips(status);
 }
 
-/// `podIP` is the first of `podIPs`; where both are given and differ, the old field wins.
+/// Keeps `podIP` equal to the first of `podIPs`; if both are given and differ, `podIP` wins.
 fn pod_ips(status: &mut Value) {
     let first = status.items_at(&["podIPs"]).first().map(|ip| ip.str_at(&["ip"]).to_string());
     let single = status.str_at(&["podIP"]).to_string();

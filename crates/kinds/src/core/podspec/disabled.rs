@@ -1,10 +1,10 @@
-//! Fields of features that are off: dropped from what comes in, unless the object had them before.
+//! Drops fields of disabled features, unless the old object has them.
 
 use super::defaults::CONTAINER_LISTS;
 use crate::fill::items;
 use pintle_value::Value;
 
-/// The lists of what containers are doing.
+/// The container status lists.
 const STATUS_LISTS: [&str; 3] = ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"];
 
 /// Drops fields of disabled features from a pod spec.

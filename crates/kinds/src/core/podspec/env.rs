@@ -1,4 +1,4 @@
-//! Environment variables of containers and where their values come from.
+//! Environment variables of containers and their sources.
 
 use super::paths;
 use crate::check;
@@ -6,7 +6,7 @@ use crate::fields::{list, member, quantity, text};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
-/// Fields that a variable may show.
+/// The fields that a variable can refer to.
 const FIELDS: [&str; 9] = [
     "metadata.name",
     "metadata.namespace",
@@ -18,7 +18,7 @@ const FIELDS: [&str; 9] = [
     "status.podIP",
     "status.podIPs",
 ];
-/// Fields that the downward API has ever known.
+/// All fields that the downward API ever had.
 const KNOWN_FIELDS: [&str; 14] = [
     "metadata.annotations",
     "metadata.labels",
@@ -35,7 +35,7 @@ const KNOWN_FIELDS: [&str; 14] = [
     "status.podIP",
     "status.podIPs",
 ];
-/// Resources that a variable or file may show.
+/// The resources that a variable or file can refer to.
 const RESOURCES: [&str; 6] = [
     "limits.cpu",
     "limits.ephemeral-storage",
@@ -84,7 +84,7 @@ fn value_from(from: &Value, value: &str, path: &Path<'_>, errors: &mut FieldErro
     }
 }
 
-/// A field of the pod, one of `allowed` or an entry of labels or annotations.
+/// Validates a reference to a field of the pod: one of `allowed`, or an entry of labels or annotations.
 pub(crate) fn field_ref(selector: &Value, allowed: &[&str], path: &Path<'_>, errors: &mut FieldErrors) {
     let (version, field) = (text(selector, "apiVersion"), text(selector, "fieldPath"));
     if version.is_empty() {
@@ -132,7 +132,7 @@ fn subscripted(field: &str) -> Option<(&str, &str)> {
     field.strip_suffix("']")?.split_once("['").filter(|(base, _)| !base.is_empty())
 }
 
-/// A resource of a container; a volume must say of which.
+/// Validates a reference to a container's resource; a volume must name the container.
 pub(crate) fn resource_ref(selector: &Value, volume: bool, path: &Path<'_>, errors: &mut FieldErrors) {
     let resource = text(selector, "resource");
     let huge_pages = resource.starts_with("requests.hugepages-") || resource.starts_with("limits.hugepages-");
@@ -195,7 +195,7 @@ fn file_key(selector: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks the maps that a container takes all variables from.
+/// Validates `envFrom`.
 pub(crate) fn validate_from(sources: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
     for (at, source) in sources.iter().enumerate() {
         let item = path.index(at);
@@ -221,7 +221,7 @@ pub(crate) fn validate_from(sources: &[Value], path: &Path<'_>, errors: &mut Fie
     }
 }
 
-/// Variables from files need volumes that are plain directories.
+/// Variables from files need an emptyDir volume.
 pub(crate) fn file_volumes(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     super::visit_containers(spec, path, |container, path| {
         for (at, var) in list(container, "env").iter().enumerate() {

@@ -9,7 +9,7 @@ use pintle_value::{Path, Value};
 const ONE_HANDLER: &str = "may not specify more than 1 handler type";
 const PROBE_HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
 const LIFECYCLE_HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "sleep"];
-/// Real-time signals are counted from both ends.
+/// Real-time signals are numbered from both ends.
 const REAL_TIME_LOW_MAX: u32 = 15;
 const REAL_TIME_HIGH_MAX: u32 = 14;
 const SIGNALS: [&str; 36] = [
@@ -51,7 +51,7 @@ const SIGNALS: [&str; 36] = [
     "SIGXFSZ",
 ];
 
-/// Checks lifecycle and probes of a container that runs beside others. `grace` is the pod's grace period.
+/// Validates lifecycle and probes of a container. `grace` is the pod's grace period.
 pub(crate) fn validate(
     container: &Value,
     grace: Option<i64>,
@@ -139,7 +139,7 @@ fn http_get(action: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// Where the grace period itself is at fault, that is said elsewhere.
+/// An invalid grace period is reported elsewhere.
 fn sleep(seconds: i64, grace: Option<i64>, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(grace) = grace else { return };
     if seconds < 0 || seconds > grace {

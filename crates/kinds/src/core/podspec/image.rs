@@ -4,16 +4,16 @@
 const TAG_BYTES_MAX: usize = 128;
 /// Longest repository name.
 const NAME_BYTES_MAX: usize = 255;
-/// Fewest hexadecimal digits of a digest.
+/// The minimum number of hexadecimal digits of a digest.
 const DIGEST_DIGITS_MIN: usize = 32;
 
-/// The tag that a reference stands for: its own, `latest` where it has neither tag nor digest. Empty for a
-/// reference with a digest alone and for one that cannot be read.
+/// The tag of a reference: its own, or `latest` without tag and digest. Empty for a reference with only a digest, and
+/// for an invalid one.
 pub(crate) fn tag(reference: &str) -> &str {
     parse(reference).unwrap_or("")
 }
 
-/// How long the name of a repository is: official images are in `library/`.
+/// The length of a repository's name: official images are in `library/`.
 fn name_bytes(domain: Option<&str>, path: &str) -> usize {
     let official = domain.is_none() && !path.contains('/');
     path.len() + if official { "library/".len() } else { 0 }
@@ -48,7 +48,7 @@ fn parse(reference: &str) -> Option<&str> {
     })
 }
 
-/// What is before the first slash is a domain only if it looks like one.
+/// The part before the first slash is only a domain if it looks like one.
 fn split_domain(name: &str) -> (Option<&str>, &str) {
     match name.split_once('/') {
         Some((first, rest))

@@ -9,11 +9,11 @@ pub(crate) mod volumes;
 
 use pintle_value::Value;
 
-/// Fields of the spec that internally belong to the security context.
+/// Fields of the spec that are in the security context of the internal type.
 const IN_SECURITY_CONTEXT: [&str; 5] =
     ["hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers"];
 
-/// A pod spec with its fields where they are internally.
+/// Moves the fields of a pod spec to their position in the internal type.
 pub(crate) fn pod_spec(spec: &Value) -> Value {
     let mut spec = spec.clone();
     for key in IN_SECURITY_CONTEXT {
@@ -24,7 +24,7 @@ pub(crate) fn pod_spec(spec: &Value) -> Value {
     spec
 }
 
-/// A template with the fields of its spec where they are internally.
+/// Moves the fields of a template's spec to their position in the internal type.
 pub(crate) fn template(template: &Value) -> Value {
     let mut template = template.clone();
     if let Some(spec) = template.get("spec").map(pod_spec) {

@@ -1,4 +1,4 @@
-//! What is let through on updates because the old object has it already.
+//! Validation options: rules that are relaxed on updates because the old object already violates them.
 
 use super::{affinity, defaults::CONTAINER_LISTS, paths, resources, security, spread};
 use crate::fields::{flag, int, list, opt_flag, opt_text, quantity, text};
@@ -6,41 +6,41 @@ use pintle_meta::selector::label_validation::{Leniency, validate_label_selector}
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
-/// Rules that are relaxed, and whether the spec is that of a pod.
+/// The relaxed rules, and whether the spec is that of a pod.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
     /// The object is a pod, not something with a template.
     pub(crate) is_pod: bool,
-    /// Bad label values in selectors of affinity.
+    /// Accept invalid label values in affinity selectors.
     pub(crate) invalid_selector_values: bool,
-    /// Amounts of huge pages that are no multiple of the page.
+    /// Accept huge page amounts that are not a multiple of the page size.
     pub(crate) indivisible_huge_pages: bool,
-    /// Bad selectors of topology spread constraints.
+    /// Accept invalid selectors of topology spread constraints.
     pub(crate) invalid_spread_selector: bool,
-    /// Keys of spread constraints by the rules of older versions.
+    /// Apply the older rules to label keys of spread constraints.
     pub(crate) old_match_label_keys: bool,
-    /// Token paths that leave their volume.
+    /// Accept token paths outside of their volume.
     pub(crate) nonlocal_token_path: bool,
-    /// Sysctls of namespaces that are shared with the host.
+    /// Accept sysctls of namespaces that are shared with the host.
     pub(crate) host_sysctls: bool,
-    /// Bad label values in required node affinity.
+    /// Accept invalid label values in required node affinity.
     pub(crate) invalid_node_affinity_values: bool,
-    /// Block devices beside user namespaces.
+    /// Accept block devices together with user namespaces.
     pub(crate) devices_with_user_namespaces: bool,
-    /// The operators `Lt` and `Gt` of tolerations.
+    /// Accept the toleration operators `Lt` and `Gt`.
     pub(crate) toleration_comparisons: bool,
-    /// Host network beside user namespaces.
+    /// Accept the host network together with user namespaces.
     pub(crate) host_network_with_user_namespaces: bool,
-    /// A deletion cost that is no number.
+    /// Accept an invalid deletion cost.
     pub(crate) invalid_deletion_cost: bool,
-    /// A resize policy that restarts, on a plain init container.
+    /// Accept the resize policy RestartContainer on an init container that is not a sidecar.
     pub(crate) restart_container_for_init: bool,
-    /// Any SELinux change policy, not only `Recursive`.
+    /// Accept any SELinux change policy, not only `Recursive`.
     pub(crate) any_selinux_change_policy: bool,
 }
 
 impl Options {
-    /// The rules for a pod spec, by the one that was there before and its metadata.
+    /// The options for a pod spec, given the old one and its metadata.
     pub(crate) fn new(is_pod: bool, old: Option<(&Value, Option<&Value>)>) -> Self {
         let Some((spec, meta)) = old else { return Options { is_pod, ..Options::default() } };
         let annotations = meta.and_then(|m| m.get("annotations"));
@@ -62,7 +62,7 @@ impl Options {
         }
     }
 
-    /// The rules for a template, by the one that was there before.
+    /// The options for a template, given the old one.
     pub(crate) fn of_template(old: Option<&Value>) -> Self {
         let old = old.and_then(|t| Some((t.get("spec")?, t.get("metadata"))));
         Options::new(false, old)

@@ -1,10 +1,10 @@
-//! Files of one volume that would hide each other.
+//! Warns about files of one volume that would hide each other.
 
 use crate::fields::{list, member, text};
 use pintle_meta::field::quoted;
 use pintle_value::Value;
 
-/// A path inside a volume and what puts it there.
+/// A path inside a volume and its source.
 #[derive(PartialEq)]
 struct Place {
     path: String,
@@ -21,7 +21,7 @@ impl Place {
         if self.source.is_empty() { path } else { format!("{path} ({})", self.source) }
     }
 
-    /// Whether one is the other or lies below it.
+    /// Returns whether one path equals or contains the other.
     fn overlaps(&self, other: &Place) -> bool {
         let below = |a: &Place, b: &Place| format!("{}/", a.path).starts_with(&format!("{}/", b.path));
         !self.path.is_empty() && !other.path.is_empty() && (below(self, other) || below(other, self))

@@ -1,4 +1,4 @@
-//! Paths of files: which may be mounted, projected and referred to.
+//! Validates file paths: for mounts, projections and references.
 
 use pintle_meta::FieldErrors;
 use pintle_value::Path;
@@ -10,12 +10,12 @@ pub(crate) fn no_backsteps(path: &Path<'_>, target: &str, errors: &mut FieldErro
     }
 }
 
-/// Whether a path goes up somewhere.
+/// Returns whether a path contains `..`.
 pub(crate) fn has_backstep(target: &str) -> bool {
     target.split('/').any(|part| part == "..")
 }
 
-/// Relative, and going down only.
+/// Requires a relative path without `..`.
 pub(crate) fn local_descending(path: &Path<'_>, target: &str, errors: &mut FieldErrors) {
     if target.starts_with('/') {
         errors.invalid(path, target, "must be a relative path");
@@ -23,7 +23,7 @@ pub(crate) fn local_descending(path: &Path<'_>, target: &str, errors: &mut Field
     no_backsteps(path, target, errors);
 }
 
-/// Relative, going down only, and none of the names that the kubelet keeps for itself.
+/// Requires a relative path without `..` that does not start with a name reserved for the kubelet.
 pub(crate) fn local_non_reserved(path: &Path<'_>, target: &str, errors: &mut FieldErrors) {
     local_descending(path, target, errors);
     if target.starts_with("..") && !target.starts_with("../") {

@@ -15,12 +15,12 @@ use std::collections::HashSet;
 const TOKEN_SECONDS_MIN: i64 = 10 * 60;
 /// Longest life of a token.
 const TOKEN_SECONDS_MAX: i64 = 1 << 32;
-/// Shortest and longest life of a pod certificate; signers of Kubernetes itself give no more than a day.
+/// The shortest and longest lifetime of a pod certificate; Kubernetes' own signers allow one day.
 const CERTIFICATE_SECONDS_MIN: i64 = 3600;
 const CERTIFICATE_SECONDS_MAX: i64 = 91 * 86400;
 const KUBERNETES_CERTIFICATE_SECONDS_MAX: i64 = 86400;
 const KEY_TYPES: [&str; 6] = ["RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"];
-/// Fields that a volume may show.
+/// The fields that a volume can refer to.
 const FIELDS: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 
@@ -59,14 +59,14 @@ pub(crate) fn validate(projection: &Value, path: &Path<'_>, options: &Options, e
     }
 }
 
-/// Paths that sources of one volume have claimed.
+/// The paths that the sources of one volume use.
 struct Taken<'a> {
     paths: HashSet<&'a str>,
     volume: &'a Path<'a>,
 }
 
 impl<'a> Taken<'a> {
-    /// Claims a path; a second claim is an error that shows `who`.
+    /// Claims a path; a second claim is an error that names `who`.
     fn claim(&mut self, path: &'a str, who: &str, errors: &mut FieldErrors) {
         if !self.paths.insert(path) {
             errors.invalid(self.volume, who, "conflicting duplicate paths");

@@ -1,11 +1,11 @@
-//! The quality-of-service class of a pod, from its requests and limits.
+//! The QoS class of a pod, from its requests and limits.
 
 use super::aggregate::{Amounts, amounts};
 use pintle_value::Value;
 
-/// Class of a pod that asks for nothing.
+/// The class of a pod without requests and limits.
 pub(crate) const BEST_EFFORT: &str = "BestEffort";
-/// Class of a pod whose limits are its requests.
+/// The class of a pod whose limits equal its requests.
 pub(crate) const GUARANTEED: &str = "Guaranteed";
 /// Class of all other pods.
 pub(crate) const BURSTABLE: &str = "Burstable";
@@ -32,7 +32,7 @@ pub(crate) fn class(spec: &Value) -> &'static str {
     if all_limited && matched && requests.len() == limits.len() { GUARANTEED } else { BURSTABLE }
 }
 
-/// Adds the CPU and memory of a list; says whether it has both.
+/// Adds the CPU and memory of a list; returns whether it has both.
 fn add_compute(total: &mut Amounts, list: Option<&Value>) -> bool {
     let mut found = 0;
     for (name, amount) in amounts(list) {

@@ -1,4 +1,4 @@
-//! Requests and limits, of containers and of whole pods.
+//! Validates requests and limits, of containers and of whole pods.
 
 use super::aggregate::{self, Amounts, amounts, is_huge_page, is_native, is_overcommit_allowed};
 use super::internal::spec::POD_RESOURCE_CLAIM;
@@ -11,7 +11,7 @@ use pintle_meta::{FieldErrors, Quantity, names};
 use pintle_value::{Path, Value};
 use std::collections::{BTreeSet, HashSet};
 
-/// Resources without a domain that anything may name.
+/// Resource names without a domain that are always allowed.
 const STANDARD: [&str; 20] = [
     "configmaps",
     "cpu",
@@ -47,7 +47,7 @@ const COUNTED: [&str; 9] = [
     "services.nodeports",
 ];
 
-/// Whose resources these are; decides which can be named.
+/// The owner of the resources, which decides which names are allowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Of {
     /// A container.
@@ -56,7 +56,7 @@ pub(crate) enum Of {
     Pod,
 }
 
-/// Names of the claims of a pod.
+/// The names of a pod's claims.
 pub(crate) type Claims<'a> = BTreeSet<&'a str>;
 
 /// Checks requests, limits and claims.
@@ -95,7 +95,7 @@ fn amount_of(name: &str, amount: &Quantity, of: Of, path: &Path<'_>, errors: &mu
     quantity_value(name, amount, path, errors);
 }
 
-/// An amount of a resource: not negative, and whole where the resource is counted.
+/// Validates the amount of a resource: not negative, and an integer if the resource is counted.
 pub(crate) fn quantity_value(name: &str, amount: &Quantity, path: &Path<'_>, errors: &mut FieldErrors) {
     check::nonnegative_quantity(path, amount, errors);
     let counted = COUNTED.contains(&name) || is_extended(name);
@@ -142,16 +142,16 @@ fn huge_page_value(
     }
 }
 
-/// Whether an amount of huge pages is a multiple of the page; other resources always are.
+/// Returns whether an amount of huge pages is a multiple of the page size; true for other resources.
 pub(crate) fn is_huge_page_divisible(name: &str, amount: &Quantity) -> bool {
     let Some(size) = name.strip_prefix("hugepages-") else { return true };
     let Ok(page) = Quantity::parse(size) else { return false };
-    // The value of a page beyond 64 bits is its low bits, which can be zero: kube-apiserver panics there.
+    // A page size beyond 64 bits is truncated and can become zero; kube-apiserver panics there.
     let is_multiple = || page.value() != 0 && amount.value().wrapping_rem(page.value()) == 0;
     page.sign() > 0 && page.milli_value() % 1000 == 0 && is_multiple()
 }
 
-/// Whether a resource is one that nodes advertise beside Kubernetes' own.
+/// Returns whether a resource is an extended resource.
 pub fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
@@ -193,7 +193,7 @@ fn pod_resource_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// Claims of a container must be among those of its pod, each no more than once.
+/// Claims of a container must be claims of its pod and unique.
 fn claim_names(claims: &[Value], known: &Claims<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     let mut seen: HashSet<String> = HashSet::new();
     for (at, claim) in claims.iter().enumerate() {
@@ -245,7 +245,7 @@ fn claim_request(
     seen.insert(key);
 }
 
-/// Checks the resources of a whole pod, and that its containers fit in.
+/// Validates pod-level resources, and that the containers fit in.
 pub(crate) fn validate_pod_level(
     spec: &Value,
     claims: &Claims<'_>,

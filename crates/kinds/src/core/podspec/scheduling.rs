@@ -1,4 +1,4 @@
-//! Tolerations and gates of scheduling.
+//! Validates tolerations and scheduling gates.
 
 use super::options::Options;
 use crate::check;
@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// Checks tolerations that are no part of a pod.
+/// Validates tolerations outside of a pod.
 pub fn validate_tolerations(all: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
     tolerations(all, path, &Options::default(), errors);
 }
@@ -83,7 +83,7 @@ fn operator_and_value(
     }
 }
 
-/// Old tolerations must stay, but for their seconds; new ones must be right.
+/// Existing tolerations may only change their seconds; new ones must be valid.
 pub(crate) fn only_added(
     new: &[Value],
     old: &[Value],
@@ -116,7 +116,7 @@ pub(crate) fn gates(gates: &[Value], path: &Path<'_>, errors: &mut FieldErrors) 
     }
 }
 
-/// Gates of a pod that exists can only go.
+/// Scheduling gates of an existing pod can only be removed.
 pub(crate) fn only_deleted_gates(new: &Value, old: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let old: HashSet<&str> = list(old, "schedulingGates").iter().map(|g| text(g, "name")).collect();
     for (at, gate) in list(new, "schedulingGates").iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Security contexts of pods and containers.
+//! Validates security contexts of pods and containers.
 
 use super::internal::containers::{SECCOMP_PROFILE, SECURITY_CONTEXT};
 use super::options::Options;
@@ -17,16 +17,16 @@ const SYSCTL_BYTES_MAX: usize = 253;
 /// Longest name of an AppArmor profile on the node.
 const APPARMOR_PROFILE_BYTES_MAX: usize = 4095;
 const PROFILE_TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
-/// Whether privileged containers are refused (`--allow-privileged=false`). For the whole process, as in
-/// kube-apiserver, because every pod template of every kind is checked by it.
+/// Whether privileged containers are refused (`--allow-privileged=false`). Global, as in kube-apiserver, because it
+/// affects every pod template of every kind.
 static PRIVILEGED_REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Says whether containers may be privileged.
+/// Sets whether containers may be privileged.
 pub fn set_allow_privileged(allow: bool) {
     PRIVILEGED_REFUSED.store(!allow, Ordering::Relaxed);
 }
 
-/// Checks the security context of a container. `host_users`: the pod shares the users of the host.
+/// Validates the security context of a container. `host_users`: the pod shares the host's user namespace.
 pub(crate) fn container(context: &Value, host_users: bool, path: &Path<'_>, errors: &mut FieldErrors) {
     if flag(context, "privileged") && PRIVILEGED_REFUSED.load(Ordering::Relaxed) {
         errors.forbidden(&path.field("privileged"), "disallowed by cluster policy");
@@ -169,7 +169,7 @@ fn is_sysctl_name(name: &str) -> bool {
     name.len() <= SYSCTL_BYTES_MAX && name.split(['.', '/']).all(segment)
 }
 
-/// Why a sysctl cannot be set for a pod that shares the namespace which it belongs to.
+/// The reason why a sysctl cannot be set for a pod that shares its namespace with the host.
 fn host_sysctl(name: &str, spec: &Value) -> Option<&'static str> {
     let name = normalized(name);
     let name = name.split('*').next().unwrap_or("");
@@ -195,7 +195,7 @@ fn host_sysctl(name: &str, spec: &Value) -> Option<&'static str> {
     }
 }
 
-/// Names may be written with slashes; then dots and slashes change places.
+/// In names with slashes, dots and slashes are exchanged.
 fn normalized(name: &str) -> String {
     match name.find(['.', '/']) {
         Some(at) if name.as_bytes().get(at) == Some(&b'/') => {
@@ -210,7 +210,7 @@ fn normalized(name: &str) -> String {
     }
 }
 
-/// Whether a spec sets a sysctl of a namespace that it shares with the host.
+/// Returns whether a spec sets a sysctl of a namespace that it shares with the host.
 pub(crate) fn has_host_sysctl(spec: &Value) -> bool {
     spec.items_at(&["securityContext", "sysctls"])
         .iter()

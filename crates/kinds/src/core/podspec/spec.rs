@@ -1,4 +1,4 @@
-//! The pod spec as a whole, and the template around it.
+//! Validates the pod spec as a whole, and its template.
 
 use super::containers::{self, Pod};
 use super::options::Options;
@@ -12,14 +12,14 @@ use pintle_value::{Path, Value};
 
 /// Most name servers of a pod.
 const NAMESERVERS_MAX: usize = 3;
-/// Most search domains of a pod.
+/// The limit of search domains.
 const SEARCHES_MAX: usize = 32;
-/// Longest search list, spaces included.
+/// The longest search list, including spaces.
 const SEARCH_LIST_BYTES_MAX: usize = 2048;
-/// Longest hostname that stands in for another.
+/// The longest `hostnameOverride`.
 const HOSTNAME_OVERRIDE_BYTES_MAX: usize = 64;
 
-/// Checks a pod spec. `meta` is the metadata of the pod, if it is that of one.
+/// Validates a pod spec. `meta` is the pod's metadata, if it is a pod.
 pub(crate) fn validate(
     spec: &Value,
     meta: Option<&Value>,

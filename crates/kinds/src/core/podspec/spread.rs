@@ -1,4 +1,4 @@
-//! Spreading of pods over topologies, and the keys that stand for the pod's own labels.
+//! Validates topology spread constraints and label keys.
 
 use super::options::Options;
 use crate::check;
@@ -57,7 +57,7 @@ fn min_domains(constraint: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks `matchLabelKeys` and `mismatchLabelKeys` beside the selector that they are merged into.
+/// Validates `matchLabelKeys` and `mismatchLabelKeys` together with their selector.
 pub(crate) fn label_keys(term: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     for key in ["matchLabelKeys", "mismatchLabelKeys"] {
         let keys = texts(term, key);
@@ -81,7 +81,7 @@ pub(crate) fn label_keys(term: &Value, path: &Path<'_>, errors: &mut FieldErrors
     }
 }
 
-/// The keys are in the selector by now; a key that is there twice was the user's too.
+/// The keys have been merged into the selector, so a key that occurs twice was also set by the user.
 fn selected_twice(selector: &Value, keys: &[&str], path: &Path<'_>, errors: &mut FieldErrors) {
     let mut seen: HashSet<&str> = entries(selector.get("matchLabels")).map(|(key, _)| key).collect();
     for expression in list(selector, "matchExpressions") {
@@ -93,7 +93,7 @@ fn selected_twice(selector: &Value, keys: &[&str], path: &Path<'_>, errors: &mut
     }
 }
 
-/// The rules of older versions, for objects that were made by them.
+/// The rules of older versions, for existing objects.
 fn old_label_keys(constraint: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let keys = texts(constraint, "matchLabelKeys");
     if keys.is_empty() {
@@ -118,7 +118,7 @@ fn old_label_keys(constraint: &Value, path: &Path<'_>, errors: &mut FieldErrors)
     }
 }
 
-/// Whether a spec has keys that are at fault by today's rules.
+/// Returns whether a spec has label keys that are invalid by the current rules.
 pub(crate) fn has_invalid_match_label_keys(spec: &Value) -> bool {
     list(spec, "topologySpreadConstraints").iter().any(|constraint| {
         let mut errors = FieldErrors::new();

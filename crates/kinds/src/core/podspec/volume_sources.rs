@@ -1,4 +1,4 @@
-//! The sources of volumes, one rule each.
+//! Validates the sources of volumes.
 
 use super::paths;
 use crate::check;
@@ -8,14 +8,14 @@ use pintle_meta::selector::label_validation;
 use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};
 
-/// Highest permission bits of a file.
+/// The largest permission bits of a file.
 const FILE_MODE_MAX: i64 = 0o777;
 /// Longest name of a CSI driver.
 const CSI_DRIVER_BYTES_MAX: usize = 63;
 /// Longest tenant of Quobyte.
 const QUOBYTE_TENANT_BYTES_MAX: usize = 64;
 
-/// Checks the source of type `key`.
+/// Validates the source of type `key`.
 pub(crate) fn validate(key: &str, source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let require = |keys: &[&str], errors: &mut FieldErrors| {
         keys.iter().for_each(|key| check::required(source, key, path, errors));
@@ -143,10 +143,10 @@ fn iscsi(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// A qualified name of iSCSI: `iqn`, `eui` or `naa`.
+/// Validates a qualified iSCSI name: `iqn`, `eui` or `naa`.
 fn qualified(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let hex_form = |length: usize| {
-        // The character after the prefix can be any.
+        // The character after the prefix is not checked.
         let rest = name.get(4..).unwrap_or("");
         rest.len() == length && rest.bytes().all(|b| b.is_ascii_alphanumeric())
     };
@@ -300,7 +300,7 @@ fn csi(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-/// A volume whose claim is made with the pod.
+/// Validates an ephemeral volume, whose claim is created with the pod.
 pub(crate) fn ephemeral(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let path = path.field("volumeClaimTemplate");
     let Some(template) = member(source, "volumeClaimTemplate") else { return errors.required(&path, "") };
@@ -308,9 +308,9 @@ pub(crate) fn ephemeral(source: &Value, path: &Path<'_>, errors: &mut FieldError
     claim::validate_spec(template.get("spec").unwrap_or(&Value::Null), &path.field("spec"), errors);
 }
 
-/// Metadata of a template: labels and annotations, nothing else.
+/// Validates the metadata of a template: only labels and annotations are allowed.
 pub(crate) fn template_metadata(meta: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {
-    /// In the order of Go's struct; each is something that a template cannot set.
+    /// In the order of Go's struct: fields that a template cannot set.
     const REST: [&str; 12] = [
         "name",
         "generateName",

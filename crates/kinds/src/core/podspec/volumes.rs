@@ -1,4 +1,4 @@
-//! The volumes of a pod spec: names, and exactly one source each.
+//! Validates the volumes of a pod spec: names, and exactly one source each.
 
 use super::options::Options;
 use super::{projected, volume_sources};
@@ -8,14 +8,13 @@ use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::HashMap;
 
-/// Volumes without a fault, by name: what containers can mount.
+/// The valid volumes by name, which containers can mount.
 pub(crate) type Volumes<'a> = HashMap<&'a str, &'a Value>;
 
-/// Longest name of a volume and portal together where iSCSI has an initiator.
+/// The limit of a volume's name and portal together if iSCSI has an initiator.
 const ISCSI_NAME_BYTES_MAX: usize = 64;
 const ONE_SOURCE: &str = "may not specify more than 1 volume type";
-/// All sources but `emptyDir` in the order in which they are checked, and the field that a second one is
-/// complained of at.
+/// All sources but `emptyDir` in the order of validation, and the field of the error about a second one.
 const SOURCES: [(&str, &str); 29] = [
     ("hostPath", "hostPath"),
     ("gitRepo", "gitRepo"),
@@ -48,7 +47,7 @@ const SOURCES: [(&str, &str); 29] = [
     ("image", "image"),
 ];
 
-/// Checks all volumes. `pod` is the name of the pod, where it is known.
+/// Validates all volumes. `pod` is the name of the pod, if known.
 pub(crate) fn validate<'a>(
     volumes: &'a [Value],
     pod: Option<&str>,
@@ -75,7 +74,7 @@ pub(crate) fn validate<'a>(
     fine
 }
 
-/// A claim that is made for the pod cannot be referred to by the pod.
+/// A pod cannot refer to a claim that is generated for it.
 fn not_a_generated_claim(
     volume: &Value,
     volumes: &[Value],
@@ -154,7 +153,7 @@ fn one_source(
                 errors,
             );
         }
-        // The only source whose path has another name than its field.
+        // The only source whose error path differs from its field.
         "gcePersistentDisk" => volume_sources::validate(key, source, &path.field("persistentDisk"), errors),
         _ => volume_sources::validate(key, source, &path.field(key), errors),
     }
@@ -179,7 +178,7 @@ fn claim_name(volume: &str, pod: Option<&str>, path: &Path<'_>, errors: &mut Fie
     }
 }
 
-/// Whether a volume can be used as a block device.
+/// Returns whether a volume can be used as a block device.
 pub(crate) fn is_claim(volume: &Value) -> bool {
     member(volume, "persistentVolumeClaim").is_some() || member(volume, "ephemeral").is_some()
 }

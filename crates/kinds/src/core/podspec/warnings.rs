@@ -1,4 +1,4 @@
-//! Warnings about pods and templates: what works, but hardly as meant.
+//! Warnings about pods and templates: valid, but probably not as intended.
 
 use super::overlaps;
 use crate::core::pod::apparmor;
@@ -12,7 +12,7 @@ const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 const SECCOMP: &str = r#"non-functional in v1.27+; use the "seccompProfile" field instead"#;
-/// Annotations that no longer do anything.
+/// Annotations that no longer have an effect.
 const ANNOTATIONS: [(&str, &str); 3] = [
     (
         "scheduler.alpha.kubernetes.io/critical-pod",
@@ -24,7 +24,7 @@ const ANNOTATIONS: [(&str, &str); 3] = [
         r#"non-functional in v1.11+; use the "sysctls" field instead"#,
     ),
 ];
-/// Volumes whose plugins are gone: field, name in the warning, what became of it.
+/// Removed volume plugins: field, name in the warning, replacement.
 const VOLUMES: [(&str, &str, &str); 9] = [
     ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
@@ -37,7 +37,7 @@ const VOLUMES: [(&str, &str, &str); 9] = [
     ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// What became of a label of nodes, if it is deprecated.
+/// The replacement of a deprecated node label.
 pub(crate) fn deprecated_node_label(key: &str) -> Option<&'static str> {
     Some(match key {
         "beta.kubernetes.io/arch" => r#"deprecated since v1.14; use "kubernetes.io/arch" instead"#,
@@ -253,7 +253,7 @@ fn profiles(
     let key = format!("{}{name}", apparmor::ANNOTATION_PREFIX);
     let Some(annotation) = meta.at(&["annotations", &key]).and_then(Value::as_str) else { return };
     let own = apparmor::profile(annotation);
-    // A pod has had its annotations copied to fields by now; what is left is what could not be.
+    // A pod's annotations have been copied to fields by now; those that remain could not be.
     let differs = if root.is_root() {
         own.is_none()
     } else {
@@ -292,7 +292,7 @@ fn ports(spec: &Value, path: &Path<'_>, found: &mut Warnings) {
             let ports = path.field("ports");
             let item = ports.index(at);
             if !text(port, "hostIP").is_empty() && int(port, "hostPort") == 0 {
-                found.add(&item, &format!("hostIP set without hostPort: {}", shown_port(port)));
+                found.add(&item, &format!("hostIP set without hostPort: {}", go_text_of_port(port)));
             }
             let others = all.entry((int(port, "containerPort"), text(port, "protocol"))).or_default();
             for (other_path, other) in others.iter() {
@@ -338,8 +338,8 @@ fn conflict(port: &Value, other: &Value) -> Option<&'static str> {
     }
 }
 
-/// A port as Go prints the struct.
-fn shown_port(port: &Value) -> String {
+/// A port as Go prints its struct.
+fn go_text_of_port(port: &Value) -> String {
     format!(
         "{{Name:{} HostPort:{} ContainerPort:{} Protocol:{} HostIP:{}}}",
         text(port, "name"),

@@ -1,4 +1,4 @@
-//! Windows: its security options, host processes, and what each operating system may not have.
+//! Windows: security options, host processes, and which fields each operating system excludes.
 
 use crate::check;
 use crate::fields::{flag, list, member, opt_flag, opt_text, text};
@@ -8,7 +8,7 @@ use pintle_value::{Path, Value};
 
 /// Largest credential spec.
 const CREDENTIAL_SPEC_KIB_MAX: usize = 64;
-/// Domains of users must be shorter.
+/// User domains must be shorter than this.
 const DOMAIN_BYTES_LIMIT: usize = 256;
 /// Longest name of a user.
 const USER_BYTES_MAX: usize = 104;
@@ -17,7 +17,7 @@ const NETBIOS_CHARS_MAX: usize = 15;
 const NO_WINDOWS: &str = "windows options cannot be set for a linux pod";
 const NO_LINUX: &str = "cannot be set for a windows pod";
 
-/// Checks the `windowsOptions` of a security context.
+/// Validates the `windowsOptions` of a security context.
 pub(crate) fn options(context: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(options) = member(context, "windowsOptions") else { return };
     let path = path.field("windowsOptions");
@@ -94,7 +94,7 @@ fn is_dns(domain: &str) -> bool {
     })
 }
 
-/// Checks that all containers are host processes if one is, and that the pod suits them.
+/// If one container is a host process, all must be, and the pod must allow it.
 pub(crate) fn host_process(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let of =
         |v: &Value| v.at(&["securityContext", "windowsOptions"]).and_then(|o| opt_flag(o, "hostProcess"));
@@ -129,7 +129,7 @@ pub(crate) fn host_process(spec: &Value, path: &Path<'_>, errors: &mut FieldErro
     }
 }
 
-/// Checks the operating system of a pod and what it cannot have.
+/// Validates the operating system of a pod and the fields that it excludes.
 pub(crate) fn os(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(os) = member(spec, "os") else { return };
     let field = path.field("os");
@@ -154,7 +154,7 @@ fn linux(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
 }
 
 fn windows(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    /// In the order of the checks; fields in front of the dot are of the security context.
+    /// In the order of the checks; `true` means a field of the security context.
     const OF_POD: [(bool, &str); 15] = [
         (true, "appArmorProfile"),
         (true, "seLinuxOptions"),

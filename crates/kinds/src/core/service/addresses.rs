@@ -13,15 +13,15 @@ const IPV6: &str = "IPv6";
 const SINGLE: &str = "SingleStack";
 const DUAL: &str = "RequireDualStack";
 
-/// The address families that service addresses are handed out of, the default one first.
+/// The address families of the service CIDRs, the default one first.
 pub type Families<'a> = &'a [&'a str];
 
-/// Whether it has addresses at all.
+/// Returns whether it has cluster IPs.
 pub fn needs_cluster_ip(service: &Value) -> bool {
     kind(service) != "ExternalName"
 }
 
-/// Whether its ports get node ports.
+/// Returns whether its ports get node ports.
 pub fn needs_node_ports(service: &Value) -> bool {
     let allocates = service.at(&["spec", "allocateLoadBalancerNodePorts"]).and_then(Value::as_bool);
     match kind(service) {
@@ -31,12 +31,12 @@ pub fn needs_node_ports(service: &Value) -> bool {
     }
 }
 
-/// Whether it gets a node port for health checks.
+/// Returns whether it gets a health check node port.
 pub fn needs_health_check_port(service: &Value) -> bool {
     super::needs_health_check(service)
 }
 
-/// Brings `clusterIP` and `clusterIPs` in line, as a client that knows only one of them means it.
+/// Makes `clusterIP` and `clusterIPs` consistent, for clients that know only one of them.
 pub fn normalize(object: &mut Value, old: Option<&Value>) {
     let single: Str = object.str_at(&["spec", "clusterIP"]).into();
     let unset = texts(object, "clusterIPs").is_empty();
@@ -61,7 +61,7 @@ pub fn normalize(object: &mut Value, old: Option<&Value>) {
     }
 }
 
-/// Puts back what was allocated and a client left out, so that the same manifest can be sent again.
+/// Restores allocated values that the client omitted, so that the same manifest can be applied again.
 pub fn keep_allocated(object: &mut Value, old: &Value) {
     if needs_cluster_ip(old) && needs_cluster_ip(object) {
         if object.str_at(&["spec", "clusterIP"]).is_empty() {
@@ -102,7 +102,7 @@ fn keep_node_ports(object: &mut Value, old: &Value) {
     }
 }
 
-/// Decides `ipFamilyPolicy` and `ipFamilies`, or says why that cannot be; the errors are a complete answer.
+/// Sets `ipFamilyPolicy` and `ipFamilies`, or returns errors, which are the complete answer.
 pub fn default_ip_families(
     object: &mut Value,
     old: Option<&Value>,
@@ -146,7 +146,7 @@ fn is_empty_map(map: Option<&Value>) -> bool {
     map.and_then(Value::as_object).is_none_or(|m| m.is_empty())
 }
 
-/// A service that prefers both families is not changed because the cluster has changed.
+/// A service that prefers dual stack does not change because the cluster has.
 pub(super) fn prefers_dual_as_before(object: &Value, old: &Value) -> bool {
     let preferred = |p: &str| p == "PreferDualStack";
     kind(old) == kind(object)
@@ -170,7 +170,7 @@ fn default_ip_family_policy(object: &mut Value, old: Option<&Value>) {
     object.set_at(&["spec", "ipFamilyPolicy"], chosen.into());
 }
 
-/// A policy of one family takes the second address away; otherwise it may not go.
+/// A single-stack policy removes the second address; otherwise it must stay.
 fn follow_policy(object: &mut Value, old: &Value, errors: &mut FieldErrors) {
     let single = policy(object) == SINGLE;
     let spec = Path::of("spec");
@@ -204,7 +204,7 @@ fn check_single_stack(object: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Addresses tell their families.
+/// Derives the families from the addresses.
 fn infer_families(object: &mut Value, families: Families<'_>, errors: &mut FieldErrors) {
     let ips: Vec<Str> = texts(object, "clusterIPs").into_iter().map(Str::from).collect();
     let mut known: Vec<Value> = object.items_at(&["spec", "ipFamilies"]).to_vec();
@@ -243,7 +243,7 @@ fn check_configured(object: &Value, families: Families<'_>, errors: &mut FieldEr
     }
 }
 
-/// The default family where none was asked for, and the other one where both are wanted and can be had.
+/// Adds the default family if none was requested, and the other one if both are requested and available.
 fn complete_families(object: &mut Value, default: &str, both: bool) {
     let mut known: Vec<Value> = object.items_at(&["spec", "ipFamilies"]).to_vec();
     if known.is_empty() {
@@ -256,7 +256,7 @@ fn complete_families(object: &mut Value, default: &str, both: bool) {
     object.set_at(&["spec", "ipFamilies"], Value::Array(known));
 }
 
-/// `IPv4` or `IPv6`, as the text of an address shows it.
+/// `IPv4` or `IPv6`, judged by the text of an address.
 pub fn family_of(ip: &str) -> &'static str {
     if net::parse_ip_sloppy(ip).is_some_and(|a| a.is_ipv6() && !net::ip_text(a).contains('.')) {
         IPV6

@@ -1,5 +1,5 @@
-//! Handing out addresses and node ports to a Service. What is taken, chance and ranges come from outside; nothing
-//! is kept here: the caller stores the service, and what a stored service has is taken.
+//! Allocates addresses and node ports for a Service. Allocated values, the random source and ranges are inputs, and
+//! nothing is stored here: the caller stores the service with its allocations.
 
 use super::addresses::{
     default_ip_families, family_of, needs_health_check_port, needs_node_ports, node_ports,
@@ -13,31 +13,31 @@ use pintle_value::{Path, Str, Value};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
-/// How many values are tried before a range counts as full.
+/// How many values are tried before a range counts as exhausted.
 const PROBES_MAX: u128 = 1 << 17;
-/// A dry run invents ports above this one.
+/// A dry run makes up ports above this one.
 const DRY_RUN_PORT: i64 = 32768;
 const FULL: &str = "range is full";
 const PORT_TAKEN: &str = "provided port is already allocated";
 
-/// Where addresses and node ports come from.
+/// The ranges of addresses and node ports.
 #[derive(Clone, Debug)]
 pub struct Ranges {
-    /// Networks of service addresses, at most one a family, the default family first.
+    /// The service CIDRs, at most one per family, the default family first.
     pub networks: Vec<Cidr>,
     /// Node ports.
     pub node_ports: RangeInclusive<i64>,
 }
 
-/// What one allocation works with.
+/// The inputs of one allocation.
 pub struct Pool<'a> {
     /// The ranges.
     pub ranges: &'a Ranges,
-    /// Nothing will be stored: what is handed out is only shown.
+    /// Nothing will be stored; the values are only returned.
     pub dry_run: bool,
-    /// Whether a service has the address.
+    /// Returns whether a service has the address.
     pub ip_taken: &'a dyn Fn(IpAddr) -> bool,
-    /// Whether a service has the node port.
+    /// Returns whether a service has the node port.
     pub port_taken: &'a dyn Fn(i64) -> bool,
     /// Chance.
     pub random: &'a mut dyn FnMut() -> u64,
@@ -46,15 +46,15 @@ pub struct Pool<'a> {
 /// Why a service gets nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// What it asks for cannot be had.
+    /// A requested value is not available.
     #[error("the service is invalid")]
     Invalid(FieldErrors),
-    /// There is nothing left; the text is that of an internal error.
+    /// The range is exhausted; the text is that of an internal error.
     #[error("{0}")]
     Internal(String),
 }
 
-/// Decides families and gives what is missing. `object` has been prepared, and is not yet validated.
+/// Decides the families and allocates what is missing. `object` has been prepared but not validated.
 pub fn allocate(object: &mut Value, old: Option<&Value>, pool: &mut Pool<'_>) -> Result<(), Refusal> {
     let families: Vec<&str> = pool.ranges.networks.iter().map(family).collect();
     default_ip_families(object, old, &families).map_err(Refusal::Invalid)?;
@@ -110,7 +110,7 @@ fn give_addresses(object: &mut Value, pool: &mut Pool<'_>) -> Result<(), Refusal
     Ok(())
 }
 
-/// The address at a position of `clusterIPs`: the wanted one, or any.
+/// Allocates the address at an index of `clusterIPs`: the requested one, or any.
 fn give_address(object: &mut Value, at: usize, pool: &mut Pool<'_>) -> Result<(), Refusal> {
     let mut ips: Vec<Str> = texts(object, "clusterIPs").into_iter().map(Str::from).collect();
     ips.resize(ips.len().max(at + 1), Str::default());
@@ -143,7 +143,7 @@ fn take_address(text: &str, of: &str, pool: &Pool<'_>) -> Result<(), String> {
     let Some(address) = net::parse_ip_sloppy(text).map(|a| a.to_canonical()) else {
         return Err("the provided network does not match the current range".to_string());
     };
-    // The first and the last address of a network are in no range of their own, and then it is nobody's.
+    // The first and last address of a network cannot be allocated.
     let in_range = |network: &Cidr| {
         let (first, last) = bounds(network);
         (first..=last).contains(&bits(address))
@@ -167,7 +167,8 @@ fn take_address(text: &str, of: &str, pool: &Pool<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Any free address: of the upper part of the range first, so that the lower one is left for wanted addresses.
+/// Allocates any free address: from the upper part of the range first, so that the lower part is left for requested
+/// addresses.
 fn next_address(of: &str, pool: &mut Pool<'_>) -> Option<String> {
     let network = *pool.ranges.networks.iter().find(|n| family(n) == of)?;
     if pool.dry_run {
@@ -182,13 +183,13 @@ fn next_address(of: &str, pool: &mut Pool<'_>) -> Option<String> {
     Some(net::ip_text(address(found, v4)))
 }
 
-/// How much of a range is kept for what is asked for by name.
+/// The size of the part of a range that is reserved for requested values.
 fn reserved(size: u128, step: u128, max: u128) -> u128 {
     const MIN: u128 = 16;
     if size <= MIN { 0 } else { (size / step).clamp(MIN, max) }
 }
 
-/// The first free value from a random one on, once around.
+/// The first free value from a random start, wrapping around once.
 fn probe(first: u128, last: u128, random: u64, free: &dyn Fn(u128) -> bool) -> Option<u128> {
     let size = last.checked_sub(first)? + 1;
     let start = u128::from(random) % size;
@@ -209,7 +210,7 @@ fn address(bits: u128, v4: bool) -> IpAddr {
     }
 }
 
-/// The first and the last address that services can have: neither that of the network nor that of all.
+/// The first and last address that can be allocated: without the network and broadcast addresses.
 fn bounds(network: &Cidr) -> (u128, u128) {
     let base = bits(network.network());
     let width = if network.address.is_ipv4() { 32 } else { 128 };
@@ -220,7 +221,7 @@ fn bounds(network: &Cidr) -> (u128, u128) {
     (base + 1, last)
 }
 
-/// Node ports, and those that this allocation has given.
+/// Node ports, including those of this allocation.
 struct Ports<'p, 'a> {
     pool: &'p mut Pool<'a>,
     given: Vec<i64>,
@@ -288,7 +289,7 @@ fn uses_node_ports(object: &Value) -> bool {
     matches!(kind(object), "NodePort" | "LoadBalancer")
 }
 
-/// Node ports of a new service. Ports of the same number (TCP and UDP) share one.
+/// Allocates the node ports of a new service. Ports with the same number (TCP and UDP) share one.
 fn give_ports(object: &mut Value, ports: &mut Ports<'_, '_>) -> Result<(), Refusal> {
     if !uses_node_ports(object) {
         return Ok(());
@@ -325,7 +326,7 @@ fn give_ports(object: &mut Value, ports: &mut Ports<'_, '_>) -> Result<(), Refus
     Ok(())
 }
 
-/// Node ports of a changed service: those it had are its own.
+/// Allocates the node ports of a changed service, which keeps those it had.
 fn update_ports(object: &mut Value, old: &Value, ports: &mut Ports<'_, '_>) -> Result<(), Refusal> {
     if !uses_node_ports(object) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What a change of a Service may do: what a new type drops, and what must stay.
+//! Updates of a Service: fields that a type change drops, and immutable fields.
 
 use super::addresses::{needs_cluster_ip, node_ports};
 use super::{externally_accessible, is_headless, kind, needs_health_check, number, texts};
@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 const STAYS: &str = "may not change once set";
 
-/// Takes away what the new type does not have, where a client left it as it was.
+/// Drops the fields that the new type does not have, if the client left them unchanged.
 pub(super) fn drop_for_type(object: &mut Value, old: &Value) {
     let same = |object: &Value, field: &str| old.at(&["spec", field]) == object.at(&["spec", field]);
     let drop = |object: &mut Value, field: &str| _ = object.remove_at(&["spec", field]);
@@ -53,7 +53,7 @@ pub(super) fn drop_for_type(object: &mut Value, old: &Value) {
     }
 }
 
-/// What is wrong with a change as such.
+/// Validates an update.
 pub(super) fn validate(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let named = kind(object) == "ExternalName" || kind(old) == "ExternalName";
     let (headless, was_headless) = (is_headless(object), is_headless(old));

@@ -1,4 +1,4 @@
-//! The status of a Service: where its load balancer is reached.
+//! The status of a Service: the addresses of its load balancer.
 
 use super::kind;
 use pintle_meta::field::Named;
@@ -7,7 +7,7 @@ use pintle_value::{Path, Value};
 
 const INGRESS: [&str; 3] = ["status", "loadBalancer", "ingress"];
 
-/// An address of a load balancer is a virtual IP unless it says otherwise.
+/// The default `ipMode` of a load balancer address is VIP.
 pub(super) fn default(object: &mut Value) {
     if kind(object) != "LoadBalancer" {
         return;
@@ -19,7 +19,7 @@ pub(super) fn default(object: &mut Value) {
     }
 }
 
-/// All that is wrong with a written status.
+/// Validates a status update.
 pub(super) fn validate(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let status = Path::of("status");
     let balancer = status.field("loadBalancer");

@@ -1,4 +1,4 @@
-//! All that can be wrong with the spec of a Service.
+//! Validates the spec of a Service.
 
 use super::{
     TOPOLOGY_HINTS, TOPOLOGY_MODE, externally_accessible, is_headless, kind, needs_health_check, number,

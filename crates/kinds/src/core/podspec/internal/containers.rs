@@ -1,4 +1,4 @@
-//! Internal forms of containers.
+//! Containers in Go's internal types.
 
 use super::volumes::{LOCAL_OBJECT_REFERENCE, OBJECT_FIELD_SELECTOR, RESOURCE_FIELD_SELECTOR};
 use crate::error_text::{FLAG, Field, Kind, NULL, NUMBER, TEXT};

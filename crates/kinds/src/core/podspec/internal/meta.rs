@@ -1,4 +1,4 @@
-//! Types of metadata that internal types hold as they are: what is not set is left out.
+//! Metadata types, which the internal types contain unchanged: unset fields are omitted.
 
 use crate::error_text::{Field, Kind, TEXT};
 

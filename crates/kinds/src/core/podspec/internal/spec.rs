@@ -1,4 +1,4 @@
-//! Internal forms of the pod spec and its template.
+//! The pod spec and template in Go's internal types.
 
 use super::containers::{
     APP_ARMOR_PROFILE, CONTAINER, EPHEMERAL_CONTAINER, RESOURCE_REQUIREMENTS, SE_LINUX_OPTIONS,
