@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { chromium } from "playwright-core";
+import { writersOf } from "../../crates/console/web/src/ownership.js";
 import { BINARY, Server } from "./server.js";
 
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
@@ -227,6 +228,20 @@ test("each line has its owner", () =>
     await page.getByText("3 managers").click();
     await page.getByRole("row", { name: /scaler Apply/ }).waitFor();
   }));
+
+test("two writers within a second are told apart", () => {
+  const entry = (manager, fields, time = "2026-01-01T00:00:00Z") => ({ manager, operation: "Update", time, fieldsV1: fields });
+  const colour = { "f:data": { "f:colour": {} } };
+  const names = (managed, previous) => writersOf(managed, previous).map((writer) => writer.manager);
+  const cases = [
+    ["the first version", [entry("a", colour)], [], ["a"]],
+    ["a new entry of the same second", [entry("a", {}), entry("b", colour)], [entry("a", colour)], ["b"]],
+    ["an entry that grew", [entry("a", { ...colour, "f:x": {} }), entry("b", {})], [entry("a", colour), entry("b", {})], ["a"]],
+    ["an entry that is newer", [entry("a", colour, "2026-01-01T00:00:01Z")], [entry("a", colour)], ["a"]],
+    ["nothing tells", [entry("a", colour)], [entry("a", colour)], []],
+  ];
+  for (const [what, managed, previous, expected] of cases) assert.deepEqual(names(managed, previous), expected, what);
+});
 
 test("an edit is previewed, then saved", () =>
   open({}, async (page) => {

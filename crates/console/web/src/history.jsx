@@ -6,7 +6,7 @@ import * as api from "./api.js";
 import { comparable } from "./document.js";
 import { Diff } from "./editor.jsx";
 import { useLoaded } from "./hooks.js";
-import { managersOf } from "./ownership.js";
+import { managersOf, writersOf } from "./ownership.js";
 import { Failure } from "./parts.jsx";
 import { moment } from "./time.js";
 
@@ -63,7 +63,7 @@ export function HistoryTab({ resource, namespace, name, versions: seen }) {
             .map((version, index) => (
               <li key={version.revision}>
                 <button class="plain" aria-pressed={index === at} onClick={() => setChosen(version.revision)}>
-                  <strong>{version.revision}</strong> {VERBS[version.type]} {writer(version)}
+                  <strong>{version.revision}</strong> {VERBS[version.type]} {writers(version, all[index - 1])}
                   <span class="hint"> {version.time && moment(version.time)}</span>
                 </button>
               </li>
@@ -87,8 +87,10 @@ export function HistoryTab({ resource, namespace, name, versions: seen }) {
 /** Each version once, in order. */
 const merged = (versions) => [...new Map(versions.map((version) => [version.revision, version])).values()].sort((a, b) => Number(a.revision) - Number(b.revision));
 
-/** Who wrote last, as far as managedFields tell. */
-function writer(version) {
-  const all = managersOf(version.managed).toSorted((a, b) => (a.time < b.time ? 1 : -1));
-  return all.length ? `by ${all[0].manager} (${all[0].operation})` : "";
+/** Who made this version; another write of the same manager within a second leaves its entry as it is. */
+function writers(version, previous) {
+  const newest = (entry, _, entries) => entries.every((other) => other.time <= entry.time);
+  const changed = writersOf(version.managed, previous?.managed ?? []);
+  const all = changed.length ? changed : managersOf(version.managed).filter(newest);
+  return all.length ? `by ${all.map((entry) => `${entry.manager} (${entry.operation})`).join(", ")}` : "";
 }

@@ -13,6 +13,22 @@ export const managersOf = (managed) =>
     fields: entry.fieldsV1 ?? {},
   }));
 
+/**
+ * The managers who made a version, as far as managedFields tell: those whose entries are new, newer or have more fields
+ * than in the version before. Times are whole seconds, so the time alone cannot tell two writers apart.
+ */
+export function writersOf(managed, previous) {
+  const before = managersOf(previous);
+  const wrote = (entry) => {
+    const old = before.find((other) => ["manager", "operation", "subresource"].every((key) => other[key] === entry[key]));
+    return !old || entry.time > old.time || hasMore(entry.fields, old.fields);
+  };
+  return managersOf(managed).filter(wrote);
+}
+
+/** Whether a set of fields has one that the other has not. */
+const hasMore = (fields, than) => Object.entries(fields).some(([key, inner]) => !than[key] || hasMore(inner, than[key]));
+
 const equal = (a, b) => JSON.stringify(sortKeys(a)) === JSON.stringify(sortKeys(b));
 function sortKeys(value) {
   if (typeof value === "bigint") return Number(value);
