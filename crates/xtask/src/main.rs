@@ -1,4 +1,5 @@
-//! Chores of the workspace: `cargo xtask kinds [REFERENCE]` writes the tables of the built-in kinds.
+//! Chores of the workspace: `cargo xtask kinds` writes the tables of the built-in kinds from the facts in `reference/`, and
+//! `cargo xtask import DIR` takes these facts from recorded documents of another kube-apiserver version.
 
 mod reference;
 mod resources;
@@ -8,11 +9,12 @@ mod types;
 #[cfg(test)]
 mod workspace;
 
+use reference::Reference;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Where the reference data is, seen from the root of the workspace.
-const REFERENCE: &str = "../shared/reference";
+/// Where the facts are, seen from the root of the workspace.
+const REFERENCE: &str = "crates/xtask/reference";
 /// Where the tables are, seen from the root of the workspace.
 const TABLES: &str = "crates/kinds/data";
 
@@ -23,7 +25,7 @@ enum Error {
     Io { path: PathBuf, source: std::io::Error },
     #[error("{path}: {message}")]
     Format { path: PathBuf, message: String },
-    #[error("usage: cargo xtask kinds [REFERENCE]")]
+    #[error("usage: cargo xtask kinds | import DIR")]
     Usage,
 }
 
@@ -38,18 +40,43 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), Error> {
-    let mut args = std::env::args().skip(1);
-    if args.next().as_deref() != Some("kinds") {
-        return Err(Error::Usage);
-    }
+    let args: Vec<String> = std::env::args().skip(1).collect();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let from = args.next().map_or_else(|| root.join(REFERENCE), PathBuf::from);
-    let reference = reference::Reference::read(&from)?;
-    write(&root.join(TABLES).join("types.txt"), &types::table(&reference))?;
-    write(&root.join(TABLES).join("resources.txt"), &resources::table(&reference))?;
-    write(&root.join(TABLES).join("schemas.txt"), &schemas::table(&reference))
+    match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["kinds"] => {}
+        ["import", from] => Reference::import(Path::new(from))?.write(&root.join(REFERENCE))?,
+        _ => return Err(Error::Usage),
+    }
+    for (name, text) in tables(&root)? {
+        write(&root.join(TABLES).join(name), &text)?;
+    }
+    Ok(())
+}
+
+/// The generated tables by the names of their files.
+fn tables(root: &Path) -> Result<[(&'static str, String); 3], Error> {
+    let reference = Reference::read(&root.join(REFERENCE))?;
+    Ok([
+        ("types.txt", types::table(&reference)),
+        ("resources.txt", resources::table(&reference)),
+        ("schemas.txt", schemas::table(&reference)),
+    ])
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Error> {
     std::fs::write(path, text).map_err(|source| Error::Io { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn committed_tables_are_what_the_facts_give() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for (name, text) in tables(&root).unwrap() {
+            let committed = std::fs::read_to_string(root.join(TABLES).join(name)).unwrap();
+            assert!(committed == text, "{name} is not what `cargo xtask kinds` writes");
+        }
+    }
 }

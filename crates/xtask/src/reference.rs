@@ -1,7 +1,8 @@
-//! The reference data as trees: Go types, discovery documents, OpenAPI components.
+//! The reference data as trees: Go types, discovery documents, OpenAPI components, protobuf messages. The repository has them as
+//! facts, without the prose of the documents that they are imported from.
 
-use crate::Error;
-use pintle_value::{Map, Value, json};
+use crate::{Error, schemas, write};
+use pintle_value::{Map, Str, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -21,9 +22,41 @@ pub(crate) struct Reference {
     pub(crate) messages: Map,
 }
 
+/// The files of the facts in the repository, each a JSON object with one member a line.
+const TYPES: &str = "types.json";
+const MESSAGES: &str = "protobuf.json";
+const COMPONENTS: &str = "schemas.json";
+const GROUPS: &str = "discovery.json";
+
 impl Reference {
-    /// Reads the data below `dir`.
+    /// Reads the facts that the repository has.
     pub(crate) fn read(dir: &Path) -> Result<Self, Error> {
+        let groups = parse(&dir.join(GROUPS))?;
+        let defaults = groups.items_at(&["defaults"]).iter().filter_map(Value::as_str);
+        Ok(Reference {
+            defaults: defaults.map(str::to_string).collect(),
+            groups: groups.items_at(&["groups"]).to_vec(),
+            types: object(parse(&dir.join(TYPES))?),
+            components: object(parse(&dir.join(COMPONENTS))?),
+            messages: object(parse(&dir.join(MESSAGES))?),
+        })
+    }
+
+    /// Writes the facts into the repository.
+    pub(crate) fn write(&self, dir: &Path) -> Result<(), Error> {
+        let components = self.components.iter().map(|(name, schema)| (name.clone(), schemas::facts(schema)));
+        let defaults = self.defaults.iter().map(|name| Value::from(name.as_str())).collect();
+        let mut groups = Map::new();
+        groups.insert(Str::from("defaults"), Value::Array(defaults));
+        groups.insert(Str::from("groups"), Value::Array(self.groups.clone()));
+        write(&dir.join(TYPES), &lines(&self.types))?;
+        write(&dir.join(MESSAGES), &lines(&self.messages))?;
+        write(&dir.join(COMPONENTS), &lines(&components.collect()))?;
+        write(&dir.join(GROUPS), &lines(&groups))
+    }
+
+    /// Reads the documents that kube-apiserver publishes and the facts of its Go types, below `dir`.
+    pub(crate) fn import(dir: &Path) -> Result<Self, Error> {
         let mut groups = Vec::new();
         let mut defaults = BTreeSet::new();
         for name in ["aggregated-api.json", "aggregated-apis.json"] {
@@ -47,6 +80,19 @@ impl Reference {
             messages: object(parse(&dir.join("protobuf.json"))?),
         })
     }
+}
+
+/// The JSON of an object with a line for each member, so that a change of one member is a change of one line.
+fn lines(map: &Map) -> String {
+    let mut out = b"{".to_vec();
+    for (index, (name, value)) in map.iter().enumerate() {
+        out.extend_from_slice(if index == 0 { b"\n" } else { b",\n" });
+        json::print(&Value::from(name.as_str()), &mut out);
+        out.push(b':');
+        json::print(value, &mut out);
+    }
+    out.extend_from_slice(b"\n}\n");
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// The types, with those that an alias stands for in its place.

@@ -25,7 +25,7 @@ pub(crate) fn table(reference: &Reference) -> String {
 }
 
 /// A schema without descriptions, with bare names for references.
-fn facts(schema: &Value) -> Value {
+pub(crate) fn facts(schema: &Value) -> Value {
     match schema {
         Value::Object(map) => {
             Value::Object(map.iter().filter_map(|(key, value)| member(key, value)).collect())
