@@ -5,8 +5,8 @@ use pintle_engine::{KubernetesForm, StorageMediaType};
 use pintle_http::health::{Health, Scope};
 use pintle_kinds::Kind;
 use pintle_store::{BoxFuture, Store};
-use pintle_store_etcd::{Endpoint, Etcd, Options, OptionsError, tls_config};
-use std::path::{Path, PathBuf};
+use pintle_store_etcd::{Endpoint, Etcd, Options, OptionsError, Tls};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -50,8 +50,7 @@ impl EtcdSettings {
         let authority = path("etcd-cafile");
         let mut options = Options::new(endpoints.map_err(bad)?);
         if authority.is_some() || client.is_some() {
-            let client = client.as_ref().map(|(certificate, key)| (certificate.as_path(), key.as_path()));
-            options.tls = Some(tls_config(authority.as_deref().map(Path::new), client).map_err(bad)?);
+            options.tls = Some(Tls::new(authority, client).map_err(bad)?);
         }
         let prefix = flags.text("etcd-prefix").trim_end_matches('/');
         options.prefix = if prefix.starts_with('/') { prefix.to_owned() } else { format!("/{prefix}") };

@@ -2,6 +2,7 @@
 
 use crate::grpc::{self, CallError, Messages, code};
 use crate::options::{Endpoint, Options};
+use crate::tls::Tls;
 use bytes::Bytes;
 use h2::SendStream;
 use h2::client::{self, Connection, SendRequest};
@@ -12,7 +13,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsConnector;
 
 /// How long connecting to one endpoint may take.
@@ -70,7 +71,7 @@ impl Channel {
         let rotate = Arc::new(Notify::new());
         let keeper = Keeper {
             endpoints: options.endpoints.clone(),
-            tls: options.tls.clone().map(TlsConnector::from),
+            tls: options.tls.clone(),
             publish,
             rotate: rotate.clone(),
         };
@@ -146,7 +147,7 @@ fn uri(endpoint: &Endpoint, method: Method) -> Result<Uri, CallError> {
 /// Owns the connection.
 struct Keeper {
     endpoints: Vec<Endpoint>,
-    tls: Option<TlsConnector>,
+    tls: Option<Tls>,
     publish: watch::Sender<Option<Live>>,
     rotate: Arc<Notify>,
 }
@@ -168,10 +169,14 @@ impl Keeper {
             match timeout(CONNECT_MAX, self.connect(endpoint)).await {
                 Ok(Ok((sender, connection))) => {
                     tracing::debug!(endpoint = endpoint.authority(), "connected to etcd");
-                    pause = PAUSE_MIN;
+                    let connected = Instant::now();
                     self.publish.send_replace(Some(Live { sender, endpoint: endpoint.clone() }));
                     self.serve(connection).await;
                     self.publish.send_replace(None);
+                    // A member that does not accept the certificate ends the connection only after the handshake.
+                    if connected.elapsed() > PAUSE_MAX {
+                        pause = PAUSE_MIN;
+                    }
                     tracing::warn!(endpoint = endpoint.authority(), "the connection to etcd is gone");
                 }
                 Ok(Err(why)) => {
@@ -194,12 +199,14 @@ impl Keeper {
         let socket = socket.map_err(|error| error.to_string())?;
         // Small requests must not wait for one another.
         socket.set_nodelay(true).map_err(|error| error.to_string())?;
-        let stream: Box<dyn Stream> = match &self.tls {
-            Some(tls) if endpoint.tls => {
+        let stream: Box<dyn Stream> = match (&self.tls, endpoint.tls) {
+            (Some(tls), true) => {
                 let name = ServerName::try_from(endpoint.host.clone()).map_err(|error| error.to_string())?;
+                let tls = TlsConnector::from(tls.config());
                 Box::new(tls.connect(name, socket).await.map_err(|error| error.to_string())?)
             }
-            _ => Box::new(socket),
+            (None, true) => return Err("an https endpoint needs --etcd-cafile".to_owned()),
+            (_, false) => Box::new(socket),
         };
         let mut builder = client::Builder::new();
         builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);

@@ -324,6 +324,9 @@ impl Follower {
             }
             loaded.advance_to(Revision(last));
         }
+        if let Some(revision) = compacted {
+            self.compacted.store(revision, Ordering::Release);
+        }
         let sink = current.sink.clone();
         // Still under the lock: a sink that is attached now sees none of these changes, which are in its state.
         if let Some(sink) = sink {
@@ -338,7 +341,6 @@ impl Follower {
                 }
             }
             if let Some(revision) = compacted {
-                self.compacted.store(revision, Ordering::Release);
                 sink.compacted(Revision(revision));
             }
         }

@@ -17,7 +17,9 @@ mod options;
 mod pending;
 mod progress;
 mod raise;
+mod tls;
 mod wire;
 
 pub use engine::Etcd;
-pub use options::{Endpoint, Options, OptionsError, tls_config};
+pub use options::{Endpoint, Options, OptionsError};
+pub use tls::Tls;

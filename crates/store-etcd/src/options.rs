@@ -1,11 +1,7 @@
 //! What the engine must know to begin: endpoints, TLS, the prefix, intervals.
 
-use rustls::client::WebPkiServerVerifier;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use crate::tls::Tls;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Where an etcd member listens for clients.
@@ -75,7 +71,7 @@ pub struct Options {
     /// The members of the cluster.
     pub endpoints: Vec<Endpoint>,
     /// For endpoints that speak TLS.
-    pub tls: Option<Arc<ClientConfig>>,
+    pub tls: Option<Tls>,
     /// What stands in etcd in the place of `own_prefix`.
     pub prefix: String,
     /// What all keys above the store begin with.
@@ -118,43 +114,6 @@ impl Options {
     pub(crate) fn ttl(&self, key: &str) -> Option<Duration> {
         self.expiring.iter().find(|(prefix, _)| key.starts_with(prefix)).map(|(_, ttl)| *ttl)
     }
-}
-
-/// The TLS configuration of a client of etcd. Without an authority, none is trusted.
-pub fn tls_config(
-    authority: Option<&Path>,
-    client: Option<(&Path, &Path)>,
-) -> Result<Arc<ClientConfig>, OptionsError> {
-    let file = |path: &Path| {
-        let path = path.to_owned();
-        move |error: rustls::pki_types::pem::Error| OptionsError::File(path, error.to_string())
-    };
-    let tls = |error: rustls::Error| OptionsError::Tls(error.to_string());
-    let mut roots = RootCertStore::empty();
-    if let Some(path) = authority {
-        for certificate in CertificateDer::pem_file_iter(path).map_err(file(path))? {
-            roots.add(certificate.map_err(file(path))?).map_err(tls)?;
-        }
-    }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-        .build()
-        .map_err(|error| OptionsError::Tls(error.to_string()))?;
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(tls)?
-        .with_webpki_verifier(verifier);
-    let mut config = match client {
-        None => builder.with_no_client_auth(),
-        Some((certificate, key)) => {
-            let chain: Result<Vec<_>, _> =
-                CertificateDer::pem_file_iter(certificate).map_err(file(certificate))?.collect();
-            let private = PrivateKeyDer::from_pem_file(key).map_err(file(key))?;
-            builder.with_client_auth_cert(chain.map_err(file(certificate))?, private).map_err(tls)?
-        }
-    };
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    Ok(Arc::new(config))
 }
 
 #[cfg(test)]
