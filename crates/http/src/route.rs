@@ -321,9 +321,12 @@ fn negotiated(
 ) -> Result<Negotiated, Status> {
     let protobuf = resource.kind_version().protobuf;
     let standard: Vec<Media> = media.iter().copied().filter(|m| protobuf || *m != Media::Protobuf).collect();
-    // Types that can only be created (reviews, bindings) and most subresources have no Table form.
+    // Types that can only be created (reviews, bindings) and most subresources have no Table form; neither has the status
+    // of an APIService, which is served by the aggregator.
     let table = match subresource.and_then(|index| resource.kind_version().subresources.get(index)) {
-        Some(sub) => matches!(sub.name.as_str(), "status" | "scale"),
+        Some(sub) => {
+            matches!(sub.name.as_str(), "status" | "scale") && resource.kind.group != "apiregistration.k8s.io"
+        }
         None => resource.kind.verbs.get,
     };
     let streams = matches!(action, Action::Watch | Action::WatchOne);

@@ -158,6 +158,12 @@ pub trait Hooks: Sync + Send {
         }
     }
 
+    /// Annotations that hold fields of kube-apiserver's internal type. It makes Tables and PartialObjectMetadata from that
+    /// type, so they do not have these annotations.
+    fn field_annotations(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Converts an object between versions. Only called for kinds with versions that differ.
     fn convert(&self, _object: &mut Value, _from: &KindVersion, _to: &KindVersion) {}
 

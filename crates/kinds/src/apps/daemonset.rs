@@ -18,9 +18,9 @@ const STRATEGY: &[Field] =
 const ROLLING_UPDATE: &[Field] =
     &[Field("maxUnavailable", "MaxUnavailable", NUMBER), Field("maxSurge", "MaxSurge", NUMBER)];
 
-/// The path of the template's generation.
-const TEMPLATE_GENERATION: [&str; 3] =
-    ["metadata", "annotations", "deprecated.daemonset.template.generation"];
+/// The annotation with the template's generation, and its path.
+const GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
+const TEMPLATE_GENERATION: [&str; 3] = ["metadata", "annotations", GENERATION_ANNOTATION];
 
 pub(crate) struct DaemonSet;
 
@@ -51,6 +51,10 @@ impl Hooks for DaemonSet {
             podspec::defaults::template(template);
         }
         set_template_generation(object, template_generation(object));
+    }
+
+    fn field_annotations(&self) -> &'static [&'static str] {
+        &[GENERATION_ANNOTATION]
     }
 
     fn prepare_create(&self, object: &mut Value) {

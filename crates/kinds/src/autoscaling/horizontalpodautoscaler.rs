@@ -20,6 +20,10 @@ const PERIOD_SECONDS: i64 = 15;
 pub(crate) struct HorizontalPodAutoscaler;
 
 impl Hooks for HorizontalPodAutoscaler {
+    fn field_annotations(&self) -> &'static [&'static str] {
+        &v1::ANNOTATIONS
+    }
+
     fn default(&self, version: &str, object: &mut Value) {
         let Some(spec) = object.get_mut("spec") else { return };
         absent(spec, "minReplicas", 1);

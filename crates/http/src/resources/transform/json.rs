@@ -77,7 +77,7 @@ impl Transformer {
             }
             Source::Kept(object, revision) => (object, revision),
         };
-        if !self.speaks_stored() {
+        if !self.speaks_stored() || !self.target.kind.hooks.field_annotations().is_empty() {
             self.write_metadata_tree(&self.engine.tree_in(&self.target, object, revision)?, out);
             return Ok(());
         }
@@ -106,8 +106,20 @@ impl Transformer {
     }
 
     fn write_metadata_tree(&self, tree: &Value, out: &mut Vec<u8>) {
-        let empty = Value::object();
-        typed::encode_json(&self.engine.metadata_schema, tree.get("metadata").unwrap_or(&empty), out);
+        let mut metadata = Cow::Owned(Value::object());
+        if let Some(own) = tree.get("metadata") {
+            metadata = Cow::Borrowed(own);
+        }
+        let of_fields = self.target.kind.hooks.field_annotations();
+        let has = |name: &&str| metadata.at(&["annotations", name]).is_some();
+        if of_fields.iter().any(has) {
+            let metadata = metadata.to_mut();
+            of_fields.iter().for_each(|name| _ = metadata.remove_at(&["annotations", name]));
+            if metadata.at(&["annotations"]).and_then(Value::as_object).is_some_and(|rest| rest.is_empty()) {
+                metadata.remove_at(&["annotations"]);
+            }
+        }
+        typed::encode_json(&self.engine.metadata_schema, &metadata, out);
     }
 
     /// Appends the object of a row.

@@ -12,7 +12,7 @@ const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 /// The annotations that represent v2 fields.
-const ANNOTATIONS: [&str; 6] = [
+pub(super) const ANNOTATIONS: [&str; 6] = [
     METRICS,
     BEHAVIOR,
     "autoscaling.alpha.kubernetes.io/scale-down-tolerance",
