@@ -9,7 +9,7 @@ use pintle_value::{Value, json};
 use std::sync::Arc;
 
 /// The authorizers that are built from objects.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct AccessObjects {
     /// Authorizes by roles and bindings.
     pub rbac: Arc<Rbac>,
@@ -38,31 +38,23 @@ fn use_of(prefix: &str) -> Option<Use> {
 }
 
 impl Engine {
-    /// Returns whether objects under this store prefix are RBAC roles or bindings.
-    pub fn is_policy(prefix: &str) -> bool {
-        matches!(use_of(prefix), Some(Use::Policy(_)))
-    }
-
-    /// Updates the RBAC policy from one role or binding, or reloads all of them if `key` is `None`.
-    pub fn refresh_policy(&self, rbac: &Rbac, prefix: &str, key: Option<&str>) {
+    /// Updates the RBAC policy from one object, if it is a role or binding.
+    pub(crate) fn refresh_policy(&self, prefix: &str, key: &str) {
         let Some(Use::Policy(kind)) = use_of(prefix) else { return };
         let Some(resource) = self.cache.resource(prefix) else { return };
-        match key {
-            Some(key) => rbac.update(|policy| take_current(policy, kind, &resource, key)),
-            None => self.load_policy(rbac),
-        }
+        self.access_objects.rbac.update(|policy| take_current(policy, kind, &resource, key));
     }
 
     /// Follows the watched objects and updates the authorizers until the cache shuts down.
-    pub async fn follow_access_objects(self: Arc<Self>, objects: AccessObjects) {
+    pub async fn follow_access_objects(self: Arc<Self>) {
         loop {
             let mut watcher = self.cache.watch_all(Filter::default());
-            self.load_access_objects(&objects);
+            self.load_access_objects();
             loop {
                 match watcher.next().await {
                     Some(Item::Event(delivery)) => {
                         if let Some(event) = delivery.source() {
-                            self.take_event(&objects, event);
+                            self.take_event(event);
                         }
                     }
                     Some(Item::InitialEventsEnd(_) | Item::Bookmark(_)) => {}
@@ -75,9 +67,9 @@ impl Engine {
     }
 
     /// Loads everything anew.
-    pub fn load_access_objects(&self, objects: &AccessObjects) {
-        self.load_policy(&objects.rbac);
-        let Some(node) = &objects.node else { return };
+    pub fn load_access_objects(&self) {
+        self.load_policy();
+        let Some(node) = &self.access_objects.node else { return };
         node.clear();
         for resource in self.cache.resources() {
             let Some(Use::Graph(kind)) = use_of(resource.prefix()) else { continue };
@@ -87,8 +79,8 @@ impl Engine {
         }
     }
 
-    fn load_policy(&self, rbac: &Rbac) {
-        rbac.update(|policy| {
+    fn load_policy(&self) {
+        self.access_objects.rbac.update(|policy| {
             *policy = Policy::default();
             for resource in self.cache.resources() {
                 let Some(Use::Policy(kind)) = use_of(resource.prefix()) else { continue };
@@ -99,11 +91,9 @@ impl Engine {
         });
     }
 
-    fn take_event(&self, objects: &AccessObjects, event: &Event) {
-        match (use_of(event.resource()), &objects.node) {
-            (Some(Use::Policy(_)), _) => {
-                self.refresh_policy(&objects.rbac, event.resource(), Some(event.key()));
-            }
+    fn take_event(&self, event: &Event) {
+        match (use_of(event.resource()), &self.access_objects.node) {
+            (Some(Use::Policy(_)), _) => self.refresh_policy(event.resource(), event.key()),
             (Some(Use::Graph(kind)), Some(node)) => match event.object() {
                 Some(object)
                     if kind == GraphKind::Pod

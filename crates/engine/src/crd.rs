@@ -115,9 +115,12 @@ impl Engine {
 const DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
 
 impl crate::Engine {
-    /// Waits until a written definition is served, so that the client's next request finds it.
-    pub(crate) async fn wait_until_served(&self, target: &Target, revision: u64) {
-        if target.kind.store_prefix == DEFINITIONS {
+    /// Returns once the client's next request finds what it wrote or deleted in effect: a definition at this revision
+    /// is served, and a role or binding is in force.
+    pub(crate) async fn take_effect(&self, target: &Target, key: &str, revision: Option<u64>) {
+        let prefix = &target.kind.store_prefix;
+        self.refresh_policy(prefix, key);
+        if let Some(revision) = revision.filter(|_| prefix == DEFINITIONS) {
             self.registry.wait_applied(revision).await;
         }
     }

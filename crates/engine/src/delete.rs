@@ -1,6 +1,7 @@
 //! Deletes objects and collections: finalizers, grace periods, propagation, preconditions.
 
 use crate::read::ListRequest;
+use crate::retry::{ATTEMPTS_MAX, Attempt, Attempts, too_many_conflicts};
 use crate::unreadable::Fault;
 use crate::write::Live;
 use crate::{Engine, Target, metadata, object};
@@ -17,9 +18,6 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
-
-/// How often a deletion is retried after conflicts with other writes.
-const ATTEMPTS_MAX: usize = 64;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -59,11 +57,6 @@ enum Step {
     Pending,
 }
 
-enum Attempt {
-    Done(Deleted),
-    Again,
-}
-
 impl Engine {
     /// Deletes one object, at once or in two phases. Warnings for the client are added to `warnings`, or returned with
     /// the error.
@@ -100,24 +93,34 @@ impl Engine {
         warnings: &mut Vec<String>,
     ) -> Result<Deleted, Status> {
         let target = deletion.target;
-        for _ in 0..ATTEMPTS_MAX {
-            if let Attempt::Done(deleted) = self.attempt_delete(deletion, warnings).await? {
-                if let Deleted::Object { object, .. } = &deleted
-                    && !deletion.options.dry_run
-                {
-                    self.wait_until_served(target, object.revision()).await;
-                }
-                return Ok(deleted);
+        let deleted = self.delete_with_retries(deletion, warnings).await;
+        let revision = match &deleted {
+            Ok(Deleted::Object { object, .. }) if !deletion.options.dry_run => Some(object.revision()),
+            _ => None,
+        };
+        self.take_effect(target, &target.object_key(), revision).await;
+        deleted
+    }
+
+    async fn delete_with_retries(
+        &self,
+        deletion: &Deletion<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Deleted, Status> {
+        let mut attempts = Attempts::new(ATTEMPTS_MAX);
+        loop {
+            match self.attempt_delete(deletion, warnings).await? {
+                Attempt::Done(deleted) => return Ok(deleted),
+                Attempt::Conflict => attempts.again(|| too_many_conflicts(deletion.target))?,
             }
         }
-        Err(Status::conflict(&target.group_resource(), &target.name, "the object is being modified"))
     }
 
     async fn attempt_delete(
         &self,
         deletion: &Deletion<'_>,
         warnings: &mut Vec<String>,
-    ) -> Result<Attempt, Status> {
+    ) -> Result<Attempt<Deleted>, Status> {
         let Deletion { target, options, .. } = *deletion;
         let reading = pintle_trace::span("cacher.Get");
         let live = self.live(target)?;
@@ -296,7 +299,7 @@ impl Engine {
         live: Live,
         mut marked: Value,
         dry_run: bool,
-    ) -> Result<Attempt, Status> {
+    ) -> Result<Attempt<Deleted>, Status> {
         marked.remove_at(&["metadata", "resourceVersion"]);
         let encoded = object::encode(&target.kind, &marked);
         if encoded == *live.object.value() {
@@ -311,7 +314,7 @@ impl Engine {
         let write = Write::put(target.store_key(), expect, encoded).with_ttl(Some(Duration::ZERO));
         match self.commit(target, write, &marked).await {
             Ok(object) => Ok(Attempt::Done(Deleted::Object { object, gone: false })),
-            Err(WriteError::Conflict { .. }) => Ok(Attempt::Again),
+            Err(WriteError::Conflict { .. }) => Ok(Attempt::Conflict),
             Err(error) => Err(crate::status::write_error(error)),
         }
     }
@@ -325,7 +328,7 @@ impl Engine {
         live: Live,
         marked: Value,
         warnings: &mut Vec<String>,
-    ) -> Result<Attempt, Status> {
+    ) -> Result<Attempt<Deleted>, Status> {
         let Deletion { target, options: &DeleteOptions { dry_run, .. }, .. } = *deletion;
         if dry_run {
             return self.remove(target, live, marked, dry_run).await;
@@ -341,7 +344,7 @@ impl Engine {
                 match self.remove(target, live, marked.clone(), dry_run).await? {
                     // If another request removed the object after this one marked it, the deletion has succeeded, as in
                     // kube-apiserver.
-                    Attempt::Again if self.is_gone(target, &marked) => removed(target, marked, revision),
+                    Attempt::Conflict if self.is_gone(target, &marked) => removed(target, marked, revision),
                     attempt => Ok(attempt),
                 }
             }
@@ -355,12 +358,12 @@ impl Engine {
         live: Live,
         last: Value,
         dry_run: bool,
-    ) -> Result<Attempt, Status> {
+    ) -> Result<Attempt<Deleted>, Status> {
         let mut revision = live.object.revision();
         if !dry_run {
             match self.erase(target, Expect::Revision(Revision(revision)), &live.tree).await {
                 Ok(removed) => revision = removed.0,
-                Err(WriteError::Conflict { .. }) => return Ok(Attempt::Again),
+                Err(WriteError::Conflict { .. }) => return Ok(Attempt::Conflict),
                 Err(error) => return Err(crate::status::write_error(error)),
             }
         }
@@ -459,7 +462,7 @@ enum Grace {
 }
 
 /// The answer after an object was removed; `last` is its last state.
-fn removed(target: &Target, mut last: Value, revision: u64) -> Result<Attempt, Status> {
+fn removed(target: &Target, mut last: Value, revision: u64) -> Result<Attempt<Deleted>, Status> {
     if target.kind.rules.delete_returns_object {
         last.remove_at(&["metadata", "resourceVersion"]);
         let encoded = object::encode(&target.kind, &last);

@@ -1,6 +1,7 @@
 //! Operations of the server itself: writes of its controllers, objects that it needs, and reads of stored trees.
 
 use crate::registry::BuiltInGroup;
+use crate::retry::{ATTEMPTS_MAX, Attempts, too_many_conflicts};
 use crate::write::Live;
 use crate::{Engine, Target, metadata, object, ownership};
 use pintle_auth::UserInfo;
@@ -11,9 +12,6 @@ use pintle_schema::typed;
 use pintle_store::{Expect, Revision, Write, WriteError};
 use pintle_value::{Str, Value};
 use std::sync::Arc;
-
-/// How often a change is retried after conflicts with other writes.
-const ATTEMPTS_MAX: usize = 64;
 
 impl Engine {
     /// Registers the built-in kinds and loads their objects into the cache.
@@ -120,10 +118,28 @@ impl Engine {
         change: impl Fn(&mut Value),
     ) -> Result<(), Status> {
         crate::measures::self_request(target, "PUT");
-        for _ in 0..ATTEMPTS_MAX {
-            let Some(Live { object: kept, tree: old }) = self.live(target)? else { return Ok(()) };
+        let change = |tree: &mut Value| {
+            change(tree);
+            Ok(())
+        };
+        self.update(target, manager, false, change).await.map(drop)
+    }
+
+    /// Changes an existing object with a function that may refuse, without running admission. Returns the object's new
+    /// state, or `None` if it does not exist. `manager` becomes the owner of the change, if given. If the change removes
+    /// the last finalizer of an object that is being deleted, the object is removed.
+    pub(crate) async fn update(
+        &self,
+        target: &Target,
+        manager: Option<&str>,
+        dry_run: bool,
+        change: impl Fn(&mut Value) -> Result<(), Status>,
+    ) -> Result<Option<Arc<Object>>, Status> {
+        let mut attempts = Attempts::new(ATTEMPTS_MAX);
+        loop {
+            let Some(Live { object: live, tree: old }) = self.live(target)? else { return Ok(None) };
             let mut tree = old.clone();
-            change(&mut tree);
+            change(&mut tree)?;
             typed::normalize(&target.kind.storage_version().schema, &mut tree);
             if let Some(manager) = manager.filter(|_| tree != old) {
                 let owner = ownership::Owner { manager, now: &self.now_text() };
@@ -132,21 +148,20 @@ impl Engine {
             let removes = metadata::completes_deletion(&tree, &old) && target.kind.hooks.may_remove(&tree);
             tree.remove_at(&["metadata", "resourceVersion"]);
             let encoded = object::encode(&target.kind, &tree);
-            if encoded == *kept.value() && !removes {
-                return Ok(());
+            if dry_run || (encoded == *live.value() && !removes) {
+                return Ok(Some(live));
             }
-            let expect = Expect::Revision(Revision(kept.revision()));
-            let write = match removes {
-                true => Write::delete(target.store_key(), expect),
-                false => Write::put(target.store_key(), expect, encoded),
+            let expect = Expect::Revision(Revision(live.revision()));
+            let committed = match removes {
+                true => self.erase(target, expect, &old).await.map(|_| live),
+                false => self.commit(target, Write::put(target.store_key(), expect, encoded), &tree).await,
             };
-            match self.store.write(write).await {
-                Ok(_) => return Ok(()),
-                Err(WriteError::Conflict { .. }) => {}
+            match committed {
+                Ok(object) => return Ok(Some(object)),
+                Err(WriteError::Conflict { .. }) => attempts.again(|| too_many_conflicts(target))?,
                 Err(error) => return Err(crate::status::write_error(error)),
             }
         }
-        Err(Status::conflict(&target.group_resource(), &target.name, "the object is being modified"))
     }
 
     /// Creates an object that the server needs, unless it exists. The tree is in the storage version.

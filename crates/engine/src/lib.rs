@@ -28,6 +28,7 @@ mod precondition;
 mod propose;
 mod read;
 mod registry;
+mod retry;
 mod select;
 mod status;
 mod stored;
@@ -80,6 +81,8 @@ pub struct Engine {
     pub registry: Registry,
     /// The admission plugins.
     pub admission: Chain,
+    /// The authorizers that are built from objects. They are updated when such an object is written.
+    pub access_objects: AccessObjects,
     /// Authorizes requests whose rights depend on the object.
     pub authorizer: Arc<dyn Authorizer>,
     /// The time.

@@ -15,23 +15,17 @@ pub use connect::{Backend, Location, NodeSettings};
 pub use token::{SECONDS_EXTENDED as TOKEN_SECONDS_EXTENDED, TokenObjects};
 
 use crate::propose::{self, Change};
-use crate::write::{Live, WriteRequest};
-use crate::{Engine, Target, decode, metadata, object, ownership};
+use crate::write::WriteRequest;
+use crate::{Engine, Target, decode, metadata, ownership};
 use pintle_admission::{Attributes, Operation};
-use pintle_auth::authz::rbac::Rbac;
 use pintle_auth::{Authenticator, Authorizer};
-use pintle_cache::Object;
 use pintle_kinds::kind::UNSUPPORTED_LABEL;
 use pintle_kinds::{Kind, KindVersion, NoHooks, Rules, Verbs};
 use pintle_meta::{GroupVersionKind, Status};
 use pintle_schema::typed;
-use pintle_store::{Expect, Revision, Write, WriteError};
 use pintle_value::{Str, Value};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-
-/// How often a change is retried after conflicts with other writes.
-const ATTEMPTS_MAX: usize = 64;
 
 /// The authenticator and authorizers that reviews and token requests use.
 pub struct Access {
@@ -39,8 +33,6 @@ pub struct Access {
     pub authorizer: Arc<dyn Authorizer>,
     /// Authenticates tokens and issues them.
     pub authenticator: Arc<Authenticator>,
-    /// Authorizes by roles and bindings; a written role is in force for the next request.
-    pub rbac: Arc<Rbac>,
     /// The longest lifetime of a service account token in seconds; 0 means no limit.
     pub token_seconds_max: i64,
     /// Whether tokens of pods get an extended lifetime, after whose nominal end their use only logs a warning.
@@ -178,35 +170,6 @@ impl Engine {
         let schema = schema.ok_or_else(|| Status::internal("the kind of the subresource is unknown"))?;
         let kind = Arc::new(face_kind(&target.kind, &sub.gvk, schema));
         Ok(Target { kind, version: 0, ..target.clone() })
-    }
-
-    /// Changes an existing object with a function that may refuse, and returns its new state.
-    pub(crate) async fn change(
-        &self,
-        target: &Target,
-        dry_run: bool,
-        change: impl Fn(&mut Value) -> Result<(), Status>,
-    ) -> Result<Arc<Object>, Status> {
-        for _ in 0..ATTEMPTS_MAX {
-            let Some(Live { object: kept, tree: old }) = self.live(target)? else {
-                return Err(Status::not_found(&target.kind.group_resource(), &target.name));
-            };
-            let mut tree = old;
-            change(&mut tree)?;
-            typed::normalize(&target.kind.storage_version().schema, &mut tree);
-            tree.remove_at(&["metadata", "resourceVersion"]);
-            let encoded = object::encode(&target.kind, &tree);
-            if encoded == *kept.value() || dry_run {
-                return Ok(kept);
-            }
-            let expect = Expect::Revision(Revision(kept.revision()));
-            match self.commit(target, Write::put(target.store_key(), expect, encoded), &tree).await {
-                Ok(object) => return Ok(object),
-                Err(WriteError::Conflict { .. }) => {}
-                Err(error) => return Err(crate::status::write_error(error)),
-            }
-        }
-        Err(Status::conflict(&target.kind.group_resource(), &target.name, "the object is being modified"))
     }
 
     fn system_time(&self) -> SystemTime {

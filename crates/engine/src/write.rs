@@ -1,23 +1,25 @@
-//! Creates, replaces, patches and applies objects: one function from the request to the commit.
+//! Creates, replaces, patches and applies objects. `attempt` is the list of what happens to a write; `proposal` computes
+//! the requested object, `commit` stores it.
 
-use crate::convert::Conversions;
-use crate::precondition::{MODIFIED, check_no_uid, check_revision, check_uid};
-use crate::propose::{self, Change, Proposed};
+mod commit;
+mod proposal;
+
+pub(crate) use proposal::Proposal;
+
+use crate::precondition::{MODIFIED, check_revision};
+use crate::propose::Change;
+use crate::retry::{ATTEMPTS_MAX, Attempts};
 use crate::{Engine, Target, claim_rights, metadata, object, ownership, subresource, validation};
-use bytes::Bytes;
 use pintle_admission::{Attributes, Operation, Options};
 use pintle_auth::UserInfo;
 use pintle_cache::Object;
 use pintle_kinds::{Generation, Requester, Scope};
 use pintle_meta::options::FieldValidation;
 use pintle_meta::{FieldErrors, Status};
-use pintle_schema::typed;
-use pintle_store::{Expect, Revision, Write, WriteError};
-use pintle_value::{Str, Value, json};
+use pintle_schema::typed::{self, Empties};
+use pintle_value::{Str, Value};
 use std::sync::Arc;
 
-/// How often a write without resourceVersion is retried after conflicts with other writes.
-const ATTEMPTS_MAX: usize = 64;
 /// After how many conflicts a write waits for the contention lock.
 const CONFLICTS_BEFORE_LOCK: usize = 8;
 /// How many generated names are tried before a create fails because they are taken.
@@ -68,7 +70,7 @@ pub struct Written {
     /// The warnings for the client.
     pub warnings: Vec<String>,
     /// Whether the store was written to. It is not if the object did not change, or in a dry run.
-    pub(crate) committed: bool,
+    committed: bool,
 }
 
 /// Records the request's object for the audit event, in the form that kube-apiserver writes.
@@ -80,31 +82,108 @@ pub(crate) fn note_request_object(target: &Target, object: &Value) {
     });
 }
 
-/// The patch for an audit event, if it is JSON.
-fn json_document(body: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::new();
-    json::print(&json::parse(body).ok()?.value, &mut out);
-    Some(out)
-}
-
-enum Attempt {
-    Done(Written),
-    Again,
+/// The outcome of one attempt that did not fail.
+enum Outcome {
+    /// The object is written, or a dry run got this far.
+    Written(Written),
+    /// Another write came in between.
+    Conflict,
+    /// The generated name is taken: the next attempt generates another one.
     NameTaken(Status),
 }
 
 impl Engine {
+    /// Creates, replaces, patches or applies an object.
+    pub async fn write(&self, request: &WriteRequest) -> Result<Written, Status> {
+        let mut turn = None;
+        let mut names_taken = 0_usize;
+        // Whether the cached state that the attempt used is known to be current.
+        let mut confirmed = !self.store.is_shared();
+        let mut attempts = Attempts::new(ATTEMPTS_MAX);
+        let written = loop {
+            // Do not hold the contention lock while webhooks run: a webhook may write to this server and would
+            // deadlock.
+            if attempts.conflicts() == CONFLICTS_BEFORE_LOCK && !self.asks_others() {
+                turn = Some(self.contention_lock.0.lock().await);
+            }
+            let seen = self.cache.progress();
+            // Warnings are returned with the object or with the error.
+            let mut warnings = Vec::new();
+            let outcome = self.attempt(request, &mut warnings).await;
+            if !confirmed && self.may_be_stale(request, &outcome, seen).await? {
+                confirmed = true;
+            } else {
+                match outcome.map_err(|status| status.with_warnings(std::mem::take(&mut warnings)))? {
+                    Outcome::Written(written) => break Written { warnings, ..written },
+                    Outcome::Conflict => {}
+                    Outcome::NameTaken(status) => {
+                        names_taken = names_taken.saturating_add(1);
+                        if names_taken == GENERATED_NAMES_MAX {
+                            return Err(status);
+                        }
+                    }
+                }
+            }
+            attempts.again(|| modified(&request.target))?;
+        };
+        let faults = self.convert_all(&request.target, std::slice::from_ref(&written.object)).await;
+        if let Some(fault) = faults.into_first() {
+            return Err(self.cannot_change(&fault.object, &fault.why));
+        }
+        if !request.dry_run {
+            self.take_effect(&request.target, written.object.key(), Some(written.object.revision())).await;
+        }
+        drop(turn);
+        Ok(written)
+    }
+
+    /// Makes one attempt: reads the live object, computes the new one and stores it.
+    async fn attempt(&self, request: &WriteRequest, warnings: &mut Vec<String>) -> Result<Outcome, Status> {
+        let target = &request.target;
+        let live = match request.change {
+            Change::Create(_) => None,
+            _ => self.working_live(target, request.dry_run).await?,
+        };
+        let old = live.as_ref().map(|live| &live.tree);
+
+        let mut proposal = self.propose(request, live.as_ref()).await?;
+        warnings.append(&mut proposal.warnings);
+        self.admit_mutating(request, old, &mut proposal, warnings).await?;
+        let empties = proposal.empties;
+        let mut candidate = proposal.into_candidate(target)?;
+        let generates_name = candidate.str_at(&["metadata", "name"]).is_empty();
+        if let Some(live) = &live {
+            check_revision(target, &mut candidate, live)?;
+        }
+
+        self.prepare_candidate(request, old, &mut candidate, warnings)?;
+        let mut extra_writes = self.allocate(request, old, &mut candidate)?;
+        self.validate(request, old, &mut candidate, empties, warnings).await?;
+        canonicalize(request, old, &mut candidate, empties);
+        if old.is_none() {
+            self.authorize_creation(request).await?;
+        }
+        self.admit_validating(request, old, &candidate, warnings).await?;
+        extra_writes.extend(self.charge(request, old, &candidate)?);
+
+        let candidate = self.to_storage(target, candidate).await?;
+        match live {
+            None => self.commit_create(request, candidate, generates_name, extra_writes).await,
+            Some(live) => self.commit_update(request, live, candidate, extra_writes).await,
+        }
+    }
+
     /// Returns whether a result that was computed from cached state may be outdated by writes of other servers.
     /// kube-apiserver, too, returns such errors only after it has read etcd.
     async fn may_be_stale(
         &self,
         request: &WriteRequest,
-        outcome: &Result<Attempt, Status>,
+        outcome: &Result<Outcome, Status>,
         seen: u64,
     ) -> Result<bool, Status> {
         let depends_on_state = match outcome {
-            Ok(Attempt::Done(written)) => !written.created && !written.committed,
-            Ok(Attempt::Again | Attempt::NameTaken(_)) => false,
+            Ok(Outcome::Written(written)) => !written.created && !written.committed,
+            Ok(Outcome::Conflict | Outcome::NameTaken(_)) => false,
             Err(status) => {
                 !matches!(request.change, Change::Create(_)) || matches!(status.code, 403 | 404 | 409)
             }
@@ -114,129 +193,6 @@ impl Engine {
         }
         self.catch_up_all().await?;
         Ok(self.cache.progress() > seen)
-    }
-
-    /// Creates, replaces, patches or applies an object.
-    pub async fn write(&self, request: &WriteRequest) -> Result<Written, Status> {
-        let mut names_taken = 0_usize;
-        let mut turn = None;
-        // Whether the cached state that the attempt used is known to be current.
-        let mut confirmed = !self.store.is_shared();
-        for tried in 0..ATTEMPTS_MAX {
-            // Do not hold the contention lock while webhooks run: a webhook may write to this server and would
-            // deadlock.
-            if tried == CONFLICTS_BEFORE_LOCK && !self.asks_others() {
-                turn = Some(self.contention_lock.0.lock().await);
-            }
-            let seen = self.cache.progress();
-            let outcome = match self.attempt(request).await {
-                outcome if confirmed || !self.may_be_stale(request, &outcome, seen).await? => outcome?,
-                _ => {
-                    confirmed = true;
-                    continue;
-                }
-            };
-            match outcome {
-                Attempt::Done(written) => {
-                    let faults =
-                        self.convert_all(&request.target, std::slice::from_ref(&written.object)).await;
-                    if let Some(fault) = faults.into_first() {
-                        return Err(self.cannot_change(&fault.object, &fault.why));
-                    }
-                    if !request.dry_run {
-                        self.wait_until_served(&request.target, written.object.revision()).await;
-                    }
-                    return Ok(written);
-                }
-                Attempt::Again => {}
-                Attempt::NameTaken(status) => {
-                    names_taken = names_taken.saturating_add(1);
-                    if names_taken == GENERATED_NAMES_MAX {
-                        return Err(status);
-                    }
-                }
-            }
-        }
-        drop(turn);
-        Err(Status::conflict(&request.target.group_resource(), &request.target.name, MODIFIED))
-    }
-
-    /// Makes one attempt. Warnings are returned with the object or with the error.
-    async fn attempt(&self, request: &WriteRequest) -> Result<Attempt, Status> {
-        let mut warnings = Vec::new();
-        let done = self.attempt_with(request, &mut warnings).await;
-        done.map_err(|status| status.with_warnings(warnings))
-    }
-
-    async fn attempt_with(
-        &self,
-        request: &WriteRequest,
-        warnings: &mut Vec<String>,
-    ) -> Result<Attempt, Status> {
-        let live = match request.change {
-            Change::Create(_) => None,
-            _ => self.working_live(&request.target, request.dry_run).await?,
-        };
-        let target = &request.target;
-        let live_tree = live.as_ref().map(|live| &live.tree);
-        let (mut candidate, hidden) = self.propose_admitted(request, live.as_ref(), warnings).await?;
-        let generated = candidate.str_at(&["metadata", "name"]).is_empty();
-        if let Some(live) = &live {
-            check_revision(target, &mut candidate, live)?;
-        }
-        warnings.extend(metadata::dedup_owner_references(&mut candidate, metadata::Dedup::Admission));
-        match live_tree {
-            None => {
-                self.prepare_create(target, &mut candidate)?;
-                target.working_version().hooks.set_requester(&mut candidate, &requester(&request.user));
-            }
-            Some(old) => prepare_update(target, &mut candidate, old)?,
-        }
-        let hooks = target.working_version().hooks;
-        hooks.stamp(target.scope(), &mut candidate, live_tree, &self.now_text());
-        let mut extra_writes = self.allocate(request, live_tree, &mut candidate)?;
-        // Empty values become absent when they are stored; only new objects are validated as they were written.
-        let empties = match live_tree {
-            None if hidden => typed::Empties::Preserve,
-            None => typed::Empties::PreserveSerialized,
-            Some(_) => typed::Empties::Remove,
-        };
-        typed::normalize_with(&target.working_version().schema, &mut candidate, empties);
-        match live_tree {
-            None => validation::create(target, &candidate, &|| self.namespace_of(target))?,
-            Some(old) => {
-                let mut refused = FieldErrors::new();
-                if claim_rights::applies_to(target) {
-                    self.check_claim_rights(request, &candidate, old, &mut refused).await;
-                }
-                validation::update(target, &candidate, old, refused, warnings)?;
-            }
-        }
-        if matches!(request.change, Change::Apply { .. }) {
-            pintle_schema::coerce(&target.working_version().schema, &mut candidate);
-        }
-        if target.scope() == Scope::Main {
-            warnings.extend(hooks.warnings(&candidate, live_tree));
-        }
-        if hidden {
-            typed::normalize_with(
-                &target.working_version().schema,
-                &mut candidate,
-                typed::Empties::PreserveSerialized,
-            );
-        }
-        hooks.canonicalize(&mut candidate);
-        match live_tree {
-            None => self.authorize_creation(request).await?,
-            Some(old) => ownership::keep_times(&mut candidate, old),
-        }
-        self.admit_finally(request, live_tree, &candidate, warnings).await?;
-        extra_writes.extend(self.charge(request, live_tree, &candidate)?);
-        let candidate = self.to_storage(target, candidate).await?;
-        match live {
-            None => self.commit_create(request, candidate, generated, extra_writes, warnings.clone()).await,
-            Some(live) => self.commit_update(request, live, candidate, extra_writes, warnings.clone()).await,
-        }
     }
 
     /// The namespace object of a target; `None` if it does not exist.
@@ -266,164 +222,99 @@ impl Engine {
         Ok(Some(Live { object, tree }))
     }
 
-    /// Returns the requested object after mutating admission, in the version that the write works in, and whether it
-    /// has empty lists or maps that JSON omits.
-    async fn propose_admitted(
-        &self,
-        request: &WriteRequest,
-        live: Option<&Live>,
-        warnings: &mut Vec<String>,
-    ) -> Result<(Value, bool), Status> {
-        if let Some(paths) = subresource::scale::paths(&request.target) {
-            return Ok((self.propose_scaled(request, live, paths, warnings).await?, false));
-        }
-        let Proposed { object: mut candidate, warnings: noted, empties } =
-            self.propose(request, live).await?;
-        warnings.extend(noted);
-        self.admit(request, live.map(|live| &live.tree), &mut candidate, warnings).await?;
-        Ok((candidate, empties))
-    }
-
-    /// Returns the requested object in the version that the write works in.
-    async fn propose(&self, request: &WriteRequest, live: Option<&Live>) -> Result<Proposed, Status> {
-        let target = &request.target;
-        // kube-apiserver decodes a body before it looks up the object, but does not decode a patch of an object that
-        // does not exist.
-        if live.is_none() && matches!(request.change, Change::Apply { .. }) && !creates(request) {
-            return Err(Status::not_found(&target.group_resource(), &target.name));
-        }
-        let mut conversions = Conversions::default();
-        let proposed = loop {
-            let live_in_request_version = live.map(|live| self.to_request_version(target, &live.tree));
-            let proposed = self.propose_on(request, target, live_in_request_version.as_deref(), &conversions);
-            if !conversions.make(self, &target.kind).await {
-                break proposed;
-            }
-        };
-        let mut proposed = proposed?.checked(|object| {
-            if let Change::Replace(_) = request.change {
-                check_uid(target, object, live, request.dry_run)?;
-            }
-            if live.is_none() && !creates(request) {
-                return Err(Status::not_found(&target.group_resource(), &target.name));
-            }
-            Ok(())
-        })?;
-        object::convert(&target.kind, &mut proposed.object, target.version, target.working());
-        Ok(proposed)
-    }
-
-    /// Returns the requested object in the version of the request. `live_in_request_version` is the live object in that version.
-    pub(crate) fn propose_on(
-        &self,
-        request: &WriteRequest,
-        target: &Target,
-        live_in_request_version: Option<&Value>,
-        conversions: &Conversions,
-    ) -> Result<Proposed, Status> {
-        let now = self.now_text();
-        let manager = metadata::manager(&request.field_manager, &request.user_agent);
-        let kinds = self.registry.kinds();
-        let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_built_in(&kinds, kind, gv);
-        let owner = ownership::Owner { manager: &manager, now: &now };
-        let cx = propose::Context { target, validation: request.validation(), registered: &registered };
-        let proposed = match &request.change {
-            Change::Create(body) => {
-                let decoded = propose::decode_object(&cx, body, typed::Empties::Preserve)?;
-                note_request_object(target, &decoded.object);
-                let mut proposed = decoded.checked(|object| {
-                    metadata::wipe_system_fields(object);
-                    metadata::default_namespace(object, target)
-                })?;
-                ownership::record_new(target, owner, &mut proposed, conversions);
-                proposed
-            }
-            Change::Replace(body) => {
-                let decoded = propose::decode_object(&cx, body, typed::Empties::PreserveSerialized)?;
-                note_request_object(target, &decoded.object);
-                let mut proposed = decoded.checked(|object| {
-                    metadata::default_namespace(object, target)?;
-                    metadata::check_name(object, target)
-                })?;
-                ownership::record_with(
-                    target,
-                    owner,
-                    live_in_request_version,
-                    &mut proposed.object,
-                    conversions,
-                );
-                proposed
-            }
-            Change::Patch(kind, body) => {
-                pintle_audit::note_request_document(|| json_document(body));
-                let Some(live_in_request_version) = live_in_request_version else {
-                    return Err(Status::not_found(&target.group_resource(), &target.name));
-                };
-                let mut proposed = propose::patch_object(&cx, live_in_request_version, *kind, body)?;
-                ownership::record_with(
-                    target,
-                    owner,
-                    Some(live_in_request_version),
-                    &mut proposed.object,
-                    conversions,
-                );
-                proposed
-            }
-            Change::Apply { body, force } => {
-                let config = propose::Configuration::decode(body)?;
-                pintle_audit::note_request_document(|| {
-                    let mut out = Vec::new();
-                    json::print(&config.tree, &mut out);
-                    Some(out)
-                });
-                let (mut object, unknown) = ownership::apply(
-                    target,
-                    owner,
-                    live_in_request_version,
-                    &config.tree,
-                    *force,
-                    conversions,
-                )?;
-                propose::complete(target, &mut object, typed::Empties::PreserveSerialized);
-                let warnings = config.complaints(request.validation(), &unknown)?;
-                Proposed { object, warnings, empties: false }.checked(|object| {
-                    check_no_uid(target, object, live_in_request_version)?;
-                    metadata::default_namespace(object, target)?;
-                    metadata::check_name(object, target)
-                })?
-            }
-        };
-        Ok(proposed)
-    }
-
-    async fn admit(
+    /// Runs mutating admission on the object that the request reads and writes.
+    async fn admit_mutating(
         &self,
         request: &WriteRequest,
         old: Option<&Value>,
-        candidate: &mut Value,
+        proposal: &mut Proposal,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
-        let name = admission_name(request, candidate);
+        let Proposal { object, scale, .. } = proposal;
+        let name = admission_name(request, object);
         if old.is_none() && request.target.kind.rules.ending {
             return Err(Status::forbidden(&request.target.kind.group_resource(), &name, DEFINITION_ENDING));
         }
-        let attributes = attributes(request, old, &name);
-        self.mutate_admitted(&attributes, &request.target, Some(candidate), warnings).await
+        let (old, object_target) = match scale {
+            Some(scale) => (Some(&scale.old), &scale.target),
+            None => (old, &request.target),
+        };
+        self.mutate_admitted(&attributes(request, old, &name), object_target, Some(object), warnings).await
     }
 
-    async fn admit_finally(
+    /// Runs validating admission, for a scale on the Scales of the old and the new object.
+    async fn admit_validating(
         &self,
         request: &WriteRequest,
         old: Option<&Value>,
         candidate: &Value,
         warnings: &mut Vec<String>,
     ) -> Result<(), Status> {
-        let name = admission_name(request, candidate);
         if let (Some(paths), Some(old)) = (subresource::scale::paths(&request.target), old) {
-            return self.admit_scaled(request, paths, old, candidate, warnings).await;
+            return self.validate_scaled(request, paths, old, candidate, warnings).await;
         }
+        let name = admission_name(request, candidate);
         let attributes = attributes(request, old, &name);
         self.validate_admitted(&attributes, &request.target, Some(candidate), warnings).await
+    }
+
+    /// Sets what only the server decides.
+    fn prepare_candidate(
+        &self,
+        request: &WriteRequest,
+        old: Option<&Value>,
+        candidate: &mut Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let target = &request.target;
+        let hooks = target.working_version().hooks;
+        warnings.extend(metadata::dedup_owner_references(candidate, metadata::Dedup::Admission));
+        match old {
+            None => {
+                self.prepare_create(target, candidate)?;
+                hooks.set_requester(candidate, &requester(&request.user));
+            }
+            Some(old) => prepare_update(target, candidate, old)?,
+        }
+        hooks.stamp(target.scope(), candidate, old, &self.now_text());
+        Ok(())
+    }
+
+    /// Validates metadata, schema and the rules of the kind. Reports all errors together.
+    async fn validate(
+        &self,
+        request: &WriteRequest,
+        old: Option<&Value>,
+        candidate: &mut Value,
+        has_hidden_empties: bool,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), Status> {
+        let target = &request.target;
+        let schema = &target.working_version().schema;
+        // Empty values become absent when they are stored; only new objects are validated as they were written.
+        let empties = match old {
+            None if has_hidden_empties => Empties::Preserve,
+            None => Empties::PreserveSerialized,
+            Some(_) => Empties::Remove,
+        };
+        typed::normalize_with(schema, candidate, empties);
+        match old {
+            None => validation::create(target, candidate, &|| self.namespace_of(target))?,
+            Some(old) => {
+                let mut refused = FieldErrors::new();
+                if claim_rights::applies_to(target) {
+                    self.check_claim_rights(request, candidate, old, &mut refused).await;
+                }
+                validation::update(target, candidate, old, refused, warnings)?;
+            }
+        }
+        if matches!(request.change, Change::Apply { .. }) {
+            pintle_schema::coerce(schema, candidate);
+        }
+        if target.scope() == Scope::Main {
+            warnings.extend(target.working_version().hooks.warnings(candidate, old));
+        }
+        Ok(())
     }
 
     /// Prepares a new object: uid, creation time, name, generation.
@@ -443,133 +334,6 @@ impl Engine {
         }
         Ok(())
     }
-
-    /// Handles a create whose name is taken: a generated name is drawn again, a given one is refused.
-    fn name_taken(&self, target: &Target, candidate: &Value, generated: bool) -> Result<Attempt, Status> {
-        let resource = target.group_resource();
-        if !candidate.str_at(&["metadata", "generateName"]).is_empty() {
-            let status = Status::generate_name_conflict(&resource, &target.name, 1);
-            return if generated { Ok(Attempt::NameTaken(status)) } else { Err(status) };
-        }
-        let mut status = Status::already_exists(&resource, &target.name);
-        if self.live(target).ok().flatten().is_some_and(|live| metadata::is_deleting(&live.tree)) {
-            status.message = format!("object is being deleted: {}", status.message);
-        }
-        Err(status)
-    }
-
-    async fn commit_create(
-        &self,
-        request: &WriteRequest,
-        mut candidate: Value,
-        generated: bool,
-        extra_writes: Vec<Write>,
-        warnings: Vec<String>,
-    ) -> Result<Attempt, Status> {
-        let name = Str::from(candidate.str_at(&["metadata", "name"]));
-        let target = request.target.named(&name);
-        candidate.remove_at(&["metadata", "selfLink"]);
-        let revision = candidate.remove_at(&["metadata", "resourceVersion"]);
-        // A resourceVersion that is not a number counts as absent.
-        let number = |text: &str| text.parse::<u64>().ok().filter(|n| *n != 0 && !text.starts_with('+'));
-        let named = revision.and_then(|v| v.as_str().and_then(number));
-        let named = named.filter(|_| matches!(request.change, Change::Create(_)));
-        // The storage layer refuses it. A dry run does not reach that layer and returns the resourceVersion that it was
-        // sent.
-        if named.is_some() && !request.dry_run {
-            let why = "resourceVersion should not be set on objects to be created";
-            return Err(Status::unclassified(why));
-        }
-        let encoded = object::encode(&target.kind, &candidate);
-        if request.dry_run {
-            if self.kept(&target.kind, &target.object_key()).is_some() {
-                return self.name_taken(&target, &candidate, generated);
-            }
-            let object = object::unstored(&target, &encoded, &candidate, named.unwrap_or(0))?;
-            return Ok(Attempt::Done(Written { object, created: true, warnings, committed: false }));
-        }
-        let own = target.store_key();
-        let _span = pintle_trace::span("Create etcd3");
-        match self.put(request, &target, Expect::Absent, encoded, &mut candidate, extra_writes).await {
-            Ok(object) => Ok(Attempt::Done(Written { object, created: true, warnings, committed: true })),
-            Err(WriteError::Conflict { key, .. })
-                if key != own || !matches!(request.change, Change::Create(_)) =>
-            {
-                Ok(Attempt::Again)
-            }
-            Err(WriteError::Conflict { .. }) => self.name_taken(&target, &candidate, generated),
-            Err(error) => Err(crate::status::write_error(error)),
-        }
-    }
-
-    /// Stores `encoded`, the encoded form of `candidate`. If it is too large, it is stored without managedFields, which
-    /// only appliers need.
-    async fn put(
-        &self,
-        request: &WriteRequest,
-        target: &Target,
-        expect: Expect,
-        encoded: Bytes,
-        candidate: &mut Value,
-        extra_writes: Vec<Write>,
-    ) -> Result<Arc<Object>, WriteError> {
-        let write = Write::put(target.store_key(), expect, encoded);
-        match self.commit_with(target, write, candidate, extra_writes.clone()).await {
-            Err(WriteError::TooLarge { .. }) if !matches!(request.change, Change::Apply { .. }) => {
-                candidate.remove_at(&["metadata", "managedFields"]);
-                let encoded = object::encode(&target.kind, candidate);
-                let write = Write::put(target.store_key(), expect, encoded);
-                self.commit_with(target, write, candidate, extra_writes).await
-            }
-            outcome => outcome,
-        }
-    }
-
-    async fn commit_update(
-        &self,
-        request: &WriteRequest,
-        live: Live,
-        mut candidate: Value,
-        extra_writes: Vec<Write>,
-        warnings: Vec<String>,
-    ) -> Result<Attempt, Status> {
-        let target = &request.target;
-        let removes =
-            metadata::completes_deletion(&candidate, &live.tree) && target.kind.hooks.may_remove(&candidate);
-        candidate.remove_at(&["metadata", "resourceVersion"]);
-        // `selfLink` is never stored, but a dry run returns it, because it does not reach the store.
-        let link = candidate.at(&["metadata", "selfLink"]).cloned();
-        let shows_link = request.dry_run && link.is_some_and(|link| link.as_str() != Some(""));
-        if !shows_link {
-            candidate.remove_at(&["metadata", "selfLink"]);
-        }
-        let began = std::time::Instant::now();
-        let encoded = object::encode(&target.kind, &candidate);
-        let is_same = encoded == *live.object.value() && !removes;
-        crate::measures::compared(is_same, began.elapsed());
-        if is_same && !self.store.is_outdated(&target.store_key()).await {
-            let object = live.object;
-            return Ok(Attempt::Done(Written { object, created: false, warnings, committed: false }));
-        }
-        if request.dry_run {
-            let object = object::unstored(target, &encoded, &candidate, live.object.revision())?;
-            return Ok(Attempt::Done(Written { object, created: false, warnings, committed: false }));
-        }
-        let expect = Expect::Revision(Revision(live.object.revision()));
-        let _span = pintle_trace::span("GuaranteedUpdate etcd3");
-        let committed = if removes {
-            // The client expects the object that it wrote, at the revision that it knew.
-            let last = object::unstored(target, &encoded, &candidate, live.object.revision())?;
-            self.erase(target, expect, &live.tree).await.map(|_| last)
-        } else {
-            self.put(request, target, expect, encoded, &mut candidate, extra_writes).await
-        };
-        match committed {
-            Ok(object) => Ok(Attempt::Done(Written { object, created: false, warnings, committed: true })),
-            Err(WriteError::Conflict { .. }) => Ok(Attempt::Again),
-            Err(error) => Err(crate::status::write_error(error)),
-        }
-    }
 }
 
 /// The live object of a write: the cached object, and its tree with resourceVersion.
@@ -578,15 +342,26 @@ pub(crate) struct Live {
     pub(crate) tree: Value,
 }
 
-/// Returns whether a write creates the object if it does not exist.
-fn creates(request: &WriteRequest) -> bool {
-    let target = &request.target;
-    match request.change {
-        Change::Create(_) => true,
-        _ if !target.subresource.is_empty() => false,
-        Change::Apply { .. } => true,
-        Change::Replace(_) | Change::Patch(..) => target.kind.rules.create_on_update,
+/// Brings a validated object into the form that is stored.
+fn canonicalize(
+    request: &WriteRequest,
+    old: Option<&Value>,
+    candidate: &mut Value,
+    has_hidden_empties: bool,
+) {
+    let version = request.target.working_version();
+    if has_hidden_empties {
+        typed::normalize_with(&version.schema, candidate, Empties::PreserveSerialized);
     }
+    version.hooks.canonicalize(candidate);
+    if let Some(old) = old {
+        ownership::keep_times(candidate, old);
+    }
+}
+
+/// The error of a write that lost against other writes, in kube-apiserver's words.
+fn modified(target: &Target) -> Status {
+    Status::conflict(&target.group_resource(), &target.name, MODIFIED)
 }
 
 fn requester(user: &UserInfo) -> Requester<'_> {

@@ -58,6 +58,7 @@ async fn engine(networks: &[&str]) -> Arc<Engine> {
         cache: cache.clone(),
         registry: Registry::new(Vec::new()),
         admission: admission.unwrap(),
+        access_objects: Default::default(),
         authorizer: Arc::new(AlwaysAllow),
         clock: Arc::new(Fixed),
         random: Arc::new(Crowded(AtomicU64::new(1))),

@@ -108,11 +108,6 @@ impl Resources {
         self.object_response(request, target, &object, 200).await
     }
 
-    /// Puts a written role or binding in force for the next request. Without a key, any of them may have changed.
-    fn refresh_policy(&self, target: &Target, key: Option<&str>) {
-        self.engine.refresh_policy(&self.access.rbac, &target.kind.store_prefix, key);
-    }
-
     /// Builds a list request, with its selectors validated for the kind.
     fn list_request(&self, request: &ApiRequest, target: Target) -> Result<ListRequest, Status> {
         let mut options = ListOptions::from_query(Query(&request.query), true)?;

@@ -11,7 +11,7 @@ use pintle_cache::Cache;
 use pintle_encrypt::{ConfigError, Encryption};
 use pintle_engine::decode::Media;
 use pintle_engine::{
-    Body, Change, Clock, Codec, Engine, FormStore, Random, Registry, StoredForm, WriteRequest,
+    AccessObjects, Body, Change, Clock, Codec, Engine, FormStore, Random, Registry, StoredForm, WriteRequest,
 };
 use pintle_kinds::service_allocation::Ranges;
 use pintle_kinds::{Kind, Types, builtin, builtin_selected};
@@ -62,6 +62,7 @@ pub(crate) async fn open(
     config: &Config,
     folder: &DataDir,
     authorizer: Arc<dyn Authorizer>,
+    access_objects: AccessObjects,
 ) -> Result<Objects, ObjectsError> {
     let admission = Chain::new(Settings {
         enabled: config.enabled_plugins.clone(),
@@ -107,6 +108,7 @@ pub(crate) async fn open(
         ..pintle_cache::Options::default()
     };
     let settings = Settled {
+        access_objects,
         service_ranges: config.service_ranges.clone(),
         unsafe_deletion: config.gate("AllowUnsafeMalformedObjectDeletion"),
         deletion_workers: config.deletion_workers,
@@ -174,8 +176,13 @@ pub(crate) fn in_memory() -> Result<Arc<Engine>, ObjectsError> {
     let stores = Stores { main, further: Vec::new() };
     let networks = ANY_SERVICE_NETWORKS.iter().filter_map(|network| net::parse_cidr_sloppy(network));
     let service_ranges = Ranges { networks: networks.collect(), node_ports: 30_000..=32_767 };
-    let settings =
-        Settled { service_ranges, unsafe_deletion: false, deletion_workers: 1, granular_claim_status: true };
+    let settings = Settled {
+        service_ranges,
+        unsafe_deletion: false,
+        deletion_workers: 1,
+        granular_claim_status: true,
+        access_objects: AccessObjects::default(),
+    };
     let builtin = builtin();
     let served = Served { kinds: builtin.kinds.into_iter().map(Arc::new).collect(), types: builtin.types };
     Ok(engine(stores, served, pintle_cache::Options::default(), admission, authorizer, settings).0)
@@ -187,6 +194,7 @@ struct Settled {
     unsafe_deletion: bool,
     deletion_workers: usize,
     granular_claim_status: bool,
+    access_objects: AccessObjects,
 }
 
 /// Where objects lie.
@@ -235,6 +243,7 @@ fn engine(
         cache: cache.clone(),
         registry: Registry::new(Vec::new()),
         admission,
+        access_objects: settings.access_objects,
         authorizer,
         clock: Arc::new(SystemClock),
         random: Arc::new(SystemRandom),

@@ -162,8 +162,9 @@ async fn serve(
     let lasting = config.authorization.lasting(&config)?;
     let authorizers = config.authorization.start(&lasting)?;
     let authorizer: Arc<dyn Authorizer> = authorizers.clone();
+    let access_objects = AccessObjects { rbac: lasting.rbac.clone(), node: lasting.node.clone() };
     let opened = tokio::select! {
-        opened = objects::open(&config, &folder, authorizer.clone()) => opened?,
+        opened = objects::open(&config, &folder, authorizer.clone(), access_objects) => opened?,
         () = signals.next() => return Ok(()),
     };
     let Objects { engine, types, encryption, stores } = opened;
@@ -238,9 +239,7 @@ async fn serve(
             false => Ok(()),
         });
     }
-    let access_objects = AccessObjects { rbac: lasting.rbac.clone(), node: lasting.node.clone() };
-    let rbac = lasting.rbac.clone();
-    engine.load_access_objects(&access_objects);
+    engine.load_access_objects();
     // Ends with the runtime.
     tokio::spawn(config.authentication.clone().follow(authenticator.clone()));
     tokio::spawn(config.authorization.clone().follow(
@@ -248,7 +247,7 @@ async fn serve(
         authorizers,
         upkeep::own_identity(&engine, None).name,
     ));
-    tokio::spawn(engine.clone().follow_access_objects(access_objects));
+    tokio::spawn(engine.clone().follow_access_objects());
     pintle_controllers::start_flow_objects(&engine, bootstrap::flow_objects());
     pintle_controllers::start(&engine, config.event_life, |name| config.runs_controller(name));
     let aggregation = Aggregation::new(engine.clone(), config.proxying.aggregation.clone());
@@ -257,7 +256,6 @@ async fn serve(
     let access = Access {
         authorizer: authorizer.clone(),
         authenticator: authenticator.clone(),
-        rbac,
         token_seconds_max: signing.seconds_max,
         extend_tokens: config.extend_tokens,
         extended_token_seconds: signing.extended_seconds,

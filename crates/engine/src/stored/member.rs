@@ -4,6 +4,7 @@
 //! nobody can list or watch them there.
 
 use super::{Unreadable, kubernetes};
+use crate::retry::Attempts;
 use crate::{Engine, object};
 use pintle_kinds::Kind;
 use pintle_meta::Status;
@@ -31,7 +32,8 @@ impl Engine {
     /// kube-apiserver, so that successive values differ.
     pub async fn renew_member(&self, key: &str, endpoints: &Value, ttl: Duration) -> Result<(), Status> {
         let Some(kind) = self.endpoints_kind() else { return Ok(()) };
-        for _ in 0..ATTEMPTS_MAX {
+        let mut attempts = Attempts::new(ATTEMPTS_MAX);
+        loop {
             let existing = self.store.snapshot_state().get(key).cloned();
             let generation = |entry: &Entry| {
                 decode(&kind, &entry.value).ok()?.at(&["metadata", "generation"]).and_then(Value::as_int)
@@ -43,11 +45,12 @@ impl Engine {
             let write = Write::put(key, expect, object::encode(&kind, &tree)).with_ttl(Some(ttl));
             match self.store.write(write).await {
                 Ok(_) => return Ok(()),
-                Err(WriteError::Conflict { .. }) => {}
+                Err(WriteError::Conflict { .. }) => {
+                    attempts.again(|| Status::internal(&format!("{key} is being modified")))?;
+                }
                 Err(error) => return Err(crate::status::write_error(error)),
             }
         }
-        Err(Status::internal(&format!("{key} is being modified")))
     }
 
     /// Removes this server's value under `key`. A missing value is not an error.

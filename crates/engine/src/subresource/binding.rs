@@ -36,13 +36,15 @@ impl Engine {
         let pods = self.target("", "v1", "pods", &target.namespace, name);
         let pod = pods.ok_or_else(|| Status::internal("there are no pods"))?;
         let now = self.now_text();
-        self.change(&pod, dry_run, |tree| {
+        let bound = self.update(&pod, None, dry_run, |tree| {
             check_preconditions(&pod, binding, tree, dry_run)?;
             assign(binding, tree, &now)
                 .map_err(|why| Status::conflict(&GroupResource::new("", "pods/binding"), name, &why))
-        })
-        .await?;
-        Ok(())
+        });
+        match bound.await? {
+            Some(_) => Ok(()),
+            None => Err(Status::not_found(&pod.kind.group_resource(), name)),
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! `pods/eviction`: deletes a pod unless a PodDisruptionBudget forbids it.
 
 use super::{binding::set_condition, success};
-use crate::{Engine, Target, ownership};
+use crate::retry::Attempts;
+use crate::{Engine, Target};
 use pintle_meta::options::{DeleteOptions, Preconditions};
 use pintle_meta::selector::LabelSelector;
 use pintle_meta::{Cause, FieldErrors, GroupKind, GroupResource, Status};
@@ -72,8 +73,8 @@ impl Engine {
 
     /// Deletes a pod to which no budget applies; otherwise returns the pod.
     async fn unguarded(&self, pod: &Target, options: &DeleteOptions) -> Result<Option<Value>, Status> {
-        let mut last = None;
-        for _ in 0..ATTEMPTS_MAX {
+        let mut attempts = Attempts::new(ATTEMPTS_MAX);
+        loop {
             let Some(live) = self.object_tree(pod)? else {
                 return Err(Status::not_found(&pod.kind.group_resource(), &pod.name));
             };
@@ -89,11 +90,10 @@ impl Engine {
             }
             match self.mark_and_delete(pod, deletion).await {
                 Ok(()) => return Ok(None),
-                Err(status) if status.code == 409 && !has_revision(options) => last = Some(status),
+                Err(status) if status.code == 409 && !has_revision(options) => attempts.again(|| status)?,
                 Err(status) => return Err(status),
             }
         }
-        Err(last.unwrap_or_else(|| Status::timeout("the pod could not be evicted", 10)))
     }
 
     /// The budgets whose selector matches a pod.
@@ -112,19 +112,11 @@ impl Engine {
         let found = self.target("policy", "v1", "poddisruptionbudgets", &pod.namespace, name);
         let budget = found.ok_or_else(|| Status::internal("there are no disruption budgets"))?.sub("status");
         let now = self.now_text();
-        self.change(&budget, dry_run, |tree| {
-            let old = tree.clone();
-            take_one(tree, &pod.name, &now)?;
-            ownership::record(
-                &budget,
-                ownership::Owner { manager: "kube-apiserver", now: &now },
-                Some(&old),
-                tree,
-            );
-            Ok(())
-        })
-        .await?;
-        Ok(())
+        let take_one = |tree: &mut Value| take_one(tree, &pod.name, &now);
+        match self.update(&budget, Some("kube-apiserver"), dry_run, take_one).await? {
+            Some(_) => Ok(()),
+            None => Err(Status::not_found(&budget.kind.group_resource(), name)),
+        }
     }
 
     /// Sets the DisruptionTarget condition on the pod and deletes it.
@@ -132,17 +124,17 @@ impl Engine {
         if !options.dry_run {
             let now = self.now_text();
             let preconditions = options.preconditions.clone();
-            let marked = self
-                .change(pod, false, |tree| {
-                    if let Some(preconditions) = &preconditions {
-                        let null = Value::Null;
-                        preconditions
-                            .check(&GroupKind::new("", "Pod"), tree.get("metadata").unwrap_or(&null))?;
-                    }
-                    set_condition(tree, evicted(), &now);
-                    Ok(())
-                })
-                .await?;
+            let marked = self.update(pod, None, false, |tree| {
+                if let Some(preconditions) = &preconditions {
+                    let metadata = tree.get("metadata").unwrap_or(&Value::Null);
+                    preconditions.check(&GroupKind::new("", "Pod"), metadata)?;
+                }
+                set_condition(tree, evicted(), &now);
+                Ok(())
+            });
+            let Some(marked) = marked.await? else {
+                return Err(Status::not_found(&pod.kind.group_resource(), &pod.name));
+            };
             if let Some(revision) = options.preconditions.as_mut().and_then(|p| p.resource_version.as_mut()) {
                 *revision = marked.revision().to_string().into();
             }

@@ -5,7 +5,7 @@
 use crate::convert::Conversions;
 use crate::precondition::check_uid;
 use crate::propose::{Change, Proposed};
-use crate::write::{Live, WriteRequest, attributes};
+use crate::write::{Live, Proposal, WriteRequest, attributes};
 use crate::{Engine, Target, decode, object};
 use pintle_apply::fieldset::FieldPath;
 use pintle_apply::managed::{ReplicasPath, scale_to_parent, scale_to_subresource};
@@ -74,15 +74,13 @@ impl Engine {
         }
     }
 
-    /// Returns the parent, in the version that writes work in, with the requested scale, after mutating admission of
-    /// the Scale.
-    pub(crate) async fn propose_scaled(
+    /// Computes the Scale that a request proposes.
+    pub(crate) fn propose_scale(
         &self,
         request: &WriteRequest,
         live: Option<&Live>,
         paths: &ScalePaths,
-        warnings: &mut Vec<String>,
-    ) -> Result<Value, Status> {
+    ) -> Result<Proposal, Status> {
         let target = &request.target;
         let body_target = self.body_target(target)?;
         let Some(live) = live else {
@@ -95,34 +93,31 @@ impl Engine {
                 _ => absent(),
             });
         };
-        let mut parent = self.to_request_version(target, &live.tree).into_owned();
+        let parent = self.to_request_version(target, &live.tree).into_owned();
         let (mut old, found) = view(target, paths, &parent)?;
         if !found {
             old.set_at(&["spec", "replicas"], Value::Int(UNSET));
         }
-        let mapping = replicas_paths(target);
+        let replicas_paths = replicas_paths(target);
         let entries = parent.items_at(&["metadata", "managedFields"]).to_vec();
-        let text = scale_to_subresource(&entries, &mapping).map_err(|why| Status::internal(&why))?;
-        if !text.is_empty() {
-            old.set_at(&["metadata", "managedFields"], Value::Array(text));
+        let entries =
+            scale_to_subresource(&entries, &replicas_paths).map_err(|why| Status::internal(&why))?;
+        if !entries.is_empty() {
+            old.set_at(&["metadata", "managedFields"], Value::Array(entries));
         }
         self.normalize_scale(&mut old);
-        let Proposed { object: mut scale, warnings: noted, .. } =
-            self.propose_on(request, &body_target, Some(&old), &Conversions::default())?;
-        warnings.extend(noted);
-        if let Change::Replace(_) = request.change {
-            check_uid(target, &scale, Some(live), request.dry_run)?;
-        }
-        let attributes = attributes(request, Some(&old), &target.name);
-        self.mutate_admitted(&attributes, &body_target, Some(&mut scale), warnings).await?;
-        put_back(target, paths, &mapping, &scale, &mut parent)?;
-        object::convert(&target.kind, &mut parent, target.version, target.working());
-        Ok(parent)
+        let proposed = self.propose_on(request, &body_target, Some(&old), &Conversions::default())?;
+        let Proposed { object, warnings, .. } = proposed.checked(|scale| match request.change {
+            Change::Replace(_) => check_uid(target, scale, Some(live), request.dry_run),
+            _ => Ok(()),
+        })?;
+        let scale = ScaleProposal { target: body_target, old, parent, paths: paths.clone(), replicas_paths };
+        Ok(Proposal { object, warnings, empties: false, scale: Some(Box::new(scale)) })
     }
 
     /// Runs validating admission for a write of a scale. `old` and `new` are the parent in the version that writes work
     /// in.
-    pub(crate) async fn admit_scaled(
+    pub(crate) async fn validate_scaled(
         &self,
         request: &WriteRequest,
         paths: &ScalePaths,
@@ -142,40 +137,51 @@ impl Engine {
     }
 }
 
-/// Writes a scale into its parent, which is in the version of the request.
-fn put_back(
-    target: &Target,
-    paths: &ScalePaths,
-    mapping: &[ReplicasPath],
-    scale: &Value,
-    parent: &mut Value,
-) -> Result<(), Status> {
-    let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0);
-    check(target, paths, scale, replicas)?;
-    let wanted = scale.str_at(&["metadata", "uid"]);
-    let actual = parent.str_at(&["metadata", "uid"]);
-    if !wanted.is_empty() && wanted != actual {
-        let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}");
-        let resource = GroupResource::new(&target.kind.group, &format!("{}/scale", target.kind.plural));
-        return Err(Status::conflict(&resource, &target.name, &why));
+/// A proposed Scale with its parent.
+pub(crate) struct ScaleProposal {
+    /// The target of the request with the kind Scale.
+    pub(crate) target: Target,
+    /// The Scale of the live parent.
+    pub(crate) old: Value,
+    /// The live parent, in the version of the request.
+    parent: Value,
+    paths: ScalePaths,
+    replicas_paths: Vec<ReplicasPath>,
+}
+
+impl ScaleProposal {
+    /// Validates the proposed Scale and returns its parent with the new replicas, in the version that writes work in.
+    pub(crate) fn into_parent(self, target: &Target, scale: &Value) -> Result<Value, Status> {
+        let ScaleProposal { mut parent, paths, replicas_paths, .. } = self;
+        let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0);
+        check(target, &paths, scale, replicas)?;
+        let wanted = scale.str_at(&["metadata", "uid"]);
+        let actual = parent.str_at(&["metadata", "uid"]);
+        if !wanted.is_empty() && wanted != actual {
+            let why =
+                format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}");
+            let resource = GroupResource::new(&target.kind.group, &format!("{}/scale", target.kind.plural));
+            return Err(Status::conflict(&resource, &target.name, &why));
+        }
+        let version = target.kind_version();
+        let api_version = decode::api_version(&version.group, &version.name);
+        let entries = parent.items_at(&["metadata", "managedFields"]).to_vec();
+        let written = scale.items_at(&["metadata", "managedFields"]);
+        let entries = scale_to_parent(&entries, written, &api_version, &replicas_paths)
+            .map_err(|why| Status::internal(&why))?;
+        let keys: Vec<&str> = paths.spec_replicas.iter().map(Str::as_str).collect();
+        parent.set_at(&keys, Value::Int(replicas));
+        match entries.is_empty() {
+            true => _ = parent.remove_at(&["metadata", "managedFields"]),
+            false => parent.set_at(&["metadata", "managedFields"], Value::Array(entries)),
+        }
+        let revision = scale.str_at(&["metadata", "resourceVersion"]);
+        if !revision.is_empty() {
+            parent.set_at(&["metadata", "resourceVersion"], revision.into());
+        }
+        object::convert(&target.kind, &mut parent, target.version, target.working());
+        Ok(parent)
     }
-    let version = target.kind_version();
-    let api_version = decode::api_version(&version.group, &version.name);
-    let entries = parent.items_at(&["metadata", "managedFields"]).to_vec();
-    let written = scale.items_at(&["metadata", "managedFields"]);
-    let entries =
-        scale_to_parent(&entries, written, &api_version, mapping).map_err(|why| Status::internal(&why))?;
-    let keys: Vec<&str> = paths.spec_replicas.iter().map(Str::as_str).collect();
-    parent.set_at(&keys, Value::Int(replicas));
-    match entries.is_empty() {
-        true => _ = parent.remove_at(&["metadata", "managedFields"]),
-        false => parent.set_at(&["metadata", "managedFields"], Value::Array(entries)),
-    }
-    let revision = scale.str_at(&["metadata", "resourceVersion"]);
-    if !revision.is_empty() {
-        parent.set_at(&["metadata", "resourceVersion"], revision.into());
-    }
-    Ok(())
 }
 
 /// Validates the scale that a client requests.

@@ -22,7 +22,6 @@ impl Resources {
         }
         let mut warnings = Vec::new();
         let deleted = self.engine.delete(target, &options, &request.user, &mut warnings).await;
-        self.refresh_policy(target, Some(&target.object_key()));
         let response = match deleted.map_err(|status| warned(status, target, &options))? {
             Deleted::Status(status) => {
                 let _span = pintle_trace::span("SerializeObject");
@@ -75,7 +74,6 @@ impl Resources {
         options.check_collection()?;
         let mut warnings = Vec::new();
         let listed = self.engine.delete_collection(&list, &options, &request.user, &mut warnings).await;
-        self.refresh_policy(&list.target, None);
         let listed = listed.map_err(|status| warned(status, &list.target, &options))?;
         let mut response = self.list_response(request, &list.target, listed)?;
         response.warnings.append(&mut warnings);

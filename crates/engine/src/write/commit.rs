@@ -1,0 +1,145 @@
+//! The last step of a write: stores the object, or answers as if it were stored.
+
+use super::{Live, Outcome, WriteRequest, Written};
+use crate::propose::Change;
+use crate::status::write_error;
+use crate::{Engine, Target, measures, metadata, object};
+use bytes::Bytes;
+use pintle_cache::Object;
+use pintle_meta::Status;
+use pintle_store::{Expect, Revision, Write, WriteError};
+use pintle_value::{Str, Value};
+use std::sync::Arc;
+
+impl Engine {
+    /// Handles a create whose name is taken: a generated name is drawn again, a given one is refused.
+    fn name_taken(&self, target: &Target, candidate: &Value, generated: bool) -> Result<Outcome, Status> {
+        let resource = target.group_resource();
+        if !candidate.str_at(&["metadata", "generateName"]).is_empty() {
+            let status = Status::generate_name_conflict(&resource, &target.name, 1);
+            return if generated { Ok(Outcome::NameTaken(status)) } else { Err(status) };
+        }
+        let mut status = Status::already_exists(&resource, &target.name);
+        if self.live(target).ok().flatten().is_some_and(|live| metadata::is_deleting(&live.tree)) {
+            status.message = format!("object is being deleted: {}", status.message);
+        }
+        Err(status)
+    }
+
+    /// Stores a new object.
+    pub(super) async fn commit_create(
+        &self,
+        request: &WriteRequest,
+        mut candidate: Value,
+        generated: bool,
+        extra_writes: Vec<Write>,
+    ) -> Result<Outcome, Status> {
+        let name = Str::from(candidate.str_at(&["metadata", "name"]));
+        let target = request.target.named(&name);
+        candidate.remove_at(&["metadata", "selfLink"]);
+        let revision = candidate.remove_at(&["metadata", "resourceVersion"]);
+        // A resourceVersion that is not a number counts as absent.
+        let number = |text: &str| text.parse::<u64>().ok().filter(|n| *n != 0 && !text.starts_with('+'));
+        let named = revision.and_then(|v| v.as_str().and_then(number));
+        let named = named.filter(|_| matches!(request.change, Change::Create(_)));
+        // The storage layer refuses it. A dry run does not reach that layer and returns the resourceVersion that it was
+        // sent.
+        if named.is_some() && !request.dry_run {
+            let why = "resourceVersion should not be set on objects to be created";
+            return Err(Status::unclassified(why));
+        }
+        let encoded = object::encode(&target.kind, &candidate);
+        if request.dry_run {
+            if self.kept(&target.kind, &target.object_key()).is_some() {
+                return self.name_taken(&target, &candidate, generated);
+            }
+            let object = object::unstored(&target, &encoded, &candidate, named.unwrap_or(0))?;
+            return Ok(written(object, true, false));
+        }
+        let own = target.store_key();
+        let _span = pintle_trace::span("Create etcd3");
+        match self.put(request, &target, Expect::Absent, encoded, &mut candidate, extra_writes).await {
+            Ok(object) => Ok(written(object, true, true)),
+            Err(WriteError::Conflict { key, .. })
+                if key != own || !matches!(request.change, Change::Create(_)) =>
+            {
+                Ok(Outcome::Conflict)
+            }
+            Err(WriteError::Conflict { .. }) => self.name_taken(&target, &candidate, generated),
+            Err(error) => Err(write_error(error)),
+        }
+    }
+
+    /// Stores `encoded`, the encoded form of `candidate`. If it is too large, it is stored without managedFields, which
+    /// only appliers need.
+    async fn put(
+        &self,
+        request: &WriteRequest,
+        target: &Target,
+        expect: Expect,
+        encoded: Bytes,
+        candidate: &mut Value,
+        extra_writes: Vec<Write>,
+    ) -> Result<Arc<Object>, WriteError> {
+        let write = Write::put(target.store_key(), expect, encoded);
+        match self.commit_with(target, write, candidate, extra_writes.clone()).await {
+            Err(WriteError::TooLarge { .. }) if !matches!(request.change, Change::Apply { .. }) => {
+                candidate.remove_at(&["metadata", "managedFields"]);
+                let encoded = object::encode(&target.kind, candidate);
+                let write = Write::put(target.store_key(), expect, encoded);
+                self.commit_with(target, write, candidate, extra_writes).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Stores a changed object, or removes it if the change completes its deletion.
+    pub(super) async fn commit_update(
+        &self,
+        request: &WriteRequest,
+        live: Live,
+        mut candidate: Value,
+        extra_writes: Vec<Write>,
+    ) -> Result<Outcome, Status> {
+        let target = &request.target;
+        let removes =
+            metadata::completes_deletion(&candidate, &live.tree) && target.kind.hooks.may_remove(&candidate);
+        candidate.remove_at(&["metadata", "resourceVersion"]);
+        // `selfLink` is never stored, but a dry run returns it, because it does not reach the store.
+        let link = candidate.at(&["metadata", "selfLink"]).cloned();
+        let shows_link = request.dry_run && link.is_some_and(|link| link.as_str() != Some(""));
+        if !shows_link {
+            candidate.remove_at(&["metadata", "selfLink"]);
+        }
+        let began = std::time::Instant::now();
+        let encoded = object::encode(&target.kind, &candidate);
+        let is_same = encoded == *live.object.value() && !removes;
+        measures::compared(is_same, began.elapsed());
+        if is_same && !self.store.is_outdated(&target.store_key()).await {
+            let object = live.object;
+            return Ok(written(object, false, false));
+        }
+        if request.dry_run {
+            let object = object::unstored(target, &encoded, &candidate, live.object.revision())?;
+            return Ok(written(object, false, false));
+        }
+        let expect = Expect::Revision(Revision(live.object.revision()));
+        let _span = pintle_trace::span("GuaranteedUpdate etcd3");
+        let committed = if removes {
+            // The client expects the object that it wrote, at the revision that it knew.
+            let last = object::unstored(target, &encoded, &candidate, live.object.revision())?;
+            self.erase(target, expect, &live.tree).await.map(|_| last)
+        } else {
+            self.put(request, target, expect, encoded, &mut candidate, extra_writes).await
+        };
+        match committed {
+            Ok(object) => Ok(written(object, false, true)),
+            Err(WriteError::Conflict { .. }) => Ok(Outcome::Conflict),
+            Err(error) => Err(write_error(error)),
+        }
+    }
+}
+
+fn written(object: Arc<Object>, created: bool, committed: bool) -> Outcome {
+    Outcome::Written(Written { object, created, warnings: Vec::new(), committed })
+}

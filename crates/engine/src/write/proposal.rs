@@ -1,0 +1,156 @@
+//! The proposal of a write: the object that a client requests, computed from its body and the live object.
+
+use super::{Live, WriteRequest, note_request_object};
+use crate::convert::Conversions;
+use crate::precondition::{check_no_uid, check_uid};
+use crate::propose::{self, Change, Proposed};
+use crate::subresource::scale::ScaleProposal;
+use crate::{Engine, Target, metadata, object, ownership, subresource};
+use pintle_meta::Status;
+use pintle_schema::typed;
+use pintle_value::{Value, json};
+
+/// The object that a request reads and writes, as admission sees it.
+pub(crate) struct Proposal {
+    /// The requested object in the version that the write works in, or the requested Scale.
+    pub(crate) object: Value,
+    /// The warnings for the client.
+    pub(crate) warnings: Vec<String>,
+    /// Whether the object has empty lists or maps that JSON omits.
+    pub(crate) empties: bool,
+    /// If the object is a Scale: its parent, and the Scale before the write.
+    pub(crate) scale: Option<Box<ScaleProposal>>,
+}
+
+impl Proposal {
+    /// Returns the object to be stored, in the version that the write works in: the proposed object, or the parent with
+    /// the proposed scale.
+    pub(super) fn into_candidate(self, target: &Target) -> Result<Value, Status> {
+        match self.scale {
+            None => Ok(self.object),
+            Some(scale) => scale.into_parent(target, &self.object),
+        }
+    }
+}
+
+impl Engine {
+    /// Computes what the request proposes.
+    pub(super) async fn propose(
+        &self,
+        request: &WriteRequest,
+        live: Option<&Live>,
+    ) -> Result<Proposal, Status> {
+        let target = &request.target;
+        if let Some(paths) = subresource::scale::paths(target) {
+            return self.propose_scale(request, live, paths);
+        }
+        // kube-apiserver decodes a body before it looks up the object, but does not decode a patch of an object that
+        // does not exist.
+        if live.is_none() && matches!(request.change, Change::Apply { .. }) && !creates(request) {
+            return Err(Status::not_found(&target.group_resource(), &target.name));
+        }
+        let mut conversions = Conversions::default();
+        let proposed = loop {
+            let live_in_request_version = live.map(|live| self.to_request_version(target, &live.tree));
+            let proposed = self.propose_on(request, target, live_in_request_version.as_deref(), &conversions);
+            if !conversions.make(self, &target.kind).await {
+                break proposed;
+            }
+        };
+        let mut proposed = proposed?.checked(|object| {
+            if let Change::Replace(_) = request.change {
+                check_uid(target, object, live, request.dry_run)?;
+            }
+            if live.is_none() && !creates(request) {
+                return Err(Status::not_found(&target.group_resource(), &target.name));
+            }
+            Ok(())
+        })?;
+        object::convert(&target.kind, &mut proposed.object, target.version, target.working());
+        let Proposed { object, warnings, empties } = proposed;
+        Ok(Proposal { object, warnings, empties, scale: None })
+    }
+
+    /// Returns the requested object in the version of the request. `live` is the live object in that version.
+    pub(crate) fn propose_on(
+        &self,
+        request: &WriteRequest,
+        target: &Target,
+        live: Option<&Value>,
+        conversions: &Conversions,
+    ) -> Result<Proposed, Status> {
+        let now = self.now_text();
+        let manager = metadata::manager(&request.field_manager, &request.user_agent);
+        let kinds = self.registry.kinds();
+        let registered = |kind: &str, gv: &pintle_meta::GroupVersion| self.is_built_in(&kinds, kind, gv);
+        let owner = ownership::Owner { manager: &manager, now: &now };
+        let cx = propose::Context { target, validation: request.validation(), registered: &registered };
+        let proposed = match &request.change {
+            Change::Create(body) => {
+                let decoded = propose::decode_object(&cx, body, typed::Empties::Preserve)?;
+                note_request_object(target, &decoded.object);
+                let mut proposed = decoded.checked(|object| {
+                    metadata::wipe_system_fields(object);
+                    metadata::default_namespace(object, target)
+                })?;
+                ownership::record_new(target, owner, &mut proposed, conversions);
+                proposed
+            }
+            Change::Replace(body) => {
+                let decoded = propose::decode_object(&cx, body, typed::Empties::PreserveSerialized)?;
+                note_request_object(target, &decoded.object);
+                let mut proposed = decoded.checked(|object| {
+                    metadata::default_namespace(object, target)?;
+                    metadata::check_name(object, target)
+                })?;
+                ownership::record_with(target, owner, live, &mut proposed.object, conversions);
+                proposed
+            }
+            Change::Patch(kind, body) => {
+                pintle_audit::note_request_document(|| json_document(body));
+                let Some(live) = live else {
+                    return Err(Status::not_found(&target.group_resource(), &target.name));
+                };
+                let mut proposed = propose::patch_object(&cx, live, *kind, body)?;
+                ownership::record_with(target, owner, Some(live), &mut proposed.object, conversions);
+                proposed
+            }
+            Change::Apply { body, force } => {
+                let config = propose::Configuration::decode(body)?;
+                pintle_audit::note_request_document(|| {
+                    let mut out = Vec::new();
+                    json::print(&config.tree, &mut out);
+                    Some(out)
+                });
+                let (mut object, unknown) =
+                    ownership::apply(target, owner, live, &config.tree, *force, conversions)?;
+                propose::complete(target, &mut object, typed::Empties::PreserveSerialized);
+                let warnings = config.complaints(request.validation(), &unknown)?;
+                Proposed { object, warnings, empties: false }.checked(|object| {
+                    check_no_uid(target, object, live)?;
+                    metadata::default_namespace(object, target)?;
+                    metadata::check_name(object, target)
+                })?
+            }
+        };
+        Ok(proposed)
+    }
+}
+
+/// Returns whether a write creates the object if it does not exist.
+fn creates(request: &WriteRequest) -> bool {
+    let target = &request.target;
+    match request.change {
+        Change::Create(_) => true,
+        _ if !target.subresource.is_empty() => false,
+        Change::Apply { .. } => true,
+        Change::Replace(_) | Change::Patch(..) => target.kind.rules.create_on_update,
+    }
+}
+
+/// The patch for an audit event, if it is JSON.
+fn json_document(body: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    json::print(&json::parse(body).ok()?.value, &mut out);
+    Some(out)
+}
