@@ -8,7 +8,8 @@ use pintle_value::Str;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-const TYPES: &str = include_str!("../data/types.txt");
+/// The table of Go types.
+pub(crate) const TYPES: &str = include_str!("../data/types.txt");
 const RESOURCES: &str = include_str!("../data/resources.txt");
 const RULES: &str = include_str!("../data/rules.txt");
 

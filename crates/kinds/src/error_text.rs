@@ -1,111 +1,264 @@
 //! How kube-apiserver prints values of its internal types in errors: with Go's field names and order, which differ from
-//! the API's.
+//! the API's. The types come from `data/types.txt`, what differs in the internal ones from `data/internal.txt`.
 
+use crate::builtin::TYPES;
 use pintle_meta::field::ErrorText;
-use pintle_value::{Value, json};
+use pintle_value::{Map, Value, json};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
 
-/// One field of an internal type: its API name, its Go name and its content.
-pub(crate) struct Field(pub(crate) &'static str, pub(crate) &'static str, pub(crate) Kind);
+const INTERNAL: &str = include_str!("../data/internal.txt");
+/// Metadata is part of the internal types as it is: with the API's names, unset fields omitted.
+const METADATA: &str = "meta/v1.ObjectMeta";
 
-/// What a field holds.
-pub(crate) enum Kind {
-    /// A value that is printed as in the API; the text stands for an absent one.
-    Plain(&'static str),
-    /// A value that is omitted if absent.
-    Omitted,
-    /// A struct behind a pointer.
-    Struct(&'static [Field]),
-    /// A struct, printed with zero values if absent.
-    Value(&'static [Field]),
-    /// A struct whose fields are inlined. Without an API name it is inlined there, too.
-    Inline(&'static [Field]),
-    /// A list of structs.
-    List(&'static [Field]),
-    /// A list of structs that is omitted if absent.
-    OmittedList(&'static [Field]),
-}
-
-/// A pointer, a list or a map: `null` if absent.
-pub(crate) const NULL: Kind = Kind::Plain("null");
-/// A text.
-pub(crate) const TEXT: Kind = Kind::Plain("\"\"");
-/// A number.
-pub(crate) const NUMBER: Kind = Kind::Plain("0");
-/// A switch.
-pub(crate) const FLAG: Kind = Kind::Plain("false");
-
-/// A value of an internal type.
-pub(crate) struct Internal<'a>(pub(crate) Option<&'a Value>, pub(crate) &'static [Field]);
+/// A value of an internal type (`core/v1.PodSpec`).
+pub(crate) struct Internal<'a>(pub(crate) Option<&'a Value>, pub(crate) &'static str);
 
 impl ErrorText for Internal<'_> {
     fn error_text(&self) -> String {
-        self.0.map_or_else(|| "null".to_string(), |value| structure(value, self.1).compact())
+        let mut out = String::new();
+        TABLE.write(self.0.unwrap_or(&Value::Null), "*", self.1, &mut out);
+        out
     }
 }
 
 /// A list of an internal type.
-pub(crate) struct InternalList<'a>(pub(crate) &'a [Value], pub(crate) &'static [Field]);
+pub(crate) struct InternalList<'a>(pub(crate) &'a [Value], pub(crate) &'static str);
 
 impl ErrorText for InternalList<'_> {
     fn error_text(&self) -> String {
-        if self.0.is_empty() { "null".to_string() } else { list(self.0, self.1).compact() }
+        if self.0.is_empty() {
+            return "null".to_string();
+        }
+        let mut out = String::new();
+        write_list(self.0, &mut out, |item, out| TABLE.write(item, "", self.1, out));
+        out
     }
 }
 
-/// JSON whose members retain their order.
-enum Ordered {
-    Leaf(String),
-    List(Vec<Ordered>),
-    Object(Vec<(String, Ordered)>),
+/// Turns JSON with Go's field names, which Go decodes case-insensitively, into that of the API.
+pub(crate) fn from_go_names(value: &Value, name: &str) -> Value {
+    match value {
+        Value::Array(items) => Value::Array(items.iter().map(|item| from_go_names(item, name)).collect()),
+        Value::Object(map) => {
+            let mut out = Map::new();
+            for member in TABLE.members(name) {
+                let entry = map.iter().find(|(key, _)| key.eq_ignore_ascii_case(&member.go_name));
+                if let Some((_, value)) = entry.filter(|(_, value)| !value.is_null()) {
+                    let (_, inner) = split(member.expr);
+                    let is_struct = TABLE.structs.contains_key(inner);
+                    let value = if is_struct { from_go_names(value, inner) } else { value.clone() };
+                    out.insert(member.key, value);
+                }
+            }
+            Value::Object(out)
+        }
+        scalar => scalar.clone(),
+    }
 }
 
-impl Ordered {
-    fn compact(&self) -> String {
-        match self {
-            Ordered::Leaf(text) => text.clone(),
-            Ordered::List(items) => {
-                format!("[{}]", items.iter().map(Ordered::compact).collect::<Vec<_>>().join(","))
+static TABLE: LazyLock<Table> = LazyLock::new(Table::read);
+
+/// The texts of the tables by type; members are parsed when a type is printed.
+struct Table {
+    /// The lines of the members of each struct.
+    structs: HashMap<&'static str, &'static str>,
+    /// What each named type stands for.
+    named: HashMap<&'static str, &'static str>,
+    /// Go names of fields that are not the API's name with a capital.
+    names: HashMap<&'static str, &'static str>,
+    /// What differs in an internal type.
+    differences: BTreeMap<&'static str, &'static str>,
+}
+
+/// One field of an internal type.
+struct Member {
+    key: &'static str,
+    go_name: String,
+    /// Its type, `*core/v1.Probe`; for the few fields that the API has elsewhere, "".
+    expr: &'static str,
+    /// What stands for an absent value, if not the zero value of the type.
+    zero: Option<&'static str>,
+    /// Whether an absent or empty value is omitted.
+    is_omitted: bool,
+    /// Whether the API has the field in `metadata`, which Go embeds.
+    in_metadata: bool,
+}
+
+impl Table {
+    fn read() -> Table {
+        let mut table = Table {
+            structs: HashMap::new(),
+            named: HashMap::new(),
+            names: HashMap::new(),
+            differences: BTreeMap::new(),
+        };
+        for (head, members) in blocks(TYPES) {
+            let mut words = head.split(' ');
+            match (words.next(), words.next(), words.next()) {
+                (Some("struct"), Some(name), _) => _ = table.structs.insert(name, members),
+                (Some("named"), Some(name), Some(of)) => _ = table.named.insert(name, of),
+                _ => {}
             }
-            Ordered::Object(members) => {
-                let member = |(name, value): &(String, Ordered)| format!("{name}:{}", value.compact());
-                format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(","))
+        }
+        for line in INTERNAL.lines().filter(|line| !line.starts_with('#')) {
+            match line.split_once(' ') {
+                Some(("names", names)) => {
+                    table.names.extend(names.split(' ').filter_map(|n| n.split_once('=')))
+                }
+                Some((name, words)) => _ = table.differences.insert(name, words),
+                None => {}
             }
+        }
+        table
+    }
+
+    /// The fields of an internal type in Go's order.
+    fn members(&self, name: &str) -> Vec<Member> {
+        let mut members = self.api_members(name);
+        let Some(words) = self.differences.get(name) else { return members };
+        let (words, all) = words.strip_prefix("order ").map_or((*words, false), |words| (words, true));
+        let mut ordered = Vec::new();
+        for word in words.split(' ') {
+            let (word, zero) = word.split_once(':').map_or((word, None), |(word, zero)| (word, Some(zero)));
+            let (key, go_name) =
+                word.split_once('=').map_or((word, None), |(key, go_name)| (key, Some(go_name)));
+            let mut member = match members.iter().position(|m| m.key == key) {
+                Some(at) if all => members.remove(at),
+                Some(at) => {
+                    let Some(member) = members.get_mut(at) else { continue };
+                    member.zero = zero;
+                    if let Some(go_name) = go_name {
+                        member.go_name = go_name.to_string();
+                    }
+                    continue;
+                }
+                None => Member {
+                    key,
+                    go_name: self.go_name(key),
+                    expr: "",
+                    zero,
+                    is_omitted: false,
+                    in_metadata: false,
+                },
+            };
+            if let Some(go_name) = go_name {
+                member.go_name = go_name.to_string();
+            }
+            ordered.push(member);
+        }
+        if all { ordered } else { members }
+    }
+
+    /// The fields of a type of the API.
+    fn api_members(&self, name: &str) -> Vec<Member> {
+        let mut out = Vec::new();
+        let from_meta = name.starts_with("meta/");
+        for line in self.structs.get(name).into_iter().flat_map(|members| members.lines()) {
+            let mut words = line.trim_start().split(' ');
+            let (Some(key), Some(expr)) = (words.next(), words.next()) else { continue };
+            let in_metadata = expr == METADATA && !from_meta;
+            if key == "inline" || in_metadata {
+                out.extend(self.members(expr).into_iter().map(|member| Member { in_metadata, ..member }));
+                continue;
+            }
+            out.push(Member {
+                key,
+                go_name: if from_meta { key.to_string() } else { self.go_name(key) },
+                expr,
+                zero: None,
+                is_omitted: from_meta && words.any(|word| word == "e" || word == "z"),
+                in_metadata: false,
+            });
+        }
+        out
+    }
+
+    fn go_name(&self, key: &str) -> String {
+        if let Some(name) = self.names.get(key) {
+            return (*name).to_string();
+        }
+        let mut name = key.to_string();
+        if let Some(first) = name.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        name
+    }
+
+    /// Writes a value of type `name`, of which `prefix` is a pointer (`*`), a list (`[]`) or nothing.
+    fn write(&self, value: &Value, prefix: &str, name: &str, out: &mut String) {
+        if !self.structs.contains_key(name) {
+            return write_plain(value, out);
+        }
+        match (prefix, value) {
+            ("*", Value::Null) => out.push_str("null"),
+            ("[]", Value::Array(items)) => {
+                write_list(items, out, |item, out| self.write(item, "", name, out))
+            }
+            ("map", Value::Object(map)) => {
+                write_object(map.iter().map(|(k, v)| (k.as_str(), v)), out, |v, out| {
+                    self.write(v, "", name, out)
+                })
+            }
+            _ => {
+                let members = self.members(name);
+                let present = members.iter().filter_map(|member| {
+                    let holder = if member.in_metadata { value.get("metadata") } else { Some(value) };
+                    let value = holder.and_then(|holder| holder.get(member.key)).filter(|v| !v.is_null());
+                    let is_omitted = member.is_omitted && value.is_none_or(is_empty);
+                    (!is_omitted).then_some((member.go_name.as_str(), (member, value)))
+                });
+                write_object(present, out, |(member, value), out| self.write_member(member, value, out));
+            }
+        }
+    }
+
+    fn write_member(&self, member: &Member, value: Option<&Value>, out: &mut String) {
+        let (prefix, name) = split(member.expr);
+        match value {
+            Some(value) => self.write(value, prefix, name, out),
+            None if prefix.is_empty() && self.structs.contains_key(name) => {
+                self.write(&Value::Null, prefix, name, out)
+            }
+            None => out.push_str(member.zero.unwrap_or_else(|| self.zero(prefix, name))),
+        }
+    }
+
+    fn zero(&self, prefix: &str, name: &str) -> &'static str {
+        match name {
+            _ if !prefix.is_empty() => "null",
+            "string" => "\"\"",
+            "bool" => "false",
+            "int32" | "int64" | "float64" | "IntOrString" => "0",
+            "Quantity" => "\"0\"",
+            named => self.named.get(named).map_or("null", |of| {
+                let (prefix, of) = split(of);
+                self.zero(prefix, of)
+            }),
         }
     }
 }
 
-fn structure(value: &Value, fields: &[Field]) -> Ordered {
-    let mut members = Vec::new();
-    collect(value, fields, &mut members);
-    Ordered::Object(members)
+/// The lines of a table that begin with a word, each with the indented lines below it.
+fn blocks(table: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let mut rest = table;
+    std::iter::from_fn(move || {
+        let (head, after) = rest.split_once('\n')?;
+        let mut length = 0usize;
+        for line in after.split_inclusive('\n').take_while(|line| line.starts_with(' ')) {
+            length = length.saturating_add(line.len());
+        }
+        let (members, after) = after.split_at_checked(length)?;
+        rest = after;
+        Some((head, members))
+    })
 }
 
-fn list(values: &[Value], fields: &[Field]) -> Ordered {
-    Ordered::List(values.iter().map(|v| structure(v, fields)).collect())
-}
-
-fn collect(value: &Value, fields: &[Field], members: &mut Vec<(String, Ordered)>) {
-    for Field(key, name, kind) in fields {
-        let member = value.get(key).filter(|v| !v.is_null());
-        let error_text = match (kind, member) {
-            (Kind::Inline(inner), _) => {
-                let inside = if key.is_empty() { Some(value) } else { member };
-                collect(inside.unwrap_or(&Value::Null), inner, members);
-                continue;
-            }
-            (Kind::Omitted | Kind::OmittedList(_), None) => continue,
-            (Kind::Omitted | Kind::OmittedList(_), Some(member)) if is_empty(member) => continue,
-            (Kind::Plain(zero), None) => Ordered::Leaf((*zero).to_string()),
-            (Kind::Struct(_) | Kind::List(_), None) => Ordered::Leaf("null".to_string()),
-            (Kind::Value(inner), member) => structure(member.unwrap_or(&Value::Null), inner),
-            (Kind::Plain(_) | Kind::Omitted, Some(member)) => plain(member),
-            (Kind::Struct(inner), Some(member)) => structure(member, inner),
-            (Kind::List(inner) | Kind::OmittedList(inner), Some(member)) => {
-                list(member.as_array().unwrap_or(&[]), inner)
-            }
-        };
-        members.push((format!("\"{name}\""), error_text));
-    }
+/// `*core/v1.Probe` → `("*", "core/v1.Probe")`
+fn split(expr: &str) -> (&str, &str) {
+    let after = |prefix: &'static str| expr.strip_prefix(prefix).map(|name| (prefix, name));
+    let map = || expr.strip_prefix("map[").and_then(|e| e.split_once(']')).map(|(_, name)| ("map", name));
+    after("*").or_else(|| after("[]")).or_else(map).unwrap_or(("", expr))
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -116,43 +269,74 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn plain(value: &Value) -> Ordered {
-    let text = |value: &Value| {
-        let mut out = Vec::new();
-        json::print(value, &mut out);
-        String::from_utf8_lossy(&out).into_owned()
-    };
-    match value {
-        Value::Array(items) => Ordered::List(items.iter().map(plain).collect()),
-        Value::Object(map) => Ordered::Object(
-            map.iter().map(|(key, v)| (text(&Value::String(key.clone())), plain(v))).collect(),
-        ),
-        scalar => Ordered::Leaf(text(scalar)),
+fn write_plain(value: &Value, out: &mut String) {
+    let mut bytes = Vec::new();
+    json::print(value, &mut bytes);
+    out.push_str(&String::from_utf8_lossy(&bytes));
+}
+
+fn write_list<T>(items: impl IntoIterator<Item = T>, out: &mut String, write: impl Fn(T, &mut String)) {
+    out.push('[');
+    for (at, item) in items.into_iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        write(item, out);
     }
+    out.push(']');
+}
+
+fn write_object<'a, T>(
+    members: impl Iterator<Item = (&'a str, T)>,
+    out: &mut String,
+    write: impl Fn(T, &mut String),
+) {
+    out.push('{');
+    for (at, (name, value)) in members.enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        write_plain(&Value::from(name), out);
+        out.push(':');
+        write(value, out);
+    }
+    out.push('}');
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const INNER: &[Field] = &[Field("c", "C", NUMBER)];
-    const META: &[Field] = &[Field("name", "name", Kind::Omitted), Field("labels", "labels", Kind::Omitted)];
-    const OUTER: &[Field] = &[
-        Field("metadata", "", Kind::Inline(META)),
-        Field("", "", Kind::Inline(INNER)),
-        Field("b", "B", Kind::Struct(INNER)),
-        Field("v", "V", Kind::Value(INNER)),
-        Field("l", "L", Kind::List(INNER)),
-        Field("m", "M", NULL),
-    ];
+    use crate::testing::tree;
 
     #[test]
     fn internal_types_have_names_and_order_of_go() {
-        let value =
-            json::parse(br#"{"metadata":{"name":"n"},"c":1,"l":[{"c":2}],"m":{"x":"y"}}"#).unwrap().value;
-        assert_eq!(
-            Internal(Some(&value), OUTER).error_text(),
-            r#"{"name":"n","C":1,"B":null,"V":{"C":0},"L":[{"C":2}],"M":{"x":"y"}}"#
-        );
+        for (name, value, expected) in [
+            (
+                "core/v1.RBDVolumeSource",
+                r#"{"image":"i","monitors":["m"]}"#,
+                r#"{"CephMonitors":["m"],"RBDImage":"i","FSType":"","RBDPool":"","RadosUser":"","Keyring":"","SecretRef":null,"ReadOnly":false}"#,
+            ),
+            (
+                "core/v1.PersistentVolumeClaimTemplate",
+                r#"{"metadata":{"labels":{"a":"b"}},"spec":{"selector":{"matchLabels":{}}}}"#,
+                r#"{"labels":{"a":"b"},"Spec":{"AccessModes":null,"Selector":{},"Resources":{"Limits":null,"Requests":null},"VolumeName":"","StorageClassName":null,"VolumeMode":null,"DataSource":null,"DataSourceRef":null,"VolumeAttributesClassName":null}}"#,
+            ),
+            ("apps/v1.RollingUpdateStatefulSetStrategy", "{}", r#"{"Partition":0,"MaxUnavailable":null}"#),
+        ] {
+            assert_eq!(Internal(Some(&tree(value)), name).error_text(), expected);
+        }
+    }
+
+    #[test]
+    fn differences_name_fields_of_the_types() {
+        for (name, words) in &TABLE.differences {
+            assert!(TABLE.structs.contains_key(name), "{name}");
+            let members = TABLE.api_members(name);
+            for word in words.split(' ').filter(|word| *word != "order") {
+                let key = word.split(['=', ':']).next().unwrap_or_default();
+                let elsewhere = words.starts_with("order ") && word.contains(':');
+                assert!(elsewhere || members.iter().any(|m| m.key == key), "{name} {key}");
+            }
+        }
     }
 }

@@ -2,7 +2,6 @@
 
 pub(crate) mod claim;
 pub(crate) mod deviceclass;
-mod error_text;
 mod names;
 pub(crate) mod poolstatus;
 mod request;

@@ -1,6 +1,5 @@
 //! Validation that workloads share: a selector that matches the pod template, and counters in the status.
 
-use crate::core::podspec::internal::meta::LABEL_SELECTOR;
 use crate::core::podspec::{options::Options, spec};
 use crate::error_text::Internal;
 use crate::fields::{int, member, opt_int, text};
@@ -31,7 +30,7 @@ pub(crate) fn required_selector(spec: &Value, what: &str, path: &Path<'_>, error
 
 /// The selector of a spec in error texts.
 pub(crate) fn selector_error_text(spec: &Value) -> Internal<'_> {
-    Internal(member(spec, "selector"), LABEL_SELECTOR)
+    Internal(member(spec, "selector"), "meta/v1.LabelSelector")
 }
 
 /// Requires an unchanged selector.

@@ -3,7 +3,7 @@
 use super::expressions::{Expressions, Offered, apply_configuration_type, json_patch_type};
 use super::rules::{self, REINVOCATION_POLICIES};
 use super::{Role, name_warnings};
-use crate::error_text::{Field, InternalList, TEXT};
+use crate::error_text::InternalList;
 use crate::{Hooks, Scope, check, fields, fill, hooks, metadata};
 use pintle_cel::types::Type;
 use pintle_cel::words::is_keyword;
@@ -14,9 +14,6 @@ const AUDIT_ANNOTATIONS_MAX: usize = 20;
 const VALUE_EXPRESSION_BYTES_MAX: usize = 5 * 1024;
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 const PATCH_TYPES: [&str; 2] = ["ApplyConfiguration", "JSONPatch"];
-const AUDIT_ANNOTATION: &[Field] =
-    &[Field("key", "Key", TEXT), Field("valueExpression", "ValueExpression", TEXT)];
-
 pub(crate) struct Policy(pub(crate) Role);
 
 impl Hooks for Policy {
@@ -169,7 +166,7 @@ fn validate_validations(
     let at = path.field("auditAnnotations");
     if annotations.len() > AUDIT_ANNOTATIONS_MAX {
         let why = format!("must not have more than {AUDIT_ANNOTATIONS_MAX} auditAnnotations");
-        errors.invalid(&at, InternalList(annotations, AUDIT_ANNOTATION), &why);
+        errors.invalid(&at, InternalList(annotations, "admissionregistration/v1.AuditAnnotation"), &why);
     }
     let name = object.str_at(&["metadata", "name"]);
     for (index, annotation) in annotations.iter().enumerate() {

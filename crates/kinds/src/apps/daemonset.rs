@@ -2,7 +2,7 @@
 
 use crate::check;
 use crate::core::podspec::{self, options::Options, warnings};
-use crate::error_text::{Field, Internal, Kind, NUMBER, TEXT};
+use crate::error_text::Internal;
 use crate::fields::{member, text};
 use crate::fill::{absent, zero};
 use crate::workload;
@@ -12,12 +12,6 @@ use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value,
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
-const STRATEGY: &[Field] =
-    &[Field("type", "Type", TEXT), Field("rollingUpdate", "RollingUpdate", Kind::Struct(ROLLING_UPDATE))];
-
-const ROLLING_UPDATE: &[Field] =
-    &[Field("maxUnavailable", "MaxUnavailable", NUMBER), Field("maxSurge", "MaxSurge", NUMBER)];
-
 /// The annotation with the template's generation, and its path.
 const GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
 const TEMPLATE_GENERATION: [&str; 3] = ["metadata", "annotations", GENERATION_ANNOTATION];
@@ -140,7 +134,7 @@ fn validate_strategy(strategy: &Value, path: &Path<'_>, errors: &mut FieldErrors
             Some(rolling) => validate_rolling_update(rolling, &path.field("rollingUpdate"), errors),
         },
         _ => {
-            let error_text = Internal(Some(strategy), STRATEGY);
+            let error_text = Internal(Some(strategy), "apps/v1.DaemonSetUpdateStrategy");
             errors.not_supported(path, error_text, &["RollingUpdate", "OnDelete"]);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::check;
 use crate::core::podspec::{self, options::Options};
-use crate::error_text::{Field, Internal, Kind, NUMBER, TEXT};
+use crate::error_text::Internal;
 use crate::fields::{int, member, opt_int, text};
 use crate::fill::{absent, zero};
 use crate::hooks::take;
@@ -12,12 +12,6 @@ use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
-const STRATEGY: &[Field] =
-    &[Field("type", "Type", TEXT), Field("rollingUpdate", "RollingUpdate", Kind::Struct(ROLLING_UPDATE))];
-
-const ROLLING_UPDATE: &[Field] =
-    &[Field("maxUnavailable", "MaxUnavailable", NUMBER), Field("maxSurge", "MaxSurge", NUMBER)];
-
 pub(crate) struct Deployment;
 
 impl Hooks for Deployment {
@@ -114,7 +108,7 @@ fn validate_strategy(strategy: &Value, path: &Path<'_>, errors: &mut FieldErrors
         ("RollingUpdate", None) => errors.required(&field, "this should be defaulted and never be nil"),
         ("RollingUpdate", Some(rolling)) => validate_rolling_update(rolling, &field, errors),
         _ => {
-            let error_text = Internal(Some(strategy), STRATEGY);
+            let error_text = Internal(Some(strategy), "apps/v1.DeploymentStrategy");
             errors.not_supported(path, error_text, &["Recreate", "RollingUpdate"]);
         }
     }

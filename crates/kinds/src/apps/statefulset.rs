@@ -3,7 +3,7 @@
 use crate::check;
 use crate::core::claim::validate_spec as validate_claim;
 use crate::core::podspec::{self, annotations, options::Options, warnings};
-use crate::error_text::{Field, Internal, Kind, NULL, NUMBER, TEXT};
+use crate::error_text::Internal;
 use crate::fields::{int, list, member, opt_int, text};
 use crate::fill::{absent, items, round_resource_list, zero};
 use crate::hooks::take;
@@ -15,10 +15,6 @@ use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
-const ROLLING: &[Field] =
-    &[Field("partition", "Partition", NUMBER), Field("maxUnavailable", "MaxUnavailable", NULL)];
-const STRATEGY: &[Field] =
-    &[Field("type", "Type", TEXT), Field("rollingUpdate", "RollingUpdate", Kind::Struct(ROLLING))];
 /// What an update may change.
 const MUTABLE: [&str; 7] = [
     "replicas",
@@ -219,13 +215,17 @@ fn validate_strategy(strategy: &Value, path: &Path<'_>, errors: &mut FieldErrors
         ("", _) => errors.required(path, ""),
         ("OnDelete", Some(rolling)) => {
             let detail = "only allowed for updateStrategy 'RollingUpdate'";
-            errors.invalid(&field, Internal(Some(rolling), ROLLING), detail);
+            errors.invalid(
+                &field,
+                Internal(Some(rolling), "apps/v1.RollingUpdateStatefulSetStrategy"),
+                detail,
+            );
         }
         ("RollingUpdate", Some(rolling)) => validate_rolling_update(rolling, &field, errors),
         ("OnDelete" | "RollingUpdate", None) => {}
         _ => {
             let detail = "must be 'RollingUpdate' or 'OnDelete'";
-            errors.invalid(path, Internal(Some(strategy), STRATEGY), detail);
+            errors.invalid(path, Internal(Some(strategy), "apps/v1.StatefulSetUpdateStrategy"), detail);
         }
     }
 }

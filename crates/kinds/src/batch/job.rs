@@ -2,13 +2,8 @@
 
 use super::{job_spec, job_status};
 use crate::check;
-use crate::core::podspec::internal::{
-    self,
-    meta::LABEL_SELECTOR,
-    spec::{self, POD_TEMPLATE_SPEC},
-};
-use crate::core::podspec::{self, options::Options, warnings};
-use crate::error_text::{Field, Internal};
+use crate::core::podspec::{self, internal, options::Options, warnings};
+use crate::error_text::Internal;
 use crate::fields::{flag, int, list, member, opt_int, text};
 use crate::fill::{absent, items, map_at, zero};
 use crate::hooks::take;
@@ -237,7 +232,7 @@ fn generated_selector(object: &Value, prefixed: bool, errors: &mut FieldErrors) 
     if LabelSelector::from_value(selector).is_ok_and(|s| !s.matches(Some(&map))) {
         errors.invalid(
             &SPEC.field("selector"),
-            Internal(Some(selector), LABEL_SELECTOR),
+            Internal(Some(selector), "meta/v1.LabelSelector"),
             "`selector` not auto-generated",
         );
     }
@@ -253,15 +248,15 @@ fn validate_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
     same("selector", errors);
     template_change(spec, old, errors);
     same("completionMode", errors);
-    same_internal(spec, before, "podFailurePolicy", job_spec::FAILURE_POLICY, errors);
+    same_internal(spec, before, "podFailurePolicy", "batch/v1.PodFailurePolicy", errors);
     same("backoffLimitPerIndex", errors);
     same("managedBy", errors);
-    same_internal(spec, before, "successPolicy", job_spec::SUCCESS_POLICY, errors);
+    same_internal(spec, before, "successPolicy", "batch/v1.SuccessPolicy", errors);
 }
 
-fn same_internal(spec: &Value, old: &Value, key: &str, fields: &'static [Field], errors: &mut FieldErrors) {
+fn same_internal(spec: &Value, old: &Value, key: &str, type_name: &'static str, errors: &mut FieldErrors) {
     if spec.get(key) != old.get(key) {
-        errors.invalid(&SPEC.field(key), Internal(spec.get(key), fields), check::IMMUTABLE);
+        errors.invalid(&SPEC.field(key), Internal(spec.get(key), type_name), check::IMMUTABLE);
     }
 }
 
@@ -290,7 +285,7 @@ fn template_change(spec: &Value, old: &Value, errors: &mut FieldErrors) {
     if !mutable {
         if template != Some(&old_template) {
             let error_text = template.map(internal::template);
-            errors.invalid(&path, Internal(error_text.as_ref(), POD_TEMPLATE_SPEC), check::IMMUTABLE);
+            errors.invalid(&path, Internal(error_text.as_ref(), "core/v1.PodTemplateSpec"), check::IMMUTABLE);
         }
         return;
     }
@@ -301,7 +296,7 @@ fn template_change(spec: &Value, old: &Value, errors: &mut FieldErrors) {
         let error_text = new.get("spec").map(internal::pod_spec);
         errors.invalid(
             &SPEC.field("template.spec"),
-            Internal(error_text.as_ref(), spec::POD_SPEC),
+            Internal(error_text.as_ref(), "core/v1.PodSpec"),
             check::IMMUTABLE,
         );
     }

@@ -3,7 +3,7 @@
 use super::indexes;
 use crate::check;
 use crate::core::podspec::{options::Options, spec::validate_template};
-use crate::error_text::{Field, Internal, Kind, NULL, TEXT};
+use crate::error_text::Internal;
 use crate::fields::{list, member, opt_int, opt_text, text};
 use pintle_meta::field::{ErrorKind, Named};
 use pintle_meta::{FieldErrors, names};
@@ -23,24 +23,6 @@ const MANAGED_BY_BYTES_MAX: usize = 63;
 const SUCCEEDED_INDEXES_BYTES_MAX: usize = 64 * 1024;
 const SUCCESS_RULES_MAX: usize = 20;
 const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
-const SUCCESS_RULE: &[Field] =
-    &[Field("succeededIndexes", "SucceededIndexes", NULL), Field("succeededCount", "SucceededCount", NULL)];
-const ON_EXIT_CODES: &[Field] = &[
-    Field("containerName", "ContainerName", NULL),
-    Field("operator", "Operator", TEXT),
-    Field("values", "Values", NULL),
-];
-const ON_POD_CONDITIONS: &[Field] = &[Field("type", "Type", TEXT), Field("status", "Status", TEXT)];
-const FAILURE_RULE: &[Field] = &[
-    Field("action", "Action", TEXT),
-    Field("onExitCodes", "OnExitCodes", Kind::Struct(ON_EXIT_CODES)),
-    Field("onPodConditions", "OnPodConditions", Kind::List(ON_POD_CONDITIONS)),
-];
-/// The internal form of a pod failure policy.
-pub(super) const FAILURE_POLICY: &[Field] = &[Field("rules", "Rules", Kind::List(FAILURE_RULE))];
-/// The internal form of a success policy.
-pub(super) const SUCCESS_POLICY: &[Field] = &[Field("rules", "Rules", Kind::List(SUCCESS_RULE))];
-
 /// Checks all but the selector.
 pub(super) fn validate(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
     let counts = [
@@ -254,7 +236,7 @@ fn success_policy(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(policy) = member(spec, "successPolicy") else { return };
     if !is_indexed(spec) {
         let detail = "requires indexed completion mode";
-        return errors.invalid(path, Internal(Some(policy), SUCCESS_POLICY), detail);
+        return errors.invalid(path, Internal(Some(policy), "batch/v1.SuccessPolicy"), detail);
     }
     let path = path.field("rules");
     let rules = list(policy, "rules");

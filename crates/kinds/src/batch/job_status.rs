@@ -2,7 +2,7 @@
 
 use super::{indexes, job_spec::is_indexed};
 use crate::check;
-use crate::error_text::{Field, Internal, NULL};
+use crate::error_text::Internal;
 use crate::fields::{flag, int, list, member, opt_int, opt_text, text};
 use crate::workload;
 use pintle_meta::field::{ErrorKind, Named};
@@ -11,8 +11,6 @@ use pintle_value::{Path, Value};
 use std::collections::HashSet;
 
 const STATUS: Path<'static> = Path::of("status");
-const UNCOUNTED: &[Field] = &[Field("succeeded", "Succeeded", NULL), Field("failed", "Failed", NULL)];
-
 /// A job and what it was before.
 struct Change<'a> {
     job: &'a Value,
@@ -158,7 +156,11 @@ fn finished_job(change: &Change<'_>, errors: &mut FieldErrors) {
     let any = uncounted.is_some_and(|u| ["succeeded", "failed"].iter().any(|key| !list(u, key).is_empty()));
     if (turned || change.changed("uncountedTerminatedPods")) && finished && any {
         let field = STATUS.field("uncountedTerminatedPods");
-        errors.invalid(&field, Internal(uncounted, UNCOUNTED), "must be empty for finished job");
+        errors.invalid(
+            &field,
+            Internal(uncounted, "batch/v1.UncountedTerminatedPods"),
+            "must be empty for finished job",
+        );
     }
 }
 

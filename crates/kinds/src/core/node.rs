@@ -3,7 +3,7 @@
 use super::podspec::resources::quantity_value;
 use super::resources::amounts;
 use crate::check;
-use crate::error_text::{Field, Internal, NULL, TEXT};
+use crate::error_text::Internal;
 use crate::fields::{list, member, opt_int, text, texts};
 use crate::fill::round_resource_list;
 use crate::hooks::take;
@@ -18,15 +18,6 @@ const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 const SET_ONCE_CIDR: &str = "node updates may not change podCIDR except from \"\" to valid";
 const SET_ONCE_PROVIDER: &str = "node updates may not change providerID except from \"\" to valid";
 const FEATURE_WORDS: &str = "must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes";
-/// A taint in Go's internal type.
-const TAINT: [Field; 4] = [
-    Field("key", "Key", TEXT),
-    Field("value", "Value", TEXT),
-    Field("effect", "Effect", TEXT),
-    Field("timeAdded", "TimeAdded", NULL),
-];
-const ADDRESS: [Field; 2] = [Field("type", "Type", TEXT), Field("address", "Address", TEXT)];
-
 pub(crate) struct Node;
 
 impl Hooks for Node {
@@ -139,7 +130,7 @@ fn validate_taints(taints: &[Value], list: &Path<'_>, errors: &mut FieldErrors) 
         }
         check::required_supported(&path.field("effect"), effect, &EFFECTS, errors);
         if !seen.insert((key, effect)) {
-            let error_text = Internal(Some(taint), &TAINT).error_text();
+            let error_text = Internal(Some(taint), "core/v1.Taint").error_text();
             errors.push(
                 ErrorKind::Duplicate,
                 &path,
@@ -226,7 +217,7 @@ fn validate_addresses(object: &Value, errors: &mut FieldErrors) {
     let addresses = object.get("status").map(|s| list(s, "addresses")).unwrap_or(&[]);
     for (i, address) in addresses.iter().enumerate() {
         if !seen.insert((text(address, "type"), text(address, "address"))) {
-            errors.duplicate(&path.index(i), Internal(Some(address), &ADDRESS));
+            errors.duplicate(&path.index(i), Internal(Some(address), "core/v1.NodeAddress"));
         }
     }
 }

@@ -1,6 +1,5 @@
 //! PersistentVolume: defaults, phase transitions and immutable fields. `spec` validates its spec.
 
-pub(crate) mod internal;
 pub(crate) mod sources;
 pub(crate) mod spec;
 
@@ -189,7 +188,8 @@ fn validate_mount_options(object: &Value, errors: &mut FieldErrors) {
 /// The source is immutable, except that a secret for expansion may be added.
 fn validate_source_stays(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let expand = ["spec", "csi", "controllerExpandSecretRef"];
-    let error_text = |object: &Value| Internal(object.get("spec"), &internal::SOURCE).error_text();
+    let error_text =
+        |object: &Value| Internal(object.get("spec"), "core/v1.PersistentVolumeSource").error_text();
     let mut new = object.clone();
     if old.at(&["spec", "csi"]).is_some() && old.at(&expand).is_none() {
         new.remove_at(&expand);
@@ -211,7 +211,7 @@ fn validate_affinity_stays(object: &Value, old: &Value, errors: &mut FieldErrors
         return;
     }
     let detail = "field is immutable, except for updating from beta label to GA";
-    errors.invalid(&Path::of("nodeAffinity"), Internal(after, &internal::AFFINITY), detail);
+    errors.invalid(&Path::of("nodeAffinity"), Internal(after, "core/v1.VolumeNodeAffinity"), detail);
 }
 
 /// The old affinity, with the new label names where the new affinity uses them.

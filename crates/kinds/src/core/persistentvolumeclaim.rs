@@ -6,7 +6,7 @@ use super::podspec::resources::quantity_value;
 use super::resources::amounts;
 use crate::check;
 use crate::diff;
-use crate::error_text::{Field, Internal, Kind, NULL, TEXT};
+use crate::error_text::Internal;
 use crate::fields::{entries, member, quantity, text};
 use crate::hooks::take;
 use crate::{Hooks, Scope, fill, metadata};
@@ -24,40 +24,6 @@ const RESIZES: [&str; 5] = [
     "NodeResizeInfeasible",
     "NodeResizePending",
 ];
-/// The spec in Go's internal type.
-const SPEC: [Field; 9] = [
-    Field("accessModes", "AccessModes", NULL),
-    Field("selector", "Selector", NULL),
-    Field(
-        "resources",
-        "Resources",
-        Kind::Struct(&[Field("limits", "Limits", NULL), Field("requests", "Requests", NULL)]),
-    ),
-    Field("volumeName", "VolumeName", TEXT),
-    Field("storageClassName", "StorageClassName", NULL),
-    Field("volumeMode", "VolumeMode", NULL),
-    Field(
-        "dataSource",
-        "DataSource",
-        Kind::Struct(&[
-            Field("apiGroup", "APIGroup", NULL),
-            Field("kind", "Kind", TEXT),
-            Field("name", "Name", TEXT),
-        ]),
-    ),
-    Field(
-        "dataSourceRef",
-        "DataSourceRef",
-        Kind::Struct(&[
-            Field("apiGroup", "APIGroup", NULL),
-            Field("kind", "Kind", TEXT),
-            Field("name", "Name", TEXT),
-            Field("namespace", "Namespace", NULL),
-        ]),
-    ),
-    Field("volumeAttributesClassName", "VolumeAttributesClassName", NULL),
-];
-
 pub(crate) struct PersistentVolumeClaim;
 
 impl Hooks for PersistentVolumeClaim {
@@ -226,7 +192,8 @@ fn validate_change(object: &Value, old: &Value, errors: &mut FieldErrors) {
 }
 
 fn validate_same(new: &Value, old: &Value, errors: &mut FieldErrors) {
-    let error_text = |object: &Value| Internal(object.get("spec"), &SPEC).error_text();
+    let error_text =
+        |object: &Value| Internal(object.get("spec"), "core/v1.PersistentVolumeClaimSpec").error_text();
     let (before, after) = (error_text(old), error_text(new));
     if before != after {
         errors.forbidden(&Path::of("spec"), &format!("{IMMUTABLE}\n{}", diff::unified(&before, &after)));

@@ -2,7 +2,7 @@
 
 use super::podspec::resources::{quantity_value, resource_name};
 use super::resources::{amounts, is_standard_for_quota};
-use crate::error_text::{Field, Internal, Kind, NULL, TEXT};
+use crate::error_text::Internal;
 use crate::fields::{member, quantity, text, texts};
 use crate::fill::round_resource_list;
 use crate::hooks::{keep_other_side, take};
@@ -24,17 +24,6 @@ const OPPOSITES: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["NotTermina
 const POD_RESOURCES: [&str; 7] =
     ["cpu", "limits.cpu", "limits.memory", "memory", "pods", "requests.cpu", "requests.memory"];
 const EXISTS_ONLY: &str = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity";
-/// A scope selector in Go's internal type.
-const SELECTOR: [Field; 1] = [Field(
-    "matchExpressions",
-    "MatchExpressions",
-    Kind::List(&[
-        Field("scopeName", "ScopeName", TEXT),
-        Field("operator", "Operator", TEXT),
-        Field("values", "Values", NULL),
-    ]),
-)];
-
 pub(crate) struct ResourceQuota;
 
 impl Hooks for ResourceQuota {
@@ -181,7 +170,7 @@ fn validate_selector(object: &Value, selector: &Value, path: &Path<'_>, errors: 
         for _ in 0..count_excluded(object, scope) {
             errors.invalid(
                 path,
-                Internal(Some(selector), &SELECTOR),
+                Internal(Some(selector), "core/v1.ScopeSelector"),
                 "unsupported scope applied to resource",
             );
         }

@@ -1,7 +1,7 @@
 //! Validates events, in the form of the core group.
 
 use crate::check;
-use crate::error_text::{Field, Internal, TEXT};
+use crate::error_text::Internal;
 use crate::fields::{int, member, text};
 use crate::{Hooks, metadata};
 use pintle_meta::{FieldErrors, names, objectmeta};
@@ -11,18 +11,6 @@ use pintle_value::{Path, Value};
 const TEXT_BYTES_MAX: usize = 128;
 const MESSAGE_BYTES_MAX: usize = 1024;
 const NAMESPACE_MISMATCH: &str = "does not match event.namespace";
-/// References and sources in Go's internal types.
-const REFERENCE: [Field; 7] = [
-    Field("kind", "Kind", TEXT),
-    Field("namespace", "Namespace", TEXT),
-    Field("name", "Name", TEXT),
-    Field("uid", "UID", TEXT),
-    Field("apiVersion", "APIVersion", TEXT),
-    Field("resourceVersion", "ResourceVersion", TEXT),
-    Field("fieldPath", "FieldPath", TEXT),
-];
-const SOURCE: [Field; 2] = [Field("component", "Component", TEXT), Field("host", "Host", TEXT)];
-
 fn is_timed(object: &Value) -> bool {
     !text(object, "eventTime").is_empty()
 }
@@ -138,9 +126,9 @@ fn validate_stays(object: &Value, old: &Value, field: &str, errors: &mut FieldEr
     let path = Path::of(if field == "reportingComponent" { "reportingController" } else { field });
     match field {
         "involvedObject" | "related" => {
-            errors.invalid(&path, Internal(new, &REFERENCE), objectmeta::IMMUTABLE)
+            errors.invalid(&path, Internal(new, "core/v1.ObjectReference"), objectmeta::IMMUTABLE)
         }
-        "source" => errors.invalid(&path, Internal(new, &SOURCE), objectmeta::IMMUTABLE),
+        "source" => errors.invalid(&path, Internal(new, "core/v1.EventSource"), objectmeta::IMMUTABLE),
         "count" => errors.invalid(&path, int(object, field), objectmeta::IMMUTABLE),
         "firstTimestamp" | "lastTimestamp" | "eventTime" => errors.invalid(&path, new, objectmeta::IMMUTABLE),
         _ => errors.invalid(&path, text(object, field), objectmeta::IMMUTABLE),

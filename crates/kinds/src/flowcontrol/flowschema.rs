@@ -1,7 +1,7 @@
 //! FlowSchema: assigns requests to priority levels.
 
 use super::{fixed, validate_conditions};
-use crate::error_text::{Field, Internal, Kind, NULL, TEXT};
+use crate::error_text::Internal;
 use crate::{Hooks, Scope, check, fields, metadata};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Named;
@@ -23,36 +23,6 @@ const MANDATORY: [(&str, &str); 2] = [
         "catch-all",
         r#"{"distinguisherMethod":{"type":"ByUser"},"matchingPrecedence":10000,"priorityLevelConfiguration":{"name":"catch-all"},"rules":[{"nonResourceRules":[{"nonResourceURLs":["*"],"verbs":["*"]}],"resourceRules":[{"apiGroups":["*"],"clusterScope":true,"namespaces":["*"],"resources":["*"],"verbs":["*"]}],"subjects":[{"group":{"name":"system:unauthenticated"},"kind":"Group"},{"group":{"name":"system:authenticated"},"kind":"Group"}]}]}"#,
     ),
-];
-
-const NAMED: &[Field] = &[Field("name", "Name", TEXT)];
-const METHOD: &[Field] = &[Field("type", "Type", TEXT)];
-const ACCOUNT: &[Field] = &[Field("namespace", "Namespace", TEXT), Field("name", "Name", TEXT)];
-const SUBJECT: &[Field] = &[
-    Field("kind", "Kind", TEXT),
-    Field("user", "User", Kind::Struct(NAMED)),
-    Field("group", "Group", Kind::Struct(NAMED)),
-    Field("serviceAccount", "ServiceAccount", Kind::Struct(ACCOUNT)),
-];
-const RESOURCE_RULE: &[Field] = &[
-    Field("verbs", "Verbs", NULL),
-    Field("apiGroups", "APIGroups", NULL),
-    Field("resources", "Resources", NULL),
-    Field("clusterScope", "ClusterScope", Kind::Plain("false")),
-    Field("namespaces", "Namespaces", NULL),
-];
-const URL_RULE: &[Field] =
-    &[Field("verbs", "Verbs", NULL), Field("nonResourceURLs", "NonResourceURLs", NULL)];
-const RULE: &[Field] = &[
-    Field("subjects", "Subjects", Kind::List(SUBJECT)),
-    Field("resourceRules", "ResourceRules", Kind::List(RESOURCE_RULE)),
-    Field("nonResourceRules", "NonResourceRules", Kind::List(URL_RULE)),
-];
-const SPEC: &[Field] = &[
-    Field("priorityLevelConfiguration", "PriorityLevelConfiguration", Kind::Struct(NAMED)),
-    Field("matchingPrecedence", "MatchingPrecedence", Kind::Plain("0")),
-    Field("distinguisherMethod", "DistinguisherMethod", Kind::Struct(METHOD)),
-    Field("rules", "Rules", Kind::List(RULE)),
 ];
 
 pub(crate) struct FlowSchema;
@@ -79,7 +49,7 @@ impl Hooks for FlowSchema {
         {
             errors.invalid(
                 &path,
-                Internal(Some(spec), SPEC),
+                Internal(Some(spec), "flowcontrol/v1.FlowSchemaSpec"),
                 &format!("spec of '{name}' must equal the fixed value"),
             );
         }
@@ -117,7 +87,11 @@ fn validate_spec(name: &str, spec: &Value, path: &Path<'_>, errors: &mut FieldEr
         && !matches!(fields::text(method, "type"), "ByNamespace" | "ByUser")
     {
         let at = path.field("distinguisherMethod");
-        errors.not_supported(&at.field("type"), Internal(Some(method), METHOD), &["ByNamespace", "ByUser"]);
+        errors.not_supported(
+            &at.field("type"),
+            Internal(Some(method), "flowcontrol/v1.FlowDistinguisherMethod"),
+            &["ByNamespace", "ByUser"],
+        );
     }
     let level = spec.str_at(&["priorityLevelConfiguration", "name"]);
     let level_path = path.field("priorityLevelConfiguration");

@@ -1,7 +1,7 @@
 //! PriorityLevelConfiguration: the concurrency of a level, and what happens to excess requests.
 
 use super::{fixed, validate_conditions};
-use crate::error_text::{Field, Internal, Kind, NULL, TEXT};
+use crate::error_text::Internal;
 use crate::{Hooks, Scope, check, fields, fill, metadata};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Named;
@@ -18,28 +18,6 @@ const QUEUE_LENGTH_DEFAULT: i64 = 50;
 const QUEUES_MAX: i64 = 10_000_000;
 /// How many bits of a hash shuffle sharding may use.
 const HASH_BITS_MAX: i64 = 60;
-
-const QUEUING: &[Field] = &[
-    Field("queues", "Queues", Kind::Plain("0")),
-    Field("handSize", "HandSize", Kind::Plain("0")),
-    Field("queueLengthLimit", "QueueLengthLimit", Kind::Plain("0")),
-];
-const RESPONSE: &[Field] = &[Field("type", "Type", TEXT), Field("queuing", "Queuing", Kind::Struct(QUEUING))];
-const LIMITED: &[Field] = &[
-    Field("nominalConcurrencyShares", "NominalConcurrencyShares", Kind::Plain("0")),
-    Field("limitResponse", "LimitResponse", Kind::Struct(RESPONSE)),
-    Field("lendablePercent", "LendablePercent", NULL),
-    Field("borrowingLimitPercent", "BorrowingLimitPercent", NULL),
-];
-const EXEMPTION: &[Field] = &[
-    Field("nominalConcurrencyShares", "NominalConcurrencyShares", NULL),
-    Field("lendablePercent", "LendablePercent", NULL),
-];
-const SPEC: &[Field] = &[
-    Field("type", "Type", TEXT),
-    Field("limited", "Limited", Kind::Struct(LIMITED)),
-    Field("exempt", "Exempt", Kind::Struct(EXEMPTION)),
-];
 
 pub(crate) struct PriorityLevelConfiguration;
 
@@ -95,7 +73,7 @@ impl Hooks for PriorityLevelConfiguration {
 }
 
 fn validate_mandatory(name: &str, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let error_text = || Internal(Some(spec), SPEC);
+    let error_text = || Internal(Some(spec), "flowcontrol/v1.PriorityLevelConfigurationSpec");
     if name == EXEMPT {
         let mut have = spec.clone();
         have.remove_at(&["exempt"]);

@@ -1,20 +1,12 @@
 //! IPAddress: its name is the address, its reference the owner.
 
 use crate::check;
-use crate::error_text::{Field, Internal, TEXT};
+use crate::error_text::Internal;
 use crate::fields::{member, text};
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::field::quoted;
 use pintle_meta::{FieldErrors, names, net, objectmeta};
 use pintle_value::{Path, Value};
-
-/// A parent reference in Go's internal type.
-const PARENT: [Field; 4] = [
-    Field("group", "Group", TEXT),
-    Field("resource", "Resource", TEXT),
-    Field("namespace", "Namespace", TEXT),
-    Field("name", "Name", TEXT),
-];
 
 pub(crate) struct IpAddress;
 
@@ -39,7 +31,7 @@ impl Hooks for IpAddress {
         let keys = ["spec", "parentRef"];
         if object.at(&keys) != old.at(&keys) {
             let spec = Path::of("spec");
-            let error_text = Internal(object.at(&keys), &PARENT);
+            let error_text = Internal(object.at(&keys), "networking/v1.ParentReference");
             errors.invalid(&spec.field("parentRef"), error_text, objectmeta::IMMUTABLE);
         }
     }

@@ -1,13 +1,10 @@
 //! ServiceCIDR: one immutable network per family.
 
-use crate::error_text::{Field, Internal, NULL};
+use crate::error_text::Internal;
 use crate::fields::texts;
 use crate::{Hooks, Scope, hooks, metadata};
 use pintle_meta::{FieldErrors, net, objectmeta};
 use pintle_value::{Path, Str, Value};
-
-/// The spec in Go's internal type.
-const SPEC: [Field; 1] = [Field("cidrs", "CIDRs", NULL)];
 
 pub(crate) struct ServiceCidr;
 
@@ -58,7 +55,11 @@ fn validate_cidrs(object: &Value, errors: &mut FieldErrors) {
         return errors.required(&path, "at least one CIDR required");
     }
     if all.len() > 2 {
-        return errors.invalid(&path, Internal(object.get("spec"), &SPEC), "may only hold up to 2 values");
+        return errors.invalid(
+            &path,
+            Internal(object.get("spec"), "networking/v1.ServiceCIDRSpec"),
+            "may only hold up to 2 values",
+        );
     }
     for (i, cidr) in all.iter().enumerate() {
         net::validate_cidr(&path.index(i), cidr, errors);

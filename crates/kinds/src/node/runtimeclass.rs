@@ -5,22 +5,13 @@ use crate::check;
 use crate::core::podspec::options::Options;
 use crate::core::podspec::resources::{self, Claims, Of};
 use crate::core::podspec::scheduling;
-use crate::error_text::{Field, Internal, NULL, TEXT};
+use crate::error_text::Internal;
 use crate::fields::{entries, list, member, text};
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
-
-/// A toleration in Go's internal type.
-const TOLERATION: [Field; 5] = [
-    Field("key", "Key", TEXT),
-    Field("operator", "Operator", TEXT),
-    Field("value", "Value", TEXT),
-    Field("effect", "Effect", TEXT),
-    Field("tolerationSeconds", "TolerationSeconds", NULL),
-];
 
 pub(crate) struct RuntimeClass;
 
@@ -81,7 +72,7 @@ fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, errors: &mut Fie
     for (i, toleration) in tolerations.iter().enumerate() {
         let key = ["key", "operator", "value", "effect"].map(|field| text(toleration, field));
         if !seen.insert(key) {
-            errors.duplicate(&path.index(i), Internal(Some(toleration), &TOLERATION));
+            errors.duplicate(&path.index(i), Internal(Some(toleration), "core/v1.Toleration"));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! PodDisruptionBudget.
 
 use crate::check;
-use crate::error_text::{Field, Internal, NULL};
+use crate::error_text::Internal;
 use crate::fields::{member, opt_text};
 use crate::hooks::take;
 use crate::workload;
@@ -9,13 +9,6 @@ use crate::{Hooks, Scope};
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
 use pintle_meta::{FieldErrors, conditions};
 use pintle_value::{Path, Value};
-
-const SPEC: &[Field] = &[
-    Field("minAvailable", "MinAvailable", NULL),
-    Field("selector", "Selector", NULL),
-    Field("maxUnavailable", "MaxUnavailable", NULL),
-    Field("unhealthyPodEvictionPolicy", "UnhealthyPodEvictionPolicy", NULL),
-];
 
 pub(crate) struct PodDisruptionBudget;
 
@@ -63,7 +56,7 @@ fn validate_spec(spec: &Value, leniency: Leniency, errors: &mut FieldErrors) {
     let path = Path::of("spec");
     if member(spec, "minAvailable").is_some() && member(spec, "maxUnavailable").is_some() {
         let detail = "minAvailable and maxUnavailable cannot be both set";
-        errors.invalid(&path, Internal(Some(spec), SPEC), detail);
+        errors.invalid(&path, Internal(Some(spec), "policy/v1.PodDisruptionBudgetSpec"), detail);
     }
     for key in ["minAvailable", "maxUnavailable"] {
         let Some(value) = member(spec, key) else { continue };

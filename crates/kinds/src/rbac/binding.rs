@@ -1,7 +1,7 @@
 //! RoleBinding and ClusterRoleBinding: the subjects of a role. The role reference is immutable.
 
 use super::GROUP;
-use crate::error_text::{Field, Internal, TEXT};
+use crate::error_text::Internal;
 use crate::{Hooks, Scope, check, fields, fill, metadata};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
@@ -9,10 +9,6 @@ use pintle_value::{Path, Value};
 pub(crate) struct Binding {
     pub(crate) namespaced: bool,
 }
-
-/// A role reference in Go's internal type.
-const ROLE_REF: &[Field] =
-    &[Field("apiGroup", "APIGroup", TEXT), Field("kind", "Kind", TEXT), Field("name", "Name", TEXT)];
 
 impl Hooks for Binding {
     fn default(&self, _version: &str, object: &mut Value) {
@@ -44,7 +40,7 @@ impl Hooks for Binding {
         self.validate_create(object, errors);
         let role = object.get("roleRef");
         if role != old.get("roleRef") {
-            errors.invalid(&Path::of("roleRef"), Internal(role, ROLE_REF), "cannot change roleRef");
+            errors.invalid(&Path::of("roleRef"), Internal(role, "rbac/v1.RoleRef"), "cannot change roleRef");
         }
     }
 

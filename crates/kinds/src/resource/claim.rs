@@ -1,7 +1,7 @@
 //! ResourceClaim and ResourceClaimTemplate, whose specs are immutable.
 
 use super::v1beta1::{self, Direction};
-use super::{error_text, request, status};
+use super::{request, status};
 use crate::core::podspec::volume_sources;
 use crate::error_text::Internal;
 use crate::{Hooks, KindVersion, Namespace, Scope, check, fill, hooks, metadata};
@@ -51,7 +51,7 @@ impl Hooks for ResourceClaim {
         }
         metadata::validate_core_as_new(self, true, object, errors);
         if object.get("spec") != old.get("spec") {
-            let spec = Internal(object.get("spec"), error_text::CLAIM_SPEC);
+            let spec = Internal(object.get("spec"), "resource/v1.ResourceClaimSpec");
             errors.invalid(&Path::of("spec"), spec, check::IMMUTABLE);
         }
     }
@@ -111,7 +111,7 @@ impl Hooks for ResourceClaimTemplate {
         metadata::validate_as_new(self, true, object, errors);
         self.validate_create(object, errors);
         if object.get("spec") != old.get("spec") {
-            let spec = Internal(object.get("spec"), error_text::TEMPLATE_SPEC);
+            let spec = Internal(object.get("spec"), "resource/v1.ResourceClaimTemplateSpec");
             errors.invalid(&Path::of("spec"), spec, check::IMMUTABLE);
         }
     }

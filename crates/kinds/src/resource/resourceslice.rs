@@ -4,7 +4,6 @@ use super::names::{self, bounded, repeated};
 use super::slice_device;
 use super::v1beta1::{self, Direction};
 use crate::core::podspec::affinity;
-use crate::core::podspec::internal::spec::NODE_SELECTOR_TERM;
 use crate::error_text::InternalList;
 use crate::{Hooks, KindVersion, Scope, check, fields, fill, metadata};
 use pintle_meta::field::quoted;
@@ -140,7 +139,8 @@ fn validate_placement(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         let at = path.field("nodeSelector");
         affinity::node_selector(selector, false, &at, errors);
         if fields::list(selector, "nodeSelectorTerms").len() != 1 {
-            let error_text = InternalList(fields::list(selector, "nodeSelectorTerms"), NODE_SELECTOR_TERM);
+            let error_text =
+                InternalList(fields::list(selector, "nodeSelectorTerms"), "core/v1.NodeSelectorTerm");
             errors.invalid(
                 &at.field("nodeSelectorTerms"),
                 error_text,

@@ -1,6 +1,5 @@
 //! One device of a slice: attributes, capacity, taints, counters and placement.
 
-use super::error_text;
 use super::names::{self, ID_BYTES_MAX, bounded, repeated};
 use crate::core::podspec::affinity;
 use crate::error_text::Internal;
@@ -108,7 +107,7 @@ fn validate_attribute(attribute: &Value, path: &Path<'_>, errors: &mut FieldErro
         1 => {}
         _ => errors.invalid(
             path,
-            Internal(Some(attribute), error_text::ATTRIBUTE),
+            Internal(Some(attribute), "resource/v1.DeviceAttribute"),
             "exactly one value must be specified",
         ),
     }

@@ -1,11 +1,11 @@
 //! The status of a claim: its allocation, reservations, and the drivers' device status.
 
 use super::names::{self, bounded, repeated};
-use super::{error_text, request};
+use super::request;
 use crate::core::podspec::affinity;
-use crate::error_text::{Field, Internal, TEXT};
+use crate::error_text::Internal;
 use crate::{check, fields};
-use pintle_meta::field::Plain;
+use pintle_meta::field::{ErrorText, Plain};
 use pintle_meta::{FieldErrors, conditions, net};
 use pintle_value::{Path, Value};
 
@@ -50,7 +50,7 @@ pub(super) fn validate(object: &Value, old: &Value, errors: &mut FieldErrors) {
     let at = path.field("allocation");
     match (fields::member(status, "allocation"), fields::member(before, "allocation")) {
         (Some(new), Some(old)) if new != old => {
-            errors.invalid(&at, Internal(Some(new), error_text::ALLOCATION), check::IMMUTABLE);
+            errors.invalid(&at, Internal(Some(new), "resource/v1.AllocationResult"), check::IMMUTABLE);
         }
         (Some(new), None) => validate_allocation(new, object, &at, errors),
         _ => {}
@@ -129,14 +129,6 @@ fn validate_device_name(device: &Value, path: &Path<'_>, errors: &mut FieldError
     check::dns_label(&path.field("device"), fields::text(device, "device"), errors);
 }
 
-/// How a device is named.
-const DEVICE_ID: &[Field] = &[
-    Field("driver", "Driver", TEXT),
-    Field("pool", "Pool", TEXT),
-    Field("device", "Device", TEXT),
-    Field("shareID", "ShareID", TEXT),
-];
-
 fn validate_devices(object: &Value, status: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let devices = fields::list(status, "devices");
     let allocated = allocated(object);
@@ -148,11 +140,11 @@ fn validate_devices(object: &Value, status: &Value, path: &Path<'_>, errors: &mu
             names::share_id(id, &at.field("shareID"), errors);
         }
         if !allocated.contains(id) {
-            errors.invalid(
-                &at,
-                Internal(Some(device), DEVICE_ID),
-                "must be an allocated device in the claim",
-            );
+            let [driver, pool, device_name, share] =
+                ["driver", "pool", "device", "shareID"].map(|key| fields::text(device, key).error_text());
+            let error_text =
+                format!(r#"{{"Driver":{driver},"Pool":{pool},"Device":{device_name},"ShareID":{share}}}"#);
+            errors.invalid(&at, Plain(&error_text), "must be an allocated device in the claim");
         }
         let given = fields::list(device, "conditions");
         let at_conditions = at.field("conditions");

@@ -2,7 +2,7 @@
 
 use crate::check;
 use crate::core::podspec::volume_sources::csi_driver_name;
-use crate::error_text::{Field, Internal, NULL, TEXT};
+use crate::error_text::Internal;
 use crate::fields::{opt_int, text, texts};
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::{FieldErrors, objectmeta};
@@ -10,13 +10,6 @@ use pintle_value::{Path, Value};
 use std::collections::HashSet;
 
 const NODE_ID_BYTES_MAX: usize = 256;
-/// A driver in Go's internal type; `allocatable` is excluded when drivers are compared.
-const DRIVER: [Field; 4] = [
-    Field("name", "Name", TEXT),
-    Field("nodeID", "NodeID", TEXT),
-    Field("topologyKeys", "TopologyKeys", NULL),
-    Field("-", "Allocatable", NULL),
-];
 
 pub(crate) struct CsiNode;
 
@@ -36,11 +29,10 @@ impl Hooks for CsiNode {
             for after in drivers(object).iter().filter(|d| text(d, "name") == text(before, "name")) {
                 let same = ["nodeID", "topologyKeys"].iter().all(|f| before.get(f) == after.get(f));
                 if !same {
-                    errors.invalid(
-                        &spec.field("drivers"),
-                        Internal(Some(after), &DRIVER),
-                        objectmeta::IMMUTABLE,
-                    );
+                    let mut after = after.clone();
+                    after.remove_at(&["allocatable"]);
+                    let error_text = Internal(Some(&after), "storage/v1.CSINodeDriver");
+                    errors.invalid(&spec.field("drivers"), error_text, objectmeta::IMMUTABLE);
                 }
             }
         }

@@ -1,9 +1,9 @@
 //! VolumeAttachment: one source, one node, and the result. The spec is immutable.
 
 use crate::check;
-use crate::core::persistentvolume::{internal, sources, spec};
+use crate::core::persistentvolume::{sources, spec};
 use crate::core::podspec::volume_sources::csi_driver_name;
-use crate::error_text::{Field, Internal, Kind, NULL, TEXT};
+use crate::error_text::Internal;
 use crate::fields::{entries, member, opt_int, opt_text, text};
 use crate::{Hooks, Scope, fill, metadata};
 use pintle_meta::{FieldErrors, names, objectmeta};
@@ -12,20 +12,6 @@ use pintle_value::{Path, Value};
 const METADATA_BYTES_MAX: usize = 256 * 1024;
 const MESSAGE_BYTES_MAX: usize = 1024;
 const ONE_SOURCE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
-/// The spec in Go's internal type.
-static SPEC: [Field; 3] = [
-    Field("attacher", "Attacher", TEXT),
-    Field(
-        "source",
-        "Source",
-        Kind::Struct(&[
-            Field("persistentVolumeName", "PersistentVolumeName", NULL),
-            Field("inlineVolumeSpec", "InlineVolumeSpec", Kind::Struct(&internal::SPEC)),
-        ]),
-    ),
-    Field("nodeName", "NodeName", TEXT),
-];
-
 pub(crate) struct VolumeAttachment;
 
 impl Hooks for VolumeAttachment {
@@ -51,7 +37,11 @@ impl Hooks for VolumeAttachment {
         metadata::validate_core_as_new(self, false, object, errors);
         validate_attachment(object, errors);
         if object.get("spec") != old.get("spec") {
-            errors.invalid(&Path::of("spec"), Internal(object.get("spec"), &SPEC), objectmeta::IMMUTABLE);
+            errors.invalid(
+                &Path::of("spec"),
+                Internal(object.get("spec"), "storage/v1.VolumeAttachmentSpec"),
+                objectmeta::IMMUTABLE,
+            );
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use super::ordered::{self, CONDITION, METRIC};
 use super::{DEFAULT_CPU_PERCENT, cpu_utilization, v1_metrics};
-use crate::error_text::{Field, Internal, Kind, NULL, NUMBER, TEXT};
+use crate::error_text::{Internal, from_go_names};
 use crate::fields::text;
 use pintle_meta::field::ErrorText;
-use pintle_value::{Map, Value, json};
+use pintle_value::{Value, json};
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
@@ -20,19 +20,9 @@ pub(super) const ANNOTATIONS: [&str; 6] = [
     CURRENT_METRICS,
     CONDITIONS,
 ];
-const POLICY: &[Field] = &[
-    Field("type", "Type", TEXT),
-    Field("value", "Value", NUMBER),
-    Field("periodSeconds", "PeriodSeconds", NUMBER),
-];
-const RULES: &[Field] = &[
-    Field("stabilizationWindowSeconds", "StabilizationWindowSeconds", NULL),
-    Field("selectPolicy", "SelectPolicy", NULL),
-    Field("policies", "Policies", Kind::List(POLICY)),
-    Field("tolerance", "Tolerance", NULL),
-];
-const BEHAVIOR_FIELDS: &[Field] =
-    &[Field("scaleUp", "ScaleUp", Kind::Struct(RULES)), Field("scaleDown", "ScaleDown", Kind::Struct(RULES))];
+
+/// The annotation of a behavior has Go's field names.
+const BEHAVIOR_TYPE: &str = "autoscaling/v2.HorizontalPodAutoscalerBehavior";
 
 /// Removes the annotations that represent v2 fields.
 pub(super) fn drop_annotations(object: &mut Value) {
@@ -66,7 +56,7 @@ pub(super) fn from_v2(object: &mut Value) {
         added.push((CURRENT_METRICS, ordered::text(&Value::Array(turned), METRIC)));
     }
     if let Some(behavior) = object.at(&["spec", "behavior"]) {
-        added.push((BEHAVIOR, Internal(Some(behavior), BEHAVIOR_FIELDS).error_text()));
+        added.push((BEHAVIOR, Internal(Some(behavior), BEHAVIOR_TYPE).error_text()));
     }
     let conditions = object.items_at(&["status", "conditions"]);
     if !conditions.is_empty() {
@@ -131,7 +121,9 @@ pub(super) fn to_v2(object: &mut Value) {
     }
     object.set_at(&["spec", "metrics"], Value::Array(metrics));
     object.remove_at(&["spec", "targetCPUUtilizationPercentage"]);
-    if let Some(behavior) = behavior.map(behavior_from_text).filter(|b| *b != Value::object()) {
+    if let Some(behavior) =
+        behavior.map(|b| from_go_names(&b, BEHAVIOR_TYPE)).filter(|b| *b != Value::object())
+    {
         object.set_at(&["spec", "behavior"], behavior);
     }
     let own_cpu = object.remove_at(&["status", "currentCPUUtilizationPercentage"]);
@@ -151,29 +143,6 @@ pub(super) fn to_v2(object: &mut Value) {
         object.set_at(&["status", "conditions"], Value::Array(conditions));
     }
     drop_annotations(object);
-}
-
-/// The annotation has Go's field names, which Go decodes case-insensitively.
-fn behavior_from_text(value: Value) -> Value {
-    renamed(&value, BEHAVIOR_FIELDS)
-}
-
-fn renamed(value: &Value, fields: &[Field]) -> Value {
-    let mut out = Map::new();
-    for Field(key, name, kind) in fields {
-        let entry =
-            value.as_object().into_iter().flat_map(Map::iter).find(|(k, _)| k.eq_ignore_ascii_case(name));
-        let Some(member) = entry.map(|(_, v)| v).filter(|v| !v.is_null()) else { continue };
-        let turned = match kind {
-            Kind::Plain(_) | Kind::Omitted => member.clone(),
-            Kind::Struct(inner) | Kind::Value(inner) | Kind::Inline(inner) => renamed(member, inner),
-            Kind::List(inner) | Kind::OmittedList(inner) => {
-                Value::Array(member.as_array().unwrap_or(&[]).iter().map(|v| renamed(v, inner)).collect())
-            }
-        };
-        out.insert(*key, turned);
-    }
-    Value::Object(out)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::update;
 use crate::check;
 use crate::core::podspec::aggregate::is_native;
-use crate::error_text::{Field, InternalList, TEXT};
+use crate::error_text::InternalList;
 use crate::fields::{entries, int, list, member, opt_text, quantity, text};
 use crate::workload;
 use pintle_meta::field::Named;
@@ -13,7 +13,6 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 
 const STATUS: Path<'static> = Path::of("status");
-const IP: &[Field] = &[Field("ip", "IP", TEXT)];
 /// Longest message about the health of a device.
 const HEALTH_MESSAGE_BYTES_MAX: usize = 1024;
 
@@ -267,7 +266,7 @@ fn addresses(key: &str, status: &Value, before: &Value, errors: &mut FieldErrors
     let has = |test: fn(&IpAddr) -> bool| parsed.iter().flatten().any(test);
     if !has(IpAddr::is_ipv4) || !has(IpAddr::is_ipv6) || new.len() > 2 {
         let detail = "may specify no more than one IP for each IP family";
-        errors.invalid(&path, InternalList(list(status, key), IP), detail);
+        errors.invalid(&path, InternalList(list(status, key), "core/v1.PodIP"), detail);
     }
 }
 

@@ -4,7 +4,6 @@ use super::Pod;
 use super::create::metadata_and_spec;
 use super::update;
 use crate::core::podspec::annotations::MIRROR;
-use crate::core::podspec::internal::containers::EPHEMERAL_CONTAINER;
 use crate::core::podspec::qos;
 use crate::error_text::Internal;
 use crate::fields::{entries, list, member, opt_text, text};
@@ -52,7 +51,7 @@ pub(super) fn validate_ephemeral(pod: &Value, old: &Value, errors: &mut FieldErr
 }
 
 fn error_text(container: &Value) -> String {
-    Internal(Some(container), EPHEMERAL_CONTAINER).error_text()
+    Internal(Some(container), "core/v1.EphemeralContainer").error_text()
 }
 
 /// Validates a resize: only CPU and memory may change.

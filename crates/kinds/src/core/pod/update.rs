@@ -3,12 +3,8 @@
 use super::Pod;
 use super::create::metadata_and_spec;
 use crate::check;
-use crate::core::podspec::internal::{
-    self,
-    spec::{NODE_SELECTOR_TERM, POD_SPEC},
-};
 use crate::core::podspec::{
-    annotations,
+    annotations, internal,
     options::{Options, is_gated},
     scheduling,
 };
@@ -129,7 +125,7 @@ fn validate_unchanged(spec: &Value, old: &Value, errors: &mut FieldErrors) {
 }
 
 fn pod_spec_error_text(spec: &Value) -> String {
-    Internal(Some(&internal::pod_spec(spec)), POD_SPEC).error_text()
+    Internal(Some(&internal::pod_spec(spec)), "core/v1.PodSpec").error_text()
 }
 
 /// The scheduling constraints of a gated pod may become stricter.
@@ -161,12 +157,12 @@ fn node_affinity(new: &[Value], old: &[Value], errors: &mut FieldErrors) {
     let path = required.field("nodeSelectorTerms");
     if !old.is_empty() && old.len() != new.len() {
         let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        return errors.invalid(&path, InternalList(new, NODE_SELECTOR_TERM), detail);
+        return errors.invalid(&path, InternalList(new, "core/v1.NodeSelectorTerm"), detail);
     }
     for (at, (new, old)) in new.iter().zip(old).enumerate() {
         if !only_adds(new, old) {
             let detail = "only additions are allowed (no mutations or deletions)";
-            errors.invalid(&path.index(at), Internal(Some(new), NODE_SELECTOR_TERM), detail);
+            errors.invalid(&path.index(at), Internal(Some(new), "core/v1.NodeSelectorTerm"), detail);
         }
     }
 }

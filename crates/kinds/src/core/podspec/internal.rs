@@ -1,11 +1,4 @@
-//! Internal forms of pod specs, for messages that show them.
-//!
-//! The tables follow the internal types of kube-apiserver 1.36, field by field.
-
-pub(crate) mod containers;
-pub(crate) mod meta;
-pub(crate) mod spec;
-pub(crate) mod volumes;
+//! Moves fields of pod specs to where the internal types have them, for error texts that print a spec.
 
 use pintle_value::Value;
 

@@ -1,6 +1,5 @@
 //! Projected volumes and the downward API: several sources in one directory.
 
-use super::internal::meta::LABEL_SELECTOR;
 use super::options::Options;
 use super::volume_sources::{key_to_path, mode};
 use super::{env, paths};
@@ -158,7 +157,7 @@ fn trust_bundle<'a>(bundle: &'a Value, path: &Path<'_>, taken: &mut Taken<'a>, e
                 let detail = "labelSelector must be unset if name is specified";
                 errors.invalid(
                     &path.field("labelSelector"),
-                    Internal(Some(selector), LABEL_SELECTOR),
+                    Internal(Some(selector), "meta/v1.LabelSelector"),
                     detail,
                 );
             }

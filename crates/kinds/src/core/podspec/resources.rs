@@ -1,7 +1,6 @@
 //! Validates requests and limits, of containers and of whole pods.
 
 use super::aggregate::{self, Amounts, amounts, is_huge_page, is_native, is_overcommit_allowed};
-use super::internal::spec::POD_RESOURCE_CLAIM;
 use super::options::Options;
 use crate::check;
 use crate::error_text::Internal;
@@ -317,11 +316,11 @@ pub(crate) fn validate_claims(claims: &[Value], mirror: bool, path: &Path<'_>, e
             (member(claim, "resourceClaimName"), member(claim, "resourceClaimTemplateName"));
         if own.is_some() && template.is_some() {
             let detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
-            errors.invalid(&path, Internal(Some(claim), POD_RESOURCE_CLAIM), detail);
+            errors.invalid(&path, Internal(Some(claim), "core/v1.PodResourceClaim"), detail);
         }
         if own.is_none() && template.is_none() {
             let detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`";
-            errors.invalid(&path, Internal(Some(claim), POD_RESOURCE_CLAIM), detail);
+            errors.invalid(&path, Internal(Some(claim), "core/v1.PodResourceClaim"), detail);
         }
         for key in ["resourceClaimName", "resourceClaimTemplateName"] {
             if let Some(name) = crate::fields::opt_text(claim, key) {

@@ -1,6 +1,5 @@
 //! Validates security contexts of pods and containers.
 
-use super::internal::containers::{SECCOMP_PROFILE, SECURITY_CONTEXT};
 use super::options::Options;
 use super::paths;
 use crate::check;
@@ -44,13 +43,13 @@ pub(crate) fn container(context: &Value, host_users: bool, path: &Path<'_>, erro
     if opt_flag(context, "allowPrivilegeEscalation") == Some(false) {
         if flag(context, "privileged") {
             let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
-            errors.invalid(path, Internal(Some(context), SECURITY_CONTEXT), detail);
+            errors.invalid(path, Internal(Some(context), "core/v1.SecurityContext"), detail);
         }
         let admin = |c: &&Value| c.as_str() == Some("CAP_SYS_ADMIN");
         for _ in context.items_at(&["capabilities", "add"]).iter().filter(admin) {
             let detail =
                 "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-            errors.invalid(path, Internal(Some(context), SECURITY_CONTEXT), detail);
+            errors.invalid(path, Internal(Some(context), "core/v1.SecurityContext"), detail);
         }
     }
     super::windows::options(context, path, errors);
@@ -105,7 +104,7 @@ fn seccomp(context: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         (true, Some(name)) => paths::local_descending(&field, name, errors),
         (false, Some(_)) => {
             let detail = "can only be set when seccomp type is Localhost";
-            errors.invalid(&field, Internal(Some(profile), SECCOMP_PROFILE), detail);
+            errors.invalid(&field, Internal(Some(profile), "core/v1.SeccompProfile"), detail);
         }
         (false, None) => {}
     }
