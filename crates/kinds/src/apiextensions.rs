@@ -4,7 +4,6 @@ pub mod approval;
 mod conversion;
 mod defaults;
 pub mod definition;
-mod error_text;
 mod formats;
 mod names;
 mod openapi;

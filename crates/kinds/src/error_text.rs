@@ -5,19 +5,23 @@ use crate::builtin::TYPES;
 use pintle_meta::field::ErrorText;
 use pintle_value::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 const INTERNAL: &str = include_str!("../data/internal.txt");
+/// The JSON schema type of custom resource definitions.
+const PROPS: &str = "apiextensions/v1.JSONSchemaProps";
 /// Metadata is part of the internal types as it is: with the API's names, unset fields omitted.
 const METADATA: &str = "meta/v1.ObjectMeta";
 
-/// A value of an internal type (`core/v1.PodSpec`).
+/// A value of an internal type (`core/v1.PodSpec`, `[]core/v1.Container`).
 pub(crate) struct Internal<'a>(pub(crate) Option<&'a Value>, pub(crate) &'static str);
 
 impl ErrorText for Internal<'_> {
     fn error_text(&self) -> String {
         let mut out = String::new();
-        TABLE.write(self.0.unwrap_or(&Value::Null), "*", self.1, &mut out);
+        let (prefix, name) = split(self.1);
+        let prefix = if prefix.is_empty() { "*" } else { prefix };
+        TABLE.write(self.0.unwrap_or(&Value::Null), prefix, name, &mut out);
         out
     }
 }
@@ -34,6 +38,12 @@ impl ErrorText for InternalList<'_> {
         write_list(self.0, &mut out, |item, out| TABLE.write(item, "", self.1, out));
         out
     }
+}
+
+/// The Go names of the fields that a value has, in Go's order.
+pub(crate) fn go_names<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'static str> + use<'a> {
+    let has = |member: &&Member| value.get(member.key).is_some_and(|v| !v.is_null());
+    TABLE.members(name).iter().filter(has).map(|member| member.go_name.as_str())
 }
 
 /// Turns JSON with Go's field names, which Go decodes case-insensitively, into that of the API.
@@ -61,8 +71,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(Table::read);
 
 /// The texts of the tables by type; members are parsed when a type is printed.
 struct Table {
-    /// The lines of the members of each struct.
-    structs: HashMap<&'static str, &'static str>,
+    structs: HashMap<&'static str, Declared>,
     /// What each named type stands for.
     named: HashMap<&'static str, &'static str>,
     /// Go names of fields that are not the API's name with a capital.
@@ -71,7 +80,14 @@ struct Table {
     differences: BTreeMap<&'static str, &'static str>,
 }
 
+struct Declared {
+    /// The lines of its members in the table.
+    lines: &'static str,
+    members: OnceLock<Vec<Member>>,
+}
+
 /// One field of an internal type.
+#[derive(Clone, Default)]
 struct Member {
     key: &'static str,
     go_name: String,
@@ -93,10 +109,12 @@ impl Table {
             names: HashMap::new(),
             differences: BTreeMap::new(),
         };
-        for (head, members) in blocks(TYPES) {
+        for (head, lines) in blocks(TYPES) {
             let mut words = head.split(' ');
             match (words.next(), words.next(), words.next()) {
-                (Some("struct"), Some(name), _) => _ = table.structs.insert(name, members),
+                (Some("struct"), Some(name), _) => {
+                    table.structs.insert(name, Declared { lines, members: OnceLock::new() });
+                }
                 (Some("named"), Some(name), Some(of)) => _ = table.named.insert(name, of),
                 _ => {}
             }
@@ -114,61 +132,54 @@ impl Table {
     }
 
     /// The fields of an internal type in Go's order.
-    fn members(&self, name: &str) -> Vec<Member> {
-        let mut members = self.api_members(name);
+    fn members(&self, name: &str) -> &[Member] {
+        let Some(declared) = self.structs.get(name) else { return &[] };
+        declared.members.get_or_init(|| self.internal_members(name, declared.lines))
+    }
+
+    fn internal_members(&self, name: &str, lines: &'static str) -> Vec<Member> {
+        let mut members = self.api_members(name, lines);
         let Some(words) = self.differences.get(name) else { return members };
         let (words, all) = words.strip_prefix("order ").map_or((*words, false), |words| (words, true));
         let mut ordered = Vec::new();
         for word in words.split(' ') {
             let (word, zero) = word.split_once(':').map_or((word, None), |(word, zero)| (word, Some(zero)));
-            let (key, go_name) =
-                word.split_once('=').map_or((word, None), |(key, go_name)| (key, Some(go_name)));
-            let mut member = match members.iter().position(|m| m.key == key) {
-                Some(at) if all => members.remove(at),
-                Some(at) => {
-                    let Some(member) = members.get_mut(at) else { continue };
-                    member.zero = zero;
-                    if let Some(go_name) = go_name {
-                        member.go_name = go_name.to_string();
-                    }
-                    continue;
-                }
-                None => Member {
-                    key,
-                    go_name: self.go_name(key),
-                    expr: "",
-                    zero,
-                    is_omitted: false,
-                    in_metadata: false,
-                },
+            let (key, go_name) = word.split_once('=').unwrap_or((word, ""));
+            let at = members.iter().position(|member| member.key == key);
+            let mut member = match at {
+                Some(at) => members.remove(at),
+                None => Member { key, go_name: self.go_name(key), ..Member::default() },
             };
-            if let Some(go_name) = go_name {
+            member.zero = zero;
+            if !go_name.is_empty() {
                 member.go_name = go_name.to_string();
             }
-            ordered.push(member);
+            match at.filter(|_| !all) {
+                Some(at) => members.insert(at, member),
+                None => ordered.push(member),
+            }
         }
         if all { ordered } else { members }
     }
 
     /// The fields of a type of the API.
-    fn api_members(&self, name: &str) -> Vec<Member> {
+    fn api_members(&self, name: &str, lines: &'static str) -> Vec<Member> {
         let mut out = Vec::new();
         let from_meta = name.starts_with("meta/");
-        for line in self.structs.get(name).into_iter().flat_map(|members| members.lines()) {
+        for line in lines.lines() {
             let mut words = line.trim_start().split(' ');
             let (Some(key), Some(expr)) = (words.next(), words.next()) else { continue };
             let in_metadata = expr == METADATA && !from_meta;
             if key == "inline" || in_metadata {
-                out.extend(self.members(expr).into_iter().map(|member| Member { in_metadata, ..member }));
+                out.extend(self.members(expr).iter().map(|m| Member { in_metadata, ..m.clone() }));
                 continue;
             }
             out.push(Member {
                 key,
                 go_name: if from_meta { key.to_string() } else { self.go_name(key) },
                 expr,
-                zero: None,
                 is_omitted: from_meta && words.any(|word| word == "e" || word == "z"),
-                in_metadata: false,
+                ..Member::default()
             });
         }
         out
@@ -185,24 +196,19 @@ impl Table {
         name
     }
 
-    /// Writes a value of type `name`, of which `prefix` is a pointer (`*`), a list (`[]`) or nothing.
+    /// Writes a value of type `name`, of which `prefix` is a pointer (`*`), a list (`[]`), a map or nothing.
     fn write(&self, value: &Value, prefix: &str, name: &str, out: &mut String) {
+        if let Some(of) = self.named.get(name).filter(|_| !matches!(value, Value::Null)) {
+            return self.write_named(value, prefix, of, out);
+        }
         if !self.structs.contains_key(name) {
             return write_plain(value, out);
         }
         match (prefix, value) {
             ("*", Value::Null) => out.push_str("null"),
-            ("[]", Value::Array(items)) => {
-                write_list(items, out, |item, out| self.write(item, "", name, out))
-            }
-            ("map", Value::Object(map)) => {
-                write_object(map.iter().map(|(k, v)| (k.as_str(), v)), out, |v, out| {
-                    self.write(v, "", name, out)
-                })
-            }
+            ("[]" | "map", _) => write_each(value, out, |item, out| self.write(item, "", name, out)),
             _ => {
-                let members = self.members(name);
-                let present = members.iter().filter_map(|member| {
+                let present = self.members(name).iter().filter_map(|member| {
                     let holder = if member.in_metadata { value.get("metadata") } else { Some(value) };
                     let value = holder.and_then(|holder| holder.get(member.key)).filter(|v| !v.is_null());
                     let is_omitted = member.is_omitted && value.is_none_or(is_empty);
@@ -211,6 +217,45 @@ impl Table {
                 write_object(present, out, |(member, value), out| self.write_member(member, value, out));
             }
         }
+    }
+
+    /// Writes a value of a named type. The types of JSON schemas that allow something else in place of a schema are
+    /// structs in Go.
+    fn write_named(&self, value: &Value, prefix: &str, of: &'static str, out: &mut String) {
+        let (other, is_other) = match of {
+            "PropsOrArray" => ("JSONSchemas", value.as_array().is_some()),
+            "PropsOrStrings" => ("Property", value.as_array().is_some()),
+            "PropsOrBool" => ("Allows", value.as_bool().is_some()),
+            _ => {
+                let (inner, name) = split(of);
+                return self.write(value, if inner.is_empty() { prefix } else { inner }, name, out);
+            }
+        };
+        if prefix == "map" {
+            return write_each(value, out, |item, out| self.write_named(item, "", of, out));
+        }
+        let schema = |out: &mut String| {
+            out.push_str("\"Schema\":");
+            let value = if is_other { &Value::Null } else { value };
+            self.write(value, "*", PROPS, out);
+        };
+        out.push('{');
+        if other != "Allows" {
+            schema(out);
+            out.push(',');
+        }
+        out.push_str(&format!("\"{other}\":"));
+        match (other, is_other) {
+            ("JSONSchemas", true) => self.write(value, "[]", PROPS, out),
+            (_, true) => write_plain(value, out),
+            ("Allows", false) => out.push_str("true"),
+            (_, false) => out.push_str("null"),
+        }
+        if other == "Allows" {
+            out.push(',');
+            schema(out);
+        }
+        out.push('}');
     }
 
     fn write_member(&self, member: &Member, value: Option<&Value>, out: &mut String) {
@@ -275,6 +320,15 @@ fn write_plain(value: &Value, out: &mut String) {
     out.push_str(&String::from_utf8_lossy(&bytes));
 }
 
+/// Writes the items of a list or the entries of a map.
+fn write_each(value: &Value, out: &mut String, write: impl Fn(&Value, &mut String)) {
+    match value {
+        Value::Array(items) => write_list(items, out, write),
+        Value::Object(map) => write_object(map.iter().map(|(k, v)| (k.as_str(), v)), out, write),
+        other => write_plain(other, out),
+    }
+}
+
 fn write_list<T>(items: impl IntoIterator<Item = T>, out: &mut String, write: impl Fn(T, &mut String)) {
     out.push('[');
     for (at, item) in items.into_iter().enumerate() {
@@ -331,7 +385,7 @@ mod tests {
     fn differences_name_fields_of_the_types() {
         for (name, words) in &TABLE.differences {
             assert!(TABLE.structs.contains_key(name), "{name}");
-            let members = TABLE.api_members(name);
+            let members = TABLE.api_members(name, TABLE.structs[name].lines);
             for word in words.split(' ').filter(|word| *word != "order") {
                 let key = word.split(['=', ':']).next().unwrap_or_default();
                 let elsewhere = words.starts_with("order ") && word.contains(':');

@@ -23,6 +23,7 @@ mod discovery;
 pub mod endpoint;
 mod error_text;
 mod events;
+mod facts;
 mod fields;
 mod fill;
 mod flowcontrol;

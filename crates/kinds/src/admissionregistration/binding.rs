@@ -55,10 +55,6 @@ impl Hooks for PolicyBinding {
         metadata::validate_as_new(self, false, object, errors);
         self.validate_create(object, errors);
     }
-
-    fn reset_fields(&self, _scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        &[]
-    }
 }
 
 fn validate_params(params: &Value, path: &Path<'_>, errors: &mut FieldErrors) {

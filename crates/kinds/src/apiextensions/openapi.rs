@@ -3,11 +3,13 @@
 use super::props::{DEPTH_MAX, Items, Props};
 use super::rules::Context;
 use super::spec::Options;
+use crate::error_text::Internal;
 use pintle_meta::FieldErrors;
 use pintle_meta::field::{Named, Plain};
 use pintle_schema::rules::field_path;
 use pintle_value::{Path, Str, Value};
 
+const ITEMS: &str = "apiextensions/v1.JSONSchemaPropsOrArray";
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
@@ -270,9 +272,8 @@ fn list_map(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
     let item = match schema.items() {
         Items::None => return errors.required(&items, "must have a schema if x-kubernetes-list-type is map"),
         Items::Many(_) => {
-            let error_text = super::error_text::items(schema);
             let why = "must only have a single schema if x-kubernetes-list-type is map";
-            return errors.invalid(&items, Plain(&error_text), why);
+            return errors.invalid(&items, Internal(schema.get("items"), ITEMS), why);
         }
         Items::One(item) => item,
     };

@@ -1,11 +1,10 @@
 //! Validates the CEL rules in a definition's schema: whether they compile, may use `oldSelf` at their position, and
 //! stay within the cost limits.
 
-use super::error_text;
 use super::props::Props;
+use crate::error_text::Internal;
 use pintle_cel::shape::{Shape, ShapeKind};
 use pintle_meta::FieldErrors;
-use pintle_meta::field::Plain;
 use pintle_schema::rules::{self, Compiled, Compiler, Rule};
 use pintle_value::{Path, Str, Value};
 use std::cell::{OnceCell, RefCell};
@@ -249,7 +248,9 @@ impl<'a> Context<'a> {
         let mut uses_old_self = false;
         match compiled {
             None => {}
-            Some(Err(why)) => tally.errors.invalid(&at, Plain(&error_text::rule(rule)), &why),
+            Some(Err(why)) => {
+                tally.errors.invalid(&at, Internal(Some(rule), "apiextensions/v1.ValidationRule"), &why)
+            }
             Some(Ok(compiled)) => {
                 uses_old_self = compiled.uses_old_self;
                 let cost = compiled.cost_max.saturating_mul(cardinality);
@@ -275,7 +276,9 @@ impl<'a> Context<'a> {
 fn check_message(rule: &Value, compiled: &Compiled, path: &Path<'_>, tally: &mut Tally) {
     match &compiled.message {
         None => {}
-        Some(Err(why)) => tally.errors.invalid(path, Plain(&error_text::rule(rule)), why),
+        Some(Err(why)) => {
+            tally.errors.invalid(path, Internal(Some(rule), "apiextensions/v1.ValidationRule"), why)
+        }
         Some(Ok(message)) => {
             tally.limit(path, "estimated messageExpression cost", message.cost_max);
             tally.observe(path, rule.str_at(&["messageExpression"]), message.cost_max);

@@ -5,8 +5,8 @@
 
 use super::props::Props;
 use super::rules::{Context, Tally};
-use super::{conversion, defaults, error_text, names, openapi, selectable, structural, version};
-use pintle_meta::field::Plain;
+use super::{conversion, defaults, names, openapi, selectable, structural, version};
+use crate::error_text::{self, Internal};
 use pintle_meta::{FieldErrors, names as meta_names};
 use pintle_schema::Schema;
 use pintle_value::{Path, Str, Value};
@@ -132,6 +132,7 @@ struct Shared<'a> {
 }
 
 /// The parts of a version that can be in the spec.
+const PROPS: &str = "apiextensions/v1.JSONSchemaProps";
 const SHARED: [&str; 4] = ["subresources", "schema", "additionalPrinterColumns", "selectableFields"];
 
 impl<'a> Shared<'a> {
@@ -148,6 +149,15 @@ impl<'a> Shared<'a> {
     /// Validates the unshared parts of a version.
     fn own(&self, version: &'a Value, key: &str) -> Option<&'a Value> {
         version.get(key).filter(|v| !self.is_shared(key) && !v.is_null())
+    }
+
+    /// A version without what all versions share, as the internal type has it.
+    fn without_shared(&self, version: &Value) -> Value {
+        let mut version = version.clone();
+        for key in SHARED.iter().filter(|key| self.is_shared(key)) {
+            version.remove_at(&[key]);
+        }
+        version
     }
 
     fn has_status(&self, version: &Value) -> bool {
@@ -330,12 +340,14 @@ fn version_set(spec: &Value, shared: &Shared<'_>, path: &Path<'_>, errors: &mut 
         .iter()
         .enumerate()
         .all(|(at, v)| versions.iter().take(at).all(|earlier| name(earlier) != name(v)));
-    let error_text = || error_text::versions(spec.get("versions"), |key| !shared.is_shared(key));
+    let own = spec.get("versions").and_then(Value::as_array);
+    let own = own.map(|all| Value::Array(all.iter().map(|version| shared.without_shared(version)).collect()));
+    let error_text = || Internal(own.as_ref(), "[]apiextensions/v1.CustomResourceDefinitionVersion");
     if !unique {
-        errors.invalid(&at, Plain(&error_text()), "must contain unique version names");
+        errors.invalid(&at, error_text(), "must contain unique version names");
     }
     if stored != 1 {
-        errors.invalid(&at, Plain(&error_text()), "must have exactly one version marked as storage version");
+        errors.invalid(&at, error_text(), "must have exactly one version marked as storage version");
     }
     // The internal type also has the first version's name in the spec.
     let Some(first) = versions.first().map(name).filter(|first| !first.is_empty()) else { return };
@@ -412,7 +424,7 @@ fn validate_schema(
 }
 
 fn status_root(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
-    for go_name in error_text::fields_set(schema) {
+    for go_name in error_text::go_names(schema.0, PROPS) {
         if go_name == "Type" && schema.kind() != "object" {
             let why = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
             return errors.invalid(&path.field("openAPIV3Schema.type"), schema.kind(), why);
@@ -422,7 +434,7 @@ fn status_root(schema: Props<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
             let why = format!(
                 "only [{allowed}] fields are allowed at the root of the schema if the status subresource is enabled"
             );
-            return errors.invalid(&path.field("openAPIV3Schema"), Plain(&error_text::schema(schema)), &why);
+            return errors.invalid(&path.field("openAPIV3Schema"), Internal(Some(schema.0), PROPS), &why);
         }
     }
 }

@@ -10,8 +10,6 @@ use pintle_value::{Path, Value};
 pub(crate) struct ControllerRevision;
 
 impl Hooks for ControllerRevision {
-    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         validate(object, errors);
         match object.get("data").map(Value::without_text) {

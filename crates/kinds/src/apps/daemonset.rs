@@ -3,6 +3,7 @@
 use crate::check;
 use crate::core::podspec::{self, options::Options, warnings};
 use crate::error_text::Internal;
+use crate::facts;
 use crate::fields::{member, text};
 use crate::fill::{absent, zero};
 use crate::workload;
@@ -12,6 +13,7 @@ use pintle_meta::selector::label_validation::{Leniency, has_invalid_label_value,
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
+const TYPE: &str = "apps/v1.DaemonSetSpec";
 /// The annotation with the template's generation, and its path.
 const GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
 const TEMPLATE_GENERATION: [&str; 3] = ["metadata", "annotations", GENERATION_ANNOTATION];
@@ -75,7 +77,7 @@ impl Hooks for DaemonSet {
 
     fn validate_update(&self, scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         if scope == Scope::Sub("status") {
-            validate_status(workload::status(object), errors);
+            facts::check(workload::status(object), "apps/v1.DaemonSetStatus", &Path::of("status"), errors);
             return workload::collisions_grow(object, old, errors);
         }
         let path = ["spec", "selector"];
@@ -90,10 +92,6 @@ impl Hooks for DaemonSet {
             return Vec::new();
         }
         warnings::template(object.at(&["spec", "template"]), &SPEC.field("template"))
-    }
-
-    fn new_generation(&self, object: &Value, old: &Value) -> bool {
-        object.get("spec") != old.get("spec")
     }
 }
 
@@ -116,14 +114,14 @@ fn validate_spec(object: &Value, options: &Options, errors: &mut FieldErrors) {
         errors.invalid(&SPEC.field("selector"), selector, "empty selector is invalid for daemonset");
     }
     workload::running_template(spec, "DaemonSet", &SPEC, options, errors);
-    check::nonnegative_field(spec, "minReadySeconds", &SPEC, errors);
+    facts::check_fields(spec, TYPE, &["minReadySeconds"], &SPEC, errors);
     check::nonnegative(&SPEC.field("templateGeneration"), template_generation(object), errors);
     validate_strategy(
         spec.get("updateStrategy").unwrap_or(&Value::Null),
         &SPEC.field("updateStrategy"),
         errors,
     );
-    check::nonnegative_field(spec, "revisionHistoryLimit", &SPEC, errors);
+    facts::check_fields(spec, TYPE, &["revisionHistoryLimit"], &SPEC, errors);
 }
 
 fn validate_strategy(strategy: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -156,19 +154,4 @@ fn validate_rolling_update(rolling: &Value, path: &Path<'_>, errors: &mut FieldE
     } else if !unavailable && !surge {
         errors.required(&path.field("maxUnavailable"), "cannot be 0 when maxSurge is 0");
     }
-}
-
-fn validate_status(status: &Value, errors: &mut FieldErrors) {
-    let counters = [
-        "currentNumberScheduled",
-        "numberMisscheduled",
-        "desiredNumberScheduled",
-        "numberReady",
-        "observedGeneration",
-        "updatedNumberScheduled",
-        "numberAvailable",
-        "numberUnavailable",
-        "collisionCount",
-    ];
-    workload::counters(status, &counters, &Path::of("status"), errors);
 }

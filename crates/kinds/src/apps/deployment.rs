@@ -3,6 +3,7 @@
 use crate::check;
 use crate::core::podspec::{self, options::Options};
 use crate::error_text::Internal;
+use crate::facts;
 use crate::fields::{int, member, opt_int, text};
 use crate::fill::{absent, zero};
 use crate::hooks::take;
@@ -12,6 +13,8 @@ use pintle_meta::FieldErrors;
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
+const TYPE: &str = "apps/v1.DeploymentSpec";
+
 pub(crate) struct Deployment;
 
 impl Hooks for Deployment {
@@ -82,15 +85,14 @@ impl Hooks for Deployment {
 }
 
 fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {
-    check::nonnegative_field(spec, "replicas", &SPEC, errors);
+    facts::check_fields(spec, TYPE, &["replicas"], &SPEC, errors);
     workload::required_selector(spec, "deployment", &SPEC, errors);
     super::replicated_template(spec, options, errors);
     validate_strategy(spec.get("strategy").unwrap_or(&Value::Null), &SPEC.field("strategy"), errors);
-    check::nonnegative_field(spec, "minReadySeconds", &SPEC, errors);
-    check::nonnegative_field(spec, "revisionHistoryLimit", &SPEC, errors);
+    let numbers = ["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"];
+    facts::check_fields(spec, TYPE, &numbers, &SPEC, errors);
     if let Some(deadline) = opt_int(spec, "progressDeadlineSeconds") {
         let path = SPEC.field("progressDeadlineSeconds");
-        check::nonnegative(&path, deadline, errors);
         if deadline <= int(spec, "minReadySeconds") {
             errors.invalid(&path, deadline, "must be greater than minReadySeconds");
         }
@@ -129,17 +131,7 @@ fn validate_rolling_update(rolling: &Value, path: &Path<'_>, errors: &mut FieldE
 
 fn validate_status(status: &Value, errors: &mut FieldErrors) {
     let path = Path::of("status");
-    let counters = [
-        "observedGeneration",
-        "replicas",
-        "updatedReplicas",
-        "readyReplicas",
-        "availableReplicas",
-        "unavailableReplicas",
-        "terminatingReplicas",
-        "collisionCount",
-    ];
-    workload::counters(status, &counters, &path, errors);
+    facts::check(status, "apps/v1.DeploymentStatus", &path, errors);
     for key in ["updatedReplicas", "readyReplicas", "availableReplicas"] {
         workload::not_above(status, key, "replicas", "status.replicas", &path, errors);
     }

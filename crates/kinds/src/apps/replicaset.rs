@@ -46,10 +46,6 @@ impl Hooks for ReplicaSet {
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         super::template_warnings(object, old, true)
     }
-
-    fn new_generation(&self, object: &Value, old: &Value) -> bool {
-        object.get("spec") != old.get("spec")
-    }
 }
 
 fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {

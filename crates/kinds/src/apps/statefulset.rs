@@ -4,7 +4,8 @@ use crate::check;
 use crate::core::claim::validate_spec as validate_claim;
 use crate::core::podspec::{self, annotations, options::Options, warnings};
 use crate::error_text::Internal;
-use crate::fields::{int, list, member, opt_int, text};
+use crate::facts;
+use crate::fields::{int, list, member, text};
 use crate::fill::{absent, items, round_resource_list, zero};
 use crate::hooks::take;
 use crate::workload;
@@ -105,10 +106,6 @@ impl Hooks for StatefulSet {
             found.push(warning.to_string());
         }
         found
-    }
-
-    fn new_generation(&self, object: &Value, old: &Value) -> bool {
-        object.get("spec") != old.get("spec")
     }
 }
 
@@ -281,11 +278,7 @@ fn add_claim_volumes(template: &mut Value, claims: &[Value]) {
 
 fn validate_status(status: &Value, errors: &mut FieldErrors) {
     let path = Path::of("status");
-    let counters = ["replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
-    workload::counters(status, &counters, &path, errors);
-    for key in ["observedGeneration", "collisionCount"] {
-        check::nonnegative(&path.field(key), opt_int(status, key).unwrap_or(0), errors);
-    }
+    facts::check(status, "apps/v1.StatefulSetStatus", &path, errors);
     for key in ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"] {
         workload::not_above(status, key, "replicas", "status.replicas", &path, errors);
     }

@@ -1,9 +1,9 @@
 //! CronJob.
 
 use super::{job, job_spec, schedule, timezone};
-use crate::check;
 use crate::core::podspec::{self, options::Options};
-use crate::fields::{flag, member, opt_int, opt_text, text};
+use crate::facts;
+use crate::fields::{flag, member, opt_text, text};
 use crate::fill::{absent, zero};
 use crate::hooks::take;
 use crate::workload;
@@ -13,6 +13,7 @@ use pintle_meta::field::Named;
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
+const TYPE: &str = "batch/v1.CronJobSpec";
 /// Names of jobs append a time to that of the CronJob and are limited to 63 bytes.
 const NAME_BYTES_MAX: usize = 52;
 
@@ -84,30 +85,21 @@ impl Hooks for CronJob {
         }
         found
     }
-
-    fn new_generation(&self, object: &Value, old: &Value) -> bool {
-        object.get("spec") != old.get("spec")
-    }
 }
 
 fn validate_spec(spec: &Value, old: Option<&Value>, options: &Options, errors: &mut FieldErrors) {
     validate_schedule(spec, old, &SPEC.field("schedule"), errors);
-    if let Some(seconds) = opt_int(spec, "startingDeadlineSeconds") {
-        check::nonnegative(&SPEC.field("startingDeadlineSeconds"), seconds, errors);
-    }
+    facts::check_fields(spec, TYPE, &["startingDeadlineSeconds"], &SPEC, errors);
     let zone = opt_text(spec, "timeZone");
     if let Some(zone) = zone.filter(|_| old.is_none_or(|old| opt_text(old, "timeZone") != zone)) {
         for complaint in timezone::complaints(zone) {
             errors.invalid(&SPEC.field("timeZone"), Named(zone), &complaint);
         }
     }
-    let policies = ["Allow", "Forbid", "Replace"];
-    let policy = text(spec, "concurrencyPolicy");
-    check::required_supported(&SPEC.field("concurrencyPolicy"), policy, &policies, errors);
+    facts::check_fields(spec, TYPE, &["concurrencyPolicy"], &SPEC, errors);
     validate_job(spec, options, errors);
-    for key in ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
-        check::nonnegative_field(spec, key, &SPEC, errors);
-    }
+    let limits = ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"];
+    facts::check_fields(spec, TYPE, &limits, &SPEC, errors);
 }
 
 fn validate_schedule(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut FieldErrors) {

@@ -92,10 +92,6 @@ impl Hooks for Job {
         }
         found
     }
-
-    fn new_generation(&self, object: &Value, old: &Value) -> bool {
-        object.get("spec") != old.get("spec")
-    }
 }
 
 fn labels_from_template(object: &mut Value) {

@@ -4,6 +4,7 @@ use super::indexes;
 use crate::check;
 use crate::core::podspec::{options::Options, spec::validate_template};
 use crate::error_text::Internal;
+use crate::facts;
 use crate::fields::{list, member, opt_int, opt_text, text};
 use pintle_meta::field::{ErrorKind, Named};
 use pintle_meta::{FieldErrors, names};
@@ -16,36 +17,30 @@ const INDEXED_MAX: i64 = 100_000;
 const COMPLETIONS_SOFT_LIMIT: i64 = 100_000;
 const PARALLELISM_FOR_MANY_MAX: i64 = 10_000;
 const FAILED_INDEXES_FOR_MANY_MAX: i64 = 10_000;
-const FAILURE_RULES_MAX: usize = 20;
 const EXIT_CODES_MAX: usize = 255;
-const CONDITION_PATTERNS_MAX: usize = 20;
-const MANAGED_BY_BYTES_MAX: usize = 63;
 const SUCCEEDED_INDEXES_BYTES_MAX: usize = 64 * 1024;
-const SUCCESS_RULES_MAX: usize = 20;
 const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
+const TYPE: &str = "batch/v1.JobSpec";
+const COUNTS: [&str; 7] = [
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+];
+
 /// Checks all but the selector.
 pub(super) fn validate(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
-    let counts = [
-        "parallelism",
-        "completions",
-        "activeDeadlineSeconds",
-        "backoffLimit",
-        "ttlSecondsAfterFinished",
-        "backoffLimitPerIndex",
-        "maxFailedIndexes",
-    ];
-    for key in counts {
-        check::nonnegative_field(spec, key, path, errors);
-    }
+    facts::check_fields(spec, TYPE, &COUNTS, path, errors);
     if opt_int(spec, "maxFailedIndexes").is_some() && opt_int(spec, "backoffLimitPerIndex").is_none() {
         errors.required(&path.field("backoffLimitPerIndex"), "when maxFailedIndexes is specified");
     }
     if let Some(manager) = opt_text(spec, "managedBy") {
         names::domain_prefixed_path(&path.field("managedBy"), manager, errors);
-        if manager.len() > MANAGED_BY_BYTES_MAX {
-            errors.too_long(&path.field("managedBy"), MANAGED_BY_BYTES_MAX);
-        }
     }
+    facts::check_fields(spec, TYPE, &["managedBy"], path, errors);
     completion_mode(spec, path, errors);
     if let Some(policy) = member(spec, "podFailurePolicy") {
         failure_policy(policy, spec, &path.field("podFailurePolicy"), errors);
@@ -68,7 +63,7 @@ pub(super) fn is_indexed(spec: &Value) -> bool {
 
 fn completion_mode(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let mode = opt_text(spec, "completionMode");
-    check::supported(&path.field("completionMode"), mode, &["NonIndexed", "Indexed"], errors);
+    facts::check_fields(spec, TYPE, &["completionMode"], path, errors);
     if mode == Some("Indexed") {
         indexed(spec, path, errors);
     }
@@ -145,12 +140,9 @@ fn valid_values(values: &[&str]) -> String {
 }
 
 fn failure_policy(policy: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let rules = list(policy, "rules");
+    facts::check(policy, "batch/v1.PodFailurePolicy", path, errors);
     let path = path.field("rules");
-    if rules.len() > FAILURE_RULES_MAX {
-        errors.too_many(&path, rules.len(), FAILURE_RULES_MAX);
-    }
-    for (at, rule) in rules.iter().enumerate() {
+    for (at, rule) in list(policy, "rules").iter().enumerate() {
         failure_rule(rule, spec, &path.index(at), errors);
     }
 }
@@ -171,7 +163,7 @@ fn failure_rule(rule: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldE
     if let Some(codes) = codes {
         exit_codes(codes, spec, &path.field("onExitCodes"), errors);
     }
-    pod_conditions(patterns, &path.field("onPodConditions"), errors);
+    facts::check_fields(rule, "batch/v1.PodFailurePolicyRule", &["onPodConditions"], path, errors);
     if codes.is_some() && !patterns.is_empty() {
         let detail = "specifying both OnExitCodes and OnPodConditions is not supported";
         errors.push(ErrorKind::Invalid, path, None, detail);
@@ -182,28 +174,9 @@ fn failure_rule(rule: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldE
     }
 }
 
-fn pod_conditions(patterns: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
-    if patterns.len() > CONDITION_PATTERNS_MAX {
-        errors.too_many(path, patterns.len(), CONDITION_PATTERNS_MAX);
-    }
-    const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
-    for (at, pattern) in patterns.iter().enumerate() {
-        let item = path.index(at);
-        check::qualified_name(&item.field("type"), text(pattern, "type"), errors);
-        match text(pattern, "status") {
-            "" => errors.required(&item.field("status"), &valid_values(&STATUSES)),
-            status => check::supported(&item.field("status"), Some(status), &STATUSES, errors),
-        }
-    }
-}
-
 fn exit_codes(codes: &Value, spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    const OPERATORS: [&str; 2] = ["In", "NotIn"];
     let operator = text(codes, "operator");
-    match operator {
-        "" => errors.required(&path.field("operator"), &valid_values(&OPERATORS)),
-        other => check::supported(&path.field("operator"), Some(other), &OPERATORS, errors),
-    }
+    facts::check(codes, "batch/v1.PodFailurePolicyOnExitCodesRequirement", path, errors);
     if let Some(name) = opt_text(codes, "containerName") {
         let pod = ["containers", "initContainers"].map(|key| spec.items_at(&["template", "spec", key]));
         if !pod.iter().any(|containers| containers.iter().any(|c| text(c, "name") == name)) {
@@ -238,18 +211,11 @@ fn success_policy(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         let detail = "requires indexed completion mode";
         return errors.invalid(path, Internal(Some(policy), "batch/v1.SuccessPolicy"), detail);
     }
+    facts::check(policy, "batch/v1.SuccessPolicy", path, errors);
     let path = path.field("rules");
-    let rules = list(policy, "rules");
-    if rules.is_empty() {
-        let detail = "at least one rules must be specified when the successPolicy is specified";
-        errors.required(&path, detail);
-    }
-    if rules.len() > SUCCESS_RULES_MAX {
-        errors.too_many(&path, rules.len(), SUCCESS_RULES_MAX);
-    }
     // Missing completions are an error of their own.
     let Some(completions) = opt_int(spec, "completions") else { return };
-    for (at, rule) in rules.iter().enumerate() {
+    for (at, rule) in list(policy, "rules").iter().enumerate() {
         success_rule(rule, completions, &path.index(at), errors);
     }
 }

@@ -1,6 +1,7 @@
 //! Lease: validates durations and transitions, and drops the fields of coordinated leader election, whose feature gate
 //! is off.
 
+use crate::facts;
 use crate::{Hooks, Scope};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Named;
@@ -34,13 +35,8 @@ impl Hooks for Lease {
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         let path = Path::of("spec");
-        let number = |field: &str| object.at(&["spec", field]).and_then(Value::as_int);
-        if let Some(seconds) = number("leaseDurationSeconds").filter(|s| *s <= 0) {
-            errors.invalid(&path.field("leaseDurationSeconds"), seconds, "must be greater than 0");
-        }
-        if let Some(count) = number("leaseTransitions").filter(|c| *c < 0) {
-            errors.invalid(&path.field("leaseTransitions"), count, names::IS_NEGATIVE);
-        }
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        facts::check(spec, "coordination/v1.LeaseSpec", &path, errors);
         let strategy = object.at(&["spec", "strategy"]).and_then(Value::as_str);
         if let Some(strategy) = strategy {
             validate_strategy(strategy, &path.field("strategy"), errors);

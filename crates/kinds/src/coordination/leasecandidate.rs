@@ -11,8 +11,6 @@ const OLDEST: &str = "OldestEmulationVersion";
 pub(crate) struct LeaseCandidate;
 
 impl Hooks for LeaseCandidate {
-    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
-
     fn knows_finalizers(&self) -> bool {
         false
     }

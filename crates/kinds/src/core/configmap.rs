@@ -11,8 +11,6 @@ const IMMUTABLE: &str = "field is immutable when `immutable` is set";
 pub(crate) struct ConfigMap;
 
 impl Hooks for ConfigMap {
-    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_data(object, errors);

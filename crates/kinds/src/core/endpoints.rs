@@ -23,8 +23,6 @@ impl Hooks for Endpoints {
         }
     }
 
-    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_subsets(object, errors);

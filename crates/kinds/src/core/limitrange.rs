@@ -42,8 +42,6 @@ impl Hooks for LimitRange {
         }
     }
 
-    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_limits(object, errors);

@@ -77,10 +77,6 @@ impl Hooks for Pod {
         found
     }
 
-    fn new_generation(&self, object: &Value, old: &Value) -> bool {
-        object.get("spec") != old.get("spec")
-    }
-
     fn reset_fields(&self, scope: Scope<'_>) -> &'static [&'static [&'static str]] {
         match scope {
             Scope::Sub("status") => {

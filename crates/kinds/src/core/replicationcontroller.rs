@@ -77,10 +77,6 @@ impl Hooks for ReplicationController {
         }
         warnings::template(old.at(&at), &path)
     }
-
-    fn new_generation(&self, object: &Value, old: &Value) -> bool {
-        object.get("spec") != old.get("spec")
-    }
 }
 
 fn validate_spec(spec: &Value, options: &Options, errors: &mut FieldErrors) {

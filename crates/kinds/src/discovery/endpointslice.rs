@@ -1,6 +1,7 @@
 //! EndpointSlice: endpoints and ports of one address type.
 
 use crate::core::endpoints::validate_endpoint_ip;
+use crate::facts;
 use crate::{Hooks, Scope, metadata};
 use pintle_meta::field::Named;
 use pintle_meta::selector::label_validation::validate_labels;
@@ -8,10 +9,9 @@ use pintle_meta::{FieldErrors, names, net, objectmeta};
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
 
-const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
-const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+const PORT: &str = "discovery/v1.EndpointPort";
+const ENDPOINT: &str = "discovery/v1.Endpoint";
 const ENDPOINTS_MAX: usize = 1000;
-const ADDRESSES_MAX: usize = 100;
 const PORTS_MAX: usize = 20000;
 const TOPOLOGY_LABELS_MAX: usize = 16;
 const HINTS_MAX: usize = 8;
@@ -115,12 +115,7 @@ fn drop_topology(object: &mut Value, old: Option<&Value>) {
 }
 
 fn validate_type(object: &Value, errors: &mut FieldErrors) {
-    let path = Path::of("addressType");
-    match object.str_at(&["addressType"]) {
-        "" => errors.required(&path, ""),
-        known if ADDRESS_TYPES.contains(&known) => {}
-        other => errors.not_supported(&path, Named(other), &ADDRESS_TYPES),
-    }
+    facts::check_fields(object, "discovery/v1.EndpointSlice", &["addressType"], &Path::ROOT, errors);
 }
 
 fn validate_ports(object: &Value, errors: &mut FieldErrors) {
@@ -133,24 +128,11 @@ fn validate_ports(object: &Value, errors: &mut FieldErrors) {
     for (i, port) in ports.iter().enumerate() {
         let path = list.index(i);
         let name = port.str_at(&["name"]);
-        if !name.is_empty() {
-            for complaint in names::is_dns1123_label(name) {
-                errors.invalid(&path.field("name"), name, &complaint);
-            }
-        }
+        facts::check_fields(port, PORT, &["name"], &path, errors);
         if !seen.insert(name) {
             errors.duplicate(&path.field("name"), Named(name));
         }
-        match port.get("protocol").and_then(Value::as_str) {
-            None => errors.required(&path.field("protocol"), ""),
-            Some(known) if PROTOCOLS.contains(&known) => {}
-            Some(other) => errors.not_supported(&path.field("protocol"), Named(other), &PROTOCOLS),
-        }
-        if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
-            for complaint in names::is_qualified_name(protocol) {
-                errors.invalid(&path.field("appProtocol"), protocol, &complaint);
-            }
-        }
+        facts::check_fields(port, PORT, &["protocol", "appProtocol"], &path, errors);
     }
 }
 
@@ -169,30 +151,18 @@ fn validate_endpoints(object: &Value, errors: &mut FieldErrors) {
 fn validate_endpoint(endpoint: &Value, kind: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let addresses = endpoint.items_at(&["addresses"]);
     let at = path.field("addresses");
-    if addresses.is_empty() {
-        errors.required(&at, "must contain at least 1 address");
-    } else if addresses.len() > ADDRESSES_MAX {
-        errors.too_many(&at, addresses.len(), ADDRESSES_MAX);
-    }
+    facts::check_fields(endpoint, ENDPOINT, &["addresses"], path, errors);
     for (i, address) in addresses.iter().enumerate() {
         validate_address(address.as_str().unwrap_or(""), kind, &at, i, errors);
     }
-    if let Some(node) = endpoint.get("nodeName").and_then(Value::as_str) {
-        for complaint in names::dns_subdomain(node, false) {
-            errors.invalid(&path.field("nodeName"), node, &complaint);
-        }
-    }
+    facts::check_fields(endpoint, ENDPOINT, &["nodeName"], path, errors);
     let topology = endpoint.get("deprecatedTopology").and_then(Value::as_object);
     let at = path.field("deprecatedTopology");
     if let Some(count) = topology.map(|t| t.len()).filter(|n| *n > TOPOLOGY_LABELS_MAX) {
         errors.too_many(&at, count, TOPOLOGY_LABELS_MAX);
     }
     validate_labels(topology, &at, errors);
-    if let Some(hostname) = endpoint.get("hostname").and_then(Value::as_str) {
-        for complaint in names::is_dns1123_label(hostname) {
-            errors.invalid(&path.field("hostname"), hostname, &complaint);
-        }
-    }
+    facts::check_fields(endpoint, ENDPOINT, &["hostname"], path, errors);
     if let Some(hints) = endpoint.get("hints") {
         validate_hints(hints, &path.field("hints"), errors);
     }

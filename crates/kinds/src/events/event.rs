@@ -20,8 +20,6 @@ const NAMES: [(&str, &str); 7] = [
 pub(crate) struct Event;
 
 impl Hooks for Event {
-    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
-
     fn validates_metadata(&self) -> bool {
         false
     }

@@ -2,6 +2,7 @@
 
 use super::ingressclass::validate_reference;
 use crate::check;
+use crate::facts;
 use crate::fields::{int, list, member, opt_text, text, texts};
 use crate::hooks::{keep_other_side, take};
 use crate::{Hooks, Scope, metadata};
@@ -35,10 +36,6 @@ impl Hooks for Ingress {
             Scope::Main => keep_other_side(scope, object, old),
             Scope::Sub(_) => take(object, old, &["spec"]),
         }
-    }
-
-    fn new_generation(&self, object: &Value, old: &Value) -> bool {
-        object.get("spec") != old.get("spec")
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
@@ -108,9 +105,7 @@ fn validate_spec(object: &Value, tolerated: Tolerated, errors: &mut FieldErrors)
     for (i, tls) in list(spec, "tls").iter().enumerate() {
         validate_tls(tls, tolerated, &path.field("tls").index(i), errors);
     }
-    if let Some(class) = opt_text(spec, "ingressClassName") {
-        check::each(names::dns_subdomain(class, false), &path.field("ingressClassName"), class, errors);
-    }
+    facts::check(spec, "networking/v1.IngressSpec", &path, errors);
 }
 
 fn validate_host(host: &str, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -196,12 +191,7 @@ fn validate_backend(backend: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
 
 fn validate_service(service: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let at = path.field("service");
-    let name = text(service, "name");
-    if name.is_empty() {
-        errors.required(&at.field("name"), "");
-    } else {
-        check::each(names::dns_label(name, false), &at.field("name"), name, errors);
-    }
+    facts::check(service, "networking/v1.IngressServiceBackend", &at, errors);
     let null = Value::Null;
     let port = service.get("port").unwrap_or(&null);
     let at = at.field("port");

@@ -1,7 +1,8 @@
 //! IngressClass: its controller and the reference to parameters.
 
 use crate::check;
-use crate::fields::{member, opt_text, text};
+use crate::facts;
+use crate::fields::{member, opt_text};
 use crate::{Hooks, Scope, fill, metadata};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
@@ -15,12 +16,6 @@ impl Hooks for IngressClass {
         if let Some(parameters) = object.at_mut(&["spec", "parameters"]).filter(|p| !p.is_null()) {
             fill::absent(parameters, "scope", "Cluster");
         }
-    }
-
-    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
-
-    fn new_generation(&self, object: &Value, old: &Value) -> bool {
-        object.get("spec") != old.get("spec")
     }
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
@@ -54,15 +49,7 @@ fn validate_spec(object: &Value, errors: &mut FieldErrors) {
 
 /// Checks group, kind and name of a reference.
 pub(super) fn validate_reference(reference: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    if let Some(group) = opt_text(reference, "apiGroup") {
-        check::dns_subdomain(&path.field("apiGroup"), group, errors);
-    }
-    for field in ["kind", "name"] {
-        match text(reference, field) {
-            "" => errors.required(&path.field(field), ""),
-            value => check::each(names::path_segment_name(value, false), &path.field(field), value, errors),
-        }
-    }
+    facts::check(reference, "core/v1.TypedLocalObjectReference", path, errors);
 }
 
 fn validate_parameters(parameters: &Value, path: &Path<'_>, errors: &mut FieldErrors) {

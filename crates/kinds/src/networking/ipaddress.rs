@@ -11,8 +11,6 @@ use pintle_value::{Path, Value};
 pub(crate) struct IpAddress;
 
 impl Hooks for IpAddress {
-    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
-
     fn name_errors(&self, name: &str, _prefix: bool) -> Vec<String> {
         let mut errors = FieldErrors::new();
         net::validate_ip(&Path::ROOT, name, &mut errors);

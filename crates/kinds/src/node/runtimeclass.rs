@@ -16,8 +16,6 @@ use std::collections::HashSet;
 pub(crate) struct RuntimeClass;
 
 impl Hooks for RuntimeClass {
-    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         validate_class(object, errors);
     }

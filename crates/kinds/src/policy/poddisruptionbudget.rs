@@ -2,7 +2,8 @@
 
 use crate::check;
 use crate::error_text::Internal;
-use crate::fields::{member, opt_text};
+use crate::facts;
+use crate::fields::member;
 use crate::hooks::take;
 use crate::workload;
 use crate::{Hooks, Scope};
@@ -46,10 +47,6 @@ impl Hooks for PodDisruptionBudget {
         let leniency = Leniency { invalid_values: !before.is_empty(), ..Leniency::default() };
         validate_spec(workload::spec_of(object), leniency, errors);
     }
-
-    fn new_generation(&self, object: &Value, old: &Value) -> bool {
-        object.get("spec") != old.get("spec")
-    }
 }
 
 fn validate_spec(spec: &Value, leniency: Leniency, errors: &mut FieldErrors) {
@@ -64,14 +61,11 @@ fn validate_spec(spec: &Value, leniency: Leniency, errors: &mut FieldErrors) {
         check::not_above_hundred_percent(&path.field(key), value, errors);
     }
     validate_label_selector(spec.get("selector"), leniency, &path.field("selector"), errors);
-    let policy = opt_text(spec, "unhealthyPodEvictionPolicy");
-    let policies = ["AlwaysAllow", "IfHealthyBudget"];
-    check::supported(&path.field("unhealthyPodEvictionPolicy"), policy, &policies, errors);
+    facts::check(spec, "policy/v1.PodDisruptionBudgetSpec", &path, errors);
 }
 
 fn validate_status(status: &Value, errors: &mut FieldErrors) {
     let path = Path::of("status");
     conditions::validate_conditions(status.items_at(&["conditions"]), &path.field("conditions"), errors);
-    let counters = ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"];
-    workload::counters(status, &counters, &path, errors);
+    facts::check(status, "policy/v1.PodDisruptionBudgetStatus", &path, errors);
 }

@@ -43,10 +43,6 @@ impl Hooks for Binding {
             errors.invalid(&Path::of("roleRef"), Internal(role, "rbac/v1.RoleRef"), "cannot change roleRef");
         }
     }
-
-    fn reset_fields(&self, _scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        &[]
-    }
 }
 
 fn validate_role_ref(object: &Value, kinds: &[&str], errors: &mut FieldErrors) {

@@ -24,10 +24,6 @@ impl Hooks for Role {
         let lenient = selectors(old).iter().any(has_invalid_label_value);
         self.validate(object, lenient, errors);
     }
-
-    fn reset_fields(&self, _scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        &[]
-    }
 }
 
 impl Role {

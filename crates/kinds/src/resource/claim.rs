@@ -115,8 +115,4 @@ impl Hooks for ResourceClaimTemplate {
             errors.invalid(&Path::of("spec"), spec, check::IMMUTABLE);
         }
     }
-
-    fn reset_fields(&self, _scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        &[]
-    }
 }

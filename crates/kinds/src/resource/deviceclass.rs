@@ -26,10 +26,6 @@ impl Hooks for DeviceClass {
         metadata::validate_core(object, errors);
         validate_spec(object, Some(old), errors);
     }
-
-    fn reset_fields(&self, _scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        &[]
-    }
 }
 
 fn validate_spec(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {

@@ -3,6 +3,7 @@
 use super::names::{self, bounded, repeated};
 use super::selector;
 use super::v1beta1;
+use crate::facts;
 use crate::{check, fields, fill};
 use pintle_meta::FieldErrors;
 use pintle_meta::field::Plain;
@@ -97,12 +98,7 @@ fn validate_request(request: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
 }
 
 fn validate_devices(request: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let class = fields::text(request, "deviceClassName");
-    if class.is_empty() {
-        errors.required(&path.field("deviceClassName"), "");
-    } else {
-        check::dns_subdomain(&path.field("deviceClassName"), class, errors);
-    }
+    facts::check(request, "resource/v1.ExactDeviceRequest", path, errors);
     validate_selectors(request, &path.field("selectors"), errors);
     let (mode, count) = (fields::text(request, "allocationMode"), fields::int(request, "count"));
     match mode {

@@ -5,6 +5,7 @@ use super::slice_device;
 use super::v1beta1::{self, Direction};
 use crate::core::podspec::affinity;
 use crate::error_text::InternalList;
+use crate::facts;
 use crate::{Hooks, KindVersion, Scope, check, fields, fill, metadata};
 use pintle_meta::field::quoted;
 use pintle_meta::{FieldErrors, objectmeta};
@@ -60,10 +61,6 @@ impl Hooks for ResourceSlice {
     fn validate_update(&self, _scope: Scope<'_>, object: &Value, old: &Value, errors: &mut FieldErrors) {
         validate_spec(object, Some(old), errors);
     }
-
-    fn reset_fields(&self, _scope: Scope<'_>) -> &'static [&'static [&'static str]] {
-        &[]
-    }
 }
 
 /// Drops fields of features that are off by default.
@@ -114,11 +111,7 @@ fn validate_spec(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) 
 fn validate_pool(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let pool = spec.get("pool").unwrap_or(&Value::Null);
     names::pool(fields::text(pool, "name"), &path.field("name"), errors);
-    check::positive(&path.field("resourceSliceCount"), fields::int(pool, "resourceSliceCount"), errors);
-    let generation = fields::int(pool, "generation");
-    if generation < 0 {
-        errors.invalid(&path.field("generation"), generation, "must be greater than or equal to zero");
-    }
+    facts::check(pool, "resource/v1.ResourcePool", path, errors);
 }
 
 /// Requires exactly one of the fields that say which nodes have the devices.

@@ -4,6 +4,7 @@ use super::names::{self, bounded, repeated};
 use super::request;
 use crate::core::podspec::affinity;
 use crate::error_text::Internal;
+use crate::facts;
 use crate::{check, fields};
 use pintle_meta::field::{ErrorText, Plain};
 use pintle_meta::{FieldErrors, conditions, net};
@@ -14,8 +15,6 @@ const RESULTS_MAX: usize = 32;
 const CONFIG_MAX: usize = 64;
 const CONDITIONS_MAX: usize = 8;
 const ADDRESSES_MAX: usize = 16;
-const INTERFACE_NAME_BYTES_MAX: usize = 256;
-const HARDWARE_ADDRESS_BYTES_MAX: usize = 128;
 
 /// Identifies a device, or a share of one.
 fn device_id(device: &Value) -> String {
@@ -60,9 +59,7 @@ pub(super) fn validate(object: &Value, old: &Value, errors: &mut FieldErrors) {
 fn validate_reserved(status: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let list = fields::list(status, "reservedFor");
     for (index, consumer) in bounded(list, RESERVED_MAX, path, errors).collect::<Vec<_>>() {
-        for key in ["resource", "name", "uid"] {
-            check::required(consumer, key, &path.index(index), errors);
-        }
+        facts::check(consumer, "resource/v1.ResourceClaimConsumerReference", &path.index(index), errors);
     }
     for (index, uid) in repeated(list, |consumer| fields::text(consumer, "uid")) {
         errors.duplicate(&path.index(index), pintle_meta::field::Named(uid));
@@ -113,8 +110,7 @@ fn validate_allocation(allocation: &Value, object: &Value, path: &Path<'_>, erro
         bounded(fields::list(devices, "config"), CONFIG_MAX, &config, errors).collect::<Vec<_>>()
     {
         let at = config.index(index);
-        let source = fields::text(each, "source");
-        check::required_supported(&at.field("source"), source, &["FromClaim", "FromClass"], errors);
+        facts::check(each, "resource/v1.DeviceAllocationConfiguration", &at, errors);
         request::validate_references(each, requested, &at, errors);
         names::configuration(each, false, &at, errors);
     }
@@ -167,13 +163,7 @@ fn validate_devices(object: &Value, status: &Value, path: &Path<'_>, errors: &mu
 }
 
 fn validate_network(network: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let limits =
-        [("interfaceName", INTERFACE_NAME_BYTES_MAX), ("hardwareAddress", HARDWARE_ADDRESS_BYTES_MAX)];
-    for (key, max) in limits {
-        if fields::text(network, key).len() > max {
-            errors.too_long(&path.field(key), max);
-        }
-    }
+    facts::check(network, "resource/v1.NetworkDeviceData", path, errors);
     let list = fields::list(network, "ips");
     let at = path.field("ips");
     for (index, address) in bounded(list, ADDRESSES_MAX, &at, errors).collect::<Vec<_>>() {

@@ -19,8 +19,6 @@ impl Hooks for PriorityClass {
         fill::absent(object, "preemptionPolicy", "PreemptLowerPriority");
     }
 
-    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         let name = object.str_at(&["metadata", "name"]);

@@ -1,16 +1,14 @@
 //! CSIDriver: the capabilities of a driver.
 
 use crate::check;
-use crate::fields::{list, member, opt_int, opt_text, text, texts};
+use crate::facts;
+use crate::fields::{list, member, text};
 use crate::{Hooks, Scope, fill, metadata};
 use pintle_meta::FieldErrors;
-use pintle_meta::field::Named;
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
 
-const TOKEN_SECONDS_MIN: i64 = 600;
-const TOKEN_SECONDS_MAX: i64 = 1 << 32;
-const UPDATE_PERIOD_SECONDS_MIN: i64 = 10;
+const TYPE: &str = "storage/v1.CSIDriverSpec";
 /// A field of a disabled feature.
 const LIMIT_SCALING: &str = "preventPodSchedulingIfMissing";
 const TOKEN_WARNING: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
@@ -43,10 +41,6 @@ impl Hooks for CsiDriver {
         }
     }
 
-    fn new_generation(&self, object: &Value, old: &Value) -> bool {
-        object.get("spec") != old.get("spec")
-    }
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_spec(object, errors);
@@ -76,29 +70,11 @@ fn validate_spec(object: &Value, errors: &mut FieldErrors) {
     let path = Path::of("spec");
     let null = Value::Null;
     let spec = object.get("spec").unwrap_or(&null);
-    let wanted = |field: &str, error_text: &str, errors: &mut FieldErrors| {
-        if member(spec, field).is_none() {
-            errors.required(&path.field(error_text), "");
-        }
-    };
-    wanted("attachRequired", "attachedRequired", errors);
-    wanted("podInfoOnMount", "podInfoOnMount", errors);
-    wanted("storageCapacity", "storageCapacity", errors);
-    let policies = ["File", "None", "ReadWriteOnceWithFSType"];
-    check::supported(&path.field("fsGroupPolicy"), opt_text(spec, "fsGroupPolicy"), &policies, errors);
+    let before_tokens = ["attachRequired", "podInfoOnMount", "storageCapacity", "fsGroupPolicy"];
+    facts::check_fields(spec, TYPE, &before_tokens, &path, errors);
     validate_tokens(list(spec, "tokenRequests"), &path.field("tokenRequests"), errors);
-    for mode in texts(spec, "volumeLifecycleModes") {
-        if !matches!(mode, "Persistent" | "Ephemeral") {
-            let at = path.field("volumeLifecycleModes");
-            errors.not_supported(&at, Named(mode), &["Persistent", "Ephemeral"]);
-        }
-    }
-    wanted("seLinuxMount", "seLinuxMount", errors);
-    let period = opt_int(spec, "nodeAllocatableUpdatePeriodSeconds");
-    if let Some(period) = period.filter(|p| *p < UPDATE_PERIOD_SECONDS_MIN) {
-        let at = path.field("nodeAllocatableUpdatePeriodSeconds");
-        errors.invalid(&at, period, "must be greater than or equal to 10 seconds");
-    }
+    let after_tokens = ["volumeLifecycleModes", "seLinuxMount", "nodeAllocatableUpdatePeriodSeconds"];
+    facts::check_fields(spec, TYPE, &after_tokens, &path, errors);
     let in_secrets = member(spec, "serviceAccountTokenInSecrets");
     if in_secrets.is_some() && list(spec, "tokenRequests").is_empty() {
         let at = path.field("serviceAccountTokenInSecrets");
@@ -119,14 +95,7 @@ fn validate_tokens(requests: &[Value], path: &Path<'_>, errors: &mut FieldErrors
             errors.duplicate(&path.field("audience"), audience);
             continue;
         }
-        let Some(seconds) = opt_int(request, "expirationSeconds") else { continue };
-        let at = path.field("expirationSeconds");
-        if seconds < TOKEN_SECONDS_MIN {
-            errors.invalid(&at, seconds, "may not specify a duration less than 10 minutes");
-        }
-        if seconds > TOKEN_SECONDS_MAX {
-            errors.invalid(&at, seconds, "may not specify a duration larger than 2^32 seconds");
-        }
+        facts::check(request, "storage/v1.TokenRequest", &path, errors);
     }
 }
 

@@ -14,8 +14,6 @@ const NODE_ID_BYTES_MAX: usize = 256;
 pub(crate) struct CsiNode;
 
 impl Hooks for CsiNode {
-    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_drivers(object, errors);

@@ -1,11 +1,12 @@
 //! CSIStorageCapacity: the available capacity of a class for some nodes.
 
 use crate::check;
-use crate::fields::{entries, list, member, quantity, text};
+use crate::facts;
+use crate::fields::{entries, list, member, text};
 use crate::node::labels::deprecation;
 use crate::{Hooks, Scope, metadata};
+use pintle_meta::FieldErrors;
 use pintle_meta::selector::label_validation::{Leniency, validate_label_selector};
-use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
 const TOPOLOGY: &str = "nodeTopology";
@@ -13,8 +14,6 @@ const TOPOLOGY: &str = "nodeTopology";
 pub(crate) struct CsiStorageCapacity;
 
 impl Hooks for CsiStorageCapacity {
-    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_capacity(object, Leniency::default(), errors);
@@ -48,11 +47,7 @@ impl Hooks for CsiStorageCapacity {
 
 fn validate_capacity(object: &Value, leniency: Leniency, errors: &mut FieldErrors) {
     validate_label_selector(object.get(TOPOLOGY), leniency, &Path::of(TOPOLOGY), errors);
-    let class = text(object, "storageClassName");
-    check::each(names::dns_subdomain(class, false), &Path::of("storageClassName"), class, errors);
-    if let Some(capacity) = member(object, "capacity") {
-        check::nonnegative_quantity(&Path::of("capacity"), &quantity(Some(capacity)), errors);
-    }
+    facts::check(object, "storage/v1.CSIStorageCapacity", &Path::ROOT, errors);
 }
 
 #[cfg(test)]

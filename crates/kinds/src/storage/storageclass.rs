@@ -2,7 +2,8 @@
 
 use super::parameters::{validate_parameters, validate_provisioner};
 use crate::check;
-use crate::fields::{list, opt_text, text, texts};
+use crate::facts;
+use crate::fields::{list, text, texts};
 use crate::node::labels::deprecation;
 use crate::{Hooks, Scope, fill, metadata};
 use pintle_meta::FieldErrors;
@@ -17,8 +18,6 @@ impl Hooks for StorageClass {
         fill::absent(object, "reclaimPolicy", "Delete");
         fill::absent(object, "volumeBindingMode", "Immediate");
     }
-
-    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
 
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
@@ -49,14 +48,7 @@ impl Hooks for StorageClass {
 fn validate_class(object: &Value, errors: &mut FieldErrors) {
     validate_provisioner(text(object, "provisioner"), &Path::of("provisioner"), errors);
     validate_parameters(object, true, errors);
-    let policy = opt_text(object, "reclaimPolicy").filter(|p| !p.is_empty());
-    check::supported(&Path::of("reclaimPolicy"), policy, &["Delete", "Retain"], errors);
-    let mode = opt_text(object, "volumeBindingMode");
-    let path = Path::of("volumeBindingMode");
-    if mode.is_none() {
-        errors.required(&path, "");
-    }
-    check::supported(&path, mode, &["Immediate", "WaitForFirstConsumer"], errors);
+    facts::check(object, "storage/v1.StorageClass", &Path::ROOT, errors);
     validate_topologies(list(object, "allowedTopologies"), &Path::of("allowedTopologies"), errors);
 }
 

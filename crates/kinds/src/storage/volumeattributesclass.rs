@@ -9,8 +9,6 @@ use pintle_value::{Path, Value};
 pub(crate) struct VolumeAttributesClass;
 
 impl Hooks for VolumeAttributesClass {
-    fn prepare_update(&self, _scope: Scope<'_>, _object: &mut Value, _old: &Value) {}
-
     fn validate_create(&self, object: &Value, errors: &mut FieldErrors) {
         metadata::validate_core(object, errors);
         validate_class(object, errors);

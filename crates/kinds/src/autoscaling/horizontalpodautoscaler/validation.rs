@@ -2,16 +2,15 @@
 
 use crate::check;
 use crate::core::podspec::resources::container_resource_name;
-use crate::fields::{int, list, member, opt_int, opt_text, quantity, text};
+use crate::facts;
+use crate::fields::{int, list, member, opt_int, text};
 use pintle_meta::field::Named;
-use pintle_meta::{FieldErrors, GroupVersion, names};
+use pintle_meta::{FieldErrors, GroupVersion};
 use pintle_value::{Path, Value};
 
 const SPEC: Path<'static> = Path::of("spec");
-/// The longest stabilization window.
-const STABILIZATION_SECONDS_MAX: i64 = 3600;
-/// The longest period of a policy.
-const PERIOD_SECONDS_MAX: i64 = 1800;
+const RESOURCE: &str = "autoscaling/v2.ResourceMetricSource";
+const CONTAINER_RESOURCE: &str = "autoscaling/v2.ContainerResourceMetricSource";
 const SOURCE_TYPES: [&str; 5] = ["ContainerResource", "External", "Object", "Pods", "Resource"];
 /// Metric sources in the order of validation, and their types.
 const SOURCES: [(&str, &str); 5] = [
@@ -84,12 +83,7 @@ fn object_rules(old: Option<&Value>) -> Reference {
 }
 
 fn reference(reference: &Value, rules: Reference, path: &Path<'_>, errors: &mut FieldErrors) {
-    for key in ["kind", "name"] {
-        match text(reference, key) {
-            "" => errors.required(&path.field(key), ""),
-            name => check::each(names::path_segment_name(name, false), &path.field(key), name, errors),
-        }
-    }
+    facts::check(reference, "autoscaling/v2.CrossVersionObjectReference", path, errors);
     if let Some(fault) = api_version_fault(reference, rules) {
         errors.invalid(&path.field("apiVersion"), text(reference, "apiVersion"), &fault);
     }
@@ -191,17 +185,13 @@ fn source(key: &str, source: &Value, rules: Reference, path: &Path<'_>, errors: 
 
 fn resource_source(key: &str, source: &Value, wanted: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let name = text(source, "name");
-    if name.is_empty() {
-        errors.required(&path.field("name"), "must specify a resource name");
-    }
+    let block = if key == "containerResource" { CONTAINER_RESOURCE } else { RESOURCE };
+    facts::check_fields(source, block, &["name"], path, errors);
     if key == "containerResource" {
         if !name.is_empty() {
             container_resource_name(name, &path.field("name"), errors);
         }
-        match text(source, "container") {
-            "" => errors.required(&path.field("container"), "must specify a container"),
-            container => check::dns_label(&path.field("container"), container, errors),
-        }
+        facts::check_fields(source, block, &["container"], path, errors);
     }
     let path = path.field("target");
     target(wanted, &path, errors);
@@ -217,12 +207,8 @@ fn resource_source(key: &str, source: &Value, wanted: &Value, path: &Path<'_>, e
 }
 
 fn identifier(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let metric = path.field("metric");
-    let field = metric.field("name");
-    match source.str_at(&["metric", "name"]) {
-        "" => errors.required(&field, "must specify a metric name"),
-        name => check::each(names::path_segment_name(name, false), &field, name, errors),
-    }
+    let metric = source.get("metric").unwrap_or(&Value::Null);
+    facts::check(metric, "autoscaling/v2.MetricIdentifier", &path.field("metric"), errors);
 }
 
 fn target(target: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -234,55 +220,11 @@ fn target(target: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         let detail = "must be either Utilization, Value, or AverageValue";
         errors.invalid(&path.field("type"), Named(kind), detail);
     }
-    for key in ["value", "averageValue"] {
-        let Some(value) = member(target, key) else { continue };
-        let amount = quantity(Some(value));
-        if amount.sign() != 1 {
-            errors.invalid(&path.field(key), amount.to_string().as_str(), "must be positive");
-        }
-    }
-    if let Some(percent) = opt_int(target, "averageUtilization").filter(|p| *p < 1) {
-        errors.invalid(&path.field("averageUtilization"), percent, "must be greater than 0");
-    }
+    facts::check(target, "autoscaling/v2.MetricTarget", path, errors);
 }
 
 fn scaling_rules(rules: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let field = path.field("stabilizationWindowSeconds");
-    match opt_int(rules, "stabilizationWindowSeconds") {
-        Some(seconds) if seconds < 0 => {
-            errors.invalid(&field, seconds, "must be greater than or equal to zero");
-        }
-        Some(seconds) if seconds > STABILIZATION_SECONDS_MAX => {
-            let detail = format!("must be less than or equal to {STABILIZATION_SECONDS_MAX}");
-            errors.invalid(&field, seconds, &detail);
-        }
-        _ => {}
-    }
-    let select = opt_text(rules, "selectPolicy");
-    check::supported(&path.field("selectPolicy"), select, &["Disabled", "Max", "Min"], errors);
-    let policies = list(rules, "policies");
-    let field = path.field("policies");
-    if policies.is_empty() {
-        errors.required(&field, "must specify at least one Policy");
-    }
-    for (at, policy) in policies.iter().enumerate() {
-        scaling_policy(policy, &field.index(at), errors);
-    }
-    if let Some(tolerance) = member(rules, "tolerance") {
-        check::nonnegative_quantity(&path.field("tolerance"), &quantity(Some(tolerance)), errors);
-    }
-}
-
-fn scaling_policy(policy: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    check::supported(&path.field("type"), Some(text(policy, "type")), &["Percent", "Pods"], errors);
-    for key in ["value", "periodSeconds"] {
-        check::positive(&path.field(key), int(policy, key), errors);
-    }
-    let period = int(policy, "periodSeconds");
-    if period > PERIOD_SECONDS_MAX {
-        let detail = format!("must be less than or equal to {PERIOD_SECONDS_MAX}");
-        errors.invalid(&path.field("periodSeconds"), period, &detail);
-    }
+    facts::check(rules, "autoscaling/v2.HPAScalingRules", path, errors);
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! The volume sources of PersistentVolumes: one validation each, in kube-apiserver's order.
 
 use crate::check;
-use crate::core::podspec::{paths, volume_sources};
-use crate::fields::{flag, int, list, member, opt_text, text};
+use crate::core::podspec::volume_sources;
+use crate::facts;
+use crate::fields::{flag, member, opt_text, text};
 use crate::fill;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
@@ -38,6 +39,8 @@ const PORTAL_BYTES_MAX: usize = 64;
 const PORTAL_WORDS: &str = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
 const NAMESPACE_WORDS: &str = "if the endpointnamespace is set, it must be a valid namespace name";
 
+const SOURCES: &str = "core/v1.PersistentVolumeSource";
+
 /// Applies the defaults of a source.
 pub(crate) fn default(spec: &mut Value) {
     let mut of = |source: &str, set: &dyn Fn(&mut Value)| {
@@ -67,64 +70,33 @@ pub(crate) fn default(spec: &mut Value) {
 /// Validates a source of the volume `name`.
 pub(super) fn validate(field: &str, source: &Value, name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     match field {
-        "glusterfs" => glusterfs(source, path, errors),
-        "iscsi" => iscsi(source, name, path, errors),
-        "cinder" => {
-            check::required(source, "volumeID", path, errors);
-            secret(source, path, errors);
+        "glusterfs" => {
+            facts::check_member(source, SOURCES, field, path, errors);
+            endpoints_namespace(source, &path.field("endpointsNamespace"), errors);
         }
+        "iscsi" => iscsi(source, name, path, errors),
         "azureFile" => {
-            check::required(source, "secretName", path, errors);
-            check::required(source, "shareName", path, errors);
+            facts::check_member(source, SOURCES, field, path, errors);
             if opt_text(source, "secretNamespace") == Some("") {
                 errors.required(&path.field("secretNamespace"), "");
             }
         }
-        "local" => match text(source, "path") {
-            "" => errors.required(&path.field("path"), ""),
-            target => paths::no_backsteps(&path.field("path"), target, errors),
-        },
-        "storageos" => {
-            check::required_dns_label(&path.field("volumeName"), text(source, "volumeName"), errors);
-            let namespace = text(source, "volumeNamespace");
-            if !namespace.is_empty() {
-                check::dns_label(&path.field("volumeNamespace"), namespace, errors);
-            }
-            secret(source, path, errors);
-        }
-        "csi" => csi(source, path, errors),
-        "cephfs" | "rbd" if list(source, "monitors").is_empty() => {
-            errors.required(&path.field("monitors"), "");
-            if field == "rbd" {
-                check::required(source, "image", path, errors);
-            }
-        }
+        "cinder" | "local" | "storageos" | "csi" => facts::check_member(source, SOURCES, field, path, errors),
         shared => volume_sources::validate(shared, source, path, errors),
     }
 }
 
-fn glusterfs(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    check::required(source, "endpoints", path, errors);
-    check::required(source, "path", path, errors);
-    let at = path.field("endpointsNamespace");
+fn endpoints_namespace(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     match opt_text(source, "endpointsNamespace") {
         None => {}
-        Some("") => errors.invalid(&at, "", NAMESPACE_WORDS),
-        Some(namespace) => check::each(names::dns_label(namespace, false), &at, namespace, errors),
+        Some("") => errors.invalid(path, "", NAMESPACE_WORDS),
+        Some(namespace) => check::each(names::dns_label(namespace, false), path, namespace, errors),
     }
 }
 
-/// Requires name and namespace of a secret.
-fn secret(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let Some(secret) = member(source, "secretRef") else { return };
-    let path = path.field("secretRef");
-    check::required(secret, "name", &path, errors);
-    check::required(secret, "namespace", &path, errors);
-}
-
 fn iscsi(source: &Value, name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
-    check::required(source, "targetPortal", path, errors);
     let portal = text(source, "targetPortal");
+    check::required(source, "targetPortal", path, errors);
     let initiator = opt_text(source, "initiatorName");
     if initiator.is_some() && name.len() + 1 + portal.len() > PORTAL_BYTES_MAX {
         errors.invalid(&path.field("targetportal"), portal, PORTAL_WORDS);
@@ -135,8 +107,7 @@ fn iscsi(source: &Value, name: &str, path: &Path<'_>, errors: &mut FieldErrors) 
     } else if !is_qualified(iqn) {
         errors.invalid(&path.field("iqn"), iqn, "must be valid format");
     }
-    let lun = int(source, "lun");
-    check::each_int(names::is_in_range(lun, 0, 255), &path.field("lun"), lun, errors);
+    facts::check_fields(source, "core/v1.ISCSIPersistentVolumeSource", &["lun"], path, errors);
     let secret = member(source, "secretRef");
     if secret.is_none() && (flag(source, "chapAuthDiscovery") || flag(source, "chapAuthSession")) {
         errors.required(&path.field("secretRef"), "");
@@ -151,29 +122,7 @@ fn iscsi(source: &Value, name: &str, path: &Path<'_>, errors: &mut FieldErrors) 
 
 /// Returns whether the rules for pods accept an iSCSI name.
 fn is_qualified(name: &str) -> bool {
-    let mut source = Value::object();
-    source.set_at(&["targetPortal"], "portal".into());
-    source.set_at(&["iqn"], name.into());
     let mut errors = FieldErrors::new();
-    volume_sources::validate("iscsi", &source, &Path::ROOT, &mut errors);
+    volume_sources::iscsi_name(name, &Path::ROOT, &mut errors);
     errors.is_empty()
-}
-
-fn csi(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    volume_sources::csi_driver_name(text(source, "driver"), &path.field("driver"), errors);
-    check::required(source, "volumeHandle", path, errors);
-    for field in [
-        "controllerPublishSecretRef",
-        "controllerExpandSecretRef",
-        "nodePublishSecretRef",
-        "nodeExpandSecretRef",
-    ] {
-        let Some(secret) = member(source, field) else { continue };
-        let path = path.field(field);
-        match text(secret, "name") {
-            "" => errors.required(&path.field("name"), ""),
-            name => check::dns_subdomain(&path.field("name"), name, errors),
-        }
-        check::required_dns_label(&path.field("namespace"), text(secret, "namespace"), errors);
-    }
 }

@@ -4,12 +4,14 @@ use super::sources;
 use crate::check;
 use crate::core::podspec::affinity;
 use crate::core::resources::amounts;
+use crate::facts;
 use crate::fields::{member, opt_text, text, texts};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+const SPEC: &str = "core/v1.PersistentVolumeSpec";
 const INLINE: &str = "may not be specified in the context of inline volumes";
 
 /// Validates the spec of a volume. `lenient` accepts invalid values in node affinity that the old object has.
@@ -19,21 +21,13 @@ pub(super) fn validate(object: &Value, lenient: bool, errors: &mut FieldErrors) 
     let path = Path::of("spec");
     access_modes(spec, &path, errors);
     capacity(spec, &path.field("capacity"), errors);
-    let policy = opt_text(spec, "persistentVolumeReclaimPolicy").filter(|p| !p.is_empty());
-    let at = path.field("persistentVolumeReclaimPolicy");
-    check::supported(&at, policy, &["Delete", "Recycle", "Retain"], errors);
+    facts::check_fields(spec, SPEC, &["persistentVolumeReclaimPolicy"], &path, errors);
     let placed = member(spec, "nodeAffinity");
     if let Some(placed) = placed {
         node_affinity(placed, lenient, &path.field("nodeAffinity"), errors);
     }
     source(spec, object.str_at(&["metadata", "name"]), placed.is_some(), &path, errors);
-    class_name(spec, &path.field("storageClassName"), errors);
-    check::supported(
-        &path.field("volumeMode"),
-        opt_text(spec, "volumeMode"),
-        &["Block", "Filesystem"],
-        errors,
-    );
+    facts::check_fields(spec, SPEC, &["storageClassName", "volumeMode"], &path, errors);
     attributes_class(spec, &path, errors);
 }
 
@@ -154,13 +148,6 @@ fn is_root(path: &str) -> bool {
         }
     }
     path.starts_with('/') && depth == 0
-}
-
-fn class_name(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let name = text(spec, "storageClassName");
-    if !name.is_empty() {
-        check::each(names::dns_subdomain(name, false), path, name, errors);
-    }
 }
 
 fn attributes_class(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {

@@ -5,6 +5,7 @@ use super::resources::{self, Claims, Of};
 use super::volumes::Volumes;
 use super::{env, handlers, mounts, security};
 use crate::check;
+use crate::facts;
 use crate::fields::{int, list, member, opt_text, text};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names};
@@ -14,7 +15,6 @@ use std::collections::HashSet;
 /// The limit of restart rules of a container.
 const RESTART_RULES_MAX: usize = 20;
 /// The limit of exit codes of a restart rule.
-const EXIT_CODES_MAX: usize = 255;
 const NOT_FOR_INIT: &str = "may not be set for init containers without restartPolicy=Always";
 const RULES_NEED_POLICY: &str = "must specify restartPolicy when restart rules are used";
 const NOT_FOR_EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
@@ -148,19 +148,14 @@ fn ephemeral_fields(container: &Value, path: &Path<'_>, errors: &mut FieldErrors
 
 /// Validates what holds for all types of containers.
 fn common(container: &Value, pod: &Pod<'_>, path: &Path<'_>, errors: &mut FieldErrors) {
-    check::required_dns_label(&path.field("name"), text(container, "name"), errors);
-    check::required(container, "image", path, errors);
-    let policies = ["File", "FallbackToLogsOnError"];
-    let policy = text(container, "terminationMessagePolicy");
-    check::required_supported(&path.field("terminationMessagePolicy"), policy, &policies, errors);
+    const TYPE: &str = "core/v1.Container";
+    facts::check_fields(container, TYPE, &["name", "image", "terminationMessagePolicy"], path, errors);
     ports(list(container, "ports"), &path.field("ports"), errors);
     env::validate(list(container, "env"), &path.field("env"), errors);
     env::validate_from(list(container, "envFrom"), &path.field("envFrom"), errors);
     mounts::validate(container, &pod.volumes, &path.field("volumeMounts"), errors);
     mounts::validate_devices(container, &pod.volumes, &path.field("volumeDevices"), errors);
-    let policies = ["Always", "IfNotPresent", "Never"];
-    let policy = text(container, "imagePullPolicy");
-    check::required_supported(&path.field("imagePullPolicy"), policy, &policies, errors);
+    facts::check_fields(container, TYPE, &["imagePullPolicy"], path, errors);
     let needed = container.get("resources").unwrap_or(&Value::Null);
     resources::validate(needed, Of::Container, &pod.claims, &path.field("resources"), &pod.options, errors);
     resize_policies(container, text(pod.spec, "restartPolicy"), &path.field("resizePolicy"), errors);
@@ -190,23 +185,7 @@ fn ports(ports: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
                 errors.duplicate(&path.field("name"), name);
             }
         }
-        match int(port, "containerPort") {
-            0 => errors.required(&path.field("containerPort"), ""),
-            number => {
-                check::each_int(
-                    names::is_valid_port_num(number),
-                    &path.field("containerPort"),
-                    number,
-                    errors,
-                );
-            }
-        }
-        let host = int(port, "hostPort");
-        if host != 0 {
-            check::each_int(names::is_valid_port_num(host), &path.field("hostPort"), host, errors);
-        }
-        let protocols = ["SCTP", "TCP", "UDP"];
-        check::required_supported(&path.field("protocol"), text(port, "protocol"), &protocols, errors);
+        facts::check(port, "core/v1.ContainerPort", &path, errors);
     }
 }
 
@@ -267,18 +246,6 @@ fn restart_policy(container: &Value, path: &Path<'_>, errors: &mut FieldErrors) 
         errors.too_many(&path, rules.len(), RESTART_RULES_MAX);
     }
     for (at, rule) in rules.iter().enumerate() {
-        let path = path.index(at);
-        let actions = ["Restart", "RestartAllContainers"];
-        check::supported(&path.field("action"), Some(text(rule, "action")), &actions, errors);
-        let field = path.field("exitCodes");
-        let Some(codes) = member(rule, "exitCodes") else {
-            errors.required(&field, "must be specified");
-            continue;
-        };
-        check::supported(&field.field("operator"), Some(text(codes, "operator")), &["In", "NotIn"], errors);
-        let count = list(codes, "values").len();
-        if count > EXIT_CODES_MAX {
-            errors.too_many(&field.field("values"), count, EXIT_CODES_MAX);
-        }
+        facts::check(rule, "core/v1.ContainerRestartRule", &path.index(at), errors);
     }
 }

@@ -1,7 +1,7 @@
 //! Environment variables of containers and their sources.
 
-use super::paths;
 use crate::check;
+use crate::facts;
 use crate::fields::{list, member, quantity, text};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
@@ -51,10 +51,7 @@ const BYTE_DIVISORS: [&str; 13] =
 pub(crate) fn validate(vars: &[Value], path: &Path<'_>, errors: &mut FieldErrors) {
     for (at, var) in vars.iter().enumerate() {
         let path = path.index(at);
-        match text(var, "name") {
-            "" => errors.required(&path.field("name"), ""),
-            name => check::each(names::is_relaxed_env_var_name(name), &path.field("name"), name, errors),
-        }
+        facts::check(var, "core/v1.EnvVar", &path, errors);
         if let Some(from) = member(var, "valueFrom") {
             value_from(from, text(var, "value"), &path.field("valueFrom"), errors);
         }
@@ -70,8 +67,8 @@ fn value_from(from: &Value, value: &str, path: &Path<'_>, errors: &mut FieldErro
         match key {
             "fieldRef" => field_ref(source, &FIELDS, &path, errors),
             "resourceFieldRef" => resource_ref(source, false, &path, errors),
-            "fileKeyRef" => file_key(source, &path, errors),
-            _ => object_key(source, &path, errors),
+            "fileKeyRef" => facts::check(source, "core/v1.FileKeySelector", &path, errors),
+            _ => facts::check(source, "core/v1.SecretKeySelector", &path, errors),
         }
     }
     if count == 0 {
@@ -171,27 +168,6 @@ fn divisor(resource: &str, divisor: Option<&Value>, path: &Path<'_>, errors: &mu
         let list = BYTE_DIVISORS.join(", ");
         let detail = format!("only divisor's values {list} are supported with the {what} resource");
         errors.invalid(path, resource, &detail);
-    }
-}
-
-fn object_key(selector: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let name = text(selector, "name");
-    check::each(names::dns_subdomain(name, false), &path.field("name"), name, errors);
-    match text(selector, "key") {
-        "" => errors.required(&path.field("key"), ""),
-        key => check::each(names::is_config_map_key(key), &path.field("key"), key, errors),
-    }
-}
-
-fn file_key(selector: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    match text(selector, "key") {
-        "" => errors.required(&path.field("key"), ""),
-        key => check::each(names::is_relaxed_env_var_name(key), &path.field("key"), key, errors),
-    }
-    check::required_dns_label(&path.field("volumeName"), text(selector, "volumeName"), errors);
-    match text(selector, "path") {
-        "" => errors.required(&path.field("path"), ""),
-        target => paths::no_backsteps(&path.field("path"), target, errors),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Probes and lifecycle handlers of containers.
 
 use crate::check;
+use crate::facts;
 use crate::fields::{int, list, member, opt_int, opt_text, text};
 use pintle_meta::field::Named;
 use pintle_meta::{FieldErrors, names};
@@ -12,44 +13,8 @@ const LIFECYCLE_HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "sleep"];
 /// Real-time signals are numbered from both ends.
 const REAL_TIME_LOW_MAX: u32 = 15;
 const REAL_TIME_HIGH_MAX: u32 = 14;
-const SIGNALS: [&str; 36] = [
-    "SIGABRT",
-    "SIGALRM",
-    "SIGBUS",
-    "SIGCHLD",
-    "SIGCLD",
-    "SIGCONT",
-    "SIGFPE",
-    "SIGHUP",
-    "SIGILL",
-    "SIGINT",
-    "SIGIO",
-    "SIGIOT",
-    "SIGKILL",
-    "SIGPIPE",
-    "SIGPOLL",
-    "SIGPROF",
-    "SIGPWR",
-    "SIGQUIT",
-    "SIGRTMAX",
-    "SIGRTMIN",
-    "SIGSEGV",
-    "SIGSTKFLT",
-    "SIGSTOP",
-    "SIGSYS",
-    "SIGTERM",
-    "SIGTRAP",
-    "SIGTSTP",
-    "SIGTTIN",
-    "SIGTTOU",
-    "SIGURG",
-    "SIGUSR1",
-    "SIGUSR2",
-    "SIGVTALRM",
-    "SIGWINCH",
-    "SIGXCPU",
-    "SIGXFSZ",
-];
+const SIGNALS: &str = "SIGABRT SIGALRM SIGBUS SIGCHLD SIGCLD SIGCONT SIGFPE SIGHUP SIGILL SIGINT SIGIO SIGIOT SIGKILL SIGPIPE SIGPOLL SIGPROF SIGPWR SIGQUIT \
+    SIGRTMAX SIGRTMIN SIGSEGV SIGSTKFLT SIGSTOP SIGSYS SIGTERM SIGTRAP SIGTSTP SIGTTIN SIGTTOU SIGURG SIGUSR1 SIGUSR2 SIGVTALRM SIGWINCH SIGXCPU SIGXFSZ";
 
 /// Validates lifecycle and probes of a container. `grace` is the pod's grace period.
 pub(crate) fn validate(
@@ -79,14 +44,7 @@ pub(crate) fn validate(
 
 fn probe(probe: &Value, grace: Option<i64>, path: &Path<'_>, errors: &mut FieldErrors) {
     handler(probe, &PROBE_HANDLERS, grace, path, errors);
-    for key in
-        ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
-    {
-        check::nonnegative_field(probe, key, path, errors);
-    }
-    if let Some(seconds) = opt_int(probe, "terminationGracePeriodSeconds").filter(|s| *s <= 0) {
-        errors.invalid(&path.field("terminationGracePeriodSeconds"), seconds, "must be greater than 0");
-    }
+    facts::check(probe, "core/v1.Probe", path, errors);
 }
 
 fn lifecycle(own: &Value, grace: Option<i64>, os: Option<&str>, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -118,11 +76,7 @@ fn handler(handler: &Value, kinds: &[&str], grace: Option<i64>, path: &Path<'_>,
 
 fn one(kind: &str, action: &Value, grace: Option<i64>, path: &Path<'_>, errors: &mut FieldErrors) {
     match kind {
-        "exec" => {
-            if list(action, "command").is_empty() {
-                errors.required(&path.field("command"), "");
-            }
-        }
+        "exec" => facts::check(action, "core/v1.ExecAction", path, errors),
         "httpGet" => http_get(action, path, errors),
         "sleep" => sleep(int(action, "seconds"), grace, path, errors),
         _ => check::port_number_or_name(&path.field("port"), action.get("port"), errors),
@@ -130,9 +84,7 @@ fn one(kind: &str, action: &Value, grace: Option<i64>, path: &Path<'_>, errors: 
 }
 
 fn http_get(action: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    check::required(action, "path", path, errors);
-    check::port_number_or_name(&path.field("port"), action.get("port"), errors);
-    check::supported(&path.field("scheme"), Some(text(action, "scheme")), &["HTTP", "HTTPS"], errors);
+    facts::check(action, "core/v1.HTTPGetAction", path, errors);
     for header in list(action, "httpHeaders") {
         let name = text(header, "name");
         check::each(names::is_http_header_name(name), &path.field("httpHeaders"), name, errors);
@@ -164,7 +116,7 @@ fn stop_signal(signal: &str, os: Option<&str>, path: &Path<'_>, errors: &mut Fie
 }
 
 fn linux_signals() -> Vec<String> {
-    let mut signals: Vec<String> = SIGNALS.iter().map(|s| (*s).to_string()).collect();
+    let mut signals: Vec<String> = SIGNALS.split(' ').map(String::from).collect();
     signals.extend((1..=REAL_TIME_LOW_MAX).map(|n| format!("SIGRTMIN+{n}")));
     signals.extend((1..=REAL_TIME_HIGH_MAX).map(|n| format!("SIGRTMAX-{n}")));
     signals.sort();

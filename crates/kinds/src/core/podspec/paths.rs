@@ -3,6 +3,13 @@
 use pintle_meta::FieldErrors;
 use pintle_value::Path;
 
+/// Requires an absolute path.
+pub(crate) fn absolute(path: &Path<'_>, target: &str, errors: &mut FieldErrors) {
+    if !target.starts_with('/') {
+        errors.invalid(path, target, "must be an absolute path");
+    }
+}
+
 /// No `..` between slashes.
 pub(crate) fn no_backsteps(path: &Path<'_>, target: &str, errors: &mut FieldErrors) {
     if has_backstep(target) {

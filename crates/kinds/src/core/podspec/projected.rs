@@ -1,11 +1,10 @@
 //! Projected volumes and the downward API: several sources in one directory.
 
 use super::options::Options;
-use super::volume_sources::{key_to_path, mode};
 use super::{env, paths};
-use crate::check;
 use crate::error_text::Internal;
 use crate::fields::{int, list, member, opt_int, text};
+use crate::{check, facts};
 use pintle_meta::{FieldErrors, names};
 use pintle_value::{Path, Value};
 use std::collections::HashSet;
@@ -23,17 +22,18 @@ const KEY_TYPES: [&str; 6] = ["RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "E
 const FIELDS: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 
+const FILE: &str = "core/v1.DownwardAPIVolumeFile";
+
 /// Checks a volume of the downward API.
 pub(crate) fn downward(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    mode(source, "defaultMode", path, errors);
+    facts::check(source, "core/v1.DownwardAPIVolumeSource", path, errors);
     for file in list(source, "items") {
         downward_file(file, path, errors);
     }
 }
 
 fn downward_file(file: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    check::required(file, "path", path, errors);
-    paths::local_non_reserved(&path.field("path"), text(file, "path"), errors);
+    facts::check_fields(file, FILE, &["path"], path, errors);
     match (member(file, "fieldRef"), member(file, "resourceFieldRef")) {
         (Some(field), resource) => {
             env::field_ref(field, &FIELDS, &path.field("fieldRef"), errors);
@@ -45,12 +45,12 @@ fn downward_file(file: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         (None, Some(resource)) => env::resource_ref(resource, true, &path.field("resourceFieldRef"), errors),
         (None, None) => errors.required(path, "one of fieldRef and resourceFieldRef is required"),
     }
-    mode(file, "mode", path, errors);
+    facts::check_fields(file, FILE, &["mode"], path, errors);
 }
 
 /// Checks a projected volume.
 pub(crate) fn validate(projection: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
-    mode(projection, "defaultMode", path, errors);
+    facts::check(projection, "core/v1.ProjectedVolumeSource", path, errors);
     let mut taken = Taken { paths: HashSet::new(), volume: path };
     for (at, source) in list(projection, "sources").iter().enumerate() {
         let sources = path.field("sources");
@@ -87,7 +87,7 @@ fn one<'a>(
         let path = path.field(key);
         check::required(object, "name", &path, errors);
         for (at, item) in list(object, "items").iter().enumerate() {
-            key_to_path(item, &path.field("items").index(at), errors);
+            facts::check(item, "core/v1.KeyToPath", &path.field("items").index(at), errors);
             if !text(item, "path").is_empty() {
                 taken.claim(text(item, "path"), text(object, "name"), errors);
             }

@@ -5,6 +5,7 @@ use super::options::Options;
 use super::resources::{self, Claims, Of};
 use super::{affinity, annotations, env, scheduling, security, spread, volumes, windows};
 use crate::check;
+use crate::facts;
 use crate::fields::{flag, int, list, member, opt_flag, opt_int, opt_text, text, texts};
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names, net, objectmeta};
@@ -18,6 +19,10 @@ const SEARCHES_MAX: usize = 32;
 const SEARCH_LIST_BYTES_MAX: usize = 2048;
 /// The longest `hostnameOverride`.
 const HOSTNAME_OVERRIDE_BYTES_MAX: usize = 64;
+
+const TYPE: &str = "core/v1.PodSpec";
+const NAMES_AND_TIMES: [&str; 5] =
+    ["serviceAccountName", "nodeName", "activeDeadlineSeconds", "hostname", "subdomain"];
 
 /// Validates a pod spec. `meta` is the pod's metadata, if it is a pod.
 pub(crate) fn validate(
@@ -52,7 +57,7 @@ pub(crate) fn validate(
     containers::validate_ephemeral(&pod, &path.field("ephemeralContainers"), errors);
     resources::validate_pod_level(spec, &pod.claims, path, options, errors);
     host_network_ports(spec, path, options, errors);
-    policies(spec, path, errors);
+    facts::check_fields(spec, TYPE, &["restartPolicy", "dnsPolicy"], path, errors);
     let node_selector = spec.get("nodeSelector").and_then(Value::as_object);
     validate_labels(node_selector, &path.field("nodeSelector"), errors);
     security::pod(spec, &path.field("securityContext"), options, errors);
@@ -60,20 +65,17 @@ pub(crate) fn validate(
         affinity::validate(own, options, &path.field("affinity"), errors);
     }
     dns_config(spec, &path.field("dnsConfig"), errors);
-    for (at, gate) in list(spec, "readinessGates").iter().enumerate() {
-        let gates = path.field("readinessGates");
-        check::qualified_name(&gates.index(at).field("conditionType"), text(gate, "conditionType"), errors);
-    }
+    facts::check_fields(spec, TYPE, &["readinessGates"], path, errors);
     scheduling::gates(list(spec, "schedulingGates"), &path.field("schedulingGates"), errors);
     let constraints = list(spec, "topologySpreadConstraints");
     spread::validate(constraints, &path.field("topologySpreadConstraints"), options, errors);
     windows::host_process(spec, path, errors);
     host_users(spec, path, options, errors);
     hostname_override(spec, path, errors);
-    names_and_times(spec, path, errors);
+    facts::check_fields(spec, TYPE, &NAMES_AND_TIMES, path, errors);
     scheduling::tolerations(list(spec, "tolerations"), &path.field("tolerations"), options, errors);
-    host_aliases(spec, &path.field("hostAliases"), errors);
-    classes_and_overhead(spec, path, options, errors);
+    facts::check_fields(spec, TYPE, &["hostAliases", "priorityClassName", "runtimeClassName"], path, errors);
+    preemption_and_overhead(spec, path, options, errors);
     windows::os(spec, path, errors);
     if let Some(group) = member(spec, "schedulingGroup") {
         scheduling_group(group, &path.field("schedulingGroup"), errors);
@@ -121,13 +123,6 @@ fn host_network_ports(spec: &Value, path: &Path<'_>, options: &Options, errors: 
             }
         }
     }
-}
-
-fn policies(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let restart = ["Always", "OnFailure", "Never"];
-    check::required_supported(&path.field("restartPolicy"), text(spec, "restartPolicy"), &restart, errors);
-    let dns = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
-    check::required_supported(&path.field("dnsPolicy"), text(spec, "dnsPolicy"), &dns, errors);
 }
 
 fn dns_config(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
@@ -214,48 +209,7 @@ fn hostname_override(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     check::dns_subdomain(&path, name, errors);
 }
 
-fn names_and_times(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    for key in ["serviceAccountName", "nodeName"] {
-        let name = text(spec, key);
-        if !name.is_empty() {
-            check::each(names::dns_subdomain(name, false), &path.field(key), name, errors);
-        }
-    }
-    if let Some(seconds) = opt_int(spec, "activeDeadlineSeconds") {
-        let complaints = names::is_in_range(seconds, 1, i64::from(i32::MAX));
-        check::each_int(complaints, &path.field("activeDeadlineSeconds"), seconds, errors);
-    }
-    for key in ["hostname", "subdomain"] {
-        let name = text(spec, key);
-        if !name.is_empty() {
-            check::dns_label(&path.field(key), name, errors);
-        }
-    }
-}
-
-fn host_aliases(spec: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    for (at, alias) in list(spec, "hostAliases").iter().enumerate() {
-        let path = path.index(at);
-        net::validate_ip_legacy(&path.field("ip"), text(alias, "ip"), true, &[], errors);
-        for (index, name) in texts(alias, "hostnames").into_iter().enumerate() {
-            check::dns_subdomain(&path.field("hostnames").index(index), name, errors);
-        }
-    }
-}
-
-fn classes_and_overhead(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
-    let priority = text(spec, "priorityClassName");
-    if !priority.is_empty() {
-        check::each(
-            names::dns_subdomain(priority, false),
-            &path.field("priorityClassName"),
-            priority,
-            errors,
-        );
-    }
-    if let Some(runtime) = opt_text(spec, "runtimeClassName") {
-        check::each(names::dns_subdomain(runtime, false), &path.field("runtimeClassName"), runtime, errors);
-    }
+fn preemption_and_overhead(spec: &Value, path: &Path<'_>, options: &Options, errors: &mut FieldErrors) {
     if let Some(policy) = opt_text(spec, "preemptionPolicy") {
         let policies = ["PreemptLowerPriority", "Never"];
         check::required_supported(&path.field("preemptionPolicy"), policy, &policies, errors);

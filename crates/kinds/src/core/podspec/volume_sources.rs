@@ -1,150 +1,44 @@
 //! Validates the sources of volumes.
 
-use super::paths;
-use crate::check;
 use crate::core::claim;
-use crate::fields::{entries, flag, int, list, member, opt_int, opt_text, text};
+use crate::fields::{entries, flag, list, member, opt_int, opt_text, text};
+use crate::{check, facts};
 use pintle_meta::selector::label_validation;
 use pintle_meta::{FieldErrors, names, objectmeta};
 use pintle_value::{Path, Value};
 
-/// The largest permission bits of a file.
-const FILE_MODE_MAX: i64 = 0o777;
 /// Longest name of a CSI driver.
 const CSI_DRIVER_BYTES_MAX: usize = 63;
 /// Longest tenant of Quobyte.
 const QUOBYTE_TENANT_BYTES_MAX: usize = 64;
 
-/// Validates the source of type `key`.
+/// Validates the source of type `key`: its facts, and what relates several of its fields.
 pub(crate) fn validate(key: &str, source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    let require = |keys: &[&str], errors: &mut FieldErrors| {
-        keys.iter().for_each(|key| check::required(source, key, path, errors));
-    };
+    facts::check_member(source, "core/v1.VolumeSource", key, path, errors);
     match key {
-        "hostPath" => host_path(source, path, errors),
-        "gitRepo" => {
-            require(&["repository"], errors);
-            paths::local_descending(&path.field("directory"), text(source, "directory"), errors);
-        }
-        "gcePersistentDisk" => disk(source, "pdName", path, errors),
-        "awsElasticBlockStore" => disk(source, "volumeID", path, errors),
-        "secret" => {
-            require(&["secretName"], errors);
-            files(source, path, errors);
-        }
-        "configMap" => {
-            require(&["name"], errors);
-            files(source, path, errors);
-        }
-        "nfs" => {
-            require(&["server", "path"], errors);
-            if !text(source, "path").starts_with('/') {
-                errors.invalid(&path.field("path"), text(source, "path"), "must be an absolute path");
-            }
-        }
         "iscsi" => iscsi(source, path, errors),
-        "glusterfs" => require(&["endpoints", "path"], errors),
         "flocker" => flocker(source, path, errors),
-        "persistentVolumeClaim" => require(&["claimName"], errors),
-        "rbd" => {
-            monitors(source, path, errors);
-            require(&["image"], errors);
-        }
-        "cephfs" => monitors(source, path, errors),
-        "cinder" => {
-            require(&["volumeID"], errors);
-            secret_name(source, path, errors);
-        }
         "quobyte" => quobyte(source, path, errors),
         "fc" => fibre_channel(source, path, errors),
-        "flexVolume" => flex(source, path, errors),
-        "azureFile" => require(&["secretName", "shareName"], errors),
-        "vsphereVolume" => require(&["volumePath"], errors),
-        "photonPersistentDisk" => require(&["pdID"], errors),
-        "portworxVolume" => require(&["volumeID"], errors),
-        "azureDisk" => azure_disk(source, path, errors),
-        "storageos" => storage_os(source, path, errors),
-        "scaleIO" => require(&["gateway", "system", "volumeName"], errors),
-        "csi" => csi(source, path, errors),
+        "flexVolume" => flex_options(source, path, errors),
+        "azureDisk" => azure_disk_uri(source, path, errors),
+        "csi" => csi_secret(source, path, errors),
         _ => {}
     }
 }
 
-fn host_path(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    const TYPES: [&str; 8] =
-        ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
-    let target = text(source, "path");
-    if target.is_empty() {
-        return errors.required(&path.field("path"), "");
-    }
-    paths::no_backsteps(&path.field("path"), target, errors);
-    check::supported(&path.field("type"), opt_text(source, "type"), &TYPES, errors);
-}
-
-fn disk(source: &Value, key: &str, path: &Path<'_>, errors: &mut FieldErrors) {
-    check::required(source, key, path, errors);
-    let partition = int(source, "partition");
-    if !(0..=255).contains(&partition) {
-        errors.invalid(&path.field("partition"), partition, &names::range_error(1, 255));
-    }
-}
-
-/// Permission bits of a file.
-pub(crate) fn mode(source: &Value, key: &str, path: &Path<'_>, errors: &mut FieldErrors) {
-    if let Some(mode) = opt_int(source, key).filter(|mode| !(0..=FILE_MODE_MAX).contains(mode)) {
-        let detail = "must be a number between 0 and 0777 (octal), both inclusive";
-        errors.invalid(&path.field(key), mode, detail);
-    }
-}
-
-fn files(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    mode(source, "defaultMode", path, errors);
-    for (at, item) in list(source, "items").iter().enumerate() {
-        key_to_path(item, &path.field("items").index(at), errors);
-    }
-}
-
-/// A key that becomes a file.
-pub(crate) fn key_to_path(item: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    check::required(item, "key", path, errors);
-    check::required(item, "path", path, errors);
-    paths::local_non_reserved(&path.field("path"), text(item, "path"), errors);
-    mode(item, "mode", path, errors);
-}
-
-fn monitors(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    if list(source, "monitors").is_empty() {
-        errors.required(&path.field("monitors"), "");
-    }
-}
-
-fn secret_name(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    if let Some(secret) = member(source, "secretRef") {
-        check::required(secret, "name", &path.field("secretRef"), errors);
-    }
-}
-
 fn iscsi(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    check::required(source, "targetPortal", path, errors);
-    match text(source, "iqn") {
-        "" => errors.required(&path.field("iqn"), ""),
-        iqn => qualified(iqn, &path.field("iqn"), errors),
-    }
-    let lun = int(source, "lun");
-    if !(0..=255).contains(&lun) {
-        errors.invalid(&path.field("lun"), lun, &names::range_error(0, 255));
-    }
     let authenticates = flag(source, "chapAuthDiscovery") || flag(source, "chapAuthSession");
     if authenticates && member(source, "secretRef").is_none() {
         errors.required(&path.field("secretRef"), "");
     }
     if let Some(initiator) = opt_text(source, "initiatorName") {
-        qualified(initiator, &path.field("initiatorname"), errors);
+        iscsi_name(initiator, &path.field("initiatorname"), errors);
     }
 }
 
 /// Validates a qualified iSCSI name: `iqn`, `eui` or `naa`.
-fn qualified(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
+pub(crate) fn iscsi_name(name: &str, path: &Path<'_>, errors: &mut FieldErrors) {
     let hex_form = |length: usize| {
         // The character after the prefix is not checked.
         let rest = name.get(4..).unwrap_or("");
@@ -239,8 +133,7 @@ fn fibre_channel(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn flex(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    check::required(source, "driver", path, errors);
+fn flex_options(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     for (key, _) in entries(source.get("options")) {
         let namespace = key.split_once('/').map_or(key, |(namespace, _)| namespace);
         let namespace = format!(".{}", namespace.to_lowercase());
@@ -251,15 +144,9 @@ fn flex(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     }
 }
 
-fn azure_disk(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    check::required(source, "diskName", path, errors);
-    check::required(source, "diskURI", path, errors);
-    let caching = opt_text(source, "cachingMode");
-    check::supported(&path.field("cachingMode"), caching, &["None", "ReadOnly", "ReadWrite"], errors);
-    let kind = opt_text(source, "kind");
-    check::supported(&path.field("kind"), kind, &["Dedicated", "Managed", "Shared"], errors);
+fn azure_disk_uri(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let uri = text(source, "diskURI");
-    let supported = match kind {
+    let supported = match opt_text(source, "kind") {
         Some("Managed") if !uri.starts_with("/subscriptions/") => {
             "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
         }
@@ -269,15 +156,6 @@ fn azure_disk(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
         _ => return,
     };
     errors.not_supported(&path.field("diskURI"), uri, &[supported]);
-}
-
-fn storage_os(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    check::required_dns_label(&path.field("volumeName"), text(source, "volumeName"), errors);
-    let namespace = text(source, "volumeNamespace");
-    if !namespace.is_empty() {
-        check::dns_label(&path.field("volumeNamespace"), namespace, errors);
-    }
-    secret_name(source, path, errors);
 }
 
 /// The name of a CSI driver.
@@ -291,8 +169,7 @@ pub(crate) fn csi_driver_name(name: &str, path: &Path<'_>, errors: &mut FieldErr
     check::each(names::is_dns1123_subdomain(&name.to_lowercase()), path, name, errors);
 }
 
-fn csi(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
-    csi_driver_name(text(source, "driver"), &path.field("driver"), errors);
+fn csi_secret(source: &Value, path: &Path<'_>, errors: &mut FieldErrors) {
     let Some(secret) = member(source, "nodePublishSecretRef") else { return };
     match text(secret, "name") {
         "" => errors.required(&path.field("nodePublishSecretRef").field("name"), ""),

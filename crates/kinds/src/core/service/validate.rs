@@ -5,7 +5,8 @@ use super::{
     texts,
 };
 use crate::core::endpoints::validate_endpoint_ip;
-use crate::{check, metadata};
+use crate::facts;
+use crate::metadata;
 use pintle_meta::field::{Named, Plain};
 use pintle_meta::selector::label_validation::validate_labels;
 use pintle_meta::{FieldErrors, names, net};
@@ -15,8 +16,7 @@ use std::collections::HashSet;
 const AFFINITY_SECONDS_MAX: i64 = 86400;
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 const ONLY_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
-const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
-const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+
 const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
 
 /// Checks a service, new or changed.
@@ -37,7 +37,7 @@ pub(super) fn service(object: &Value, old: Option<&Value>, errors: &mut FieldErr
     affinity(object, errors);
     cluster_ips(object, old, errors);
     external_ips(object, old, errors);
-    enumeration(object, "type", &TYPES, errors);
+    of_spec(object, &["type"], errors);
     node_ports(object, errors);
     duplicate_ports(object, errors);
     source_ranges(object, old, errors);
@@ -55,6 +55,12 @@ pub(super) fn service(object: &Value, old: Option<&Value>, errors: &mut FieldErr
     {
         errors.not_supported(&spec.field("trafficDistribution"), wish, &DISTRIBUTIONS);
     }
+}
+
+/// Checks the facts of these fields of the spec.
+fn of_spec(object: &Value, fields: &[&str], errors: &mut FieldErrors) {
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    facts::check_fields(spec, "core/v1.ServiceSpec", fields, &Path::of("spec"), errors);
 }
 
 fn topology(object: &Value, errors: &mut FieldErrors) {
@@ -121,34 +127,11 @@ fn service_port<'a>(
             errors.duplicate(&path.field("name"), name);
         }
     }
-    let value = number(port, &["port"]);
-    for complaint in names::is_valid_port_num(value) {
-        errors.invalid(&path.field("port"), value, &complaint);
-    }
-    match port.str_at(&["protocol"]) {
-        "" => errors.required(&path.field("protocol"), ""),
-        known if PROTOCOLS.contains(&known) => {}
-        other => errors.not_supported(&path.field("protocol"), Named(other), &PROTOCOLS),
-    }
-    check::port_number_or_name(&path.field("targetPort"), port.get("targetPort"), errors);
-    if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
-        for complaint in names::is_qualified_name(protocol) {
-            errors.invalid(&path.field("appProtocol"), protocol, &complaint);
-        }
-    }
-}
-
-fn enumeration(object: &Value, field: &str, allowed: &[&str], errors: &mut FieldErrors) {
-    let spec = Path::of("spec");
-    match object.str_at(&["spec", field]) {
-        "" => errors.required(&spec.field(field), ""),
-        known if allowed.contains(&known) => {}
-        other => errors.not_supported(&spec.field(field), Named(other), allowed),
-    }
+    facts::check(port, "core/v1.ServicePort", path, errors);
 }
 
 fn affinity(object: &Value, errors: &mut FieldErrors) {
-    enumeration(object, "sessionAffinity", &["ClientIP", "None"], errors);
+    of_spec(object, &["sessionAffinity"], errors);
     let spec = Path::of("spec");
     let path = spec.field("sessionAffinityConfig");
     let config = object.at(&["spec", "sessionAffinityConfig"]);
@@ -242,12 +225,7 @@ fn families(object: &Value, errors: &mut FieldErrors) {
             errors.duplicate(&path.index(i), Named(family));
         }
     }
-    let policies = ["PreferDualStack", "RequireDualStack", "SingleStack"];
-    if let Some(policy) = object.at(&["spec", "ipFamilyPolicy"]).and_then(Value::as_str)
-        && !policies.contains(&policy)
-    {
-        errors.not_supported(&spec.field("ipFamilyPolicy"), Named(policy), &policies);
-    }
+    of_spec(object, &["ipFamilyPolicy"], errors);
 }
 
 fn external_ips(object: &Value, old: Option<&Value>, errors: &mut FieldErrors) {
@@ -347,7 +325,7 @@ fn external_traffic(object: &Value, errors: &mut FieldErrors) {
     let policy = object.str_at(&["spec", "externalTrafficPolicy"]);
     let path = spec.field("externalTrafficPolicy");
     if externally_accessible(object) {
-        enumeration(object, "externalTrafficPolicy", &["Cluster", "Local"], errors);
+        of_spec(object, &["externalTrafficPolicy"], errors);
     } else if !policy.is_empty() {
         errors.invalid(&path, Named(policy), "may only be set for externally-accessible services");
     }
