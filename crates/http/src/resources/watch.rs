@@ -48,8 +48,11 @@ impl Resources {
             has_columns: false,
         };
         let bookmarks = list.options.allow_watch_bookmarks;
+        // The time that the store takes to catch up counts.
+        let now = Instant::now();
+        let end = now.checked_add(timeout).unwrap_or(now);
         let body = match self.engine.watch(&list).await {
-            Ok(watched) => Body::Chunks(Box::pin(Stream::new(frames, watched, bookmarks, timeout))),
+            Ok(watched) => Body::Chunks(Box::pin(Stream::new(frames, watched, bookmarks, end))),
             // An expired or unreachable revision is reported within the stream.
             Err(status) if matches!(status.code, 410 | 504) => {
                 Body::lazy(std::iter::once(frames.error(&status)), None)
@@ -99,9 +102,8 @@ struct Stream {
 type Conversion = Pin<Box<dyn Future<Output = Option<Delivery>> + Send>>;
 
 impl Stream {
-    fn new(frames: Frames, watched: Watched, bookmarks: bool, timeout: Duration) -> Self {
+    fn new(frames: Frames, watched: Watched, bookmarks: bool, end: Instant) -> Self {
         let now = Instant::now();
-        let end = now.checked_add(timeout).unwrap_or(now);
         let watcher = match bookmarks {
             true => watched.watcher.with_bookmarks(BOOKMARK_EVERY),
             false => watched.watcher,
