@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// etcd takes this many operations in one transaction, by default.
 const TRANSACTION_WRITES_MAX: usize = 128;
-/// How long the watch may take to show a write whose answer was lost.
+/// How long the watch may take to show a write whose answer was lost, once etcd answers again.
 const LOST_WRITE_WAIT: Duration = Duration::from_secs(5);
 /// Between attempts to write while there is no leader.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -175,11 +175,19 @@ impl Etcd {
             return Err(refused(&error));
         }
         tracing::debug!(%error, "a write got no answer");
-        if let Some(first) = puts.first()
-            && let Ok(revision) = timeout(LOST_WRITE_WAIT, first.put.seen()).await
-        {
-            self.follower.progress.reach(revision).await;
-            return Ok(Revision(revision));
+        if let Some(first) = puts.first() {
+            // While etcd does not answer, the caller's deadline decides how long this takes.
+            let not_seen = async {
+                let _ = self.barrier.revision().await;
+                tokio::time::sleep(LOST_WRITE_WAIT).await;
+            };
+            tokio::select! {
+                revision = first.put.seen() => {
+                    self.follower.progress.reach(revision).await;
+                    return Ok(Revision(revision));
+                }
+                () = not_seen => {}
+            }
         }
         Err(WriteError::Unknown { reason: error.to_string() })
     }

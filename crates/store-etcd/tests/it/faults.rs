@@ -177,6 +177,29 @@ async fn late_answers_delay_and_lose_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_whose_answer_is_lost_is_found_when_etcd_answers_again() {
+    let Some(member) = Member::start("http", &[]) else { return };
+    let proxy = Proxy::start(&member.endpoint).await;
+    let (store, other) = (Arc::new(open(&proxy.endpoint, 0).await), open(&member.endpoint, 0).await);
+    // The answer stays in the proxy.
+    proxy.set(Mode::Late(LONG));
+    let writer = store.clone();
+    let write = tokio::spawn(async move { writer.write(put("/a", Expect::Absent, "1")).await });
+    let carried_out = async {
+        while other.snapshot_state().get("/a").is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(LONG, carried_out).await.unwrap();
+    proxy.set(Mode::Cut);
+    // Longer than the watch may take once etcd answers.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    proxy.set(Mode::Late(Duration::ZERO));
+    let written = tokio::time::timeout(LONG, write).await.unwrap().unwrap();
+    assert_eq!(written, Ok(other.snapshot_state().get("/a").unwrap().modified));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_etcd_refuses_writes_and_goes_on_reading() {
     let Some(member) = Member::start("http", &["--quota-backend-bytes=1000000".into()]) else { return };
     let store = open(&member.endpoint, 0).await;
